@@ -33,6 +33,7 @@ alone! {
     who_is_asked_may_refuse
     nobody_listens
     ports_are_claimed
+    a_port_may_be_of_each_family
     datagrams_find_their_service
     groups_are_joined
     ids_move_with_their_events
@@ -56,6 +57,7 @@ fn program() {
         "who_is_asked_may_refuse" => refused(),
         "nobody_listens" => nobody(),
         "ports_are_claimed" => ports(),
+        "a_port_may_be_of_each_family" => families(),
         "datagrams_find_their_service" => datagrams(),
         "groups_are_joined" => groups(),
         "ids_move_with_their_events" => migration(),
@@ -315,6 +317,36 @@ fn ports() {
     let id = channel.create(1, TCP);
     channel.listen(id, 1).expect("it listens");
     assert_ne!(port(&channel.route(id).src_addr), 0);
+}
+
+/// A wildcard of IPv6 is of both families unless it says otherwise, that of IPv4 of its own.
+fn families() {
+    const AFONLY: u32 = 2;
+    let (channel, client) = (Channel::open(0), Channel::open(0));
+    let first = channel.listener(4, TCP, "0.0.0.0:0");
+    let taken = port(&channel.route(first).src_addr);
+    let at = |ip: &str| format!("{ip}:{taken}");
+    let asks = |ip: &str| {
+        let id = client.resolved(2, TCP, &at(ip));
+        client.connect(id, param(1, b"")).expect("it asks");
+    };
+    let second = channel.create(6, TCP);
+    assert_eq!(channel.bind(second, &at("[::]")), Err(EADDRINUSE));
+    asks("[::1]");
+    client.expect(event::REJECTED);
+    channel.set(second, AFONLY, &1u32.to_ne_bytes()).expect("it may be");
+    channel.bind(second, &at("[::]")).expect("it is of IPv6 alone");
+    channel.listen(second, 1).expect("it listens");
+    for (ip, uid) in [("127.0.0.1", 4), ("[::1]", 6)] {
+        asks(ip);
+        assert_eq!(channel.expect(event::CONNECT_REQUEST).uid, uid, "{ip}");
+    }
+    // Of both it hears both.
+    let both = channel.listener(8, TCP, "[::]:0");
+    let to = format!("127.0.0.1:{}", port(&channel.route(both).src_addr));
+    let id = client.resolved(2, TCP, &to);
+    client.connect(id, param(1, b"")).expect("it asks");
+    assert_eq!(channel.expect(event::CONNECT_REQUEST).uid, 8);
 }
 
 fn datagrams() {

@@ -97,7 +97,11 @@ fn is_of_link(ip: Ipv6Addr) -> bool {
 
 /// The wildcard of the same family.
 pub(super) fn any_like(address: SocketAddr) -> SocketAddr {
-    let any = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any = if address.ip().to_canonical().is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
     SocketAddr::new(any, 0)
 }
 

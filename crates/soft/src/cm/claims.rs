@@ -1,7 +1,7 @@
 //! Who has which port: claimed for an address of a host, in one of rdma_cm's port spaces.
 //!
 //! The fabric's folder has a file of locks for each host and port space, and each address of a port is bytes there; a wildcard
-//! is all of a port's. The locks of a process go when it ends, however that is.
+//! is all of a port's, or all of those of a family. The locks of a process go when it ends, however that is.
 
 use super::address::{self, Host, PREFIX};
 use super::id::Space;
@@ -24,41 +24,50 @@ const IN_USE: Errno = Errno(libc::EADDRINUSE);
 /// What this process has claimed.
 #[derive(Debug)]
 pub(super) struct Claims {
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, Claim>,
     files: BTreeMap<Space, File>,
 }
 
 /// A claim.
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    space: Space,
-    address: SocketAddr,
+pub(super) struct Claim {
+    pub(super) space: Space,
+    pub(super) address: SocketAddr,
     /// Whether others may have it as well that say the same (`RDMA_OPTION_ID_REUSEADDR`).
-    is_shared: bool,
+    pub(super) is_shared: bool,
+    /// Whether the wildcard of IPv6 is not that of IPv4 as well (`RDMA_OPTION_ID_AFONLY`).
+    pub(super) is_v6_only: bool,
 }
 
-impl Held {
-    fn conflicts(&self, other: &Held) -> bool {
-        let (one, two) = (self.address.ip().to_canonical(), other.address.ip().to_canonical());
-        let is_same = one == two || one.is_unspecified() || two.is_unspecified();
+impl Claim {
+    fn conflicts(&self, other: &Claim) -> bool {
+        let [one, two] = [self, other].map(Claim::addresses);
         let may_share = self.is_shared && other.is_shared;
+        let is_same = one.start < two.end && two.start < one.end;
         self.space == other.space && self.address.port() == other.address.port() && is_same && !may_share
     }
 
-    /// Its bytes in the file.
-    fn range(&self) -> Range<u64> {
-        let port = u64::from(self.address.port()) * OF_PORT;
+    /// Its bytes among those of its port.
+    fn addresses(&self) -> Range<u64> {
+        const V6: u64 = OF_PORT / 2;
         let at = match self.address.ip().to_canonical() {
-            ip if ip.is_unspecified() => return port..port + OF_PORT,
+            IpAddr::V4(ip) if ip.is_unspecified() => return 0..V6,
+            IpAddr::V6(ip) if ip.is_unspecified() => return if self.is_v6_only { V6 } else { 0 }..OF_PORT,
             IpAddr::V4(ip) => u64::from(u32::from(ip)),
             IpAddr::V6(ip) => {
                 let [a, b] = [u128::from(ip) as u64, (u128::from(ip) >> 64) as u64];
                 // Addresses with the same 32 bits are taken for the same, which refuses one too many.
                 let mixed = (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                OF_PORT / 2 + (mixed >> 32)
+                V6 + (mixed >> 32)
             }
         };
-        port + at..port + at + 1
+        at..at + 1
+    }
+
+    /// Its bytes in the file.
+    fn range(&self) -> Range<u64> {
+        let (port, addresses) = (u64::from(self.address.port()) * OF_PORT, self.addresses());
+        port + addresses.start..port + addresses.end
     }
 }
 
@@ -71,16 +80,11 @@ impl Claims {
     ///
     /// # Errors
     /// `EADDRINUSE`, and what the file system says.
-    pub(super) fn take(
-        &mut self,
-        folder: &File,
-        id: u32,
-        (space, address, is_shared): (Space, SocketAddr, bool),
-    ) -> Result<SocketAddr, Errno> {
-        let with_port = |port| Held { space, address: SocketAddr::new(address.ip(), port), is_shared };
-        if address.port() != 0 {
-            return self.claim(folder, id, with_port(address.port()));
+    pub(super) fn take(&mut self, folder: &File, id: u32, asked: Claim) -> Result<SocketAddr, Errno> {
+        if asked.address.port() != 0 {
+            return self.claim(folder, id, asked);
         }
+        let with_port = |port| Claim { address: SocketAddr::new(asked.address.ip(), port), ..asked };
         let begin = RandomState::new().hash_one(id) as usize;
         for at in 0..EPHEMERAL.len() {
             let port = EPHEMERAL.start + ((begin + at) % EPHEMERAL.len()) as u16;
@@ -92,7 +96,7 @@ impl Claims {
         Err(Errno(libc::EADDRNOTAVAIL))
     }
 
-    fn claim(&mut self, folder: &File, id: u32, new: Held) -> Result<SocketAddr, Errno> {
+    fn claim(&mut self, folder: &File, id: u32, new: Claim) -> Result<SocketAddr, Errno> {
         if self.held.iter().any(|(of, held)| *of != id && held.conflicts(&new)) {
             return Err(IN_USE);
         }
@@ -106,7 +110,7 @@ impl Claims {
     /// No other may have the address of an id that listens.
     pub(super) fn take_alone(&mut self, folder: &File, id: u32) -> Result<(), Errno> {
         let Some(held) = self.held.get(&id).copied().filter(|held| held.is_shared) else { return Ok(()) };
-        self.claim(folder, id, Held { is_shared: false, ..held }).map(drop)
+        self.claim(folder, id, Claim { is_shared: false, ..held }).map(drop)
     }
 
     /// Gives up what an id has claimed.
@@ -115,7 +119,7 @@ impl Claims {
         let Some(file) = self.files.get(&gone.space) else { return };
         let _ = locks::unlock(file, gone.range());
         // A lock is of bytes, not of an id: others of this process that share some have theirs again.
-        let alone = Held { is_shared: false, ..gone };
+        let alone = Claim { is_shared: false, ..gone };
         for held in self.held.values().filter(|held| held.conflicts(&alone)) {
             let _ = locks::lock(file, held.range(), held.is_shared);
         }
@@ -139,13 +143,16 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    fn tcp(text: &str) -> Claim {
+        Claim { space: Space::Tcp, address: address(text), is_shared: false, is_v6_only: false }
+    }
+
     #[test]
     fn a_port_is_one_programs() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = File::open(folder.path()).expect("it opens");
         // Each has files of its own, as another process.
         let (mut one, mut other) = (Claims::new(), Claims::new());
-        let tcp = |text: &str| (Space::Tcp, address(text), false);
         assert_eq!(one.take(&folder, 1, tcp("127.0.0.1:7000")), Ok(address("127.0.0.1:7000")));
         for process in [&mut one, &mut other] {
             assert_eq!(process.take(&folder, 2, tcp("127.0.0.1:7000")), Err(IN_USE));
@@ -154,7 +161,7 @@ mod tests {
             assert_eq!(process.take(&folder, 2, tcp("[::ffff:127.0.0.1]:7000")), Err(IN_USE));
         }
         assert!(other.take(&folder, 3, tcp("127.0.0.2:7000")).is_ok(), "another address");
-        assert!(other.take(&folder, 4, (Space::Udp, address("127.0.0.1:7000"), false)).is_ok());
+        assert!(other.take(&folder, 4, Claim { space: Space::Udp, ..tcp("127.0.0.1:7000") }).is_ok());
         assert!(other.take(&folder, 5, tcp("[::1]:7000")).is_ok());
         one.give_up(1);
         assert!(other.take(&folder, 6, tcp("127.0.0.1:7000")).is_ok(), "it was given up");
@@ -165,18 +172,39 @@ mod tests {
     }
 
     #[test]
+    fn a_wildcard_is_of_both_families_or_of_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = File::open(folder.path()).expect("it opens");
+        let alone = |text| Claim { is_v6_only: true, ..tcp(text) };
+        for (one, two, may) in [
+            (tcp("0.0.0.0:7002"), tcp("[::]:7002"), false),
+            (tcp("0.0.0.0:7002"), alone("[::]:7002"), true),
+            (tcp("127.0.0.1:7002"), alone("[::]:7002"), true),
+            (tcp("0.0.0.0:7002"), tcp("[::1]:7002"), true),
+            (tcp("[::1]:7002"), alone("[::]:7002"), false),
+            (alone("[::]:7002"), tcp("[::]:7002"), false),
+        ] {
+            let (mut process, mut other) = (Claims::new(), Claims::new());
+            assert!(process.take(&folder, 1, one).is_ok());
+            assert_eq!(other.take(&folder, 2, two).is_ok(), may, "{one:?} {two:?}, another process");
+            drop(other);
+            assert_eq!(process.take(&folder, 2, two).is_ok(), may, "{one:?} {two:?}");
+        }
+    }
+
+    #[test]
     fn who_says_so_shares_until_one_listens() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = File::open(folder.path()).expect("it opens");
         let (mut one, mut other) = (Claims::new(), Claims::new());
-        let shared = (Space::Tcp, address("127.0.0.1:7001"), true);
+        let shared = Claim { is_shared: true, ..tcp("127.0.0.1:7001") };
         assert!(one.take(&folder, 1, shared).is_ok() && one.take(&folder, 2, shared).is_ok());
         assert!(other.take(&folder, 1, shared).is_ok());
         assert_eq!(one.take_alone(&folder, 1), Err(IN_USE));
         other.give_up(1);
         assert_eq!(one.take_alone(&folder, 1), Err(IN_USE), "its own other one");
         one.give_up(2);
-        assert_eq!(other.take(&folder, 3, (Space::Tcp, shared.1, false)), Err(IN_USE), "it is locked still");
+        assert_eq!(other.take(&folder, 3, tcp("127.0.0.1:7001")), Err(IN_USE), "it is locked still");
         assert_eq!(one.take_alone(&folder, 1), Ok(()));
         assert_eq!(other.take(&folder, 1, shared), Err(IN_USE));
     }

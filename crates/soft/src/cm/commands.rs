@@ -2,6 +2,7 @@
 
 use super::address::{self, Host, any_like};
 use super::attributes::{qp_attr, route};
+use super::claims::Claim;
 use super::connection::{self, CONSUMER_REJECT, clamped, private};
 use super::id::{Id, Named, Reads, Space, Step};
 use super::multicast::{self, Group};
@@ -135,7 +136,8 @@ fn bind(state: &mut State, name: u32, address: SocketAddr) -> Result<(), Errno> 
     }
     let folder = state.folder()?;
     let Some(id) = state.any(name) else { return Ok(()) };
-    let asked = (id.space, address, id.options.may_share_port);
+    let (is_shared, is_v6_only) = (id.options.may_share_port, id.options.is_of_one_family);
+    let asked = Claim { space: id.space, address, is_shared, is_v6_only };
     let address = state.claims.take(folder, name, asked)?;
     if let Some(id) = state.any(name) {
         (id.local, id.step) = (Some(address), Step::Bound);
@@ -239,8 +241,8 @@ fn listen(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
 }
 
 fn listen_at(state: &mut State, folder: &File, (name, backlog): (u32, u32)) -> Result<(), Errno> {
-    let Some(Id { space, local: Some(at), .. }) = state.any(name) else { return Err(EINVAL) };
-    let socket = connection::name(*space, Host::own(), *at);
+    let Some(Id { space, local: Some(at), options, .. }) = state.any(name) else { return Err(EINVAL) };
+    let socket = connection::name(*space, Host::own(), *at, at.is_ipv4() || options.is_of_one_family);
     state.claims.take_alone(folder, name)?;
     let named = Named { path: address::path(folder, &socket) };
     let listener = service::listen(folder, socket.as_str())?;
@@ -330,12 +332,13 @@ unsafe fn set_option(state: &mut State, command: &Command<'_>) -> Result<(), Err
             }
             id.options.may_share_port = number != 0;
         }
-        // A wildcard is of both families or of one: nobody is here who would have the other one.
+        // What is claimed already stays so, as in the kernel.
         (OPTION_ID, OPTION_ID_AFONLY) => {
             is_of(4)?;
             if !matches!(id.step, Step::Idle | Step::Bound) {
                 return Err(EINVAL);
             }
+            id.options.is_of_one_family = number != 0;
         }
         (OPTION_ID, OPTION_ID_ACK_TIMEOUT) => {
             is_of(1)?;

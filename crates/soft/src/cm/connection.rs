@@ -48,11 +48,20 @@ pub(super) fn clamped(mut param: rdma_ucm_conn_param) -> rdma_ucm_conn_param {
     param
 }
 
-/// The name of a socket that listens there.
-pub(super) fn name(space: Space, host: Host, at: SocketAddr) -> String {
+/// The name of a socket that listens there; a wildcard is of both families, or of its own `alone`.
+pub(super) fn name(space: Space, host: Host, at: SocketAddr, alone: bool) -> String {
     let (space, port, ip) = (space.name(), at.port(), at.ip().to_canonical());
     match ip {
-        ip if ip.is_unspecified() => format!("{PREFIX}{space}-{port}-any-{}", host.name()),
+        ip if ip.is_unspecified() => {
+            let family = if !alone {
+                ""
+            } else if ip.is_ipv4() {
+                "4"
+            } else {
+                "6"
+            };
+            format!("{PREFIX}{space}-{port}-any{family}-{}", host.name())
+        }
         ip if ip.is_loopback() => format!("{PREFIX}{space}-{port}-{ip}-{}", host.name()),
         ip => format!("{PREFIX}{space}-{port}-{ip}"),
     }
@@ -99,12 +108,14 @@ fn is_early(id: &Id) -> bool {
 fn reach(folder: &File, space: Space, to: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
     let host = Host::own().find(to.ip(), folder).ok_or(io::ErrorKind::NotFound)?;
     let any = SocketAddr::new(address::any_like(to).ip(), to.port());
-    match wire::connect(folder, name(space, host, to)) {
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-            wire::connect(folder, name(space, host, any))
+    let mut last = io::ErrorKind::NotFound.into();
+    for (at, alone) in [(to, false), (any, true), (any, false)] {
+        match wire::connect(folder, name(space, host, at, alone)) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => last = error,
+            reached => return reached,
         }
-        reached => reached,
     }
+    Err(last)
 }
 
 /// A message that says what this side is.

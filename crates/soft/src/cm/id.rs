@@ -88,6 +88,8 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) may_share_port: bool,
+    /// Whether a wildcard is of its own family alone. That of IPv4 always is.
+    pub(super) is_of_one_family: bool,
     pub(super) tos: u8,
     pub(super) ack_timeout: Option<u8>,
 }
