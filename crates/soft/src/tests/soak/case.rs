@@ -178,13 +178,13 @@ impl World {
 
     fn catch(&mut self, case: &Case) -> Result<(), Wrong> {
         let Some(caught) = &mut self.caught else { return Ok(()) };
-        if case.row.role == Role::Faulter {
-            caught.ask(&case.arm())?;
-            caught.tell(&format!("fault {SERVER}"));
+        // Another thread of it may be caught before it could answer.
+        caught.tell(&case.arm());
+        caught.tell(&if case.row.role == Role::Faulter {
+            format!("fault {SERVER}")
         } else {
-            caught.ask(&case.arm())?;
-            caught.tell("go");
-        }
+            "go".to_owned()
+        });
         caught.wait_until_caught(CAUGHT_WITHIN)
     }
 
