@@ -12,6 +12,9 @@ const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 /// What the page needs beside Doorbell; `mmdebstrap` only for its last command.
 const PROGRAMS: [&str; 3] = ["gcc", "timeout", "unshare"];
 
+/// What its program is compiled with.
+const HEADER: &str = "/usr/include/rdma/rdma_cma.h";
+
 /// A command of the page, and what it prints there.
 struct Step<'p> {
     command: &'p str,
@@ -62,8 +65,11 @@ fn cannot_be_made(folder: &Path) -> Option<&'static str> {
 
 #[test]
 fn the_commands_of_the_page_print_what_it_says() {
-    if PROGRAMS.iter().any(|program| installed(program).is_none()) || installed("rping").is_none() {
+    if PROGRAMS.iter().any(|program| installed(program).is_none()) {
         return;
+    }
+    if !Path::new(HEADER).exists() {
+        return eprintln!("skipped: {HEADER} is not there");
     }
     let page = std::fs::read_to_string(Path::new(DOCS).join("ci.md")).expect("the page");
     let folder = tempfile::tempdir().expect("a folder");

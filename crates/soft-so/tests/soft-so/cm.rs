@@ -448,6 +448,18 @@ fn server_and_client() -> (Channel, Channel, String) {
     (server, client, to)
 }
 
+/// A connection with who listens there: the ids of who asks and of who is asked.
+fn connected(server: &Channel, client: &Channel, to: &str) -> [u32; 2] {
+    let asks = client.resolved(2, TCP, to);
+    client.connect(asks, param(1, b"")).expect("it asks");
+    let asked = server.expect(event::CONNECT_REQUEST).id;
+    server.accept(asked, 3, param(2, b"")).expect("it accepts");
+    client.expect(event::CONNECT_RESPONSE);
+    client.accept(asks, 2, Default::default()).expect("it is ready");
+    server.expect(event::ESTABLISHED);
+    [asks, asked]
+}
+
 /// What rdma_set_option(3) and rdma_notify(3) change.
 fn options() {
     let (server, client, to) = server_and_client();
@@ -526,13 +538,7 @@ fn untold() {
 fn both_end() {
     let (server, client, to) = server_and_client();
     for _ in 0..20 {
-        let asks = client.resolved(2, TCP, &to);
-        client.connect(asks, param(1, b"")).expect("it asks");
-        let asked = server.expect(event::CONNECT_REQUEST).id;
-        server.accept(asked, 3, param(2, b"")).expect("it accepts");
-        client.expect(event::CONNECT_RESPONSE);
-        client.accept(asks, 2, Default::default()).expect("it is ready");
-        server.expect(event::ESTABLISHED);
+        let [asks, asked] = connected(&server, &client, &to);
         let both = [client.disconnect(asks), server.disconnect(asked)];
         assert_eq!(both, [Ok(()), Ok(())]);
         client.expect(event::DISCONNECTED);
@@ -578,18 +584,7 @@ fn thousand() {
     let listener = server.listener(1, TCP, "127.0.0.1:0");
     let to = format!("127.0.0.1:{}", port(&server.route(listener).src_addr));
     let before = files();
-    let pairs: Vec<[u32; 2]> = (0..MANY)
-        .map(|_| {
-            let asks = client.resolved(2, TCP, &to);
-            client.connect(asks, param(1, b"")).expect("it asks");
-            let asked = server.expect(event::CONNECT_REQUEST).id;
-            server.accept(asked, 3, param(2, b"")).expect("it accepts");
-            client.expect(event::CONNECT_RESPONSE);
-            client.accept(asks, 2, Default::default()).expect("it is ready");
-            server.expect(event::ESTABLISHED);
-            [asks, asked]
-        })
-        .collect();
+    let pairs: Vec<[u32; 2]> = (0..MANY).map(|_| connected(&server, &client, &to)).collect();
     for (at, [asks, asked]) in pairs.into_iter().enumerate() {
         if at % 2 == 0 {
             client.disconnect(asks).expect("it is connected");
