@@ -91,8 +91,8 @@ pub(super) fn measure(side: &Side, statistic: Statistic, folder: &Path) -> Task<
 fn perftest(options: &[&str], program: &[&str], statistic: Statistic, folder: &Path) -> Task<f64> {
     let port = free_port()?;
     let command = |processor: u32| {
-        let mut command = on(processor, &folder.join("doorbell"));
-        command.arg("run").args(["--fabric", &fabric(port)]).args(options).arg("--").args(program);
+        let mut command = on_nic(on(processor, &folder.join("doorbell")), port, options);
+        command.args(program);
         command.args(["-p", &port.to_string()]);
         command
     };
@@ -109,8 +109,8 @@ fn ucx(over: Over, test: &[&str], statistic: Statistic, folder: &Path) -> Task<f
     let command = |processor: u32| {
         let mut command = match over {
             Over::Nic => {
-                let mut command = on(processor, &folder.join("doorbell"));
-                command.args(["run", "--fabric", &fabric(port), "--", "ucx_perftest"]);
+                let mut command = on_nic(on(processor, &folder.join("doorbell")), port, &[]);
+                command.arg("ucx_perftest");
                 command
             }
             Over::SharedMemory | Over::Tcp => on(processor, Path::new("ucx_perftest")),
@@ -127,8 +127,8 @@ fn ucx(over: Over, test: &[&str], statistic: Statistic, folder: &Path) -> Task<f
 fn mpi(over: Over, folder: &Path) -> Command {
     let mut command = match over {
         Over::Nic => {
-            let mut command = Command::new(folder.join("doorbell"));
-            command.args(["run", "--fabric", &fabric(0), "--", "mpirun"]);
+            let mut command = on_nic(Command::new(folder.join("doorbell")), 0, &[]);
+            command.arg("mpirun");
             command
         }
         Over::SharedMemory | Over::Tcp => Command::new("mpirun"),
@@ -147,8 +147,8 @@ fn mpi(over: Over, folder: &Path) -> Command {
 /// NIXL wants a device also where it does not use it.
 fn nixl(over: Over, folder: &Path) -> Command {
     const SCRIPT: &str = "crates/soft-so/tests/soft-so/stacks/nixl.py";
-    let mut command = Command::new(folder.join("doorbell"));
-    command.args(["run", "--fabric", &fabric(0), "--", wheels::PYTHON]);
+    let mut command = on_nic(Command::new(folder.join("doorbell")), 0, &[]);
+    command.arg(wheels::PYTHON);
     over.tell(&mut command);
     command.arg(root().join(SCRIPT)).arg(wheels::folder()).args(["4096", "20000"]);
     command
@@ -161,9 +161,11 @@ fn median_of(mut command: Command) -> Task<f64> {
     value.ok_or_else(|| failed("the program", format!("no result in\n{text}")))
 }
 
-/// A fabric of its own for what meets by a port.
-fn fabric(port: u16) -> String {
-    format!("peers-{}-{port}", std::process::id())
+/// `doorbell run` with these options, of what is to follow: on a fabric of its own for what meets by a port, 0 where none does.
+fn on_nic(mut doorbell: Command, port: u16, options: &[&str]) -> Command {
+    let fabric = format!("peers-{}-{port}", std::process::id());
+    doorbell.args(["run", "--fabric", &fabric]).args(options).arg("--");
+    doorbell
 }
 
 /// A program on one processor.
