@@ -17,7 +17,7 @@ use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
 use crate::say::say;
-use crate::sync::biased::can_order_all_threads;
+use crate::sync::platform::has_heavy_fence;
 use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -296,7 +296,7 @@ fn prepare() {
             libc::pthread_atfork(None, None, Some(in_child));
             libc::atexit(at_exit);
         }
-        can_order_all_threads();
+        has_heavy_fence();
     });
 }
 

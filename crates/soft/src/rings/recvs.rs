@@ -129,7 +129,6 @@ impl RqSlot {
 /// Asks for a cache line, as it will be written soon.
 #[inline]
 pub(crate) fn expect_write<T>(line: &T) {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which does nothing to memory.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
