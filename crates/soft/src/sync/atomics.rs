@@ -2,7 +2,7 @@
 //!
 //! The models compile that code with a module in the place of this one, whose types are those of loom.
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
 pub(crate) use std::thread::yield_now;
 

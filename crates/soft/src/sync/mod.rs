@@ -1,6 +1,6 @@
 //! What threads of this process need of each other.
 
-mod atomics;
+pub(crate) mod atomics;
 pub(crate) mod biased;
 pub(crate) mod platform;
 
