@@ -3,13 +3,14 @@
 use crate::run::{Bounds, check};
 use crate::sync::biased::Biased;
 use loom::thread;
-use std::sync::Arc;
+use std::rc::Rc;
 
-type Lock = Arc<Biased<u64>>;
+/// loom runs all threads of a model in one of the system.
+type Lock = Rc<Biased<u64>>;
 
 /// A lock whose favourite is this thread, which has acquired it once.
 fn favoured() -> Lock {
-    let lock = Arc::new(Biased::with_streak(0, 1));
+    let lock = Rc::new(Biased::with_streak(0, 1));
     add(&lock);
     lock
 }

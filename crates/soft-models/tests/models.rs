@@ -1,6 +1,6 @@
 //! Runs the models.
 
-use doorbell_soft_models::locks;
+use doorbell_soft_models::{completions, locks};
 
 #[test]
 fn lock_favourite_and_other() {
@@ -15,4 +15,24 @@ fn lock_two_favourites() {
 #[test]
 fn lock_favourite_and_triers() {
     assert!(locks::favourite_and_triers() > 1);
+}
+
+#[test]
+fn completions_of_two_producers() {
+    assert!(completions::two_producers() > 1);
+}
+
+#[test]
+fn completions_forgotten() {
+    assert!(completions::forgotten() > 1);
+}
+
+#[test]
+fn completions_resized() {
+    assert!(completions::resized() > 1);
+}
+
+#[test]
+fn completions_asleep() {
+    assert!(completions::asleep() > 1);
 }

@@ -235,12 +235,13 @@ impl<'a> CompletionRing<'a> {
     fn is_full(&self, position: u64, cqe: u64) -> bool {
         let limit = cqe.min(self.place.capacity());
         let full = |head: u64| position.saturating_sub(head) >= limit;
-        if !full(self.ends.head_seen.load(Relaxed)) {
+        // Acquire, and Release below: as if this producer had loaded the head itself.
+        if !full(self.ends.head_seen.load(Acquire)) {
             return false;
         }
         // Acquire: the owner is through with the cells before it.
         let head = self.ends.head.0.load(Acquire);
-        self.ends.head_seen.store(head, Relaxed);
+        self.ends.head_seen.store(head, Release);
         full(head)
     }
 
