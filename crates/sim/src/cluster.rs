@@ -2,12 +2,12 @@
 
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::spare::Spare;
-use crate::core::thread::{Thread, Waiting};
 use crate::host::{Host, MAX_CORES};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::see::Tracer;
 use crate::world::{Next, World};
+use crate::world::{Thread, Waiting};
 use crate::{Look, Machine, SimConfig, Steer, Traced, Tracing, devices};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};

@@ -9,6 +9,7 @@
 mod cluster;
 mod core;
 mod device;
+mod env;
 mod fabric;
 mod host;
 mod kernel;

@@ -1,9 +1,9 @@
 //! What a run shows: every resource metered, every cache counted.
 
 use crate::core::index::{Id, MachineId};
-use crate::core::thread::Waiting;
 use crate::device::Device;
 use crate::host::Uncore;
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_nic::{NicCache, Part, Resource};
 use doorbell_transport::Repeats;

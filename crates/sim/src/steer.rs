@@ -1,7 +1,7 @@
 //! Runs whose end is decided while they go on.
 
 use crate::core::server::Window;
-use crate::core::thread::Waiting;
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_verbs::{Span, Time};
 

@@ -1,13 +1,13 @@
 //! How work requests end: CQEs, and what completing a WQE needs.
 
-use super::dma::{DmaRead, ReadPurpose};
-use super::qp::Ended;
-use super::{Cqe, Device, QpSlot};
+use super::nic::Device;
+use super::qp::{Cqe, Ended, QpSlot};
+use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{CoreId, CqId, Maybe, QpId};
 use crate::core::payload::Payload;
 use crate::core::queue::{Event, EventQueue};
+use crate::env::Env;
 use crate::host::{CoreSet, Host, Lines};
-use crate::world::Env;
 use doorbell_nic::wqe;
 
 impl Device {

@@ -1,10 +1,11 @@
 //! How WQEs come to the NIC: by MMIO, or by a doorbell after which the NIC reads them.
 
-use super::dma::{DmaRead, ReadPurpose};
-use super::{Device, QpSlot};
+use super::nic::Device;
+use super::qp::QpSlot;
+use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{QpId, RecvQueueId, WqeId};
+use crate::env::Env;
 use crate::host::{Core, Host, Kind, Mmio};
-use crate::world::Env;
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
 

@@ -1,10 +1,11 @@
 //! Queue pairs, completion queues and receive queues, with what the driver knows of them.
 
-use super::rx::Flow;
-use super::tx::TxWork;
-use crate::core::index::{CoreId, CqId, Maybe, QpId, RecvQueueId, WqeId};
+use super::receiving::Flow;
+use super::sending::{TxTask, TxWork};
+use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
-use crate::fabric::Row;
+use crate::core::slab::Slab;
+use crate::fabric::{Flight, Row};
 use crate::host::{Agent, CoreSet, Host, Kind, Ring};
 use doorbell_transport::{Qp, RecvQueue};
 use doorbell_verbs::{QpInitAttr, QpType, Wc, WcOpcode, WcStatus};
@@ -239,6 +240,17 @@ impl QpSlot {
     pub(crate) fn wqe(&mut self, wqe: WqeId) -> &mut WqeSlot {
         let place = self.wqes.place(wqe);
         &mut self.wqes.slots[place]
+    }
+
+    /// The next task for a sending unit; it is no longer active where all its requests are sent.
+    #[inline]
+    pub(super) fn next_task(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
+        loop {
+            match self.work.pop(flights) {
+                Some(TxTask::Request) if self.qp.all_sent() => self.active = false,
+                task => return task,
+            }
+        }
     }
 
     /// Whether it is an RC QP that has nothing to send and waits for no answer.

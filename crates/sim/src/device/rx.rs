@@ -1,16 +1,16 @@
-//! The receiving units of a NIC: from a packet at the port to memory, completions and answers.
+//! What receiving units do: from a packet at the port to memory, completions and answers.
 
-use super::qp::Ended;
-use super::{Cqe, Device, QpSlot, priced};
-use crate::core::index::{DeviceId, FlightId, Id, IdVec, Maybe, QpId, UnitId, WqeId};
+use super::nic::{Device, priced};
+use super::qp::{Cqe, Ended, QpSlot};
+use super::receiving::{Flow, FlowId};
+use crate::core::index::{FlightId, Maybe, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::fabric::{Flight, PendingAtomic, Row};
+use crate::env::Env;
+use crate::fabric::{Flight, PendingAtomic};
 use crate::host::{Data, Host, Write};
-use crate::world::Env;
 use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
 use doorbell_verbs::{QpType, Time, Wc, WcStatus};
-use std::collections::VecDeque;
 
 /// Why a received packet has a port, a flow and a QP.
 const CAME_IN: &str = "a packet that was received came in by a port";
@@ -19,97 +19,6 @@ const HAS_QP: &str = "a packet that waits for a unit has a QP";
 
 /// Bytes that an atomic brings back.
 const ATOMIC_BYTES: u64 = 8;
-
-/// Flows of datagrams that a NIC tells apart, as a power of two.
-const FLOW_BITS: u32 = 12;
-
-/// Names a flow.
-#[derive(Clone, Copy)]
-pub(super) enum FlowId {
-    /// Of a connected QP.
-    Connection(QpId),
-    /// Of a UD QP.
-    Datagrams(u32),
-}
-
-impl FlowId {
-    /// The packets that a received one must keep its order with: those of the same connection, or
-    /// from the same QP to the same UD QP (and, now and then, of another pair).
-    fn of(packet: &Packet, from: DeviceId, qp: QpId) -> FlowId {
-        match packet.deth {
-            None => FlowId::Connection(qp),
-            Some(deth) => {
-                let source = deth.src_qp.wrapping_add((from.index() as u32) << 16);
-                let pair = packet.dest_qp.wrapping_mul(0x9e37_79b1) ^ source.wrapping_mul(0x85eb_ca6b);
-                FlowId::Datagrams(pair >> (32 - FLOW_BITS))
-            }
-        }
-    }
-}
-
-/// Received packets that keep their order: one unit at a time looks at them.
-#[derive(Clone, Copy)]
-pub(crate) struct Flow {
-    /// Those that wait.
-    waiting: Row,
-    /// It waits for a receiving unit, or has one.
-    served: bool,
-    /// Time in the metering window in which a unit looked at a packet of it, or one waited until the unit had issued
-    /// its DMAs: it is never more than the window.
-    pub(crate) busy: u64,
-}
-
-impl Default for Flow {
-    fn default() -> Flow {
-        Flow { waiting: Row::EMPTY, served: false, busy: 0 }
-    }
-}
-
-/// A processing unit for receiving.
-#[derive(Default)]
-pub(crate) struct RxUnit {
-    /// What it works on, or has worked on last.
-    flow: Option<FlowId>,
-    /// Since when it looks at its packet, or looked at its last.
-    pub(super) since: u64,
-    /// Until when.
-    pub(super) until: u64,
-    /// Until when it issues DMAs for the last packet.
-    issues_until: u64,
-    /// The same, or until when the link holds it up.
-    pub(super) free_at: u64,
-    /// Time in the metering window that it worked.
-    pub(crate) busy: u64,
-}
-
-/// The receiving units, and the flows that wait for one.
-pub(crate) struct Receiving {
-    pub(crate) units: IdVec<UnitId, RxUnit>,
-    /// Units that have nothing to do; the last is taken first.
-    idle: Vec<UnitId>,
-    pub(super) waiting: VecDeque<FlowId>,
-    /// Flows of datagrams; none before the first datagram.
-    pub(crate) datagrams: Vec<Flow>,
-}
-
-impl Receiving {
-    pub(super) fn new(units: u32) -> Receiving {
-        Receiving {
-            units: (0..units).map(|_| RxUnit::default()).collect(),
-            idle: (0..units as u16).rev().map(UnitId).collect(),
-            waiting: VecDeque::new(),
-            datagrams: Vec::new(),
-        }
-    }
-
-    #[inline]
-    fn datagrams(&mut self, number: u32) -> &mut Flow {
-        if self.datagrams.is_empty() {
-            self.datagrams = vec![Flow::default(); 1 << FLOW_BITS];
-        }
-        &mut self.datagrams[number as usize]
-    }
-}
 
 impl Device {
     #[inline]

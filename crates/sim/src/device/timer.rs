@@ -1,9 +1,9 @@
 //! The time-outs of QPs.
 
-use super::Device;
+use super::nic::Device;
 use crate::core::index::QpId;
 use crate::core::queue::Event;
-use crate::world::Env;
+use crate::env::Env;
 use doorbell_verbs::Time;
 
 impl Device {

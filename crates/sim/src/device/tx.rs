@@ -1,103 +1,18 @@
-//! The sending units of a NIC: from a WQE in the NIC to a packet on the wire.
+//! What sending units do: from a WQE in the NIC to a packet on the wire.
 
-use super::dma::{DmaRead, ReadPurpose};
-use super::qp::Ended;
-use super::{Device, QpSlot, priced};
-use crate::core::index::{FlightId, IdVec, Maybe, PortId, QpId, UnitId, WqeId};
+use super::nic::{Device, priced};
+use super::qp::{Ended, QpSlot};
+use super::reads::{DmaRead, ReadPurpose};
+use super::sending::TxTask;
+use crate::core::index::{FlightId, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::core::slab::Slab;
-use crate::fabric::{Fabric, Flight, Gather, OwnCompletion, Row};
+use crate::env::Env;
+use crate::fabric::{Fabric, Flight, Gather, OwnCompletion};
 use crate::host::Host;
-use crate::world::Env;
 use doorbell_nic::{cost, wqe};
 use doorbell_transport::{Action, Queue, Source, TxPacket};
 use doorbell_verbs::{SendFlags, Time, UdDest};
-use std::collections::VecDeque;
-
-/// What a sending unit has to do for a QP.
-enum TxTask {
-    /// The next request.
-    Request,
-    /// An answer that is ready.
-    Answer(FlightId),
-}
-
-/// What sending units have to do for a QP: answers that are ready, in order, and its requests, which are there once at most.
-/// Where there are both they take turns: neither end of a connection waits for as long as the other has work.
-pub(super) struct TxWork {
-    answers: Row,
-    requests: bool,
-    /// The last was an answer.
-    answered: bool,
-}
-
-impl TxWork {
-    pub(super) const NONE: TxWork = TxWork { answers: Row::EMPTY, requests: false, answered: false };
-
-    fn push_requests(&mut self) {
-        debug_assert!(!self.requests, "a QP is active once");
-        self.requests = true;
-    }
-
-    fn push_answer(&mut self, answer: FlightId, flights: &mut Slab<FlightId, Flight>) {
-        self.answers.push(answer, flights);
-    }
-
-    fn pop(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
-        let is_turn_of_requests = self.requests && self.answered;
-        if !is_turn_of_requests && let Some(answer) = self.answers.pop(flights) {
-            self.answered = true;
-            return Some(TxTask::Answer(answer));
-        }
-        self.answered = false;
-        std::mem::take(&mut self.requests).then_some(TxTask::Request)
-    }
-}
-
-impl QpSlot {
-    /// The next task for a sending unit; it is no longer active where all its requests are sent.
-    #[inline]
-    fn next_task(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
-        loop {
-            match self.work.pop(flights) {
-                Some(TxTask::Request) if self.qp.all_sent() => self.active = false,
-                task => return task,
-            }
-        }
-    }
-}
-
-/// A processing unit for sending.
-#[derive(Default)]
-pub(crate) struct TxUnit {
-    /// Since when it works on its packet, or worked on its last.
-    pub(super) since: u64,
-    /// Until when.
-    pub(super) until: u64,
-    /// Time in the metering window that it worked.
-    pub(crate) busy: u64,
-    /// Packets that it has sent for the QP whose turn it is.
-    burst: u32,
-}
-
-/// The sending units, and the QPs that wait for one.
-pub(crate) struct Sending {
-    pub(crate) units: IdVec<UnitId, TxUnit>,
-    /// Units that have nothing to do; the last is taken first.
-    idle: Vec<UnitId>,
-    pub(super) waiting: VecDeque<QpId>,
-}
-
-impl Sending {
-    pub(super) fn new(units: u32) -> Sending {
-        Sending {
-            units: (0..units).map(|_| TxUnit::default()).collect(),
-            idle: (0..units as u16).rev().map(UnitId).collect(),
-            waiting: VecDeque::new(),
-        }
-    }
-}
 
 impl Device {
     /// Has the QP served by a sending unit.

@@ -1,6 +1,8 @@
 //! What a trace looks at in a device.
 
-use super::{Device, DmaRead, PcieLink};
+use super::nic::Device;
+use super::pcie::PcieLink;
+use super::reads::DmaRead;
 use crate::core::index::{ReadId, UnitId};
 use crate::host::Mmio;
 

@@ -1,6 +1,6 @@
 //! What happens to packets between ports, beside the time they take: loss, duplication, delay.
 
-use super::Flight;
+use super::flight::Flight;
 use crate::core::index::{IdVec, PortId};
 use doorbell_verbs::{QpType, Span};
 

@@ -1,10 +1,10 @@
 //! Bytes as cores have them. They are memory's, but where devices are not coherent: there caches may have others,
 //! which devices do not see, and what devices write caches do not.
 
-use super::Host;
-use super::access::Lines;
+use super::machine::Host;
 use super::memory::{LINE, Place};
 use super::model::Model;
+use super::reach::Lines;
 use std::ops::Range;
 
 impl Host {

@@ -1,10 +1,10 @@
 //! A memory without sizes: a core's own cache and the last level hold whatever was touched, and each
 //! way to a line takes the same time always.
 
-use super::access::{Access, Kind, Lines, Steps};
 use super::fills::FillBuffers;
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
+use super::reach::{Access, Kind, Lines, Steps};
 use super::rings::{Entry, Queue};
 use super::sockets::{Socket, Sockets};
 use super::streams::{At, Streams, Way};

@@ -4,65 +4,15 @@
 //! can tell when, but by looking: what has become visible is put into memory before anybody looks there. Only
 //! where threads sleep until a line is written is there an event for each line.
 
-use super::access::{Agent, Kind, Lines};
+use super::lanes::{Data, Lane, Visible, Write};
+use super::machine::{ALLOCATED, Host};
 use super::memory::{LINE, lines_touched};
-use super::sockets::Socket;
-use super::{ALLOCATED, CoreSet, Host};
-use crate::core::payload::{Payload, PayloadPool};
-use std::collections::VecDeque;
+use super::reach::{Agent, Kind, Lines};
+use crate::core::payload::PayloadPool;
 
 /// Writes of a device that nobody has looked for: more have those put into memory that are visible, as where nobody ever looks
 /// they would become ever more.
 const KEPT: usize = 1024;
-
-/// What a DMA write writes.
-#[derive(Clone, Copy)]
-pub(crate) enum Data {
-    /// Bytes of a payload from this one on; its buffer belongs to the write.
-    Payload(Payload, u32),
-    /// A word, of an atomic at its target or of its result.
-    Word(u64),
-}
-
-/// A DMA write under way.
-#[derive(Clone, Copy)]
-pub(crate) struct Write {
-    /// When its next line becomes visible, and how long after that each other one does, in picoseconds.
-    pub(crate) at: u64,
-    pub(crate) per_line: u64,
-    pub(crate) addr: u64,
-    pub(crate) data: Data,
-    pub(crate) len: u32,
-    /// Bytes that are visible.
-    pub(crate) done: u32,
-}
-
-impl Write {
-    /// `len` bytes at `addr`, the first of which become visible at `at`.
-    pub(crate) fn new(at: u64, per_line: u64, addr: u64, data: Data, len: u32) -> Write {
-        Write { at, per_line, addr, data, len, done: 0 }
-    }
-}
-
-/// The writes of a device.
-pub(super) struct Lane {
-    socket: Socket,
-    writes: VecDeque<Write>,
-}
-
-impl Lane {
-    pub(super) fn new(socket: Socket) -> Lane {
-        Lane { socket, writes: VecDeque::new() }
-    }
-}
-
-/// A line that has become visible.
-pub(crate) struct Visible {
-    /// The cores whose threads slept until then.
-    pub(crate) woken: CoreSet,
-    /// When the next line of the same write does.
-    pub(crate) next: Option<u64>,
-}
 
 impl Host {
     /// A device has sent off a DMA write `now`. Returns whether there must be an event when its first line becomes

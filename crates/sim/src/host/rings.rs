@@ -1,7 +1,7 @@
 //! The driver's queues in memory: lines that have states and no bytes.
 
-use super::access::Lines;
 use super::memory::{LINE, Place};
+use super::reach::Lines;
 use super::sockets::Socket;
 
 /// What a ring holds.

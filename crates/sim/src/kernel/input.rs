@@ -1,7 +1,7 @@
 //! The way of a segment from the driver to its socket.
 
-use super::socket::Held;
-use super::{At, Kernel, Socket, State, Want};
+use super::socket::{Held, Socket, State, Want};
+use super::state::{At, Kernel};
 use crate::core::index::{PortId, SocketId};
 use crate::core::queue::{Event, Step};
 use crate::fabric::{Control, Segment, To};

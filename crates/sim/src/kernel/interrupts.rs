@@ -4,33 +4,13 @@
 //! frame after frame, without interrupts, until none is left (NAPI); meanwhile the core does nothing else.
 
 use super::socket::Held;
-use super::{At, INTERRUPTED, Kernel};
+use super::state::{At, INTERRUPTED, Kernel};
 use crate::core::index::{CoreId, SocketId};
 use crate::core::queue::{Event, Step};
 use crate::device::{Device, Received};
+use crate::env::Env;
 use crate::fabric::{Control, Segment, To};
 use crate::host::{Agent, Host, Kind};
-use crate::world::Env;
-use std::collections::VecDeque;
-
-/// What is known of interrupts, and what the driver has under way.
-#[derive(Default)]
-pub(super) struct Interrupts {
-    /// Frames in memory that the driver has not taken.
-    waiting: VecDeque<Received>,
-    /// The driver polls.
-    polls: bool,
-    /// When the next interrupt comes.
-    next: Option<u64>,
-    /// Until when the core is in the kernel for the last.
-    busy: u64,
-    /// Frames for whose buffers the NIC has no others yet.
-    emptied: u32,
-    /// The segment that the frames taken last make, and where they are.
-    merged: Option<Segment>,
-    held: Vec<Held>,
-    pub(super) count: u64,
-}
 
 impl Kernel {
     /// The core that is interrupted.

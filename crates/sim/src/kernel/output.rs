@@ -1,6 +1,7 @@
 //! The way of a segment from its socket to the NIC.
 
-use super::{At, Kernel, Socket, State};
+use super::socket::{Socket, State};
+use super::state::{At, Kernel};
 use crate::core::index::{PortId, SocketId};
 use crate::device::{Circle, Posted};
 use crate::fabric::{Control, Segment, To};

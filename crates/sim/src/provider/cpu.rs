@@ -2,9 +2,9 @@
 
 use super::SimProvider;
 use crate::core::queue::Event;
-use crate::core::thread::{Look, Waiting};
 use crate::host::{Access, Agent, Kind, LINE, Lines, Place, Steps};
 use crate::world::World;
+use crate::world::{PassLook, Waiting};
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 
 impl SimProvider<'_> {
@@ -48,14 +48,14 @@ impl SimProvider<'_> {
         assert!(offset.is_multiple_of(len), "a word must be naturally aligned");
         let (place, replayed) = self.with(|w| {
             let place = self.locate(w, mem, offset, len);
-            let same = |look: &Look| matches!(look, Look::Load { place: p, .. } if *p == place);
+            let same = |look: &PassLook| matches!(look, PassLook::Load { place: p, .. } if *p == place);
             let replayed = w.threads[self.thread].replayed(self.thread, same);
             if replayed.is_none() {
                 w.hosts[self.machine].fetch(place);
             }
             (place, replayed)
         });
-        if let Some(Look::Load { value, .. }) = replayed {
+        if let Some(PassLook::Load { value, .. }) = replayed {
             return value;
         }
         self.sync();
@@ -64,7 +64,7 @@ impl SimProvider<'_> {
             let mut bytes = [0; 8];
             w.hosts[self.machine].read_bytes(place, &mut bytes[..len as usize]);
             let value = u64::from_le_bytes(bytes);
-            w.threads[self.thread].note(Look::Load { place, value }, cost);
+            w.threads[self.thread].note(PassLook::Load { place, value }, cost);
             value
         })
     }
@@ -107,13 +107,13 @@ impl SimProvider<'_> {
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);
         threads[self.thread].last_steps().iter().all(|step| match step.look {
-            Look::Work => true,
-            Look::Poll { device, cq } => {
+            PassLook::Work => true,
+            PassLook::Poll { device, cq } => {
                 let device = &devices[device];
                 !device.has_completion(env.now, cq) && host.spins_at_hand(device.next_cqe(cq), self.core)
             }
-            Look::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
-            Look::Read { place, len } => {
+            PassLook::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
+            PassLook::Read { place, len } => {
                 let lines = Lines::of(place, u64::from(len));
                 step.cost == host.at_hand(lines.count()) && lines.places().all(|l| host.holds(l, self.core))
             }
@@ -126,8 +126,8 @@ impl SimProvider<'_> {
         let host = &mut hosts[self.machine];
         for step in threads[self.thread].last_steps() {
             let lines = match step.look {
-                Look::Work => continue,
-                Look::Poll { device, cq } => {
+                PassLook::Work => continue,
+                PassLook::Poll { device, cq } => {
                     let device = &mut devices[device];
                     device.watch_cq(host, &mut env.queue, cq, self.core);
                     if host.is_written_at_once() {
@@ -135,8 +135,8 @@ impl SimProvider<'_> {
                     }
                     continue;
                 }
-                Look::Load { place, .. } => Lines::at(place),
-                Look::Read { place, len } => Lines::of(place, u64::from(len)),
+                PassLook::Load { place, .. } => Lines::at(place),
+                PassLook::Read { place, len } => Lines::of(place, u64::from(len)),
             };
             for (device, visible) in host.watch_lines() {
                 env.queue.push(visible, Event::Visible { device: host.device(device) });
@@ -159,13 +159,13 @@ impl Cpu for SimProvider<'_> {
         let interruptible = self.with(|w| {
             let World { hosts, devices, threads, .. } = w;
             let thread = &mut threads[self.thread];
-            if thread.replayed(self.thread, |look| *look == Look::Work).is_some() {
+            if thread.replayed(self.thread, |look| *look == PassLook::Work).is_some() {
                 return false;
             }
             let done = hosts[self.machine].compute(thread.clock, self.core, span.as_ps());
             let took = done - thread.clock;
             thread.clock = done;
-            thread.note(Look::Work, took);
+            thread.note(PassLook::Work, took);
             devices[self.first_device].ethernet.is_some()
         });
         // It is done later where interrupts have come meanwhile.
@@ -182,7 +182,7 @@ impl Cpu for SimProvider<'_> {
             host.cores[self.core].serialized = true;
             let thread = &mut w.threads[self.thread];
             thread.clock = host.loaded(thread.clock, self.core) + empty;
-            thread.note(Look::Work, empty);
+            thread.note(PassLook::Work, empty);
             let steady = thread.end_pass();
             let (started, since) = (thread.last_pass_started(), thread.clock);
             thread.idle += window.overlap(started, since);
@@ -245,7 +245,7 @@ impl Cpu for SimProvider<'_> {
         let len = into.len() as u64;
         let (place, replayed) = self.with(|w| {
             let place = self.locate(w, mem, offset, len);
-            let look = Look::Read { place, len: len as u32 };
+            let look = PassLook::Read { place, len: len as u32 };
             let thread = &mut w.threads[self.thread];
             let replayed = thread.replayed(self.thread, |l| *l == look).is_some();
             if replayed {
@@ -263,7 +263,7 @@ impl Cpu for SimProvider<'_> {
             let (cost, _) = self.access(w, Lines::of(place, len), Kind::Load);
             w.hosts[self.machine].read_bytes(place, into);
             let thread = &mut w.threads[self.thread];
-            thread.note(Look::Read { place, len: len as u32 }, cost);
+            thread.note(PassLook::Read { place, len: len as u32 }, cost);
             thread.note_bytes(into);
         });
     }

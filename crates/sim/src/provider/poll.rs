@@ -2,9 +2,9 @@
 
 use super::{SimProvider, invalid, object};
 use crate::core::index::DeviceId;
-use crate::core::thread::Look;
 use crate::device::Device;
 use crate::host::{Agent, Kind};
+use crate::world::PassLook;
 use crate::world::World;
 use doorbell_verbs::{CqHandle, VerbsError, Wc};
 
@@ -20,7 +20,7 @@ impl SimProvider<'_> {
     /// ibv_poll_cq(3).
     pub(super) fn poll(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
         let (device, cq) = (self.device_of(cq.0), object(cq.0));
-        let look = Look::Poll { device, cq };
+        let look = PassLook::Poll { device, cq };
         let (replayed, known) = self.with(|w| {
             let replayed = w.threads[self.thread].replayed(self.thread, |l| *l == look);
             // Where caches have sizes, even a poll that finds nothing changes what others find.

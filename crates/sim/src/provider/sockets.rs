@@ -5,10 +5,10 @@
 
 use super::SimProvider;
 use crate::core::index::{DeviceId, Id, MachineId, SocketId};
-use crate::core::thread::Waiting;
 use crate::fabric::{Control, To};
 use crate::host::{ALLOCATED, Kind, LINE, Lines, Place, Steps};
 use crate::kernel::{At, Kernel, Socket, State, Want};
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_verbs::{Mem, SocketError, SocketHandle, Sockets, Time, Touch};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -2,9 +2,9 @@
 
 use super::{SimProvider, handle, invalid, object};
 use crate::core::index::{CqId, DeviceId, Id, Maybe, QpId, RecvQueueId};
-use crate::core::thread::Waiting;
 use crate::device::{CqSlot, Device, FIRST_QPN, QpSlot, RecvSlot};
 use crate::host::Queue;
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_nic::{Generation, wqe};
 use doorbell_transport::{Qp, RecvQueue, Region};

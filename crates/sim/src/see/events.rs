@@ -2,23 +2,15 @@
 
 use super::operations::{Message, Of, Operation, is_unreliable};
 use super::pcapng::Captured;
+use super::tracer::{Drawing, Received, Seen, Tracer};
 use super::tracks::Place;
 use super::way::{Stage, Wait, Way};
-use super::{Drawing, Seen, Tracer};
 use crate::core::index::{DeviceId, FlightId, IdVec, PortId, ReadId, UnitId};
 use crate::core::queue::Event;
 use crate::device::{Device, FIRST_QPN, ReadPurpose};
+use crate::env::Env;
 use crate::fabric::{Control, Flight};
-use crate::world::Env;
 use doorbell_transport::{Body, Packet, Syndrome};
-
-/// What a receiving unit is done with.
-pub(super) enum Received {
-    /// The answer to an operation of a QP, with this PSN, that has data for memory.
-    Data(Of, u32),
-    /// A message without acknowledgement.
-    Message(Message),
-}
 
 /// The world as the tracer sees it.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 //! others than the one before: the processor would wait for all of them, one after another. So they are asked
 //! for some events ahead: first what an event names, then what that leads to. This changes nothing that happens.
 
-use super::World;
+use super::state::{Fetched, World};
 use crate::core::fetch::{fetch, fetch_lines};
 use crate::core::index::{DeviceId, FlightId};
 use crate::core::queue::Event;
@@ -14,18 +14,8 @@ use crate::device::Device;
 const NAMED: u64 = 10;
 const LED_TO: u64 = 5;
 
-/// Pending events from which on a simulation is larger than a processor's caches.
-pub(super) const CROWD: u32 = 4096;
-
 /// Lines of a thread's stack, from where it stopped, that its next turn uses.
 const STACK: usize = 24;
-
-/// Up to which bucket of the queue both have been fetched.
-#[derive(Default)]
-pub(super) struct Ahead {
-    named: u64,
-    led_to: u64,
-}
 
 impl World {
     /// Fetches for the events that have come near since it last did.
@@ -34,7 +24,7 @@ impl World {
         let World { env, ahead, .. } = &*self;
         let named = env.queue.show(ahead.named, NAMED, |event| self.fetch_named(event.event()));
         let led_to = env.queue.show(ahead.led_to, LED_TO, |event| self.fetch_led_to(event.event()));
-        self.ahead = Ahead { named, led_to };
+        self.ahead = Fetched { named, led_to };
     }
 
     #[inline]

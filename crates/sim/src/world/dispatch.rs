@@ -1,14 +1,14 @@
 //! The processing of events: which handler of which device each of them is for.
 
-use super::{CROWD, World};
+use super::state::{CROWD, World};
+use super::thread::Thread;
 use crate::core::index::{DeviceId, FlightId, MachineId, PortId, SocketId, ThreadId};
 use crate::core::queue::{Event, Key, Packed, Step};
-use crate::core::thread::Thread;
 use crate::device::{Attached, Device};
+use crate::env::Env;
 use crate::host::Host;
 use crate::kernel::Kernel;
 use crate::see::Tracer;
-use crate::world::Env;
 
 /// What the processing of events ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

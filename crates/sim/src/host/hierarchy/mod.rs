@@ -17,9 +17,9 @@ mod tests;
 
 pub use counters::Uncore;
 
-use super::access::{Access, Agent, Kind, Lines, Steps};
 use super::lines::{CoreSet, Sets};
 use super::memory::{LINE, LineBytes, Place};
+use super::reach::{Access, Agent, Kind, Lines, Steps};
 use crate::core::index::CoreId;
 use crate::core::server::Window;
 use cache::{Cache, LineId, Replacement};

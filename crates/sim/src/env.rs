@@ -35,7 +35,7 @@ impl Totals {
     /// Counts an event and takes it up in the hash: when it happens, what it is and whom it concerns. What
     /// only wakes threads is not in the hash: it depends on how they wait, not on what happens.
     #[inline]
-    pub(super) fn note(&mut self, event: Key) {
+    pub(crate) fn note(&mut self, event: Key) {
         self.events += 1;
         if event.is_wake_up() {
             return;
