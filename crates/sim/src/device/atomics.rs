@@ -59,7 +59,7 @@ impl Device {
         }
         env.after(self.costs.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
         let f = &mut env.flights[flight];
-        let qp = f.qp;
+        let qp = f.from_qp;
         if self.qps[qp].life == life {
             self.qps[qp].qp.atomic_done(resource, original);
         }

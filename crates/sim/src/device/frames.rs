@@ -140,8 +140,8 @@ impl Device {
     pub(crate) fn frame_out(&mut self, env: &mut Env, flight: FlightId) {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
-        if fabric.ports[f.out].is_blocked() || !fabric.may_leave(*now, queue, f, false) {
-            return fabric.wait(flight, f.out, Maybe::NONE);
+        if fabric.ports[f.out_port].is_blocked() || !fabric.may_leave(*now, queue, f, false) {
+            return fabric.wait(flight, f.out_port, Maybe::NONE);
         }
         let link_bytes = f.link_bytes;
         self.leave(env, flight);
@@ -164,8 +164,8 @@ impl Device {
     pub(crate) fn frame_in(&mut self, host: &mut Host, env: &mut Env, flight: FlightId) {
         let f = &mut env.flights[flight];
         let payload = std::mem::replace(&mut f.payload, Payload::EMPTY);
-        let (bytes, link_bytes, from) = (f.packet.payload_len, f.link_bytes, f.out);
-        let into = f.into.expect("a frame that came in came in by a port");
+        let (bytes, link_bytes, from) = (f.packet.payload_len, f.link_bytes, f.out_port);
+        let into = f.in_port.expect("a frame that came in came in by a port");
         let number = f.segment.expect("a frame has a segment");
         env.drop_flight(flight);
         let segment = env.segments[number];

@@ -31,7 +31,7 @@ impl Device {
 
     /// The last bit of a packet would be at its port now, were the port not busy with others.
     pub(crate) fn arrived(&mut self, env: &mut Env, flight: FlightId) {
-        let Flight { link_bytes, into, .. } = env.flights[flight];
+        let Flight { link_bytes, in_port: into, .. } = env.flights[flight];
         let port = into.expect("a packet that arrives has a port to arrive at");
         let done = env.fabric.receive(env.now, env.window, port, link_bytes);
         if done > env.now {
@@ -46,7 +46,7 @@ impl Device {
     pub(crate) fn came_in(&mut self, env: &mut Env, flight: FlightId) {
         let f = &mut env.flights[flight];
         let Some(qp) = self.find_qp(f.packet.dest_qp).filter(|_| !f.lost) else {
-            let (into, link_bytes) = (f.into.expect(CAME_IN), f.link_bytes);
+            let (into, link_bytes) = (f.in_port.expect(CAME_IN), f.link_bytes);
             if !f.segment.is_none() {
                 return self.frame_came_in(env, flight);
             }
@@ -54,8 +54,8 @@ impl Device {
             env.drop_flight(flight);
             return env.fabric.make_room(into, link_bytes);
         };
-        f.to = Maybe::some(qp);
-        let id = FlowId::of(&f.packet, f.from, qp);
+        f.to_qp = Maybe::some(qp);
+        let id = FlowId::of(&f.packet, f.from_device, qp);
         let copy = if f.twice { Some(env.copy_flight(flight)) } else { None };
         let flow = self.flow(id);
         if std::mem::replace(&mut flow.served, true) {
@@ -91,7 +91,7 @@ impl Device {
     fn rx_look(&mut self, env: &mut Env, unit: UnitId, id: FlowId, flight: FlightId) {
         let f = &mut env.flights[flight];
         f.rx_unit = Maybe::some(unit);
-        let Flight { packet, link_bytes, into, to, .. } = f;
+        let Flight { packet, link_bytes, in_port: into, to_qp: to, .. } = f;
         let (link_bytes, into) = (*link_bytes, *into);
         let cost = self.costs.receive.look(&priced(packet));
         let (qp, is_answer) = (to.expect(HAS_QP), packet.is_answer());
@@ -114,7 +114,7 @@ impl Device {
     /// A receiving unit has looked at a packet.
     pub(crate) fn received(&mut self, host: &mut Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let mut actions = env.take_actions();
-        let Flight { packet, to, .. } = &env.flights[flight];
+        let Flight { packet, to_qp: to, .. } = &env.flights[flight];
         let qp = to.expect(HAS_QP);
         let Device { qps, keys, recv_queues, .. } = self;
         let slot = &mut qps[qp];
@@ -329,7 +329,7 @@ impl Device {
         received: FlightId,
         answer: TxPacket,
     ) -> (bool, u64) {
-        let Flight { out, into, rx_unit: unit, .. } = env.flights[received];
+        let Flight { out_port: out, in_port: into, rx_unit: unit, .. } = env.flights[received];
         let TxPacket { packet, source } = answer;
         let by = into.expect(CAME_IN);
         let link_bytes = self.costs.wire.bytes(&priced(&packet));
@@ -357,6 +357,6 @@ impl Device {
 
 /// LID of the port that a received datagram comes from; 0 for other packets.
 fn sender_lid(env: &Env, received: FlightId) -> u16 {
-    let Flight { packet, out, .. } = &env.flights[received];
+    let Flight { packet, out_port: out, .. } = &env.flights[received];
     if packet.transport == QpType::Ud { env.fabric.lid(*out) } else { 0 }
 }

@@ -39,7 +39,7 @@ impl Device {
 
     /// A sending unit is done with its packet.
     pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
-        let Flight { packet, qp, .. } = &env.flights[flight];
+        let Flight { packet, from_qp: qp, .. } = &env.flights[flight];
         let qp = *qp;
         let (left, stall) = if packet.is_answer() {
             (self.depart(env, flight, Maybe::some(unit)), 0)
@@ -209,7 +209,7 @@ impl Device {
     /// A request is made and needs its payload; false where its sending unit must wait with it. Also for how long the unit stands
     /// still otherwise.
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> (bool, u64) {
-        let Flight { qp, gather, .. } = env.flights[flight];
+        let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
         // Its QP was destroyed or reset, or the message was acknowledged while it was sent again.
@@ -248,7 +248,7 @@ impl Device {
     /// Reads what a packet carries of a message from the buffers of its work request; returns for how long the unit stands still.
     fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> u64 {
         let Gather { wqe, offset, len, .. } = gather;
-        let qp = env.flights[flight].qp;
+        let qp = env.flights[flight].from_qp;
         env.flights[flight].payload = env.payloads.take(len);
         let (mut skip, mut into) = (offset, 0);
         let (mut sge, mut stall) = (0, 0);
@@ -297,7 +297,7 @@ impl Device {
         if !f.segment.is_none() {
             return self.frames_read(env);
         }
-        let qp = f.qp;
+        let qp = f.from_qp;
         if f.packet.is_answer() {
             return self.answers_ready(env, qp);
         }
@@ -329,11 +329,11 @@ impl Device {
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> bool {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
-        if !fabric.ports[f.out].is_blocked() && fabric.may_leave(*now, queue, f, false) {
+        if !fabric.ports[f.out_port].is_blocked() && fabric.may_leave(*now, queue, f, false) {
             self.leave(env, flight);
             return true;
         }
-        fabric.wait(flight, f.out, unit);
+        fabric.wait(flight, f.out_port, unit);
         unit.is_none()
     }
 
@@ -346,7 +346,7 @@ impl Device {
                 return;
             }
             env.fabric.ports[port].queue.pop_front();
-            let Flight { qp, link_bytes, segment, .. } = env.flights[flight];
+            let Flight { from_qp: qp, link_bytes, segment, .. } = env.flights[flight];
             self.leave(env, flight);
             if let Some(unit) = unit.get() {
                 self.tx_goes_on(env, unit, qp);
@@ -362,7 +362,7 @@ impl Device {
         let Env { fabric, flights, queue, now, window, .. } = env;
         let f = &mut flights[flight];
         let leads_somewhere = fabric.send(*now, queue, *window, flight, f);
-        let (qp, wqe, completion) = (f.qp, f.gather.wqe, f.completion);
+        let (qp, wqe, completion) = (f.from_qp, f.gather.wqe, f.completion);
         if let Some(OwnCompletion { wc, signaled, life }) = completion {
             env.totals.ahead += 1;
             self.left(env, qp, life, Ended { wc, wqe, signaled });

@@ -83,7 +83,7 @@ impl LinkLayers {
             return Fate::default();
         }
         let Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, .. } = self.layers;
-        let draws = &mut self.links[flight.out];
+        let draws = &mut self.links[flight.out_port];
         let lost = draws.one_of(loss_ppm);
         let twice = draws.one_of(duplicate_ppm);
         let late = if draws.one_of(delay_ppm) { draws.next() % (delay.as_ps() + 1) } else { 0 };
@@ -98,7 +98,7 @@ mod tests {
 
     fn packet(out: u32, transport: QpType) -> Flight {
         let packet = doorbell_transport::Packet { transport, ..Flight::BLANK.packet };
-        Flight { packet, out: PortId(out), ..Flight::BLANK }
+        Flight { packet, out_port: PortId(out), ..Flight::BLANK }
     }
 
     fn layers(layers: Layers) -> LinkLayers {

@@ -88,17 +88,17 @@ impl Fabric {
         is_its_turn: bool,
     ) -> bool {
         let bytes = u64::from(flight.link_bytes);
-        let out = &mut self.ports[flight.out];
+        let out = &mut self.ports[flight.out_port];
         if let Some(at) = out.has_too_much(now) {
             out.stalled = true;
             queue.push(at, Event::PortOut { device: out.device, port: out.number });
             return false;
         }
-        let Some(into) = flight.into.get() else { return true };
+        let Some(into) = flight.in_port.get() else { return true };
         let peer = &mut self.ports[into];
         if peer.room < bytes || !(is_its_turn || peer.waiting.is_empty()) {
-            peer.waiting.push_back(flight.out);
-            self.ports[flight.out].stalled = true;
+            peer.waiting.push_back(flight.out_port);
+            self.ports[flight.out_port].stalled = true;
             return false;
         }
         peer.room -= bytes;
@@ -115,10 +115,10 @@ impl Fabric {
         number: FlightId,
         flight: &mut Flight,
     ) -> bool {
-        let out = &mut self.ports[flight.out];
+        let out = &mut self.ports[flight.out_port];
         let at = out.send(now, flight.link_bytes, window);
         let from = out.device;
-        let Some(into) = flight.into.get() else { return false };
+        let Some(into) = flight.in_port.get() else { return false };
         let Port { device, number: port, .. } = self.ports[into];
         let Fate { lost, twice, late } = self.layers.draw(flight);
         (flight.lost, flight.twice) = (lost, twice);

@@ -60,7 +60,7 @@ fn comment(&Flight { lost, twice, .. }: &Flight, late: u64) -> Option<String> {
 impl View<'_> {
     /// The QP that a packet is the answer to.
     fn requester(self, flight: &Flight) -> Option<Of> {
-        let device = self.env.fabric.ports[flight.into.get()?].device;
+        let device = self.env.fabric.ports[flight.in_port.get()?].device;
         Some((device, self.devices[device].find_qp(flight.packet.dest_qp)?))
     }
 }
@@ -114,7 +114,7 @@ impl Tracer {
         if flight.packet.is_answer() {
             self.operations.of_psn(view.requester(flight)?, flight.packet.psn)
         } else {
-            self.operations.of_wqe((flight.from, flight.qp), flight.gather.wqe)
+            self.operations.of_wqe((flight.from_device, flight.from_qp), flight.gather.wqe)
         }
     }
 
@@ -194,9 +194,9 @@ impl Tracer {
     /// The last bit of a packet would be at its port now, were that not busy with others.
     fn arrived(&mut self, view: View<'_>, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
-        let Flight { out, lost, link_bytes, .. } = *flight;
+        let Flight { out_port: out, lost, link_bytes, .. } = *flight;
         let late = view.env.fabric.held_up(now, number);
-        let Some(into) = flight.into.get() else { return };
+        let Some(into) = flight.in_port.get() else { return };
         self.capture(view, number, into);
         let (duration, one_way) = view.env.fabric.ports[out].times(link_bytes);
         let left = (now - late).saturating_sub(one_way);
@@ -229,13 +229,13 @@ impl Tracer {
         if !flight.segment.is_none() {
             return;
         }
-        let Flight { ref packet, out, payload, .. } = *flight;
+        let Flight { ref packet, out_port: out, payload, .. } = *flight;
         let payload = match packet.payload_len {
             0 => &[],
             len => &view.env.payloads.bytes(payload)[..len as usize],
         };
         let comment = comment(flight, view.env.fabric.held_up(view.now, number));
-        let qpn = FIRST_QPN + flight.qp.0;
+        let qpn = FIRST_QPN + flight.from_qp.0;
         let captured = Captured { from: out, into, qpn, packet, payload, comment: comment.as_deref() };
         pcap.packet(view.now, &captured, || self.drawing.names.port(into));
     }
@@ -243,7 +243,7 @@ impl Tracer {
     /// A packet has come through its port.
     fn came_in(&mut self, view: View<'_>, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
-        let Some(into) = flight.into.get() else { return };
+        let Some(into) = flight.in_port.get() else { return };
         let (duration, _) = view.env.fabric.ports[into].times(flight.link_bytes);
         let flow = self.flow(view, number);
         let begun = now.saturating_sub(duration);
@@ -263,7 +263,7 @@ impl Tracer {
             way.go(Wait::ReceivingUnit, Stage::ReceivingUnit, since, now);
         }
         self.received = self.operations.messages.remove(&number).map(Received::Message);
-        if let Some(qp) = flight.to.get().filter(|_| flight.packet.is_answer()) {
+        if let Some(qp) = flight.to_qp.get().filter(|_| flight.packet.is_answer()) {
             let (of, psn) = ((device, qp), flight.packet.psn);
             let refused = matches!(flight.packet.body, Body::Ack(Syndrome::RnrNak(_) | Syndrome::Nak(_)));
             let over = self.operations.answered(of, psn, refused, now);

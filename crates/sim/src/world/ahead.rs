@@ -55,7 +55,7 @@ impl World {
             | Event::Ingress { device, flight, .. }
             | Event::RxDone { device, flight, .. } => self.fetch_receiver(device, flight),
             Event::TxPu { device, flight, .. } => {
-                fetch(&self.devices[device].qps[self.env.flights[flight].qp])
+                fetch(&self.devices[device].qps[self.env.flights[flight].from_qp])
             }
             Event::ReadDone { device, read } => {
                 let device = &self.devices[device];
@@ -70,7 +70,7 @@ impl World {
     /// The QP that a packet is of; a frame of TCP is of none.
     #[inline]
     fn fetch_qp(&self, device: &Device, flight: FlightId) {
-        if let Some(slot) = device.qps.get(self.env.flights[flight].qp) {
+        if let Some(slot) = device.qps.get(self.env.flights[flight].from_qp) {
             fetch(slot);
         }
     }
