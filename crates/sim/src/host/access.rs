@@ -12,10 +12,9 @@ impl Host {
     /// the bytes are the caller's to move.
     #[inline]
     pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
-        let Host { model, cores, .. } = self;
-        let Model::Flat(flat) = model else { return self.access_sized(at, who, lines, kind) };
+        let Model::Flat(flat) = &mut self.model else { return self.access_sized(at, who, lines, kind) };
         match who {
-            Agent::Core(core) => flat.core(at, core, &mut cores[core].serialized, lines, kind),
+            Agent::Core(core) => flat.core(at, core, lines, kind),
             Agent::Device { socket } => flat.device(at, socket, lines, kind),
         }
     }
@@ -57,9 +56,8 @@ impl Host {
     /// Lets a core access a line so many times, with so many instructions for each, none of which waits for
     /// another.
     pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: Place, steps: Steps) -> Access {
-        let Host { model, cores, .. } = self;
-        let access = match model {
-            Model::Flat(flat) => flat.scan(at, core, &mut cores[core].serialized, line, steps),
+        let access = match &mut self.model {
+            Model::Flat(flat) => flat.scan(at, core, line, steps),
             Model::Hierarchy(hierarchy) => hierarchy.scan(at, core, line, steps),
         };
         self.write_back();

@@ -11,7 +11,7 @@ use super::streams::{At, Streams, Way};
 use super::touched::Touched;
 use crate::core::fetch::fetch;
 use crate::core::index::CoreId;
-use doorbell_nic::Host as Costs;
+use doorbell_nic::Host as HostCosts;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::Touch;
 
@@ -72,9 +72,11 @@ impl Cached {
     }
 }
 
-/// Lines of an allocation from which on only those that somebody has touched are known of.
+/// Lines of an allocation from which on only those that somebody has touched are known of. An allocation with as many, of
+/// 128 MB, takes 32 MB for them; the bytes of a larger one are kept as they are touched, too.
 const MANY: usize = 1 << 21;
-/// Lines of such an allocation of which something is known once one of them is touched.
+/// Lines of such an allocation of which something is known once one of them is touched: as many as come into being
+/// together with their bytes, and 64 bytes of what is known, which is a line of our own processor.
 const TOGETHER: usize = 4;
 
 /// What is known of the lines of an allocation.
@@ -205,22 +207,37 @@ impl Times {
     }
 }
 
+/// What a core has under way.
+struct CoreState {
+    /// Its next load of a line that is not in its own cache waits for all before it: an atomic, a store
+    /// by MMIO or the end of a pass came last.
+    serialized: bool,
+    /// The buffers of lines that it has prefetched.
+    fills: FillBuffers,
+    /// What it walks through.
+    streams: Streams,
+}
+
+impl Default for CoreState {
+    fn default() -> CoreState {
+        CoreState { serialized: true, fills: FillBuffers::default(), streams: Streams::default() }
+    }
+}
+
 /// The state of all lines of a host.
 pub(crate) struct Flat {
     times: Times,
     sockets: Sockets,
     /// How many a core has.
     fill_buffers: usize,
-    /// Those of each core that has prefetched.
-    fills: Vec<FillBuffers>,
-    /// What each core walks through that has reached DRAM.
-    streams: Vec<Streams>,
+    /// Of each core that has reached a line.
+    cores: Vec<CoreState>,
     allocations: Vec<Allocation>,
     pub(crate) sets: Sets,
 }
 
 impl Flat {
-    pub(crate) fn new(costs: &Costs, sockets: Sockets, driver: &CpuCost) -> Flat {
+    pub(crate) fn new(costs: &HostCosts, sockets: Sockets, driver: &CpuCost) -> Flat {
         let dram = costs.dram.as_ps();
         let stream = (dram, costs.stream_line.as_ps());
         let alone = costs.llc_hit.max(costs.dma_line).as_ps();
@@ -243,8 +260,7 @@ impl Flat {
                 cqe: driver.cqe,
             },
             fill_buffers: costs.fill_buffers as usize,
-            fills: Vec::new(),
-            streams: Vec::new(),
+            cores: Vec::new(),
             allocations: Vec::new(),
             sets: Sets::default(),
         }
@@ -299,26 +315,24 @@ impl Flat {
         sets.insert(&mut line.watchers, core);
     }
 
-    /// A core reaches lines. `serialized`: its next load from the last level does not overlap with
-    /// those before it.
+    /// The next load of a core from the last level does not overlap with those before it.
     #[inline]
-    pub(crate) fn core(
-        &mut self,
-        at: u64,
-        core: CoreId,
-        serialized: &mut bool,
-        lines: Lines,
-        kind: Kind,
-    ) -> Access {
+    pub(crate) fn serialize(&mut self, core: CoreId) {
+        of_core(&mut self.cores, core).serialized = true;
+    }
+
+    /// A core reaches lines.
+    #[inline]
+    pub(crate) fn core(&mut self, at: u64, core: CoreId, lines: Lines, kind: Kind) -> Access {
         let first = lines.first;
         match kind {
             Kind::Load if lines.count() == 0 => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Load => {
-                let mut done = self.reach(at, core, serialized, first, By::Load).there;
+                let mut done = self.reach(at, core, first, By::Load).there;
                 for place in lines.places().skip(1) {
                     // The hardware prefetcher fetches the lines after the first while they are copied: from DRAM and from
                     // another socket no faster than it has them under way.
-                    let next = self.reach(at, core, serialized, place, By::Load);
+                    let next = self.reach(at, core, place, By::Load);
                     done += self.times.copy_line;
                     if next.streams {
                         done = done.max(next.there);
@@ -329,17 +343,17 @@ impl Flat {
             Kind::Prefetch => {
                 let mut now = at;
                 for place in lines.places() {
-                    now = self.prefetch(now, core, serialized, place) + self.times.l1_hit;
+                    now = self.prefetch(now, core, place) + self.times.l1_hit;
                 }
                 Access { done: now, woken: CoreSet::EMPTY }
             }
             Kind::Store => {
-                let done = self.reach(at, core, serialized, first, By::Store).there;
+                let done = self.reach(at, core, first, By::Store).there;
                 Access { done, woken: self.take_watchers(first) }
             }
             Kind::Atomic => {
-                let done = self.reach(at, core, serialized, first, By::Store).there + self.times.atomic_op;
-                *serialized = true;
+                let done = self.reach(at, core, first, By::Store).there + self.times.atomic_op;
+                self.serialize(core);
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
             }
@@ -350,13 +364,13 @@ impl Flat {
     }
 
     /// A line is on its way: a load finds it busy until it is there. When it begins to be.
-    fn prefetch(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place) -> u64 {
+    fn prefetch(&mut self, at: u64, core: CoreId, place: Place) -> u64 {
         if self.holds(place, core) {
             return at;
         }
-        let begins = of_core(&mut self.fills, core).free_at(at, self.fill_buffers);
-        let there = self.reach(begins, core, serialized, place, By::Prefetch).there;
-        of_core(&mut self.fills, core).put(there);
+        let begins = of_core(&mut self.cores, core).fills.free_at(at, self.fill_buffers);
+        let there = self.reach(begins, core, place, By::Prefetch).there;
+        of_core(&mut self.cores, core).fills.put(there);
         begins
     }
 
@@ -365,12 +379,11 @@ impl Flat {
         &mut self,
         at: u64,
         core: CoreId,
-        serialized: &mut bool,
         line: Place,
         Steps { touch, accesses, .. }: Steps,
     ) -> Access {
         let store = touch != Touch::Load;
-        let done = self.reach(at, core, serialized, line, By::storing(store)).there;
+        let done = self.reach(at, core, line, By::storing(store)).there;
         let done = done + self.times.l1_hit * u64::from(accesses.max(1) - 1);
         let woken = if store { self.take_watchers(line) } else { CoreSet::EMPTY };
         Access { done, woken }
@@ -437,8 +450,9 @@ impl Flat {
 
     /// When a core that begins at `at` has reached a line, after a transfer that is under way.
     #[inline]
-    fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, by: By) -> Reached {
-        let Flat { times, streams, allocations, sets, sockets, .. } = self;
+    fn reach(&mut self, at: u64, core: CoreId, place: Place, by: By) -> Reached {
+        let Flat { times, cores, allocations, sets, sockets, .. } = self;
+        let CoreState { serialized, streams, .. } = of_core(cores, core);
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
         let home = allocation.home;
@@ -448,10 +462,11 @@ impl Flat {
         let written = allocation.written.by_others(core);
         let line = allocation.reached(number, sets);
         let begins = line.busy_until.max(at);
-        let core = (core, sockets.of_core(core));
+        let socket = sockets.of_core(core);
         let store = by == By::Store;
-        let hop = if is_elsewhere(line, core.1, home, store) { times.hop } else { 0 };
-        let from = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
+        let hop = if is_elsewhere(line, socket, home, store) { times.hop } else { 0 };
+        let from =
+            if store { store_to(line, (core, socket), sets) } else { load_from(line, (core, socket), sets) };
         // What instructions ask for takes fill buffers, and is in no stream.
         let way = match from {
             _ if by == By::Prefetch => None,
@@ -467,7 +482,7 @@ impl Flat {
         let there = match (from, way) {
             (_, Some(way)) => {
                 let at = At { allocation: place.allocation, line: number as u32 };
-                of_core(streams, core.0).there(begins, at, way).max(begins + times.l1_hit)
+                streams.there(begins, at, way).max(begins + times.l1_hit)
             }
             (Reach::Own, None) => return Reached { streams: false, there: begins + times.l1_hit },
             (Reach::LastLevel, None) if store => begins + times.llc_hit + hop,
@@ -487,10 +502,10 @@ impl Flat {
 
 /// What there is of a core, which comes into being with its first use.
 #[inline]
-fn of_core<T: Default>(all: &mut Vec<T>, core: CoreId) -> &mut T {
+fn of_core(all: &mut Vec<CoreState>, core: CoreId) -> &mut CoreState {
     let number = usize::from(core.0);
     if all.len() <= number {
-        all.resize_with(number + 1, T::default);
+        all.resize_with(number + 1, CoreState::default);
     }
     &mut all[number]
 }
@@ -508,8 +523,8 @@ fn is_elsewhere(line: &Line, socket: Socket, home: Socket, store: bool) -> bool 
 
 /// A core loads from the line.
 #[inline]
-fn load_from(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
-    let reach = if sets.contains(line.holders, core.0) {
+fn load_from(line: &mut Line, (core, socket): (CoreId, Socket), sets: &mut Sets) -> Reach {
+    let reach = if sets.contains(line.holders, core) {
         return Reach::Own;
     } else if line.is_modified() {
         Reach::OtherCore
@@ -518,14 +533,14 @@ fn load_from(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach 
     } else {
         Reach::Dram
     };
-    line.loaded_by(core, sets);
+    line.loaded_by((core, socket), sets);
     reach
 }
 
 /// A core stores to the line, and becomes its only holder.
 #[inline]
-fn store_to(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
-    let reach = if sets.is_only(line.holders, core.0) {
+fn store_to(line: &mut Line, (core, socket): (CoreId, Socket), sets: &mut Sets) -> Reach {
+    let reach = if sets.is_only(line.holders, core) {
         Reach::Own
     } else if !line.holders.is_empty() {
         // Changed by another core, or shared: the other copies must go.
@@ -535,7 +550,7 @@ fn store_to(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
     } else {
         Reach::Dram
     };
-    line.stored_by(core, sets);
+    line.stored_by((core, socket), sets);
     reach
 }
 
@@ -547,6 +562,7 @@ mod tests {
     /// Memory of a profile's host that nobody has touched: so many lines at each of two sockets.
     fn memory(profile: &Profile, lines: u64) -> Flat {
         let mut flat = Flat::new(&profile.host, Sockets::of(profile), &CpuCost::new(&profile.host, None));
+        of_core(&mut flat.cores, CoreId(0)).serialized = false;
         for socket in [0, 1] {
             flat.allocated(socket, 0, lines * LINE);
             flat.allocations[usize::from(socket)].zeroed_at = None;
@@ -558,7 +574,7 @@ mod tests {
     fn takes(flat: &mut Flat, now: &mut u64, (socket, line): (u32, u64), lines: u64, kind: Kind) -> u64 {
         let place = Place { allocation: socket, offset: line * LINE };
         let begun = *now;
-        *now = flat.core(begun, CoreId(0), &mut false, Lines::of(place, lines * LINE), kind).done;
+        *now = flat.core(begun, CoreId(0), Lines::of(place, lines * LINE), kind).done;
         *now - begun
     }
 
@@ -661,11 +677,12 @@ mod tests {
         let mut costs = profile.host;
         costs.fill_buffers = 2;
         let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
+        of_core(&mut flat.cores, CoreId(0)).serialized = false;
         flat.allocated(0, 0, 8 * LINE);
         let mut now = 0;
         let mut prefetch = |line: u64| {
             let place = Place { allocation: 0, offset: line * LINE };
-            now = flat.core(now, CoreId(0), &mut false, Lines::at(place), Kind::Prefetch).done;
+            now = flat.core(now, CoreId(0), Lines::at(place), Kind::Prefetch).done;
             now
         };
         let (issue, dram) = (costs.l1_hit.as_ps(), costs.dram.as_ps());

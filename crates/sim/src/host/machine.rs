@@ -156,6 +156,14 @@ impl Host {
         self.work(at, core, span)
     }
 
+    /// The next load of a core of a line that is not in its own cache waits for all before it.
+    #[inline]
+    pub(crate) fn serialize(&mut self, core: CoreId) {
+        if let Model::Flat(flat) = &mut self.model {
+            flat.serialize(core);
+        }
+    }
+
     /// When a core that begins something else at `at` has done it.
     #[inline]
     pub(crate) fn work(&mut self, at: u64, core: CoreId, span: u64) -> u64 {

@@ -179,7 +179,7 @@ impl Cpu for SimProvider<'_> {
             let (skip, window) = (w.skip_pauses, w.env.window);
             let host = &mut w.hosts[self.machine];
             let empty = host.pause;
-            host.cores[self.core].serialized = true;
+            host.serialize(self.core);
             let thread = &mut w.threads[self.thread];
             thread.clock = host.loaded(thread.clock, self.core) + empty;
             thread.note(PassLook::Work, empty);

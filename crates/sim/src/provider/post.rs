@@ -53,7 +53,7 @@ impl SimProvider<'_> {
         let leaves = threads[self.thread].clock;
         core.drained = leaves + host.mmio_drain;
         core.mmio.push_back(Mmio { leaves, hop, doorbell, last, then });
-        core.serialized = true;
+        host.serialize(self.core);
         env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
     }
 
