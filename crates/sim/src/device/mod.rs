@@ -1,6 +1,6 @@
 //! A device: a NIC with its parts, each metered.
 //!
-//! Its parts are data, a file each: `qp`, `sending` and `receiving` (units), `reads`, `pcie`, `caches`, `locks` and
+//! Its parts are data, a file each: `qp`, `sending` and `receiving` (units), `hold`, `reads`, `pcie`, `caches`, `locks` and
 //! `ethernet`; `nic` is all of them. What happens to them is in the other files: `doorbell` is how the NIC learns of WQEs,
 //! `tx` what its sending units do until a packet is at its port, `rx` what its receiving units do with one, `dma` how it
 //! reaches memory over `pcie`, `contexts` what it looks up in its caches, `atomics` what it does under its locks,
@@ -17,6 +17,7 @@ mod dma;
 mod doorbell;
 mod ethernet;
 mod frames;
+mod hold;
 mod locks;
 mod nic;
 mod pcie;

@@ -1,5 +1,6 @@
 //! What receiving units do: from a packet at the port to memory, completions and answers.
 
+use super::hold::UnitHold;
 use super::nic::{Device, priced};
 use super::qp::{Cqe, Ended, QpSlot};
 use super::receiving::{Flow, FlowId};
@@ -19,6 +20,15 @@ const HAS_QP: &str = "a packet that waits for a unit has a QP";
 
 /// Bytes that an atomic brings back.
 const ATOMIC_BYTES: u64 = 8;
+
+/// A part of a received payload, and where it goes.
+#[derive(Clone, Copy)]
+struct PayloadPart {
+    addr: u64,
+    /// Its first byte within the payload.
+    offset: u32,
+    len: u32,
+}
 
 impl Device {
     #[inline]
@@ -130,15 +140,15 @@ impl Device {
             env.totals.unclaimed += 1;
         }
         let inline = self.inline_bytes(qp, packet);
-        let (busy, blocked) = self.apply(host, env, qp, flight, inline, &actions);
+        let hold = self.apply(host, env, qp, flight, inline, &actions);
         env.give_actions(actions);
         self.arm_timer(env, qp);
         env.drop_flight(flight);
         let state = &mut self.receiving.units[unit];
-        state.issues_until = env.now + busy;
-        state.free_at = env.now + busy.max(self.pcie.writes_hold_up(env.now));
+        state.issues_until = env.now + hold.stall;
+        state.free_at = env.now + hold.stall.max(self.pcie.writes_hold_up(env.now));
         state.busy += env.window.overlap(env.now, state.issues_until);
-        if !blocked {
+        if !hold.waits {
             self.rx_goes_on(env, unit);
         }
     }
@@ -154,7 +164,7 @@ impl Device {
     }
 
     /// Does what a QP asks for when it has received a packet, of which `inline` bytes go into a CQE.
-    /// Returns how long issuing its DMAs takes the receiving unit, and whether this must stand still.
+    /// Returns how that holds up the receiving unit: for as long as it issues DMAs, and until an atomic has its lock.
     fn apply(
         &mut self,
         host: &mut Host,
@@ -163,26 +173,26 @@ impl Device {
         received: FlightId,
         inline: u32,
         actions: &[Action],
-    ) -> (u64, bool) {
-        let (mut busy, mut blocked) = (0, false);
+    ) -> UnitHold {
+        let UnitHold { stall: mut busy, mut waits } = UnitHold::NONE;
         let is_answer = env.flights[received].packet.is_answer();
         let mut rest = actions;
         while let [action, behind @ ..] = rest {
             rest = behind;
             match *action {
-                Action::Place { addr, payload_offset, len } if inline > 0 => {
+                Action::Place { addr, payload_offset: offset, len } if inline > 0 => {
                     env.totals.placed_bytes += u64::from(len);
                     busy += self.costs.receive.inline;
-                    self.place_inline(host, env, received, addr, payload_offset, len);
+                    self.place_inline(host, env, received, PayloadPart { addr, offset, len });
                 }
-                Action::Place { addr, payload_offset, len } => {
+                Action::Place { addr, payload_offset: offset, len } => {
                     env.totals.placed_bytes += u64::from(len);
                     busy += self.costs.receive.dma_write;
                     if !is_answer {
                         busy += self.crossing_write(host, addr, len.into());
                     }
                     let last = !rest.iter().any(|a| matches!(a, Action::Place { .. }));
-                    busy += self.place(host, env, received, addr, payload_offset, len, last);
+                    busy += self.place(host, env, received, PayloadPart { addr, offset, len }, last);
                 }
                 Action::PlaceAtomic { addr, original } => {
                     env.totals.placed_bytes += ATOMIC_BYTES;
@@ -198,15 +208,15 @@ impl Device {
                     self.complete_recv(env, qp, wc, inline);
                 }
                 Action::Respond(answer) => {
-                    let (waits, stall) = self.respond(host, env, qp, received, answer);
-                    blocked |= waits;
-                    busy += stall;
+                    let hold = self.respond(host, env, qp, received, answer);
+                    waits |= hold.waits;
+                    busy += hold.stall;
                 }
                 Action::RespondRead(stream) => {
                     // Each packet of the answer takes a DMA read.
                     for answer in stream {
                         busy += self.costs.receive.dma_read + self.crossing_read(host, &answer);
-                        busy += self.respond(host, env, qp, received, answer).1;
+                        busy += self.respond(host, env, qp, received, answer).stall;
                     }
                 }
                 Action::Complete { queue: Queue::Send, signaled, .. } => {
@@ -216,7 +226,7 @@ impl Device {
                 Action::Transmit | Action::Failed => self.settle(env, qp, action),
             }
         }
-        (busy, blocked)
+        UnitHold { stall: busy, waits }
     }
 
     /// What a receiving unit spends more on a request's DMA write to another socket.
@@ -278,15 +288,12 @@ impl Device {
 
     /// Writes part of the received payload to memory; `last` where no other part follows. Returns for how long its unit stands
     /// still before.
-    #[allow(clippy::too_many_arguments)]
     fn place(
         &mut self,
         host: &mut Host,
         env: &mut Env,
         received: FlightId,
-        addr: u64,
-        offset: u32,
-        len: u32,
+        PayloadPart { addr, offset, len }: PayloadPart,
         last: bool,
     ) -> u64 {
         let payload = env.flights[received].payload;
@@ -308,9 +315,7 @@ impl Device {
         host: &mut Host,
         env: &mut Env,
         received: FlightId,
-        addr: u64,
-        offset: u32,
-        len: u32,
+        PayloadPart { addr, offset, len }: PayloadPart,
     ) {
         let copy = env.payloads.take(len);
         env.payloads.copy(copy, env.flights[received].payload, offset, len);
@@ -318,8 +323,7 @@ impl Device {
         self.send_write(host, env, Write::new(visible, 0, addr, Data::Payload(copy, 0), len));
     }
 
-    /// Makes the packet of an answer. Returns whether the receiving unit must stand still until it is there, and for how long it
-    /// does before.
+    /// Makes the packet of an answer; returns how that holds up the receiving unit.
     #[inline]
     fn respond(
         &mut self,
@@ -328,7 +332,7 @@ impl Device {
         qp: QpId,
         received: FlightId,
         answer: TxPacket,
-    ) -> (bool, u64) {
+    ) -> UnitHold {
         let Flight { out_port: out, in_port: into, rx_unit: unit, .. } = env.flights[received];
         let TxPacket { packet, source } = answer;
         let by = into.expect(CAME_IN);
@@ -339,17 +343,17 @@ impl Device {
         match source {
             Source::Memory { addr, len } => {
                 env.flights[flight].payload = env.payloads.take(len);
-                (false, self.read_payload(host, env, flight, addr, len, 0))
+                UnitHold::for_time(self.read_payload(host, env, flight, addr, len, 0))
             }
             Source::Atomic { addr, op, resource } => {
                 let life = self.qps[qp].life;
                 env.flights[flight].atomic = Some(PendingAtomic { addr, op, resource, life, original: 0 });
-                (self.lock(host, env, flight, addr, unit), 0)
+                UnitHold::for_event(self.lock(host, env, flight, addr, unit))
             }
             Source::None | Source::Wqe { .. } => {
                 env.flights[flight].ready = true;
                 self.answers_ready(env, qp);
-                (false, 0)
+                UnitHold::NONE
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What sending units do: from a WQE in the NIC to a packet on the wire.
 
+use super::hold::UnitHold;
 use super::nic::{Device, priced};
 use super::qp::{Ended, QpSlot};
 use super::reads::{DmaRead, ReadPurpose};
@@ -41,15 +42,15 @@ impl Device {
     pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let Flight { packet, from_qp: qp, .. } = &env.flights[flight];
         let qp = *qp;
-        let (left, stall) = if packet.is_answer() {
-            (self.depart(env, flight, Maybe::some(unit)), 0)
+        let hold = if packet.is_answer() {
+            self.depart(env, flight, Maybe::some(unit))
         } else {
             self.request_made(host, env, flight, unit)
         };
-        match (left, stall) {
-            (true, 0) => self.tx_goes_on(env, unit, qp),
-            (true, _) => self.tx_stands_still(env, unit, qp, stall),
-            (false, _) => {}
+        match hold {
+            UnitHold { waits: true, .. } => {}
+            UnitHold { stall: 0, .. } => self.tx_goes_on(env, unit, qp),
+            UnitHold { stall, .. } => self.tx_stands_still(env, unit, qp, stall),
         }
     }
 
@@ -206,9 +207,8 @@ impl Device {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// A request is made and needs its payload; false where its sending unit must wait with it. Also for how long the unit stands
-    /// still otherwise.
-    fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> (bool, u64) {
+    /// A request is made and needs its payload; returns how its sending unit is held up.
+    fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> UnitHold {
         let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
@@ -217,7 +217,7 @@ impl Device {
             // It never leaves.
             env.flights[flight].completion = None;
             env.drop_flight(flight);
-            return (true, 0);
+            return UnitHold::NONE;
         }
         let mut stall = 0;
         if len > 0 {
@@ -239,9 +239,9 @@ impl Device {
         if waits || !slot.requests.is_empty() {
             slot.requests.push(flight, &mut env.flights);
             env.flights[flight].ready = !waits;
-            (true, stall)
+            UnitHold::for_time(stall)
         } else {
-            (self.depart(env, flight, Maybe::some(unit)), stall)
+            UnitHold { stall, ..self.depart(env, flight, Maybe::some(unit)) }
         }
     }
 
@@ -325,16 +325,16 @@ impl Device {
         }
     }
 
-    /// A packet goes out by its port, or waits there and its sending unit with it; false then.
-    fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> bool {
+    /// A packet goes out by its port, or waits there and its sending unit, if it has one, with it.
+    fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
         if !fabric.ports[f.out_port].is_blocked() && fabric.may_leave(*now, queue, f, false) {
             self.leave(env, flight);
-            return true;
+            return UnitHold::NONE;
         }
         fabric.wait(flight, f.out_port, unit);
-        unit.is_none()
+        UnitHold::for_event(!unit.is_none())
     }
 
     /// A port sends what may leave by now: of what waits for room that others wait for, too, one packet at its turn.
