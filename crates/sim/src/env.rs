@@ -88,17 +88,15 @@ impl Env {
         self.window.contains(self.now)
     }
 
-    /// An empty list for what a QP asks for: without room of its own only while another is being worked off,
-    /// as where a QP fails.
+    /// Runs something with an empty list for what a QP asks for, which is used again afterwards. The list is without
+    /// room of its own only while another is being worked off, as where a QP fails.
     #[inline]
-    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.actions)
-    }
-
-    #[inline]
-    pub(crate) fn give_actions(&mut self, mut actions: Vec<Action>) {
+    pub(crate) fn with_actions<R>(&mut self, run: impl FnOnce(&mut Env, &mut Vec<Action>) -> R) -> R {
+        let mut actions = std::mem::take(&mut self.actions);
+        let done = run(self, &mut actions);
         actions.clear();
         self.actions = actions;
+        done
     }
 
     /// A second arrival of a packet, which takes no room of its own at the port.

@@ -87,22 +87,22 @@ impl Device {
 
     /// The next `count` posted WQEs of a QP are in the NIC.
     pub(super) fn wqes_entered(&mut self, env: &mut Env, qp: QpId, count: u16, by_mmio: bool) {
-        let mut actions = env.take_actions();
-        let Device { qps, caches, .. } = self;
-        let slot = &mut qps[qp];
-        slot.was_idle |= slot.is_idle();
-        for _ in 0..count {
-            let wqe = slot.wqes.pop_posted().expect(POSTED);
-            let state = slot.wqe(wqe);
-            state.by_mmio = by_mmio;
-            state.entered = caches.wqes.enter();
-        }
-        if !by_mmio {
-            slot.fetching -= u32::from(count);
-        }
-        slot.qp.ring(count.into(), &mut actions);
-        self.settle_all(env, qp, &actions);
-        env.give_actions(actions);
+        env.with_actions(|env, actions| {
+            let Device { qps, caches, .. } = self;
+            let slot = &mut qps[qp];
+            slot.was_idle |= slot.is_idle();
+            for _ in 0..count {
+                let wqe = slot.wqes.pop_posted().expect(POSTED);
+                let state = slot.wqe(wqe);
+                state.by_mmio = by_mmio;
+                state.entered = caches.wqes.enter();
+            }
+            if !by_mmio {
+                slot.fetching -= u32::from(count);
+            }
+            slot.qp.ring(count.into(), actions);
+            self.settle_all(env, qp, actions);
+        });
         self.kick(env, qp);
     }
 

@@ -123,25 +123,25 @@ impl Device {
 
     /// A receiving unit has looked at a packet.
     pub(crate) fn received(&mut self, host: &mut Host, env: &mut Env, unit: UnitId, flight: FlightId) {
-        let mut actions = env.take_actions();
-        let Flight { packet, to_qp: to, .. } = &env.flights[flight];
-        let qp = to.expect(HAS_QP);
-        let Device { qps, keys, recv_queues, .. } = self;
-        let slot = &mut qps[qp];
-        if slot.alive {
-            let recv_queue = &mut recv_queues[slot.recv_queue].queue;
-            // What follows the first packet of a message needs no RECV of its own.
-            let begins = matches!(packet.body, Body::Send { part, .. } if part.begins());
-            if begins && packet.transport != QpType::Rc && recv_queue.visible() == 0 {
-                env.totals.dropped += 1;
+        let (qp, hold) = env.with_actions(|env, actions| {
+            let Flight { packet, to_qp: to, .. } = &env.flights[flight];
+            let qp = to.expect(HAS_QP);
+            let Device { qps, keys, recv_queues, .. } = self;
+            let slot = &mut qps[qp];
+            if slot.alive {
+                let recv_queue = &mut recv_queues[slot.recv_queue].queue;
+                // What follows the first packet of a message needs no RECV of its own.
+                let begins = matches!(packet.body, Body::Send { part, .. } if part.begins());
+                if begins && packet.transport != QpType::Rc && recv_queue.visible() == 0 {
+                    env.totals.dropped += 1;
+                }
+                slot.qp.receive(Time::from_ps(env.now), packet, keys, recv_queue, actions);
+            } else {
+                env.totals.unclaimed += 1;
             }
-            slot.qp.receive(Time::from_ps(env.now), packet, keys, recv_queue, &mut actions);
-        } else {
-            env.totals.unclaimed += 1;
-        }
-        let inline = self.inline_bytes(qp, packet);
-        let hold = self.apply(host, env, qp, flight, inline, &actions);
-        env.give_actions(actions);
+            let inline = self.inline_bytes(qp, packet);
+            (qp, self.apply(host, env, qp, flight, inline, actions))
+        });
         self.arm_timer(env, qp);
         env.drop_flight(flight);
         let state = &mut self.receiving.units[unit];
@@ -273,12 +273,12 @@ impl Device {
 
     /// A QP has entered the error state, perhaps without its receive queue at hand.
     pub(super) fn flush_recvs(&mut self, env: &mut Env, qp: QpId) {
-        let mut actions = env.take_actions();
-        let Device { qps, recv_queues, .. } = self;
-        let slot = &mut qps[qp];
-        slot.qp.recv_posted(&mut recv_queues[slot.recv_queue].queue, &mut actions);
-        self.settle_all(env, qp, &actions);
-        env.give_actions(actions);
+        env.with_actions(|env, actions| {
+            let Device { qps, recv_queues, .. } = self;
+            let slot = &mut qps[qp];
+            slot.qp.recv_posted(&mut recv_queues[slot.recv_queue].queue, actions);
+            self.settle_all(env, qp, actions);
+        });
     }
 
     fn complete_recv(&mut self, env: &mut Env, qp: QpId, wc: Wc, inline: u32) {

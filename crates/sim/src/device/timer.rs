@@ -21,17 +21,17 @@ impl Device {
 
     /// A timer event, perhaps of a time-out that has been put off meanwhile.
     pub(crate) fn timer(&mut self, env: &mut Env, qp: QpId) {
-        let mut actions = env.take_actions();
-        let now = Time::from_ps(env.now);
-        let slot = &mut self.qps[qp];
-        if env.now >= slot.timer_at {
-            slot.timer_at = u64::MAX;
-        }
-        if slot.alive && slot.qp.deadline().is_some_and(|d| d <= now) {
-            slot.qp.timeout(now, &self.keys, &mut actions);
-        }
-        self.settle_all(env, qp, &actions);
-        env.give_actions(actions);
+        env.with_actions(|env, actions| {
+            let now = Time::from_ps(env.now);
+            let slot = &mut self.qps[qp];
+            if env.now >= slot.timer_at {
+                slot.timer_at = u64::MAX;
+            }
+            if slot.alive && slot.qp.deadline().is_some_and(|d| d <= now) {
+                slot.qp.timeout(now, &self.keys, actions);
+            }
+            self.settle_all(env, qp, actions);
+        });
         self.arm_timer(env, qp);
         if self.qps[qp].alive {
             self.kick(env, qp);

@@ -125,16 +125,27 @@ impl Device {
 
     /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
     fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
+        let made = env.with_actions(|env, actions| self.make_request(env, qp, actions));
+        self.arm_timer(env, qp);
+        let (flight, cost) = made?;
+        let flight = env.flights.insert(flight);
+        self.qps[qp].work.push_requests();
+        Some((flight, cost))
+    }
+
+    /// Makes the next request of a QP, and does what the QP asks for then.
+    #[inline(always)] // It is written where it stays.
+    fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(Flight, u64)> {
         let slot = &mut self.qps[qp];
-        let mut actions = env.take_actions();
         let now = Time::from_ps(env.now);
-        let next = if slot.alive { slot.qp.next_request(now, &self.keys, &mut actions) } else { None };
-        let Some(TxPacket { packet, source: Source::Wqe { slot: wqe, offset, len } }) = next else {
+        let next = if slot.alive { slot.qp.next_request(now, &self.keys, actions) } else { None };
+        let Some(TxPacket { packet, source }) = next else {
             slot.active = false;
-            self.settle_all(env, qp, &actions);
-            env.give_actions(actions);
-            self.arm_timer(env, qp);
+            self.settle_all(env, qp, actions);
             return None;
+        };
+        let Source::Wqe { slot: wqe, offset, len } = source else {
+            unreachable!("a request is made of a WQE, not of {source:?}")
         };
         let mut gather = Gather { wqe: WqeId(wqe), offset, len, entered: 0 };
         let dest = slot.qp.send_wqe(wqe).dest;
@@ -155,10 +166,6 @@ impl Device {
             others = before;
         }
         self.settle_all(env, qp, others);
-        env.give_actions(actions);
-        self.arm_timer(env, qp);
-        let flight = env.flights.insert(flight);
-        self.qps[qp].work.push_requests();
         Some((flight, cost))
     }
 

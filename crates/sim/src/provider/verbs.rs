@@ -316,15 +316,16 @@ impl Provider for SimProvider<'_> {
                     ));
                 }
             }
-            let mut actions = env.take_actions();
-            let slot = &mut device.qps[id];
-            let recv_queue = &mut device.recv_queues[slot.recv_queue].queue;
-            let done = slot.qp.modify(attr, recv_queue, &mut actions);
-            if done.is_ok() && attr.qp_state == Some(QpState::Reset) {
-                slot.forget(&mut env.payloads);
-            }
-            device.settle_all(env, id, &actions);
-            env.give_actions(actions);
+            let done = env.with_actions(|env, actions| {
+                let slot = &mut device.qps[id];
+                let recv_queue = &mut device.recv_queues[slot.recv_queue].queue;
+                let done = slot.qp.modify(attr, recv_queue, actions);
+                if done.is_ok() && attr.qp_state == Some(QpState::Reset) {
+                    slot.forget(&mut env.payloads);
+                }
+                device.settle_all(env, id, actions);
+                done
+            });
             if done.is_ok() {
                 device.kick(env, id);
             }
