@@ -144,8 +144,11 @@ impl Event {
     }
 }
 
-/// Kinds of events in the order in which those of the same picosecond are taken: what memory and
-/// ports have received by then is there for all that looks at it.
+/// Kinds of events, in the order in which those of the same picosecond are taken.
+///
+/// Results depend on this order, so it stays as it is, and a new kind is appended. It began with what memory, the NIC and
+/// ports receive, so that whatever looks in the same picosecond finds it there; units, ports that send and timers follow.
+/// `READ_FETCHED`, `TCP` and `TX_ON` were appended later. What threads do comes last.
 mod kind {
     pub(super) const VISIBLE: u8 = 0;
     pub(super) const COMPLETION: u8 = 1;
@@ -251,10 +254,8 @@ impl Packed {
             kind::PORT_OUT => Event::PortOut { device, port },
             kind::TIMER => Event::Timer { device, qp },
             kind::TCP => Event::Tcp { device, step: Step::ALL[entity as usize], number: rest },
-            kind => {
-                debug_assert_eq!(kind, kind::MMIO_OUT);
-                Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) }
-            }
+            kind::MMIO_OUT => Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) },
+            kind => unreachable!("no event is packed as of kind {kind}"),
         }
     }
 

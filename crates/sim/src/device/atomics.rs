@@ -26,7 +26,7 @@ impl Device {
     ) -> bool {
         let number = self.lock_of(addr);
         let lock = self.locks.get(number);
-        if !lock.held {
+        if lock.held_since.is_none() {
             self.locked(host, env, flight, number);
             return false;
         }
@@ -40,9 +40,7 @@ impl Device {
 
     /// An atomic has its lock: it reads the word.
     fn locked(&mut self, host: &Host, env: &mut Env, flight: FlightId, number: LockId) {
-        let lock = self.locks.get(number);
-        lock.held = true;
-        lock.since = env.now;
+        self.locks.get(number).held_since = Some(env.now);
         let addr = env.flights[flight].atomic.expect(IS_ATOMIC).addr;
         let (_, stall) = self.translate(host, env, addr, 8);
         self.start_read(env, DmaRead::of(8, ReadPurpose::Atomic { flight }).late(stall));

@@ -34,8 +34,8 @@ impl Circle {
 #[derive(Clone, Copy)]
 pub(crate) struct Posted {
     pub(crate) segment: Segment,
-    /// Where its data is.
-    pub(crate) data: Circle,
+    /// Where its data is, if it has some.
+    pub(crate) data: Option<Circle>,
     /// The port that it is for.
     pub(crate) into: PortId,
 }

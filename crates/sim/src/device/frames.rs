@@ -102,7 +102,14 @@ impl Device {
     }
 
     /// Begins to read the data of a frame.
-    fn begin_frame(&mut self, env: &mut Env, segment: Segment, link_bytes: u32, data: Circle, into: PortId) {
+    fn begin_frame(
+        &mut self,
+        env: &mut Env,
+        segment: Segment,
+        link_bytes: u32,
+        data: Option<Circle>,
+        into: PortId,
+    ) {
         let bytes = FRAME_HEADERS + segment.len;
         let number = Maybe::some(env.segments.insert(segment));
         let frame = Flight::frame(number, (bytes, link_bytes), self.id, self.port(0), Maybe::some(into));
@@ -112,6 +119,7 @@ impl Device {
         self.ethernet().reading.push(flight, &mut env.flights);
         let mut done = 0;
         while done < segment.len {
+            let data = data.expect("a segment with data says where it is");
             let (addr, until_end) = data.at(segment.seq + u64::from(done));
             let part = until_end.min(u64::from(segment.len - done)) as u32;
             env.flights[flight].reads += 1;

@@ -10,8 +10,8 @@ pub(super) const IS_ATOMIC: &str = "what takes a lock is the answer to an atomic
 /// A lock, and the answers that wait for it.
 #[derive(Default)]
 pub(crate) struct Lock {
-    pub(super) held: bool,
-    pub(super) since: u64,
+    /// Since when it is held, if it is.
+    pub(super) held_since: Option<u64>,
     pub(super) waiting: VecDeque<FlightId>,
     /// Time in the metering window that it was held.
     pub(crate) busy: u64,
@@ -19,8 +19,8 @@ pub(crate) struct Lock {
 
 impl Lock {
     pub(super) fn release(&mut self, now: u64, window: Window) -> Option<FlightId> {
-        self.busy += window.overlap(self.since, now);
-        self.held = false;
+        let since = self.held_since.take().expect("a lock that is given back is held");
+        self.busy += window.overlap(since, now);
         self.waiting.pop_front()
     }
 }

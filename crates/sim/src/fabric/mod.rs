@@ -142,7 +142,7 @@ impl Fabric {
         let own = &mut self.ports[port];
         own.room += u64::from(bytes);
         if !own.waiting.is_empty() {
-            debug_assert!(self.made_room.is_none(), "an event makes room once");
+            assert!(self.made_room.is_none(), "an event makes room once");
             self.made_room = Some(port);
         }
     }

@@ -3,7 +3,7 @@
 use super::socket::{Socket, State};
 use super::state::{At, Kernel};
 use crate::core::index::{PortId, SocketId};
-use crate::device::{Circle, Posted};
+use crate::device::Posted;
 use crate::fabric::{Control, Segment, To};
 use crate::host::{Agent, Kind};
 
@@ -48,7 +48,7 @@ impl Kernel {
 
     /// Sends a segment that is of no socket.
     pub(super) fn post_to(&mut self, at: &mut At<'_>, into: PortId, segment: Segment) {
-        self.tell(at, Posted { segment, data: Circle { addr: 0, bytes: 1 }, into });
+        self.tell(at, Posted { segment, data: None, into });
     }
 
     /// Tells the NIC of a segment.

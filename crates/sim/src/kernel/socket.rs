@@ -45,7 +45,8 @@ pub(crate) struct Held {
 
 /// One direction, as its sender knows it. Bytes are numbered from 0; the end is numbered as a byte is.
 pub(crate) struct Outgoing {
-    pub(crate) data: Circle,
+    /// Where the bytes are that the peer may not have; none of a listener, and of a socket that is over.
+    pub(crate) data: Option<Circle>,
     /// Bytes that the peer has, that have been sent, and that the program has written.
     acked: u64,
     sent: u64,
@@ -60,7 +61,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn new(data: Circle, mss: u32, most: u32) -> Outgoing {
+    pub(crate) fn new(data: Option<Circle>, mss: u32, most: u32) -> Outgoing {
         Outgoing { data, acked: 0, sent: 0, written: 0, edge: 0, ends: false, mss, most }
     }
 
@@ -71,14 +72,24 @@ impl Outgoing {
         self.most = (self.most / self.mss).max(1) * self.mss;
     }
 
+    /// Bytes of the buffer.
+    fn bytes(&self) -> u64 {
+        self.data.map_or(0, |data| data.bytes)
+    }
+
     /// Bytes that there is room for.
     pub(crate) fn room(&self) -> u64 {
-        self.data.bytes - self.written.saturating_sub(self.acked)
+        self.bytes().saturating_sub(self.written.saturating_sub(self.acked))
+    }
+
+    /// The address of a byte by its number, and how many follow it until the end of the buffer.
+    pub(crate) fn at(&self, number: u64) -> (u64, u64) {
+        self.data.expect("a socket that a program writes to has a buffer").at(number)
     }
 
     /// Whether there is so much that a thread that waits for it is woken: a third.
     pub(crate) fn has_room_again(&self) -> bool {
-        self.room() >= self.data.bytes / 3
+        self.room() >= self.bytes() / 3
     }
 
     /// Bytes that are written and not sent.
@@ -298,7 +309,7 @@ mod tests {
     const MSS: u32 = 1000;
 
     fn outgoing(edge: u64) -> Outgoing {
-        let mut out = Outgoing::new(Circle { addr: 0, bytes: 9000 }, MSS, 4 * MSS);
+        let mut out = Outgoing::new(Some(Circle { addr: 0, bytes: 9000 }), MSS, 4 * MSS);
         out.meets(edge, MSS);
         out
     }

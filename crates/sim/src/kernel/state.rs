@@ -95,8 +95,8 @@ impl Kernel {
     /// Makes a socket of a thread.
     pub(crate) fn open(&mut self, host: &mut Host, owner: ThreadId, state: State, peer: PortId) -> SocketId {
         let data = match state {
-            State::Listening(_) => Circle { addr: 0, bytes: 1 },
-            _ => self.buffers.pop().unwrap_or_else(|| new_buffer(host, self.tcp.send_buffer)),
+            State::Listening(_) => None,
+            _ => Some(self.buffers.pop().unwrap_or_else(|| new_buffer(host, self.tcp.send_buffer))),
         };
         self.sockets.push(Socket {
             owner,
@@ -151,8 +151,10 @@ impl Kernel {
     /// Gives back what a socket holds that is over.
     pub(super) fn let_go(&mut self, device: &mut Device, socket: SocketId) {
         let socket = &mut self.sockets[socket];
-        if socket.is_over() && socket.out.data.bytes > 1 {
-            self.buffers.push(std::mem::replace(&mut socket.out.data, Circle { addr: 0, bytes: 1 }));
+        if socket.is_over()
+            && let Some(data) = socket.out.data.take()
+        {
+            self.buffers.push(data);
             device.ethernet().buffers.extend(socket.into.held.drain(..).map(|held| held.buffer));
         }
     }

@@ -167,7 +167,7 @@ impl SimProvider<'_> {
     fn copy_to_socket(&self, socket: SocketId, mem: Mem, offset: u64, len: u64) {
         let mut done = 0;
         while done < len {
-            let (addr, until_end) = self.on_socket(socket, |s| s.out.data.at(s.out.written() + done));
+            let (addr, until_end) = self.on_socket(socket, |s| s.out.at(s.out.written() + done));
             let part = until_end.min(len - done);
             let from = self.with(|w| self.locate(w, mem, offset + done, part));
             self.copy_in_kernel(from, self.place(addr, part), part, Touch::StoreAround(0));

@@ -30,8 +30,10 @@ impl World {
             self.env.now = self.env.now.max(self.end);
             return Next::End;
         }
-        match self.env.queue.pop().and_then(Packed::thread) {
-            Some(thread) => {
+        match self.env.queue.pop() {
+            Some(event) => {
+                let thread =
+                    event.thread().expect("what is left when all other events are processed is a turn");
                 self.env.now = self.env.now.max(key.time);
                 self.cause = key;
                 Next::Thread(thread)
