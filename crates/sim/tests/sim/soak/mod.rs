@@ -111,7 +111,7 @@ fn run_in(mut cluster: SimCluster, case: &Case) -> Result<(Tally, Metrics), Stri
 fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
     let fails = |what: &str| Err(format!("{what}: {tally:?}, {metrics:?}"));
     // A flow may have two units: one that looks at its packet, one that still issues the DMAs of the last.
-    let most = |r: &ResourceUse| if r.part == Part::BusiestReceivingUnit { 2.0 } else { 1.0 };
+    let most = |r: &ResourceUse| if r.meter.part() == Part::BusiestReceivingUnit { 2.0 } else { 1.0 };
     if let Some(resource) = metrics.resources.iter().find(|r| !(0.0..=most(r)).contains(&r.utilization)) {
         return fails(&format!("{resource:?} is used more than it can be"));
     }
