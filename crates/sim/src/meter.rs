@@ -75,12 +75,12 @@ pub struct MeterKind {
 }
 
 /// How a part is called, around its number where it has one.
-struct Words {
+struct PartWords {
     before_number: Option<&'static str>,
     behind: &'static str,
 }
 
-const fn words(part: Part) -> Words {
+const fn words(part: Part) -> PartWords {
     let (before_number, behind) = match part {
         Part::Core => (Some("core"), ""),
         Part::PcieMmio => (None, "PCIe to NIC, MMIO"),
@@ -94,12 +94,12 @@ const fn words(part: Part) -> Words {
         Part::PortOut => (Some("port"), " out"),
         Part::PortIn => (Some("port"), " in"),
     };
-    Words { before_number, behind }
+    PartWords { before_number, behind }
 }
 
 impl fmt::Display for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Words { before_number, behind } = words(self.part);
+        let PartWords { before_number, behind } = words(self.part);
         if let (Some(before), Some(number)) = (before_number, self.number) {
             write!(f, "{before} {number}")?;
         }
@@ -113,7 +113,7 @@ impl fmt::Display for Meter {
 
 impl fmt::Display for MeterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Words { before_number, behind } = words(self.part);
+        let PartWords { before_number, behind } = words(self.part);
         f.write_str(before_number.unwrap_or_default())?;
         if let Some(lock) = self.lock {
             write!(f, " {lock}")?;

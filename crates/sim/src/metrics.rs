@@ -1,7 +1,7 @@
 //! What a run shows: every resource metered, every cache counted.
 
 use crate::core::index::{Id, MachineId};
-use crate::device::Device;
+use crate::device::SimDevice;
 use crate::host::Uncore;
 use crate::meter::Meter;
 use crate::world::Waiting;
@@ -140,7 +140,7 @@ pub struct Metrics {
 
 /// See [`Metrics::without_effect`].
 fn without_effect(w: &World) -> Vec<Resource> {
-    let nowhere = |had: fn(&Device) -> bool| !w.devices.iter().any(had);
+    let nowhere = |had: fn(&SimDevice) -> bool| !w.devices.iter().any(had);
     let all = [
         (Resource::AtomicLocks, nowhere(|d| d.locks.were_used())),
         (Resource::WqeCache, nowhere(|d| d.caches.wqes.was_short)),
@@ -210,7 +210,7 @@ impl Metrics {
         }
     }
 
-    fn add_device(&mut self, w: &World, d: &Device) {
+    fn add_device(&mut self, w: &World, d: &SimDevice) {
         d.qps.iter().for_each(|slot| self.sent_again.add(slot.qp.repeats()));
         let host = &w.hosts[d.machine];
         let is_one_of_several = host.devices() > 1;

@@ -1,7 +1,7 @@
 //! How atomics are executed under their locks (ATC'16, 3.4 and 5.4).
 
 use super::locks::IS_ATOMIC;
-use super::nic::Device;
+use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, LockId, Maybe, UnitId};
 use crate::core::queue::Event;
@@ -10,7 +10,7 @@ use crate::fabric::PendingAtomic;
 use crate::host::Host;
 use doorbell_transport::{AtomicOp, Body};
 
-impl Device {
+impl SimDevice {
     fn lock_of(&self, addr: u64) -> LockId {
         LockId(self.profile.atomics.slot(addr))
     }

@@ -87,9 +87,9 @@ impl WqeCache {
 /// All caches of a device.
 pub(crate) struct Caches {
     pub(crate) wqes: WqeCache,
-    pub(crate) requester: Cache,
-    pub(crate) responder: Cache,
-    pub(crate) translations: Cache,
+    pub(crate) requester: DrawnCache,
+    pub(crate) responder: DrawnCache,
+    pub(crate) translations: DrawnCache,
     /// Until when each of the NIC's readers of contexts reads one.
     readers: Vec<u64>,
 }
@@ -99,9 +99,9 @@ impl Caches {
     pub(super) fn new(sizes: &Sizes, units: u32) -> Caches {
         Caches {
             wqes: WqeCache::new(sizes),
-            requester: Cache::new(sizes.requester_entries as usize),
-            responder: Cache::new(sizes.responder_entries as usize),
-            translations: Cache::new(sizes.translation_entries as usize),
+            requester: DrawnCache::new(sizes.requester_entries as usize),
+            responder: DrawnCache::new(sizes.responder_entries as usize),
+            translations: DrawnCache::new(sizes.translation_entries as usize),
             readers: vec![0; sizes.context_reads.min(units) as usize],
         }
     }
@@ -121,7 +121,7 @@ const ABSENT: u32 = u32::MAX;
 /// Entries of limited number, named by small numbers. Where one must make room, it is drawn: what a NIC does is not
 /// known, and of the policies that are simple only this one has no cliff where as many users as entries take turns and
 /// one more comes.
-pub(crate) struct Cache {
+pub(crate) struct DrawnCache {
     capacity: usize,
     /// The key at each place.
     keys: Vec<u32>,
@@ -135,9 +135,9 @@ pub(crate) struct Cache {
     pub(crate) was_short: bool,
 }
 
-impl Cache {
-    pub(crate) fn new(capacity: usize) -> Cache {
-        Cache {
+impl DrawnCache {
+    pub(crate) fn new(capacity: usize) -> DrawnCache {
+        DrawnCache {
             capacity: capacity.max(1),
             keys: Vec::new(),
             place: Vec::new(),
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn one_makes_room_for_another() {
-        let mut c = Cache::new(2);
+        let mut c = DrawnCache::new(2);
         assert!(!c.touch(1, true));
         assert!(!c.touch(2, true));
         assert!(c.touch(1, true));
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn hits_fall_smoothly_with_users() {
         let hits = |users: u32| {
-            let mut c = Cache::new(100);
+            let mut c = DrawnCache::new(100);
             (0..2000 * users).for_each(|i| {
                 c.touch(i % users, i >= 1000 * users);
             });
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_working_set_that_fits_is_missed_once() {
-        let mut c = Cache::new(100);
+        let mut c = DrawnCache::new(100);
         for _ in 0..10 {
             (0..100).for_each(|key| {
                 c.touch(key, true);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn random_use_hits_as_often_as_there_is_room() {
-        let mut c = Cache::new(100);
+        let mut c = DrawnCache::new(100);
         let mut key = 1u64;
         for _ in 0..100_000 {
             key = key.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

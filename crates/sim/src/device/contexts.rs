@@ -1,12 +1,12 @@
 //! Looking up QP contexts and address translations, and fetching again what has fallen out of a cache.
 
-use super::nic::Device;
+use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{Id, QpId};
 use crate::env::Env;
-use crate::host::{ALLOCATED, Host, Place};
+use crate::host::{ALLOCATED, Host, MemPlace};
 
-impl Device {
+impl SimDevice {
     /// Looks up a QP context; returns how long the unit stands still for it.
     pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> u64 {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
@@ -20,9 +20,9 @@ impl Device {
     /// Looks up the translations of the pages that `len` bytes lie in, and reads those that are missing; returns the place, and
     /// for how long the unit that needs them stands still.
     #[inline]
-    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (Place, u64) {
+    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, u64) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
-        let last = Place { offset: place.offset + len.max(1) - 1, ..place };
+        let last = MemPlace { offset: place.offset + len.max(1) - 1, ..place };
         let stalls =
             (host.memory.page(place)..=host.memory.page(last)).map(|page| self.translation(env, page));
         (place, stalls.sum())

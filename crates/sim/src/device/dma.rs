@@ -1,15 +1,15 @@
 //! DMA: the NIC reads and writes memory.
 
 use super::locks::IS_ATOMIC;
-use super::nic::Device;
+use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, ReadId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
 use crate::env::Env;
-use crate::host::{ALLOCATED, Agent, Data, Host, Kind, LINE, Lines, Write, lines_touched};
+use crate::host::{ALLOCATED, AccessKind, Agent, DmaWrite, Host, LINE, Lines, WriteData, lines_touched};
 
-impl Device {
+impl SimDevice {
     /// Starts a DMA read.
     #[inline(always)] // It is written where it stays.
     pub(super) fn start_read(&mut self, env: &mut Env, read: DmaRead) {
@@ -55,8 +55,9 @@ impl Device {
             ReadPurpose::Payload { flight, addr, into } => {
                 let place = host.memory.place(addr, u64::from(bytes)).expect(ALLOCATED);
                 offset = place.offset;
-                done =
-                    host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load).done;
+                done = host
+                    .access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), AccessKind::Load)
+                    .done;
                 let payload = env.flights[flight].payload;
                 let to = &mut env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize];
                 host.memory.read(place, to);
@@ -65,7 +66,7 @@ impl Device {
                 let atomic = env.flights[flight].atomic.as_mut().expect(IS_ATOMIC);
                 let place = host.memory.place(atomic.addr, 8).expect(ALLOCATED);
                 offset = place.offset;
-                done = host.access(env.now, self.agent(), Lines::at(place), Kind::Load).done;
+                done = host.access(env.now, self.agent(), Lines::at(place), AccessKind::Load).done;
                 atomic.original = host.memory.load_u64(place);
             }
             // Elsewhere the lines of a ring have no state that a device could change.
@@ -179,20 +180,20 @@ impl Device {
             1 => (last, 0),
             _ => (first, (last - first) / (lines - 1)),
         };
-        let data = Data::Payload(payload, payload_offset);
-        self.send_write(host, env, Write::new(first, per_line, addr, data, len));
+        let data = WriteData::Payload(payload, payload_offset);
+        self.send_write(host, env, DmaWrite::new(first, per_line, addr, data, len));
     }
 
     /// Starts a DMA write of a word, so much later.
     pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64, late: u64) {
         let hop = late + self.dma_hop(host, addr, 8);
         let (_, last) = self.pcie.write(env.now, (addr % LINE, 8), hop, env.window);
-        self.send_write(host, env, Write::new(last, 0, addr, Data::Word(value), 8));
+        self.send_write(host, env, DmaWrite::new(last, 0, addr, WriteData::Word(value), 8));
     }
 
     /// A DMA write is on its way.
     #[inline(always)] // It is written where it stays.
-    pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: Write) {
+    pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: DmaWrite) {
         if host.incoming(self.attached.local, write, env.now, &mut env.payloads) {
             env.queue.push(write.at, Event::Visible { device: self.id });
         }

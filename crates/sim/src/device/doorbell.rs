@@ -1,18 +1,18 @@
 //! How WQEs come to the NIC: by MMIO, or by a doorbell after which the NIC reads them.
 
-use super::nic::Device;
+use super::nic::SimDevice;
 use super::qp::QpSlot;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{QpId, RecvQueueId, WqeId};
 use crate::env::Env;
-use crate::host::{Core, Host, Kind, Mmio};
+use crate::host::{AccessKind, Core, Host, Mmio};
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
 
 /// Why a WQE that the NIC is told of is there.
 const POSTED: &str = "a doorbell tells of WQEs that are posted";
 
-impl Device {
+impl SimDevice {
     /// What a core writes by MMIO leaves it.
     pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) {
         let Mmio { leaves, hop, doorbell, last, then } =
@@ -61,7 +61,7 @@ impl Device {
         let mut done = now;
         for _ in 0..count {
             let bytes = wqes.bytes(WqeId(entry));
-            done = done.max(host.reach_entry(now, self.agent(), ring.entry(entry, bytes), Kind::Load));
+            done = done.max(host.reach_entry(now, self.agent(), ring.entry(entry, bytes), AccessKind::Load));
             entry = ring.next(entry);
         }
         done
@@ -79,7 +79,7 @@ impl Device {
         let slot = &mut self.recv_queues[queue];
         let mut done = now;
         for _ in 0..count {
-            done = done.max(host.reach_entry(now, agent, slot.ring.whole(slot.read), Kind::Load));
+            done = done.max(host.reach_entry(now, agent, slot.ring.whole(slot.read), AccessKind::Load));
             slot.read = slot.ring.next(slot.read);
         }
         done
@@ -88,7 +88,7 @@ impl Device {
     /// The next `count` posted WQEs of a QP are in the NIC.
     pub(super) fn wqes_entered(&mut self, env: &mut Env, qp: QpId, count: u16, by_mmio: bool) {
         env.with_actions(|env, actions| {
-            let Device { qps, caches, .. } = self;
+            let SimDevice { qps, caches, .. } = self;
             let slot = &mut qps[qp];
             slot.was_idle |= slot.is_idle();
             for _ in 0..count {

@@ -2,7 +2,7 @@
 
 use crate::core::index::{CoreId, PortId};
 use crate::fabric::{Row, Segment};
-use crate::host::{Host, LINE, Queue, Ring};
+use crate::host::{Host, LINE, Ring, RingQueue};
 use doorbell_nic::Tcp;
 use doorbell_nic::cost::{FRAME_HEADERS, TcpCost};
 use doorbell_verbs::PageSize;
@@ -17,12 +17,12 @@ pub(super) const FRAME_AT: u64 = 2;
 
 /// Bytes of a buffer that a socket's data goes round in.
 #[derive(Clone, Copy)]
-pub(crate) struct Circle {
+pub(crate) struct SocketBuffer {
     pub(crate) addr: u64,
     pub(crate) bytes: u64,
 }
 
-impl Circle {
+impl SocketBuffer {
     /// The address of a byte by its number, and how many follow it until the end.
     pub(crate) fn at(self, number: u64) -> (u64, u64) {
         let offset = number % self.bytes;
@@ -32,17 +32,17 @@ impl Circle {
 
 /// A segment that the driver has a descriptor of.
 #[derive(Clone, Copy)]
-pub(crate) struct Posted {
+pub(crate) struct PostedSegment {
     pub(crate) segment: Segment,
     /// Where its data is, if it has some.
-    pub(crate) data: Option<Circle>,
+    pub(crate) data: Option<SocketBuffer>,
     /// The port that it is for.
     pub(crate) into: PortId,
 }
 
 /// A frame in memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedFrame {
     pub(crate) segment: Segment,
     /// The buffer that it is in.
     pub(crate) buffer: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Received {
     pub(crate) from: PortId,
 }
 
-impl Received {
+impl ReceivedFrame {
     /// Where its data is.
     pub(crate) const fn data(&self) -> u64 {
         self.buffer + FRAME_AT + FRAME_HEADERS as u64
@@ -75,9 +75,9 @@ pub(crate) struct Ethernet {
     pub(super) driver_out: u32,
     pub(super) driver_in: u32,
     /// Segments of which the NIC has been told.
-    pub(super) posted: VecDeque<Posted>,
+    pub(super) posted: VecDeque<PostedSegment>,
     /// Segments whose descriptors it has; of the first, so many bytes are in frames.
-    pub(super) entered: VecDeque<Posted>,
+    pub(super) entered: VecDeque<PostedSegment>,
     pub(super) cut: u32,
     /// Frames that wait for their data, and those behind them.
     pub(super) reading: Row,
@@ -86,7 +86,7 @@ pub(crate) struct Ethernet {
     /// Buffers that the driver has given and no frame is in.
     pub(crate) buffers: Vec<u64>,
     /// Frames on their way to memory.
-    pub(super) arriving: VecDeque<Received>,
+    pub(super) arriving: VecDeque<ReceivedFrame>,
     pub(crate) frames_out: u64,
     pub(crate) frames_in: u64,
 }
@@ -102,8 +102,8 @@ impl Ethernet {
             descriptor_in: tcp.descriptor_in,
             descriptor_out: tcp.descriptor_out,
             buffer: frame.next_power_of_two(),
-            out_ring: host.add_ring(CoreId(0), Queue::Send, ENTRIES, tcp.descriptor_out),
-            in_ring: host.add_ring(CoreId(0), Queue::Completion, ENTRIES, tcp.descriptor_in),
+            out_ring: host.add_ring(CoreId(0), RingQueue::Send, ENTRIES, tcp.descriptor_out),
+            in_ring: host.add_ring(CoreId(0), RingQueue::Completion, ENTRIES, tcp.descriptor_in),
             nic_out: 0,
             nic_in: 0,
             driver_out: 0,

@@ -3,32 +3,32 @@
 //! Out: a doorbell, the segment's descriptor, the data of frame after frame, as many ahead of what leaves as the NIC
 //! has room for. In: a buffer that the driver has given, the frame, and a descriptor behind it.
 
-use super::ethernet::{Circle, Ethernet, FRAME_AT, Posted, Received};
-use super::nic::Device;
+use super::ethernet::{Ethernet, FRAME_AT, PostedSegment, ReceivedFrame, SocketBuffer};
+use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId};
 use crate::core::payload::Payload;
-use crate::core::queue::{Event, Step};
+use crate::core::queue::{Event, TcpStep};
 use crate::env::Env;
 use crate::fabric::{Flight, Segment};
-use crate::host::{Host, Kind};
+use crate::host::{AccessKind, Host};
 use doorbell_nic::Tcp;
 use doorbell_nic::cost::{FRAME_HEADERS, frame_on_link};
 
 /// A step of TCP.
-const fn tcp(device: DeviceId, step: Step) -> Event {
+const fn tcp(device: DeviceId, step: TcpStep) -> Event {
     Event::Tcp { device, step, number: 0 }
 }
 
 /// A step of a frame.
-const fn of_frame(device: DeviceId, step: Step, frame: FlightId) -> Event {
+const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> Event {
     Event::Tcp { device, step, number: frame.0 }
 }
 
 /// Why events of frames are of a device that has this part.
 const IS_UP: &str = "frames are sent and received by devices that are up";
 
-impl Device {
+impl SimDevice {
     /// Has the device used as an Ethernet NIC from now on.
     pub(crate) fn bring_up(&mut self, tcp: &Tcp, host: &mut Host) {
         if self.ethernet.is_none() {
@@ -42,15 +42,15 @@ impl Device {
     }
 
     /// The driver has written the descriptor of a segment; the doorbell leaves its core at `at`.
-    pub(crate) fn post_segment(&mut self, env: &mut Env, at: u64, posted: Posted) {
+    pub(crate) fn post_segment(&mut self, env: &mut Env, at: u64, posted: PostedSegment) {
         self.ethernet().posted.push_back(posted);
-        env.queue.push(at, tcp(self.id, Step::SegmentDoorbell));
+        env.queue.push(at, tcp(self.id, TcpStep::SegmentDoorbell));
     }
 
     /// A doorbell for a segment leaves a core.
     pub(crate) fn segment_doorbell(&mut self, env: &mut Env) {
         let left = self.pcie.doorbell(env.now, env.window);
-        env.queue.push(self.pcie.mmio_arrives(left), tcp(self.id, Step::SegmentPosted));
+        env.queue.push(self.pcie.mmio_arrives(left), tcp(self.id, TcpStep::SegmentPosted));
     }
 
     /// A doorbell for a segment is at the NIC, which reads its descriptor.
@@ -65,7 +65,7 @@ impl Device {
         let ethernet = self.ethernet();
         let entry = ethernet.nic_out;
         ethernet.nic_out = ethernet.out_ring.next(entry);
-        host.reach_entry(now, agent, ethernet.out_ring.whole(entry), Kind::Load)
+        host.reach_entry(now, agent, ethernet.out_ring.whole(entry), AccessKind::Load)
     }
 
     /// A descriptor is in the NIC.
@@ -81,7 +81,7 @@ impl Device {
         let overhead = self.profile.link.packet_overhead;
         loop {
             let ethernet = self.ethernet();
-            let Some(&Posted { segment, data, into }) = ethernet.entered.front() else { return };
+            let Some(&PostedSegment { segment, data, into }) = ethernet.entered.front() else { return };
             let done = ethernet.cut;
             let len = (segment.len - done).min(ethernet.mss);
             let link_bytes = frame_on_link(len, overhead);
@@ -107,7 +107,7 @@ impl Device {
         env: &mut Env,
         segment: Segment,
         link_bytes: u32,
-        data: Option<Circle>,
+        data: Option<SocketBuffer>,
         into: PortId,
     ) {
         let bytes = FRAME_HEADERS + segment.len;
@@ -140,7 +140,7 @@ impl Device {
             && env.flights[flight].ready
         {
             ethernet.reading.pop(&env.flights);
-            env.after(ethernet.out_time, of_frame(device, Step::FrameOut, flight));
+            env.after(ethernet.out_time, of_frame(device, TcpStep::FrameOut, flight));
         }
     }
 
@@ -165,7 +165,7 @@ impl Device {
     /// A frame has come through its port.
     pub(super) fn frame_came_in(&mut self, env: &mut Env, flight: FlightId) {
         let after = self.ethernet().in_time;
-        env.after(after, of_frame(self.id, Step::FrameIn, flight));
+        env.after(after, of_frame(self.id, TcpStep::FrameIn, flight));
     }
 
     /// A frame goes to memory, and behind it what describes it.
@@ -182,21 +182,21 @@ impl Device {
         ethernet.frames_in += 1;
         let descriptor = ethernet.descriptor_in;
         let buffer = ethernet.take_buffer(host);
-        ethernet.arriving.push_back(Received { segment, buffer, from });
+        ethernet.arriving.push_back(ReceivedFrame { segment, buffer, from });
         self.write_payload(host, env, buffer + FRAME_AT, (payload, 0), bytes, 0);
         let (_, visible) = self.pcie.write(env.now, (0, descriptor.into()), 0, env.window);
-        env.queue.push(visible, tcp(self.id, Step::FrameVisible));
+        env.queue.push(visible, tcp(self.id, TcpStep::FrameVisible));
         env.fabric.make_room(into, link_bytes);
     }
 
     /// A frame is in memory, and so is what describes it.
-    pub(crate) fn frame_visible(&mut self, host: &mut Host, env: &mut Env) -> Received {
+    pub(crate) fn frame_visible(&mut self, host: &mut Host, env: &mut Env) -> ReceivedFrame {
         host.settle(env.now, &mut env.payloads);
         let agent = self.agent();
         let ethernet = self.ethernet();
         let entry = ethernet.nic_in;
         ethernet.nic_in = ethernet.in_ring.next(entry);
-        host.reach_entry(env.now, agent, ethernet.in_ring.whole(entry), Kind::Store);
+        host.reach_entry(env.now, agent, ethernet.in_ring.whole(entry), AccessKind::Store);
         ethernet.arriving.pop_front().expect("a frame becomes visible that went to memory")
     }
 

@@ -1,7 +1,7 @@
 //! The locks under which atomics are executed, and the answers that wait for them.
 
 use crate::core::index::{FlightId, IdVec, LockId};
-use crate::core::server::Window;
+use crate::core::server::MeterWindow;
 use std::collections::VecDeque;
 
 /// Why the answer to an atomic knows what is asked for.
@@ -9,7 +9,7 @@ pub(super) const IS_ATOMIC: &str = "what takes a lock is the answer to an atomic
 
 /// A lock, and the answers that wait for it.
 #[derive(Default)]
-pub(crate) struct Lock {
+pub(crate) struct AtomicLock {
     /// Since when it is held, if it is.
     pub(super) held_since: Option<u64>,
     pub(super) waiting: VecDeque<FlightId>,
@@ -17,8 +17,8 @@ pub(crate) struct Lock {
     pub(crate) busy: u64,
 }
 
-impl Lock {
-    pub(super) fn release(&mut self, now: u64, window: Window) -> Option<FlightId> {
+impl AtomicLock {
+    pub(super) fn release(&mut self, now: u64, window: MeterWindow) -> Option<FlightId> {
         let since = self.held_since.take().expect("a lock that is given back is held");
         self.busy += window.overlap(since, now);
         self.waiting.pop_front()
@@ -26,21 +26,21 @@ impl Lock {
 }
 
 /// All locks of a device.
-pub(crate) struct Locks {
+pub(crate) struct AtomicLocks {
     /// None before the first atomic.
-    locks: IdVec<LockId, Lock>,
+    locks: IdVec<LockId, AtomicLock>,
     count: u32,
 }
 
-impl Locks {
-    pub(super) fn new(count: u32) -> Locks {
-        Locks { locks: IdVec::new(), count }
+impl AtomicLocks {
+    pub(super) fn new(count: u32) -> AtomicLocks {
+        AtomicLocks { locks: IdVec::new(), count }
     }
 
     #[inline]
-    pub(super) fn get(&mut self, number: LockId) -> &mut Lock {
+    pub(super) fn get(&mut self, number: LockId) -> &mut AtomicLock {
         if self.locks.len() == 0 {
-            self.locks = (0..self.count).map(|_| Lock::default()).collect();
+            self.locks = (0..self.count).map(|_| AtomicLock::default()).collect();
         }
         &mut self.locks[number]
     }

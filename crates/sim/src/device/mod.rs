@@ -30,8 +30,8 @@ mod timer;
 mod tx;
 mod view;
 
-pub(crate) use ethernet::{Circle, Posted, Received};
-pub(crate) use nic::{Attached, Device};
+pub(crate) use ethernet::{PostedSegment, ReceivedFrame, SocketBuffer};
+pub(crate) use nic::{Attached, SimDevice};
 pub(crate) use qp::{CqSlot, Cqe, FIRST_QPN, QpSlot, RecvSlot, WqeSlot};
 pub(crate) use reads::ReadPurpose;
 pub(crate) use view::COUNTS;

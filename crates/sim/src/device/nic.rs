@@ -2,7 +2,7 @@
 
 use super::caches::Caches;
 use super::ethernet::Ethernet;
-use super::locks::Locks;
+use super::locks::AtomicLocks;
 use super::pcie::PcieLink;
 use super::qp::{CqSlot, FIRST_QPN, QpSlot, RecvSlot};
 use super::reads::Dma;
@@ -25,7 +25,7 @@ pub(crate) struct Attached {
 }
 
 /// A NIC.
-pub(crate) struct Device {
+pub(crate) struct SimDevice {
     pub(crate) id: DeviceId,
     /// The machine whose memory it reaches.
     pub(crate) machine: MachineId,
@@ -42,7 +42,7 @@ pub(crate) struct Device {
     pub(crate) keys: Keys,
     pub(crate) sending: Sending,
     pub(crate) receiving: Receiving,
-    pub(crate) locks: Locks,
+    pub(crate) locks: AtomicLocks,
     pub(crate) caches: Caches,
     pub(crate) pcie: PcieLink,
     pub(super) dma: Dma,
@@ -50,7 +50,7 @@ pub(crate) struct Device {
     pub(crate) ethernet: Option<Box<Ethernet>>,
 }
 
-impl Device {
+impl SimDevice {
     /// Until when its PCIe link and its units are busy with what they have taken on.
     pub(crate) fn committed_until(&self) -> u64 {
         let sending = self.sending.units.iter().map(|unit| unit.until);
@@ -65,8 +65,8 @@ impl Device {
         first_port: PortId,
         profile: Rc<Profile>,
         costs: Costs,
-    ) -> Device {
-        Device {
+    ) -> SimDevice {
+        SimDevice {
             id,
             machine,
             attached,
@@ -79,7 +79,7 @@ impl Device {
             keys: Keys::default(),
             sending: Sending::new(profile.tx.units),
             receiving: Receiving::new(profile.rx.units),
-            locks: Locks::new(profile.atomics.slots),
+            locks: AtomicLocks::new(profile.atomics.slots),
             caches: Caches::new(&profile.caches, profile.tx.units + profile.rx.units),
             pcie: PcieLink::new(costs.pcie.clone(), profile.link.receive_buffer),
             dma: Dma::default(),
@@ -97,7 +97,7 @@ impl Device {
 
     /// The QP with this number, if it lives.
     pub(crate) fn find_qp(&self, qpn: u32) -> Option<QpId> {
-        let qp = Device::qp_numbered(qpn)?;
+        let qp = SimDevice::qp_numbered(qpn)?;
         self.qps.get(qp).filter(|q| q.alive)?;
         Some(qp)
     }

@@ -1,6 +1,6 @@
 //! DMA reads: what each is for, and which are under way.
 
-use super::qp::Ended;
+use super::qp::EndedSend;
 use crate::core::index::{FlightId, QpId, ReadId, RecvQueueId, WqeId};
 use crate::core::slab::Slab;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub(crate) enum ReadPurpose {
     /// The descriptor of a segment of TCP.
     Segment,
     /// The WQE of a READ or an atomic whose answer has come, to complete it in this one of the QP's lives.
-    WqeAgain { qp: QpId, life: u16, ended: Ended },
+    WqeAgain { qp: QpId, life: u16, ended: EndedSend },
     /// Something that fell out of a cache, or a ring of which nobody counts the reads.
     Refetch,
 }

@@ -1,15 +1,15 @@
 //! What receiving units do: from a packet at the port to memory, completions and answers.
 
 use super::hold::UnitHold;
-use super::nic::{Device, priced};
-use super::qp::{Cqe, Ended, QpSlot};
+use super::nic::{SimDevice, priced};
+use super::qp::{Cqe, EndedSend, QpSlot};
 use super::receiving::{Flow, FlowId};
 use crate::core::index::{FlightId, Maybe, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
 use crate::env::Env;
 use crate::fabric::{Flight, PendingAtomic};
-use crate::host::{Data, Host, Write};
+use crate::host::{DmaWrite, Host, WriteData};
 use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
 use doorbell_verbs::{QpType, Time, Wc, WcStatus};
 
@@ -30,7 +30,7 @@ struct PayloadPart {
     len: u32,
 }
 
-impl Device {
+impl SimDevice {
     #[inline]
     fn flow(&mut self, id: FlowId) -> &mut Flow {
         match id {
@@ -126,7 +126,7 @@ impl Device {
         let (qp, hold) = env.with_actions(|env, actions| {
             let Flight { packet, to_qp: to, .. } = &env.flights[flight];
             let qp = to.expect(HAS_QP);
-            let Device { qps, keys, recv_queues, .. } = self;
+            let SimDevice { qps, keys, recv_queues, .. } = self;
             let slot = &mut qps[qp];
             if slot.alive {
                 let recv_queue = &mut recv_queues[slot.recv_queue].queue;
@@ -257,7 +257,7 @@ impl Device {
     fn settle(&mut self, env: &mut Env, qp: QpId, action: &Action) {
         match *action {
             Action::Complete { queue: Queue::Send, wc, slot, signaled, .. } => {
-                self.ended(env, qp, Ended { wc, wqe: WqeId(slot), signaled });
+                self.ended(env, qp, EndedSend { wc, wqe: WqeId(slot), signaled });
             }
             Action::Complete { queue: Queue::Recv, wc, .. } => self.complete_recv(env, qp, wc, 0),
             Action::Transmit => self.kick(env, qp),
@@ -274,7 +274,7 @@ impl Device {
     /// A QP has entered the error state, perhaps without its receive queue at hand.
     pub(super) fn flush_recvs(&mut self, env: &mut Env, qp: QpId) {
         env.with_actions(|env, actions| {
-            let Device { qps, recv_queues, .. } = self;
+            let SimDevice { qps, recv_queues, .. } = self;
             let slot = &mut qps[qp];
             slot.qp.recv_posted(&mut recv_queues[slot.recv_queue].queue, actions);
             self.settle_all(env, qp, actions);
@@ -320,7 +320,7 @@ impl Device {
         let copy = env.payloads.take(len);
         env.payloads.copy(copy, env.flights[received].payload, offset, len);
         let visible = self.pcie.beside_writes(env.now);
-        self.send_write(host, env, Write::new(visible, 0, addr, Data::Payload(copy, 0), len));
+        self.send_write(host, env, DmaWrite::new(visible, 0, addr, WriteData::Payload(copy, 0), len));
     }
 
     /// Makes the packet of an answer; returns how that holds up the receiving unit.

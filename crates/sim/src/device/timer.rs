@@ -1,12 +1,12 @@
 //! The time-outs of QPs.
 
-use super::nic::Device;
+use super::nic::SimDevice;
 use crate::core::index::QpId;
 use crate::core::queue::Event;
 use crate::env::Env;
 use doorbell_verbs::Time;
 
-impl Device {
+impl SimDevice {
     /// Makes sure that the QP's next time-out is an event; one that was destroyed has none.
     pub(super) fn arm_timer(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];

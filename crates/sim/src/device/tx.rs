@@ -1,8 +1,8 @@
 //! What sending units do: from a WQE in the NIC to a packet on the wire.
 
 use super::hold::UnitHold;
-use super::nic::{Device, priced};
-use super::qp::{Ended, QpSlot};
+use super::nic::{SimDevice, priced};
+use super::qp::{EndedSend, QpSlot};
 use super::reads::{DmaRead, ReadPurpose};
 use super::sending::TxTask;
 use crate::core::index::{FlightId, Maybe, PortId, QpId, UnitId, WqeId};
@@ -15,7 +15,7 @@ use doorbell_nic::{cost, wqe};
 use doorbell_transport::{Action, Queue, Source, TxPacket};
 use doorbell_verbs::{SendFlags, Time, UdDest};
 
-impl Device {
+impl SimDevice {
     /// Has the QP served by a sending unit.
     pub(crate) fn kick(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
@@ -372,7 +372,7 @@ impl Device {
         let (qp, wqe, completion) = (f.from_qp, f.gather.wqe, f.completion);
         if let Some(OwnCompletion { wc, signaled, life }) = completion {
             env.totals.ahead += 1;
-            self.left(env, qp, life, Ended { wc, wqe, signaled });
+            self.left(env, qp, life, EndedSend { wc, wqe, signaled });
         }
         if !leads_somewhere {
             env.totals.unclaimed += 1;

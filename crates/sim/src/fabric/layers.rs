@@ -36,9 +36,9 @@ pub(super) struct Fate {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
-struct Draws(u64);
+struct LinkDraws(u64);
 
-impl Draws {
+impl LinkDraws {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -59,7 +59,7 @@ pub(super) struct LinkLayers {
     /// They do nothing.
     none: bool,
     seed: u64,
-    links: IdVec<PortId, Draws>,
+    links: IdVec<PortId, LinkDraws>,
     /// Packets lost.
     pub(super) lost: u64,
 }
@@ -72,7 +72,7 @@ impl LinkLayers {
     /// There is another link.
     pub(super) fn add_link(&mut self) {
         let number = self.links.len() as u64 + 1;
-        self.links.push(Draws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
+        self.links.push(LinkDraws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
     }
 
     /// What becomes of the next packet on its link. Kernel TCP has nothing that would send a frame again.

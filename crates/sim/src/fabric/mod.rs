@@ -8,11 +8,11 @@ mod segment;
 pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic, Row};
 pub use layers::Layers;
 pub(crate) use port::Port;
-pub(crate) use segment::{Control, Segment, To};
+pub(crate) use segment::{Segment, SegmentControl, SegmentTo};
 
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
 use crate::core::queue::{Event, EventQueue};
-use crate::core::server::Window;
+use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
@@ -111,7 +111,7 @@ impl Fabric {
         &mut self,
         now: u64,
         queue: &mut EventQueue,
-        window: Window,
+        window: MeterWindow,
         number: FlightId,
         flight: &mut Flight,
     ) -> bool {
@@ -132,7 +132,7 @@ impl Fabric {
     /// When a packet, whose last bit would be at its port now were that not busy with others, has come
     /// through it.
     #[inline]
-    pub(crate) fn receive(&mut self, now: u64, window: Window, into: PortId, bytes: u32) -> u64 {
+    pub(crate) fn receive(&mut self, now: u64, window: MeterWindow, into: PortId, bytes: u32) -> u64 {
         self.ports[into].receive(now, bytes, window)
     }
 

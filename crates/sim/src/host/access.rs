@@ -1,18 +1,18 @@
 //! The one way to a host's memory.
 
 use super::machine::Host;
-use super::memory::Place;
-use super::model::Model;
-use super::reach::{Access, Agent, Kind, Lines, Steps};
-use super::rings::Entry;
+use super::memory::MemPlace;
+use super::model::MemoryModel;
+use super::reach::{Access, AccessKind, Agent, Lines, ScanSteps};
+use super::rings::RingEntry;
 use crate::core::index::CoreId;
 
 impl Host {
     /// Lets `who` reach `lines` of memory at `at` picoseconds. Every load, store, atomic and DMA comes here;
     /// the bytes are the caller's to move.
     #[inline]
-    pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
-        let Model::Flat(flat) = &mut self.model else { return self.access_sized(at, who, lines, kind) };
+    pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: AccessKind) -> Access {
+        let MemoryModel::Flat(flat) = &mut self.model else { return self.access_sized(at, who, lines, kind) };
         match who {
             Agent::Core(core) => flat.core(at, core, lines, kind),
             Agent::Device { socket } => flat.device(at, socket, lines, kind),
@@ -21,20 +21,20 @@ impl Host {
 
     /// Lets `who` reach an entry of a ring at `at` picoseconds; returns when it has.
     #[inline]
-    pub(crate) fn reach_entry(&mut self, at: u64, who: Agent, entry: Entry<'_>, kind: Kind) -> u64 {
+    pub(crate) fn reach_entry(&mut self, at: u64, who: Agent, entry: RingEntry<'_>, kind: AccessKind) -> u64 {
         match (&self.model, who) {
-            (Model::Flat(flat), Agent::Core(_)) => at + flat.ring(entry, kind),
+            (MemoryModel::Flat(flat), Agent::Core(_)) => at + flat.ring(entry, kind),
             // There the lines of a ring have no state that a device could change.
-            (Model::Flat(_), Agent::Device { .. }) => at,
-            (Model::Hierarchy(_), _) => self.reach_entry_sized(at, who, entry.lines(), kind),
+            (MemoryModel::Flat(_), Agent::Device { .. }) => at,
+            (MemoryModel::Hierarchy(_), _) => self.reach_entry_sized(at, who, entry.lines(), kind),
         }
     }
 
     /// [`Host::reach_entry`] where caches have sizes.
     #[inline(never)]
-    fn reach_entry_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> u64 {
+    fn reach_entry_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: AccessKind) -> u64 {
         match &mut self.model {
-            Model::Hierarchy(hierarchy) if !hierarchy.io_coherent() => {
+            MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent() => {
                 hierarchy.uncached(at, who, lines, kind)
             }
             _ => self.access_sized(at, who, lines, kind).done,
@@ -43,8 +43,10 @@ impl Host {
 
     /// [`Host::access`] where caches have sizes.
     #[inline(never)]
-    fn access_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
-        let Model::Hierarchy(hierarchy) = &mut self.model else { unreachable!("the other model was asked") };
+    fn access_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: AccessKind) -> Access {
+        let MemoryModel::Hierarchy(hierarchy) = &mut self.model else {
+            unreachable!("the other model was asked")
+        };
         let access = match who {
             Agent::Core(core) => hierarchy.core(at, core, lines, kind),
             Agent::Device { socket: _ } => hierarchy.device(at, lines, kind),
@@ -55,10 +57,10 @@ impl Host {
 
     /// Lets a core access a line so many times, with so many instructions for each, none of which waits for
     /// another.
-    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: Place, steps: Steps) -> Access {
+    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: MemPlace, steps: ScanSteps) -> Access {
         let access = match &mut self.model {
-            Model::Flat(flat) => flat.scan(at, core, line, steps),
-            Model::Hierarchy(hierarchy) => hierarchy.scan(at, core, line, steps),
+            MemoryModel::Flat(flat) => flat.scan(at, core, line, steps),
+            MemoryModel::Hierarchy(hierarchy) => hierarchy.scan(at, core, line, steps),
         };
         self.write_back();
         access

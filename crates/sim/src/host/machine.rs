@@ -2,15 +2,15 @@
 
 use super::cores::{Core, MAX_CORES};
 use super::hierarchy::Uncore;
-use super::lanes::Lane;
+use super::lanes::WriteLane;
 use super::lines::{CoreSet, Cores};
-use super::memory::{Memory, Place};
-use super::model::Model;
+use super::memory::{HostMemory, MemPlace};
+use super::model::MemoryModel;
 use super::reach::Lines;
-use super::rings::{Queue, Ring, Rings};
-use super::sockets::{Socket, Sockets};
+use super::rings::{Ring, RingQueue, Rings};
+use super::sockets::{CpuSocket, Sockets};
 use crate::core::index::{CoreId, DeviceId, IdVec};
-use crate::core::server::Window;
+use crate::core::server::MeterWindow;
 use doorbell_nic::Profile;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
@@ -30,7 +30,7 @@ pub(crate) struct Host {
     pub(crate) wc_buffers: usize,
     /// From a core's MMIO until what it wrote has left it, in picoseconds.
     pub(crate) mmio_drain: u64,
-    pub(crate) memory: Memory,
+    pub(crate) memory: HostMemory,
     pub(crate) cores: IdVec<CoreId, Core>,
     /// Its first device; the others follow.
     pub(crate) first_device: DeviceId,
@@ -39,10 +39,10 @@ pub(crate) struct Host {
     pub(super) rings: Rings,
     pub(super) sockets: Sockets,
     /// DMA writes under way, of each device.
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<WriteLane>,
     /// Some thread has slept until a line was written.
     pub(super) lines_are_watched: bool,
-    pub(super) model: Model,
+    pub(super) model: MemoryModel,
 }
 
 impl Host {
@@ -50,20 +50,20 @@ impl Host {
         profile: &Profile,
         costs: CpuCost,
         first_device: DeviceId,
-        devices: impl Iterator<Item = Socket>,
-        measured: Window,
+        devices: impl Iterator<Item = CpuSocket>,
+        measured: MeterWindow,
     ) -> Host {
         Host {
-            memory: Memory::default(),
+            memory: HostMemory::default(),
             cores: IdVec::new(),
             first_device,
             regions: Vec::new(),
             rings: Rings::default(),
             sockets: Sockets::of(profile),
-            lanes: devices.map(Lane::new).collect(),
+            lanes: devices.map(WriteLane::new).collect(),
             // Where caches have sizes, a write changes what others find there, when it comes.
             lines_are_watched: profile.hierarchy.is_some(),
-            model: Model::new(profile, &costs, measured),
+            model: MemoryModel::new(profile, &costs, measured),
             costs,
             clocks: profile.clocks(),
             pause: profile.host.l1_hit.as_ps().max(1),
@@ -97,7 +97,7 @@ impl Host {
 
     /// Asks our own processor for a line and what is known of it: its use comes when the world has caught up.
     #[inline]
-    pub(crate) fn fetch(&self, place: Place) {
+    pub(crate) fn fetch(&self, place: MemPlace) {
         self.memory.fetch(place);
         self.model.fetch(place);
     }
@@ -113,7 +113,7 @@ impl Host {
     }
 
     /// Makes a ring of the driver of `entries` entries of `bytes` each, at the socket of the core that asks for it.
-    pub(crate) fn add_ring(&mut self, core: CoreId, queue: Queue, entries: u32, bytes: u32) -> Ring {
+    pub(crate) fn add_ring(&mut self, core: CoreId, queue: RingQueue, entries: u32, bytes: u32) -> Ring {
         self.rings.add(self.sockets.of_core(core), queue, entries, bytes)
     }
 
@@ -126,17 +126,17 @@ impl Host {
     }
 
     /// Whether a core holds the line at `place`: then nobody has written it since.
-    pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
+    pub(crate) fn holds(&self, place: MemPlace, core: CoreId) -> bool {
         self.model.holds(place, core)
     }
 
     /// Whether another look at a CQE that the NIC has not written takes what the last one took, if nothing happens.
     pub(crate) fn spins_at_hand(&self, entry: Lines, core: CoreId) -> bool {
         match &self.model {
-            Model::Flat(_) => true,
+            MemoryModel::Flat(_) => true,
             // Entries that no cache holds are looked at in memory each time.
-            Model::Hierarchy(hierarchy) if !hierarchy.io_coherent() => true,
-            Model::Hierarchy(hierarchy) => entry.places().all(|line| hierarchy.holds(line, core)),
+            MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent() => true,
+            MemoryModel::Hierarchy(hierarchy) => entry.places().all(|line| hierarchy.holds(line, core)),
         }
     }
 
@@ -159,7 +159,7 @@ impl Host {
     /// The next load of a core of a line that is not in its own cache waits for all before it.
     #[inline]
     pub(crate) fn serialize(&mut self, core: CoreId) {
-        if let Model::Flat(flat) = &mut self.model {
+        if let MemoryModel::Flat(flat) = &mut self.model {
             flat.serialize(core);
         }
     }
@@ -185,7 +185,7 @@ impl Host {
     /// Whether devices' writes must be put into memory when they come, not when somebody looks.
     #[inline]
     pub(crate) fn is_written_at_once(&self) -> bool {
-        matches!(self.model, Model::Hierarchy(_))
+        matches!(self.model, MemoryModel::Hierarchy(_))
     }
 
     /// The cores to wake, beside those that an access names.
@@ -195,7 +195,7 @@ impl Host {
     }
 
     /// Counts what happens in this window.
-    pub(crate) fn meter(&mut self, window: Window) {
+    pub(crate) fn meter(&mut self, window: MeterWindow) {
         self.model.meter(window);
     }
 
@@ -205,7 +205,7 @@ impl Host {
     }
 
     /// Lets the thread on a core sleep until the line at `place` is written.
-    pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
+    pub(crate) fn watch(&mut self, place: MemPlace, core: CoreId) {
         self.model.watch(place, core);
     }
 
@@ -224,7 +224,7 @@ impl Host {
 impl Host {
     /// The socket of a core.
     #[inline]
-    pub(crate) fn socket_of(&self, core: CoreId) -> Socket {
+    pub(crate) fn socket_of(&self, core: CoreId) -> CpuSocket {
         self.sockets.of_core(core)
     }
 
@@ -236,22 +236,22 @@ impl Host {
 
     /// How much longer an MMIO of a core is on its way to a device at this socket, in picoseconds.
     #[inline]
-    pub(crate) fn mmio_hop(&self, core: CoreId, device: Socket) -> u64 {
+    pub(crate) fn mmio_hop(&self, core: CoreId, device: CpuSocket) -> u64 {
         if self.socket_of(core) == device { 0 } else { self.sockets.pcie_hop }
     }
 
     /// How much longer a device at this socket takes to reach so many bytes from a place on, in picoseconds.
     #[inline]
-    pub(crate) fn dma_hop(&self, device: Socket, place: Place, len: u64) -> u64 {
+    pub(crate) fn dma_hop(&self, device: CpuSocket, place: MemPlace, len: u64) -> u64 {
         match &self.model {
-            Model::Flat(flat) => flat.dma_hop(device, Lines::of(place, len)),
-            Model::Hierarchy(_) => 0,
+            MemoryModel::Flat(flat) => flat.dma_hop(device, Lines::of(place, len)),
+            MemoryModel::Hierarchy(_) => 0,
         }
     }
 
     /// The same of an entry of a ring.
     #[inline]
-    pub(crate) fn ring_hop(&self, device: Socket, ring: &Ring) -> u64 {
+    pub(crate) fn ring_hop(&self, device: CpuSocket, ring: &Ring) -> u64 {
         if ring.home() == device { 0 } else { self.sockets.dma(true) }
     }
 }

@@ -24,10 +24,10 @@ mod touched;
 
 pub(crate) use cores::{Core, MAX_CORES, Mmio};
 pub use hierarchy::Uncore;
-pub(crate) use lanes::{Data, Write};
+pub(crate) use lanes::{DmaWrite, WriteData};
 pub(crate) use lines::CoreSet;
 pub(crate) use machine::{ALLOCATED, Host};
 pub use memory::memory_bytes;
-pub(crate) use memory::{LINE, Place, lines_touched};
-pub(crate) use reach::{Access, Agent, Kind, Lines, Steps};
-pub(crate) use rings::{Queue, Ring};
+pub(crate) use memory::{LINE, MemPlace, lines_touched};
+pub(crate) use reach::{Access, AccessKind, Agent, Lines, ScanSteps};
+pub(crate) use rings::{Ring, RingQueue};

@@ -1,8 +1,8 @@
 //! Who reaches which lines of memory how, and what that comes to.
 
 use super::lines::CoreSet;
-use super::memory::{LINE, Place, lines_touched};
-use super::sockets::Socket;
+use super::memory::{LINE, MemPlace, lines_touched};
+use super::sockets::CpuSocket;
 use crate::core::index::CoreId;
 use doorbell_verbs::Touch;
 
@@ -12,12 +12,12 @@ pub(crate) enum Agent {
     /// A core.
     Core(CoreId),
     /// A device at this socket, by DMA.
-    Device { socket: Socket },
+    Device { socket: CpuSocket },
 }
 
 /// What is done to lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum AccessKind {
     /// Loads; of several lines, one after another with the hardware prefetcher's help. A device reads.
     Load,
     /// Stores within one line.
@@ -35,19 +35,19 @@ pub(crate) enum Kind {
 /// Lines that follow each other in an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
-    pub(crate) first: Place,
+    pub(crate) first: MemPlace,
     /// How many bytes from there on are meant.
     bytes: u64,
 }
 
 impl Lines {
     /// The line of a place.
-    pub(crate) const fn at(place: Place) -> Lines {
+    pub(crate) const fn at(place: MemPlace) -> Lines {
         Lines { first: place, bytes: 1 }
     }
 
     /// Those that `len` bytes from a place on touch.
-    pub(crate) const fn of(place: Place, len: u64) -> Lines {
+    pub(crate) const fn of(place: MemPlace, len: u64) -> Lines {
         Lines { first: place, bytes: len }
     }
 
@@ -57,11 +57,11 @@ impl Lines {
     }
 
     /// A place in each.
-    pub(crate) fn places(self) -> impl Iterator<Item = Place> + use<> {
+    pub(crate) fn places(self) -> impl Iterator<Item = MemPlace> + use<> {
         let first = self.first;
         (0..self.count()).map(move |i| {
             let offset = if i == 0 { first.offset } else { (first.offset / LINE + i) * LINE };
-            Place { offset, ..first }
+            MemPlace { offset, ..first }
         })
     }
 }
@@ -77,7 +77,7 @@ pub(crate) struct Access {
 
 /// The steps of a scan within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Steps {
+pub(crate) struct ScanSteps {
     pub(crate) touch: Touch,
     pub(crate) accesses: u32,
     pub(crate) instructions: u32,

@@ -4,7 +4,7 @@ use crate::core::index::CoreId;
 use doorbell_nic::Profile;
 
 /// The number of a socket, which is one of four at most.
-pub(crate) type Socket = u8;
+pub(crate) type CpuSocket = u8;
 
 /// How many there are, and what is between them.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ impl Sockets {
 
     /// The socket of a core; those beyond what the profile has begin at the first again.
     #[inline]
-    pub(super) fn of_core(self, core: CoreId) -> Socket {
+    pub(super) fn of_core(self, core: CoreId) -> CpuSocket {
         if self.count == 1 { 0 } else { (u16::from(core.0) / self.cores % u16::from(self.count)) as u8 }
     }
 

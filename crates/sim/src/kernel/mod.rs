@@ -10,5 +10,5 @@ mod output;
 mod socket;
 mod state;
 
-pub(crate) use socket::{Socket, State, Want};
-pub(crate) use state::{At, Kernel};
+pub(crate) use socket::{SocketState, SocketWant, TcpSocket};
+pub(crate) use state::{Kernel, KernelContext};

@@ -1,8 +1,8 @@
 //! A machine's kernel: its sockets, its interrupts, and what it has of its program's threads.
 
-use super::socket::{Held, Incoming, Outgoing, Socket, State, Want};
+use super::socket::{HeldBytes, Incoming, Outgoing, SocketState, SocketWant, TcpSocket};
 use crate::core::index::{CoreId, Id, IdVec, PortId, SocketId, ThreadId};
-use crate::device::{Circle, Device, Received};
+use crate::device::{ReceivedFrame, SimDevice, SocketBuffer};
 use crate::env::Env;
 use crate::fabric::Segment;
 use crate::host::Host;
@@ -19,9 +19,9 @@ const FIRST_PORT: u16 = 32768;
 const PORTS: usize = 28232;
 
 /// What the kernel works with at the moment: on which core, and at which time that core has come to.
-pub(crate) struct At<'a> {
+pub(crate) struct KernelContext<'a> {
     pub(crate) host: &'a mut Host,
-    pub(crate) device: &'a mut Device,
+    pub(crate) device: &'a mut SimDevice,
     pub(crate) env: &'a mut Env,
     pub(crate) core: CoreId,
     pub(crate) clock: u64,
@@ -31,7 +31,7 @@ pub(crate) struct At<'a> {
 #[derive(Default)]
 pub(super) struct Interrupts {
     /// Frames in memory that the driver has not taken.
-    pub(super) waiting: VecDeque<Received>,
+    pub(super) waiting: VecDeque<ReceivedFrame>,
     /// The driver polls.
     pub(super) polls: bool,
     /// When the next interrupt comes.
@@ -42,13 +42,13 @@ pub(super) struct Interrupts {
     pub(super) emptied: u32,
     /// The segment that the frames taken last make, and where they are.
     pub(super) merged: Option<Segment>,
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldBytes>,
     pub(super) count: u64,
 }
 
 /// Segments that the NIC was handed, and those without data among them.
 #[derive(Default)]
-pub(crate) struct Sent {
+pub(crate) struct SegmentsSent {
     pub(crate) segments: u64,
     pub(crate) acks: u64,
 }
@@ -57,13 +57,13 @@ pub(crate) struct Sent {
 pub(crate) struct Kernel {
     pub(crate) costs: TcpCost,
     pub(super) tcp: Tcp,
-    pub(crate) sockets: IdVec<SocketId, Socket>,
+    pub(crate) sockets: IdVec<SocketId, TcpSocket>,
     /// Listeners by port, from [`FIRST_PORT`] on.
     listeners: Vec<SocketId>,
     pub(super) interrupts: Interrupts,
     /// Buffers of sockets that are over.
-    buffers: Vec<Circle>,
-    pub(crate) sent: Sent,
+    buffers: Vec<SocketBuffer>,
+    pub(crate) sent: SegmentsSent,
     /// Threads to wake when the kernel is done with what it does.
     pub(crate) woken: Vec<ThreadId>,
 }
@@ -77,7 +77,7 @@ impl Kernel {
             listeners: Vec::new(),
             interrupts: Interrupts::default(),
             buffers: Vec::new(),
-            sent: Sent::default(),
+            sent: SegmentsSent::default(),
             woken: Vec::new(),
         }
     }
@@ -88,17 +88,23 @@ impl Kernel {
     }
 
     /// Has the device used for TCP from now on.
-    pub(crate) fn bring_up(&self, host: &mut Host, device: &mut Device) {
+    pub(crate) fn bring_up(&self, host: &mut Host, device: &mut SimDevice) {
         device.bring_up(&self.tcp, host);
     }
 
     /// Makes a socket of a thread.
-    pub(crate) fn open(&mut self, host: &mut Host, owner: ThreadId, state: State, peer: PortId) -> SocketId {
+    pub(crate) fn open(
+        &mut self,
+        host: &mut Host,
+        owner: ThreadId,
+        state: SocketState,
+        peer: PortId,
+    ) -> SocketId {
         let data = match state {
-            State::Listening(_) => None,
+            SocketState::Listening(_) => None,
             _ => Some(self.buffers.pop().unwrap_or_else(|| new_buffer(host, self.tcp.send_buffer))),
         };
-        self.sockets.push(Socket {
+        self.sockets.push(TcpSocket {
             owner,
             closed: false,
             state,
@@ -115,7 +121,7 @@ impl Kernel {
         if number == PORTS {
             return None;
         }
-        let socket = self.open(host, owner, State::Listening([].into()), PortId(0));
+        let socket = self.open(host, owner, SocketState::Listening([].into()), PortId(0));
         self.listeners.push(socket);
         Some((socket, FIRST_PORT + number as u16))
     }
@@ -134,7 +140,7 @@ impl Kernel {
     }
 
     /// The thread of a socket is to be woken if it waits for that.
-    pub(super) fn wake(&mut self, socket: SocketId, want: Want) {
+    pub(super) fn wake(&mut self, socket: SocketId, want: SocketWant) {
         let socket = &mut self.sockets[socket];
         if socket.sleeper == Some(want) {
             socket.sleeper = None;
@@ -144,12 +150,12 @@ impl Kernel {
 
     /// Whoever waits for a socket is to look at it.
     pub(super) fn wake_all(&mut self, socket: SocketId) {
-        self.wake(socket, Want::Take);
-        self.wake(socket, Want::Room);
+        self.wake(socket, SocketWant::Take);
+        self.wake(socket, SocketWant::Room);
     }
 
     /// Gives back what a socket holds that is over.
-    pub(super) fn let_go(&mut self, device: &mut Device, socket: SocketId) {
+    pub(super) fn let_go(&mut self, device: &mut SimDevice, socket: SocketId) {
         let socket = &mut self.sockets[socket];
         if socket.is_over()
             && let Some(data) = socket.out.data.take()
@@ -165,9 +171,9 @@ impl Kernel {
     }
 }
 
-fn new_buffer(host: &mut Host, bytes: u64) -> Circle {
+fn new_buffer(host: &mut Host, bytes: u64) -> SocketBuffer {
     let mem = host
         .alloc_near(0, CoreId(0), bytes, PageSize::Small)
         .expect("a profile's buffers are smaller than an allocation may be");
-    Circle { addr: mem.addr(0), bytes }
+    SocketBuffer { addr: mem.addr(0), bytes }
 }

@@ -2,24 +2,24 @@
 
 use super::SimProvider;
 use crate::core::queue::Event;
-use crate::host::{Access, Agent, Kind, LINE, Lines, Place, Steps};
+use crate::host::{Access, AccessKind, Agent, LINE, Lines, MemPlace, ScanSteps};
 use crate::world::World;
 use crate::world::{PassLook, Waiting};
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 
 impl SimProvider<'_> {
-    pub(super) fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> Place {
+    pub(super) fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> MemPlace {
         let start = mem.locate(offset, len);
         assert!(
             w.hosts[self.machine].memory.owns(mem),
             "access to memory that machine {} does not have",
             self.machine.0
         );
-        Place { allocation: mem.allocation(), offset: start }
+        MemPlace { allocation: mem.allocation(), offset: start }
     }
 
     /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
-    pub(super) fn access(&self, w: &mut World, lines: Lines, kind: Kind) -> (u64, Access) {
+    pub(super) fn access(&self, w: &mut World, lines: Lines, kind: AccessKind) -> (u64, Access) {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);
@@ -32,7 +32,7 @@ impl SimProvider<'_> {
     }
 
     /// The same for a scan's steps within a line.
-    pub(super) fn scan_line(&self, w: &mut World, line: Place, steps: Steps) -> Access {
+    pub(super) fn scan_line(&self, w: &mut World, line: MemPlace, steps: ScanSteps) -> Access {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);
@@ -60,7 +60,7 @@ impl SimProvider<'_> {
         }
         self.sync();
         self.with(|w| {
-            let (cost, _) = self.access(w, Lines::at(place), Kind::Load);
+            let (cost, _) = self.access(w, Lines::at(place), AccessKind::Load);
             let mut bytes = [0; 8];
             w.hosts[self.machine].read_bytes(place, &mut bytes[..len as usize]);
             let value = u64::from_le_bytes(bytes);
@@ -75,7 +75,7 @@ impl SimProvider<'_> {
         self.with(|w| {
             let len = bytes.len() as u64;
             let place = self.locate(w, mem, offset, len);
-            let (_, access) = self.access(w, Lines::at(place), Kind::Store);
+            let (_, access) = self.access(w, Lines::at(place), AccessKind::Store);
             w.hosts[self.machine].change_bytes(place, len, |there| there.copy_from_slice(bytes));
             w.wake(self.machine, access.woken);
         });
@@ -89,7 +89,7 @@ impl SimProvider<'_> {
             let drained = w.hosts[self.machine].cores[self.core].drained;
             let clock = &mut w.threads[self.thread].clock;
             *clock = drained.max(*clock);
-            let (_, access) = self.access(w, Lines::at(place), Kind::Atomic);
+            let (_, access) = self.access(w, Lines::at(place), AccessKind::Atomic);
             let host = &mut w.hosts[self.machine];
             let mut word = [0; 8];
             host.read_bytes(place, &mut word);
@@ -260,7 +260,7 @@ impl Cpu for SimProvider<'_> {
         }
         self.sync();
         self.with(|w| {
-            let (cost, _) = self.access(w, Lines::of(place, len), Kind::Load);
+            let (cost, _) = self.access(w, Lines::of(place, len), AccessKind::Load);
             w.hosts[self.machine].read_bytes(place, into);
             let thread = &mut w.threads[self.thread];
             thread.note(PassLook::Read { place, len: len as u32 }, cost);
@@ -300,7 +300,7 @@ impl Cpu for SimProvider<'_> {
         });
         self.effect();
         self.with(|w| {
-            self.access(w, Lines::of(place, len), Kind::Prefetch);
+            self.access(w, Lines::of(place, len), AccessKind::Prefetch);
         });
     }
 
@@ -321,7 +321,7 @@ impl Cpu for SimProvider<'_> {
             self.with(|w| {
                 let place = self.locate(w, mem, offset + at, part);
                 let accesses = part.div_ceil(step) as u32;
-                let steps = Steps { touch: scan.touch, accesses, instructions: scan.instructions };
+                let steps = ScanSteps { touch: scan.touch, accesses, instructions: scan.instructions };
                 let access = self.scan_line(w, place, steps);
                 if let Touch::Store(value) | Touch::StoreAround(value) = scan.touch {
                     w.hosts[self.machine].change_bytes(place, part, |bytes| {
@@ -341,7 +341,7 @@ impl Cpu for SimProvider<'_> {
         self.effect();
         self.with(|w| {
             let place = self.locate(w, mem, offset, len);
-            let (_, access) = self.access(w, Lines::of(place, len), Kind::Flush);
+            let (_, access) = self.access(w, Lines::of(place, len), AccessKind::Flush);
             w.wake(self.machine, access.woken);
         });
     }

@@ -1,14 +1,14 @@
 //! Watches a run: what was seen so far, and where it is drawn.
 
-use super::file::File;
-use super::operations::{Message, Of, Operations, Over, Taken};
+use super::file::TraceFile;
+use super::operations::{DeviceQp, EndedOperation, Operations, TakenCqe, TracedMessage};
 use super::pcapng::Pcapng;
 use super::perfetto::{Note, Perfetto, Slice};
-use super::tracks::{Names, Place};
-use super::way::{Rows, Way};
+use super::tracks::{Names, TrackPlace};
+use super::way::{OperationPath, Rows};
 use crate::core::index::{CoreId, DeviceId, IdVec, MachineId, QpId, WqeId};
 use crate::core::queue::Event;
-use crate::device::{COUNTS, CqSlot, Cqe, Device};
+use crate::device::{COUNTS, CqSlot, Cqe, SimDevice};
 use crate::env::Env;
 use crate::fabric::Fabric;
 use crate::host::Mmio;
@@ -62,16 +62,16 @@ pub struct Traced {
 }
 
 /// What a receiving unit is done with.
-pub(super) enum Received {
+pub(super) enum ReceivedPacket {
     /// The answer to an operation of a QP, with this PSN, that has data for memory.
-    Data(Of, u32),
+    Data(DeviceQp, u32),
     /// A message without acknowledgement.
-    Message(Message),
+    Message(TracedMessage),
 }
 
 /// What was last seen of a device.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct LastSeen {
     pub(super) counts: [Option<u64>; COUNTS.len()],
     pub(super) at_ports: Option<u64>,
     /// Until when its PCIe link towards the host is taken.
@@ -90,10 +90,10 @@ pub(crate) struct Tracer {
     pub(super) operations: Operations,
     pub(super) drawing: Drawing,
     pub(super) pcap: Option<Pcapng>,
-    pub(super) seen: IdVec<DeviceId, Seen>,
+    pub(super) seen: IdVec<DeviceId, LastSeen>,
     /// The last event, with its time, and what a receiving unit is done with in it.
     pub(super) last: Option<(u64, Event)>,
-    pub(super) received: Option<Received>,
+    pub(super) received: Option<ReceivedPacket>,
     /// The completions that a thread is taking.
     pub(super) taken: Vec<(u64, Cqe)>,
     /// When each core has built what it is going to tell the NIC of.
@@ -102,14 +102,14 @@ pub(crate) struct Tracer {
 
 /// The trace, if there is to be one.
 pub(super) struct Drawing {
-    pub(super) perfetto: Option<Perfetto<Place>>,
+    pub(super) perfetto: Option<Perfetto<TrackPlace>>,
     pub(super) names: Names,
     /// Rows of each QP, and of the messages that come in to a device.
     pub(super) rows: HashMap<(DeviceId, Option<QpId>), Rows>,
 }
 
 impl Drawing {
-    pub(super) fn slice(&mut self, place: Place, name: &str, from: u64, to: u64, flow: Option<u64>) {
+    pub(super) fn slice(&mut self, place: TrackPlace, name: &str, from: u64, to: u64, flow: Option<u64>) {
         if let Some(perfetto) = &mut self.perfetto
             && from < to
         {
@@ -117,14 +117,21 @@ impl Drawing {
         }
     }
 
-    pub(super) fn count(&mut self, place: Place, now: u64, value: u64) {
+    pub(super) fn count(&mut self, place: TrackPlace, now: u64, value: u64) {
         if let Some(perfetto) = &mut self.perfetto {
             perfetto.count(&self.names, place, now, value);
         }
     }
 
     /// Draws a way with its stages nested in it.
-    pub(super) fn way(&mut self, place: Place, name: &str, way: &Way, notes: &[Note], flow: u64) {
+    pub(super) fn way(
+        &mut self,
+        place: TrackPlace,
+        name: &str,
+        way: &OperationPath,
+        notes: &[Note],
+        flow: u64,
+    ) {
         let Some(perfetto) = &mut self.perfetto else { return };
         let ps = |from, to| Note::Number("ps", to - from);
         let notes = [notes, &[ps(way.begin, way.at)]].concat();
@@ -137,7 +144,7 @@ impl Drawing {
         perfetto.end(&self.names, place, way.at);
     }
 
-    pub(super) fn operation(&mut self, Over { of: (device, qp), operation, end }: Over) {
+    pub(super) fn operation(&mut self, EndedOperation { of: (device, qp), operation, end }: EndedOperation) {
         let mut notes = vec![
             Note::Number("operation", operation.number),
             Note::Number("wr_id", operation.wr_id),
@@ -145,21 +152,21 @@ impl Drawing {
         ];
         notes.extend(operation.psns.map(|(first, _)| Note::Number("psn", first.into())));
         let row = self.rows.entry((device, Some(qp))).or_default().take(&operation.way);
-        let place = Place::Qp(device, qp, row);
+        let place = TrackPlace::Qp(device, qp, row);
         self.way(place, &operation.name, &operation.way, &notes, operation.number);
     }
 
     /// A message that has come in, or was lost.
-    pub(super) fn message(&mut self, into: DeviceId, message: &Message) {
+    pub(super) fn message(&mut self, into: DeviceId, message: &TracedMessage) {
         let Some(way) = &message.way else { return };
         let row = self.rows.entry((into, None)).or_default().take(way);
         let notes = [Note::Number("operation", message.number)];
-        self.way(Place::Incoming(into, row), &message.name, way, &notes, message.number);
+        self.way(TrackPlace::Incoming(into, row), &message.name, way, &notes, message.number);
     }
 }
 
 impl Tracer {
-    pub(crate) fn new(tracing: Tracing, devices: &IdVec<DeviceId, Device>, fabric: &Fabric) -> Tracer {
+    pub(crate) fn new(tracing: Tracing, devices: &IdVec<DeviceId, SimDevice>, fabric: &Fabric) -> Tracer {
         let Tracing { trace, pcap, from, operations } = tracing;
         Tracer {
             asked: operations.max(1),
@@ -168,12 +175,12 @@ impl Tracer {
             later: 0,
             operations: Operations::default(),
             drawing: Drawing {
-                perfetto: trace.map(|out| Perfetto::new(File::new(out))),
+                perfetto: trace.map(|out| Perfetto::new(TraceFile::new(out))),
                 names: Names::of(devices, fabric),
                 rows: HashMap::new(),
             },
-            pcap: pcap.map(|out| Pcapng::new(File::new(out))),
-            seen: devices.iter().map(|_| Seen::default()).collect(),
+            pcap: pcap.map(|out| Pcapng::new(TraceFile::new(out))),
+            seen: devices.iter().map(|_| LastSeen::default()).collect(),
             last: None,
             received: None,
             taken: Vec::new(),
@@ -197,7 +204,7 @@ impl Tracer {
     }
 
     /// Ends the files.
-    pub(crate) fn close(mut self, env: &Env, devices: &IdVec<DeviceId, Device>) -> Traced {
+    pub(crate) fn close(mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>) -> Traced {
         self.settle(env, devices);
         let reached_limit = self.is_done();
         let over = self.operations.give_up_all("unfinished");
@@ -218,7 +225,7 @@ impl Tracer {
     pub(crate) fn posted(
         &mut self,
         core: (MachineId, CoreId),
-        (device, qp): (&Device, QpId),
+        (device, qp): (&SimDevice, QpId),
         slots: impl Iterator<Item = WqeId>,
         (begin, built): (u64, u64),
     ) {
@@ -226,7 +233,7 @@ impl Tracer {
             return;
         }
         self.built.insert(core, built);
-        self.drawing.slice(Place::Core(core.0, core.1), "post", begin, built, None);
+        self.drawing.slice(TrackPlace::Core(core.0, core.1), "post", begin, built, None);
         for wqe in slots {
             let is_traced = self.operations_seen < self.asked;
             self.operations_seen += u64::from(is_traced);
@@ -240,11 +247,11 @@ impl Tracer {
 
     /// A doorbell, or a line of a WQE, is going to leave a core. That changes nothing else that is looked at, so it
     /// is no [`Tracer::event`].
-    pub(crate) fn mmio(&mut self, core: (MachineId, CoreId), device: &Device, mmio: &Mmio) {
+    pub(crate) fn mmio(&mut self, core: (MachineId, CoreId), device: &SimDevice, mmio: &Mmio) {
         let (from, left) = device.mmio_leaves(mmio);
         if from >= self.from {
             let name = if mmio.doorbell { "doorbell" } else { "line of a WQE" };
-            self.drawing.slice(Place::Mmio(device.id), name, from, left, None);
+            self.drawing.slice(TrackPlace::Mmio(device.id), name, from, left, None);
         }
         if let (true, Event::Mmio { qp, count, .. }) = (mmio.last, mmio.then.event()) {
             let at = device.pcie.mmio_arrives(left) + mmio.hop;
@@ -262,7 +269,7 @@ impl Tracer {
         at: u64,
     ) {
         if let Some(built) = self.built.remove(&core) {
-            self.drawing.slice(Place::Core(core.0, core.1), "MMIO", built, told, None);
+            self.drawing.slice(TrackPlace::Core(core.0, core.1), "MMIO", built, told, None);
             self.operations.announced(of, count, (built, told), at);
         }
     }
@@ -277,14 +284,14 @@ impl Tracer {
     /// It has taken them.
     #[cold]
     #[inline(never)]
-    pub(crate) fn polled(&mut self, core: (MachineId, CoreId), device: &Device, poll: (u64, u64)) {
+    pub(crate) fn polled(&mut self, core: (MachineId, CoreId), device: &SimDevice, poll: (u64, u64)) {
         let cqes = std::mem::take(&mut self.taken);
         if poll.0 < self.from {
             return;
         }
-        self.drawing.slice(Place::Core(core.0, core.1), "poll", poll.0, poll.1, None);
+        self.drawing.slice(TrackPlace::Core(core.0, core.1), "poll", poll.0, poll.1, None);
         for (visible, cqe) in cqes {
-            let taken = Taken { cqe, began: device.cqe_began(visible), visible };
+            let taken = TakenCqe { cqe, began: device.cqe_began(visible), visible };
             let over = self.operations.polled(device.id, taken, poll);
             over.into_iter().for_each(|over| self.drawing.operation(over));
         }

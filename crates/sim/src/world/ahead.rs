@@ -8,7 +8,7 @@ use super::state::{Fetched, World};
 use crate::core::fetch::{fetch, fetch_lines};
 use crate::core::index::{DeviceId, FlightId};
 use crate::core::queue::Event;
-use crate::device::Device;
+use crate::device::SimDevice;
 
 /// Buckets of the queue that what an event names is fetched ahead, and what that leads to.
 const NAMED: u64 = 10;
@@ -69,7 +69,7 @@ impl World {
 
     /// The QP that a packet is of; a frame of TCP is of none.
     #[inline]
-    fn fetch_qp(&self, device: &Device, flight: FlightId) {
+    fn fetch_qp(&self, device: &SimDevice, flight: FlightId) {
         if let Some(slot) = device.qps.get(self.env.flights[flight].from_qp) {
             fetch(slot);
         }
@@ -79,7 +79,7 @@ impl World {
     #[inline]
     fn fetch_receiver(&self, device: DeviceId, flight: FlightId) {
         let device = &self.devices[device];
-        let qp = Device::qp_numbered(self.env.flights[flight].packet.dest_qp);
+        let qp = SimDevice::qp_numbered(self.env.flights[flight].packet.dest_qp);
         if let Some(slot) = qp.and_then(|qp| device.qps.get(qp)) {
             fetch(slot);
         }

@@ -2,9 +2,9 @@
 
 use super::thread::Thread;
 use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
-use crate::core::queue::Key;
-use crate::core::server::Window;
-use crate::device::{Attached, Device};
+use crate::core::queue::EventKey;
+use crate::core::server::MeterWindow;
+use crate::device::{Attached, SimDevice};
 use crate::env::Env;
 use crate::fabric::Fabric;
 use crate::host::Host;
@@ -43,9 +43,9 @@ impl Exchange {
 
 /// The profiles of a cluster with what things cost there, each once.
 #[derive(Default)]
-struct Known<'a>(Vec<(&'a Profile, Rc<Profile>, Costs)>);
+struct KnownProfiles<'a>(Vec<(&'a Profile, Rc<Profile>, Costs)>);
 
-impl<'a> Known<'a> {
+impl<'a> KnownProfiles<'a> {
     fn of(&mut self, profile: &'a Profile) -> (Rc<Profile>, Costs) {
         if let Some((_, known, costs)) = self.0.iter().find(|(p, ..)| std::ptr::eq(*p, profile)) {
             return (known.clone(), costs.clone());
@@ -57,8 +57,8 @@ impl<'a> Known<'a> {
 }
 
 /// What comes after a time.
-fn past(time: u64) -> Key {
-    Key { time: time.saturating_add(1), order: 0 }
+fn past(time: u64) -> EventKey {
+    EventKey { time: time.saturating_add(1), order: 0 }
 }
 
 /// The simulated world.
@@ -70,18 +70,18 @@ pub(crate) struct World {
     /// Caches of some host have sizes, so that what one does there is seen by what others take; or a kernel
     /// interrupts threads: none may run ahead.
     pub(crate) sized: bool,
-    pub(crate) devices: IdVec<DeviceId, Device>,
+    pub(crate) devices: IdVec<DeviceId, SimDevice>,
     pub(crate) threads: IdVec<ThreadId, Thread>,
     pub(crate) exchange: Exchange,
     /// Picoseconds at which the run ends.
     pub(crate) end: u64,
     /// What comes after the end.
-    pub(super) past_end: Key,
+    pub(super) past_end: EventKey,
     pub(crate) skip_pauses: bool,
     /// An interrupt has put off the thread that runs.
     pub(super) interrupted: bool,
     /// Who causes what is happening: for the order of what happens at the same time.
-    pub(crate) cause: Key,
+    pub(crate) cause: EventKey,
     /// Pending events from which on there is more to do for an event than to process it: [`CROWD`], and none
     /// where somebody watches.
     pub(super) attend_from: u32,
@@ -94,12 +94,12 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(machines: &[Machine<'_>], config: &SimConfig) -> World {
         let from = config.window.0.as_ps();
-        let window = Window { from, to: from.saturating_add(config.window.1.as_ps()) };
+        let window = MeterWindow { from, to: from.saturating_add(config.window.1.as_ps()) };
         let mut fabric = Fabric::new(config.layers, config.seed);
         let mut hosts = IdVec::new();
         let mut kernels = IdVec::new();
         let mut devices = IdVec::new();
-        let mut known = Known::default();
+        let mut known = KnownProfiles::default();
         for machine in machines {
             let (host, costs) = known.of(machine.host);
             let id = hosts.push(Host::new(
@@ -114,7 +114,7 @@ impl World {
                 let (profile, costs) = known.of(slot.profile);
                 let device = DeviceId::from_index(devices.len());
                 let first_port = fabric.add_ports(device, &profile.link, &costs.wire);
-                devices.push(Device::new(
+                devices.push(SimDevice::new(
                     device,
                     (id, Attached { local, socket: slot.socket }),
                     first_port,
@@ -135,7 +135,7 @@ impl World {
             past_end: past(config.end.as_ps()),
             skip_pauses: config.skip_pauses,
             interrupted: false,
-            cause: Key::NEVER,
+            cause: EventKey::NEVER,
             attend_from: CROWD,
             tracer: None,
             traced: None,

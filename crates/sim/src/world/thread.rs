@@ -10,16 +10,16 @@
 //! pass that looked at nothing is not remembered: after an effect, no more than a pause is no loop yet.
 
 use crate::core::index::{CoreId, CqId, DeviceId, MachineId, ThreadId};
-use crate::core::queue::Key;
-use crate::host::Place;
+use crate::core::queue::EventKey;
+use crate::host::MemPlace;
 
 /// One step of a pass that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassLook {
     /// Loaded a word of up to 8 bytes.
-    Load { place: Place, value: u64 },
+    Load { place: MemPlace, value: u64 },
     /// Loaded bytes; what they were is in the pass's `bytes`.
-    Read { place: Place, len: u32 },
+    Read { place: MemPlace, len: u32 },
     /// Polled an empty CQ.
     Poll { device: DeviceId, cq: CqId },
     /// Worked.
@@ -128,7 +128,7 @@ pub(crate) struct Thread {
     /// Number of steps of the current pass that have the answers of the last one.
     replay: Option<usize>,
     /// Up to where (exclusive) those answers hold.
-    replay_until: Key,
+    replay_until: EventKey,
     /// What interrupts have taken of its core since it was woken in a pass, from the moment on at which it was.
     owed: u64,
     /// Time in the metering window spent on passes that found nothing.
@@ -150,7 +150,7 @@ impl Thread {
             last: Pass::default(),
             steady: Pass::default(),
             replay: None,
-            replay_until: Key::NEVER,
+            replay_until: EventKey::NEVER,
             owed: 0,
             idle: 0,
             stopped_at: 0,
@@ -229,7 +229,7 @@ impl Thread {
     ) -> Option<PassLook> {
         let at = self.replay?;
         let step = self.last.steps.get(at).copied().filter(|s| same(&s.look));
-        let step = step.filter(|_| Key::thread(self.clock, thread) < self.replay_until);
+        let step = step.filter(|_| EventKey::thread(self.clock, thread) < self.replay_until);
         let Some(step) = step else {
             self.end_replay();
             return None;
@@ -274,7 +274,7 @@ impl Thread {
     /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`, or to
     /// its end if nothing is looked at in the rest of it. Returns the time of its turn; none where
     /// it does not sleep so or was already put there.
-    pub(crate) fn resume_pass(&mut self, at: Key) -> Option<u64> {
+    pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<u64> {
         let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
             return None;
         };

@@ -2,7 +2,7 @@
 
 use crate::common::{ALL, Node, Passive, profile};
 use doorbell_nic::{Part, Profile};
-use doorbell_sim::{Machine, SimCluster, SimConfig, Slot};
+use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig};
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Endpoint, Mem, PageSize, Program, Provider, QpCap,
     QpInitAttr, QpType, SendFlags, SendOp, SendWr, Sge, Span, Time, Wc, WcStatus,
@@ -460,9 +460,9 @@ impl Program for Numbers {
 #[test]
 fn a_machine_may_have_several_devices_and_be_unlike_others() {
     let (cib, cx3) = (profile("cib"), profile("cx3"));
-    let [fast, slow] = [&cib, &cx3].map(|profile| Slot { profile, socket: 0 });
+    let [fast, slow] = [&cib, &cx3].map(|profile| DeviceSlot { profile, socket: 0 });
     let machines = [
-        Machine { host: &cib, devices: &[fast, slow, Slot { socket: 1, ..fast }] },
+        Machine { host: &cib, devices: &[fast, slow, DeviceSlot { socket: 1, ..fast }] },
         Machine { host: &cx3, devices: &[slow] },
     ];
     let mut cluster = SimCluster::of(&machines, SimConfig::new(2));
