@@ -20,7 +20,7 @@ use crate::point::{Point, reach};
 use crate::rings::completions::{
     Armed, CompletionRing, RecvNotice, RingPlace, arm, is_armed, is_being_told, overrun, wake, wake_late,
 };
-use crate::rings::recvs::SOLICITED;
+use crate::rings::recvs::{SOLICITED, end_lane};
 use crate::sync::biased::Biased;
 use crate::sync::lock;
 use crate::watch::flights::Flights;
@@ -29,7 +29,7 @@ use doorbell_launch::counts::qp::RecvCounter;
 use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -258,10 +258,8 @@ impl Cq {
     fn end_lane(&self, state: &mut State) {
         let Some(lane) = state.lane.as_mut().filter(|lane| lane.until == u64::MAX) else { return };
         if let Some(qp) = self.process.segment.qp(index_of(lane.user.num) as usize) {
-            qp.lane.store(0, SeqCst);
+            end_lane(qp);
         }
-        // Who claims a RECV after this sees it.
-        fence(SeqCst);
         lane.until = lane.user.rq.first_untaken();
     }
 

@@ -21,8 +21,8 @@ use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
-    Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
-    write_posted,
+    Carried, Completer, RecvDone, SlotPhase, SlotState, expect_write, flush, limit_event, order_slot,
+    show_posted, stride, write_posted,
 };
 use crate::sync::Anew;
 use crate::sync::biased::Biased;
@@ -147,7 +147,7 @@ impl Place {
         let capacity = sizes.depth.max(1).next_power_of_two();
         let slots = process.heap.alloc(u64::from(capacity) * stride(sizes.max_sge)).ok_or(ENOMEM)?;
         let (order, turn) = match senders {
-            Senders::One => (0, process.heap.alloc(size_of::<Turn>() as u64).ok_or(ENOMEM)?),
+            Senders::One => (0, process.heap.alloc(size_of::<SenderTurn>() as u64).ok_or(ENOMEM)?),
             _ => (process.heap.alloc(u64::from(capacity) * 8).ok_or(ENOMEM)?, 0),
         };
         let place = Place { slots, order, turn, capacity, max_sge: sizes.max_sge };
@@ -174,7 +174,7 @@ impl Place {
     }
 
     /// The turn of the only sender.
-    fn turn<'a>(&self, process: &'a Process) -> Option<&'a Turn> {
+    fn turn<'a>(&self, process: &'a Process) -> Option<&'a SenderTurn> {
         process.segment.in_heap(self.turn).filter(|_| self.turn != 0)
     }
 
@@ -182,7 +182,7 @@ impl Place {
     fn end_turn(&self, process: &Process) {
         if let Some(turn) = self.turn(process) {
             let state = turn.state();
-            if state.phase() == Phase::Posted {
+            if state.phase() == SlotPhase::Posted {
                 turn.change(state, SlotState::FREE);
             }
         }
@@ -191,7 +191,7 @@ impl Place {
     /// Whether somebody who may go on has begun to fill a slot.
     fn is_being_filled(&self, process: &Process) -> bool {
         let is_filled =
-            |state: SlotState| matches!(state.phase(), Phase::Claimed(who) if !process.is_gone(who));
+            |state: SlotState| matches!(state.phase(), SlotPhase::Claimed(who) if !process.is_gone(who));
         let is_slot_filled = |index: u32| {
             let at = self.slots + u64::from(index) * stride(self.max_sge);
             process.segment.in_heap::<RqSlot>(at).is_some_and(|slot| is_filled(slot.state()))
@@ -218,7 +218,7 @@ impl Place {
             process.heap.free(self.order, u64::from(self.capacity) * 8);
         }
         if self.turn != 0 {
-            process.heap.free(self.turn, size_of::<Turn>() as u64);
+            process.heap.free(self.turn, size_of::<SenderTurn>() as u64);
         }
     }
 }
@@ -417,17 +417,14 @@ impl RecvQueue {
         let position = state.tail;
         state.tail += 1;
         state.entries[index as usize].position = position.wrapping_add(1);
-        write_posted(self.process.segment, slot, self.sges_of(state, index));
-        reach(Point::RecvWritten);
-        // Before the RECV may be taken: whoever takes it asks how many are left.
-        self.record.posted.0.tail.store(state.tail, Relaxed);
-        slot.set_state(SlotState::posted(position, self.generation()));
+        let queue = (self.process.segment, self.record);
+        show_posted(queue, slot, (position, self.generation()), self.sges_of(state, index));
         if self.senders != Senders::One {
             let at = position & u64::from(state.place.capacity - 1);
             reach(Point::RecvUnordered);
             state.order[at as usize] = index;
             let cell: Option<&AtomicU64> = self.process.segment.in_heap(state.place.order + 8 * at);
-            cell.ok_or(EINVAL)?.store(order_cell(position, index), Release);
+            order_slot(cell.ok_or(EINVAL)?, position, index);
         }
         Ok(())
     }
@@ -463,13 +460,11 @@ impl RecvQueue {
     pub(crate) fn first_untaken(&self) -> u64 {
         let state = self.state.lock();
         let turn = state.place.turn(self.process);
-        let is_posted = |position: u64| {
-            let posted = SlotState::posted(position, self.generation());
-            let slot = self.slot(state.place, state.index_of(position));
-            slot.is_some_and(|slot| slot.state().phase_of(posted) == Some(Phase::Posted))
-                && !turn.is_some_and(|turn| turn.is_at(position))
+        let is_untaken = |position: &u64| {
+            let slot = self.slot(state.place, state.index_of(*position));
+            slot.is_some_and(|slot| slot.is_untaken(turn, *position, self.generation()))
         };
-        (self.next()..state.tail).find(|position| is_posted(*position)).unwrap_or(state.tail)
+        (self.next()..state.tail).find(is_untaken).unwrap_or(state.tail)
     }
 
     /// Takes the completion of the next RECV in order, if there is one.
@@ -492,11 +487,11 @@ impl RecvQueue {
             if state.holds(index, position) {
                 let slot = self.slot(state.place, index)?;
                 match slot.state().phase_of(SlotState::posted(position, self.generation()))? {
-                    Phase::Done => {
+                    SlotPhase::Done => {
                         self.pass(position);
                         return Some(self.take(state, index, slot));
                     }
-                    Phase::Claimed(_) if self.is_stuck(state, position) => {
+                    SlotPhase::Claimed(_) if self.is_stuck(state, position) => {
                         state.late.push(index);
                         self.late.fetch_add(1, Relaxed);
                     }
@@ -532,7 +527,7 @@ impl RecvQueue {
         for n in 0..state.late.len() {
             let index = state.late[n];
             let slot = self.slot(state.place, index)?;
-            if slot.state().phase() == Phase::Done {
+            if slot.state().phase() == SlotPhase::Done {
                 state.late.swap_remove(n);
                 self.late.fetch_sub(1, Relaxed);
                 return Some(self.take(state, index, slot));
@@ -548,7 +543,7 @@ impl RecvQueue {
         let position = state.entries[index as usize].position.checked_sub(1)?;
         let slot = self.slot(state.place, index)?;
         let posted = SlotState::posted(position, self.generation());
-        let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(Phase::Done);
+        let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(SlotPhase::Done);
         is_it.then(|| self.take(&mut state, index, slot))
     }
 
@@ -575,7 +570,7 @@ impl RecvQueue {
         while position < state.tail {
             let posted = SlotState::posted(position, self.generation());
             let slot = self.slot(state.place, state.index_of(position));
-            if slot.and_then(|slot| slot.state().phase_of(posted)) != Some(Phase::Done) {
+            if slot.and_then(|slot| slot.state().phase_of(posted)) != Some(SlotPhase::Done) {
                 break;
             }
             position += 1;
@@ -631,8 +626,8 @@ impl RecvQueue {
                 continue;
             }
             match slot.state().phase() {
-                Phase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
-                Phase::Claimed(_) if self.is_abandoned(slot) => {
+                SlotPhase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
+                SlotPhase::Claimed(_) if self.is_abandoned(slot) => {
                     let _ = self.offer(state, index);
                 }
                 _ => {}
@@ -643,7 +638,7 @@ impl RecvQueue {
     /// Whether a process that has ended had begun to fill a slot, and not ended that before itself.
     fn is_abandoned(&self, slot: &RqSlot) -> bool {
         let state = slot.state();
-        matches!(state.phase(), Phase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
+        matches!(state.phase(), SlotPhase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
     }
 
     /// Whether nobody will take a completion.
@@ -695,9 +690,9 @@ impl RecvQueue {
     }
 
     /// The same of the only sender, who claims slots in its turn.
-    fn recover_turn(&self, state: &State, turn: &Turn) {
+    fn recover_turn(&self, state: &State, turn: &SenderTurn) {
         let before = turn.state();
-        let Phase::Claimed(who) = before.phase() else { return };
+        let SlotPhase::Claimed(who) = before.phase() else { return };
         if !self.process.is_gone(who) {
             return;
         }
@@ -705,7 +700,7 @@ impl RecvQueue {
         let is_done = |position: u64| {
             let slot = self.slot(state.place, state.index_of(position));
             let posted = SlotState::posted(position, self.generation());
-            slot.and_then(|slot| slot.state().phase_of(posted)) == Some(Phase::Done)
+            slot.and_then(|slot| slot.state().phase_of(posted)) == Some(SlotPhase::Done)
         };
         let undone = at.filter(|position| !is_done(*position));
         if let Some(position) = undone {
@@ -756,15 +751,15 @@ impl RecvQueue {
         self.record.generation.fetch_add(1, SeqCst);
         reach(Point::QueueClearing);
         old.end_turn(self.process);
-        let is_claimed = |turn: &Turn| matches!(turn.state().phase(), Phase::Claimed(_));
+        let is_claimed = |turn: &SenderTurn| matches!(turn.state().phase(), SlotPhase::Claimed(_));
         let mut filled = old.turn(self.process).is_some_and(is_claimed);
         for index in 0..self.capacity {
             let Some(slot) = self.slot(old, index) else { continue };
             let before = slot.state();
-            if before.phase() == Phase::Posted && slot.change(before, SlotState::FREE) {
+            if before.phase() == SlotPhase::Posted && slot.change(before, SlotState::FREE) {
                 continue;
             }
-            filled |= matches!(slot.state().phase(), Phase::Claimed(_));
+            filled |= matches!(slot.state().phase(), SlotPhase::Claimed(_));
         }
         let place = if filled {
             let sizes = Sizes { depth: self.depth, max_sge: self.max_sge };
@@ -792,7 +787,7 @@ impl RecvQueue {
         let is_complete = |index: &u32| {
             let slot = self.slot(state.place, *index);
             state.entries[*index as usize].position != 0
-                && slot.is_some_and(|s| s.state().phase() == Phase::Done)
+                && slot.is_some_and(|s| s.state().phase() == SlotPhase::Done)
         };
         (0..self.capacity).filter(is_complete).count() as u64
     }
@@ -833,7 +828,7 @@ impl Drop for RecvQueue {
         for index in 0..self.capacity {
             if let Some(slot) = self.slot(state.place, index) {
                 let before = slot.state();
-                if before.phase() == Phase::Posted {
+                if before.phase() == SlotPhase::Posted {
                     slot.change(before, SlotState::FREE);
                 }
             }
