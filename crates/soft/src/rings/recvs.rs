@@ -134,8 +134,9 @@ impl RqSlot {
     /// here.
     pub(crate) fn is_untaken(&self, turn: Option<&SenderTurn>, position: u64, generation: u32) -> bool {
         let posted = SlotState::posted(position, generation);
-        self.state().phase_of(posted) == Some(SlotPhase::Posted)
-            && !turn.is_some_and(|turn| turn.is_at(position))
+        // The turn first: where it has passed on since it was claimed, the slot is seen done.
+        let is_claimed = turn.is_some_and(|turn| turn.is_at(position));
+        !is_claimed && self.state().phase_of(posted) == Some(SlotPhase::Posted)
     }
 }
 
