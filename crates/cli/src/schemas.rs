@@ -3,7 +3,8 @@
 
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
-use doorbell_lab::{Outcome, Report, SystemOutcome};
+use doorbell_lab::{Outcome, SystemOutcome};
+use doorbell_reproduce::Report;
 use doorbell_soft::stats;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
