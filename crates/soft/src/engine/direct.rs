@@ -13,7 +13,7 @@ use crate::memory::regions::Place;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Piece};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, SOLICITED, Slots};
-use doorbell_transport::{Keys, MAX_MESSAGE_BYTES};
+use doorbell_transport::{Keys, MAX_MESSAGE_BYTES, check_enabled};
 use doorbell_verbs::{AccessFlags, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
@@ -266,6 +266,12 @@ impl Regions {
     #[inline(never)]
     fn find_written(&mut self, caches: &mut Caches, to: &Target, key: u32) -> bool {
         let Peer { segment, views, link, .. } = &*to.peer;
+        // The message that the responder took may have been a SEND, which needs no right of the QP.
+        let Some(qp) = segment.qp(index_of(to.qpn) as usize) else { return false };
+        let enabled = AccessFlags::from_bits_truncate(qp.access.load(Relaxed));
+        if check_enabled(AccessFlags::REMOTE_WRITE, 0, enabled, 0).is_err() {
+            return false;
+        }
         let at = |place: &Place, cache: &mut ViewCache| match place.shared {
             Some(shared) => Some((segment.in_arena(shared, place.region.len).ok()? as u64, false)),
             None if link.is_some() || cache.address(views, segment, place, 0).is_some() => None,
