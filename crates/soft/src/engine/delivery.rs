@@ -1,7 +1,8 @@
 //! Messages that other processes have brought to this one's own thread: it has them received, as its memory is its own alone.
 
 use super::batch::Request;
-use super::responder::{Message, Refusal, Responder, XrcSrq, receives};
+use super::refusal::Refusal;
+use super::responder::{Message, Responder, XrcSrq, receives};
 use crate::fabric::link::Delivery;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;

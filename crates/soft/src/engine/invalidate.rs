@@ -1,6 +1,7 @@
 //! SEND with invalidate: the message takes a memory window of its receiver's back, before that hears of it.
 
-use super::responder::{Caches, Message, Refusal, Responder};
+use super::refusal::Refusal;
+use super::responder::{Caches, Message, Responder};
 use crate::fabric::peer::Owner;
 use crate::memory::windows::{invalidate_in, is_bound_by};
 use doorbell_transport::{Fault, Keys};

@@ -8,6 +8,7 @@ pub(crate) mod diagnosis;
 pub(crate) mod direct;
 mod invalidate;
 mod multicast;
+mod refusal;
 pub(crate) mod requester;
 mod responder;
 mod target;

@@ -3,7 +3,8 @@
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::{Batch, Request};
 use super::direct::{Direct, PlainWrite, Sent, Written};
-use super::responder::{Caches, Message, Refusal, Responder, receives};
+use super::refusal::Refusal;
+use super::responder::{Caches, Message, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::groups::GroupAddress;

@@ -7,6 +7,7 @@
 use super::attempt::{Attempt, Outcome};
 use super::batch::{Batch, Request};
 use super::diagnosis::There;
+use super::refusal::Refusal;
 use super::target::{Served, Target};
 use crate::fabric::link::{Delivery, Link, Ticket};
 use crate::fabric::mapping::ViewCache;
@@ -55,62 +56,6 @@ pub(super) struct Message<'a> {
     pub(super) pieces: &'a [Piece],
     /// Global route header; UD.
     pub(super) grh: Option<&'a Header>,
-}
-
-/// Why the responder does not carry a message out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// As any responder refuses.
-    Fault(Fault),
-    /// Its CQ took no more.
-    CqFull,
-    /// The process is gone, or its records make no sense.
-    Silence,
-}
-
-impl Refusal {
-    /// The same of a message with an immediate.
-    fn with_imm(self) -> Refusal {
-        match self {
-            Refusal::Fault(fault) => Refusal::Fault(fault.of_message(true)),
-            refusal => refusal,
-        }
-    }
-}
-
-/// Refusals as processes tell them each other: each by its place.
-const REFUSALS: [Refusal; 6] = [
-    Refusal::Silence,
-    Refusal::CqFull,
-    Refusal::Fault(Fault::NoRecv),
-    Refusal::Fault(Fault::RecvTooSmall),
-    Refusal::Fault(Fault::RecvProtection),
-    Refusal::Fault(Fault::Access),
-];
-
-impl Refusal {
-    pub(super) fn to_word(self) -> u64 {
-        REFUSALS.iter().position(|known| *known == self).unwrap_or(0) as u64
-    }
-
-    fn from_word(word: u64) -> Refusal {
-        usize::try_from(word).ok().and_then(|at| REFUSALS.get(at)).copied().unwrap_or(Refusal::Silence)
-    }
-}
-
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal::Fault(fault)
-    }
-}
-
-impl From<Unreachable> for Refusal {
-    fn from(cause: Unreachable) -> Refusal {
-        match cause {
-            Unreachable::Gone => Refusal::Silence,
-            Unreachable::Memory => Fault::Access.into(),
-        }
-    }
 }
 
 /// The responder of a message.

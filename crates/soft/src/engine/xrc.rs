@@ -3,8 +3,9 @@
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Request;
+use super::refusal::Refusal;
 use super::requester::{Requester, Route, Scratch};
-use super::responder::{Message, Refusal, Responder, XrcSrq};
+use super::responder::{Message, Responder, XrcSrq};
 use crate::fabric::peer::{Owner, Peer};
 use crate::memory::records::{QPS, index_of, slot_of};
 use crate::memory::segment::Segment;
