@@ -3,7 +3,8 @@
 //! What was found then still holds where three records show what they did: the responder's QP, its region, and this process's
 //! own regions. All that is checked on the long way is checked here, against what is remembered of them.
 
-use super::batch::{Batch, Request};
+use super::batch::Batch;
+use super::request::Request;
 use super::responder::Caches;
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::{Owner, Peer};
@@ -143,7 +144,7 @@ impl PlainWrite<'_> {
     fn gather(&self, batch: &mut Batch, from: u64, pid: u32, at: u64) -> Written {
         let PlainWrite { wr_id, remote, sge, flags, number } = *self;
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Write(remote), std::slice::from_ref(sge)) };
-        let request = Request { wr, len: sge.length, inline: None, number, srqn: 0, invalidates: false };
+        let request = Request::of(&wr, sge.length, number);
         match batch.add(&request, &[Piece { addr: from, len: sge.length as usize }], pid, at) {
             true => Written::Gathered,
             false => Written::Not,

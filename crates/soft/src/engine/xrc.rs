@@ -2,8 +2,8 @@
 //! are about, in whichever process it is (IB specification vol. 1, annex A14).
 
 use super::attempt::{Attempt, Outcome};
-use super::batch::Request;
 use super::refusal::Refusal;
+use super::request::Request;
 use super::requester::{Requester, Route, Scratch};
 use super::responder::{Message, Responder, XrcSrq};
 use crate::fabric::peer::{Owner, Peer};
