@@ -31,7 +31,7 @@ use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord};
 use crate::path::Path;
 use crate::point::{Point, reach};
 use crate::rings::recvs::{Completer, flush};
-use crate::sync::biased::{Biased, Guard};
+use crate::sync::biased::{Biased, BiasedGuard};
 use crate::sync::lock;
 use crate::watch::Watch;
 use crate::watch::flights::Flights;
@@ -231,7 +231,7 @@ impl Qp {
     }
 
     #[inline(always)]
-    fn sends(&self) -> Guard<'_, Sends> {
+    fn sends(&self) -> BiasedGuard<'_, Sends> {
         self.sends.lock()
     }
 
