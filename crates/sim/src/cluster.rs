@@ -74,14 +74,14 @@ impl SimCluster {
     /// Has the run steered, first at `look`; [`SimConfig::end`] and [`SimConfig::interrupt`] then mean nothing.
     pub fn steer(&mut self, look: Time, steer: Box<dyn Steer>) {
         self.steer = Some(steer);
-        self.world.borrow_mut().end_at(look.as_ps());
+        self.world.borrow_mut().end_at(look.into());
     }
 
     /// Asks who steers how to go on; false where the run ends.
     fn look(&mut self) -> bool {
         let Some(steer) = &mut self.steer else { return false };
         let mut world = self.world.borrow_mut();
-        let next = steer.look(&mut SteeredRun(&mut world)).as_ps();
+        let next = steer.look(&mut SteeredRun(&mut world)).into();
         world.end_at(next);
         next > world.env.now
     }

@@ -5,6 +5,7 @@
 //! the order in which they were added.
 
 use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId};
+use crate::core::ps::Ps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -16,17 +17,16 @@ const TURN: u64 = 1 << 9;
 /// Where an event stands in the order of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventKey {
-    /// Picoseconds.
-    pub(crate) time: u64,
+    pub(crate) time: Ps,
     /// What the event concerns, or the thread's number with [`THREAD`] set and, for a turn, [`TURN`].
     pub(crate) order: u64,
 }
 
 impl EventKey {
-    pub(crate) const NEVER: EventKey = EventKey { time: u64::MAX, order: u64::MAX };
+    pub(crate) const NEVER: EventKey = EventKey { time: Ps::NEVER, order: u64::MAX };
 
     /// Key of a thread that acts at `time`.
-    pub(crate) const fn thread(time: u64, thread: ThreadId) -> EventKey {
+    pub(crate) const fn thread(time: Ps, thread: ThreadId) -> EventKey {
         EventKey { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
     }
 
@@ -44,7 +44,7 @@ impl EventKey {
 impl EventKey {
     /// Both parts as one number, which takes one comparison without a branch.
     const fn number(self) -> u128 {
-        (self.time as u128) << 64 | self.order as u128
+        (self.time.0 as u128) << 64 | self.order as u128
     }
 }
 
@@ -195,7 +195,7 @@ impl Packed {
             rest,
         };
         match event {
-            Event::Thread(thread) => Packed { order: EventKey::thread(0, thread).order, rest: 0 },
+            Event::Thread(thread) => Packed { order: EventKey::thread(Ps::ZERO, thread).order, rest: 0 },
             Event::Visible { device } => of(kind::VISIBLE, device, 0, 0),
             Event::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
             Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
@@ -292,13 +292,13 @@ impl Node {
 
     #[inline]
     const fn rank(key: EventKey) -> u64 {
-        key.time << (64 - BUCKET_BITS) | key.order >> BUCKET_BITS
+        key.time.0 << (64 - BUCKET_BITS) | key.order >> BUCKET_BITS
     }
 
     /// The key of an event in the bucket with this number (not index).
     #[inline]
     const fn key(self, bucket: u64) -> EventKey {
-        let time = bucket << BUCKET_BITS | self.rank >> (64 - BUCKET_BITS);
+        let time = Ps(bucket << BUCKET_BITS | self.rank >> (64 - BUCKET_BITS));
         EventKey { time, order: self.rank << BUCKET_BITS }
     }
 }
@@ -363,6 +363,12 @@ pub(crate) struct EventQueue {
     sequence: u64,
 }
 
+/// Number of the bucket that a moment lies in.
+#[inline]
+const fn bucket_of(time: Ps) -> u64 {
+    time.0 >> BUCKET_BITS
+}
+
 /// Index of a bucket.
 #[inline]
 const fn index(bucket: u64) -> usize {
@@ -372,7 +378,7 @@ const fn index(bucket: u64) -> usize {
 /// The first present from which the bucket of an event is within reach.
 #[inline]
 const fn far_due(key: EventKey) -> u64 {
-    (key.time >> BUCKET_BITS).saturating_sub(REACH - 1)
+    bucket_of(key.time).saturating_sub(REACH - 1)
 }
 
 /// Buckets made where they stay: they are more than a stack may have room for.
@@ -400,24 +406,24 @@ impl EventQueue {
 
     /// Adds an event of a NIC or a memory.
     #[inline]
-    pub(crate) fn push(&mut self, time: u64, event: Event) {
+    pub(crate) fn push(&mut self, time: Ps, event: Event) {
         self.push_packed(time, Packed::new(event));
     }
 
     /// Adds an event that was packed before.
     #[inline]
-    pub(crate) fn push_packed(&mut self, time: u64, Packed { order, rest }: Packed) {
+    pub(crate) fn push_packed(&mut self, time: Ps, Packed { order, rest }: Packed) {
         self.add(EventKey { time, order }, rest);
     }
 
     /// Adds the turn of a thread.
-    pub(crate) fn push_thread(&mut self, time: u64, thread: ThreadId) {
+    pub(crate) fn push_thread(&mut self, time: Ps, thread: ThreadId) {
         self.add(EventKey::thread(time, thread), 0);
     }
 
     /// What is rare is a call at the very end, so that the rest need not keep registers over calls.
     fn add(&mut self, key: EventKey, rest: u32) {
-        let bucket = key.time >> BUCKET_BITS;
+        let bucket = bucket_of(key.time);
         debug_assert!(bucket >= self.present, "an event in the past");
         if bucket - self.present >= REACH {
             return self.add_far(key, rest);
@@ -569,7 +575,7 @@ impl EventQueue {
     pub(crate) fn pop(&mut self) -> Option<Packed> {
         let Some(near) = self.near.checked_sub(1) else { return self.pop_far() };
         let EventKey { time, order } = self.earliest;
-        let bucket = time >> BUCKET_BITS;
+        let bucket = bucket_of(time);
         self.present = bucket;
         self.near = near;
         let index = index(bucket);
@@ -599,7 +605,7 @@ impl EventQueue {
     #[cold]
     fn pop_far(&mut self) -> Option<Packed> {
         let FarEvent { key, rest, .. } = self.far.pop()?;
-        self.present = key.time >> BUCKET_BITS;
+        self.present = bucket_of(key.time);
         self.bring_near();
         self.find_earliest();
         Some(Packed { order: key.order, rest })
@@ -620,14 +626,14 @@ mod tests {
         let visible = Event::Visible { device: DeviceId(9) };
         let [second, third] = [2, 3].map(ThreadId);
         let mut q = EventQueue::new();
-        q.push_thread(10, third);
-        q.push(10, arrive(2, 1));
-        q.push_thread(10, second);
-        q.push(10, arrive(1, 9));
-        q.push(10, visible);
-        q.push(10, arrive(1, 8));
-        q.push(10, Event::MmioOut { device: DeviceId(0), thread: third });
-        q.push(5, arrive(7, 3));
+        q.push_thread(Ps(10), third);
+        q.push(Ps(10), arrive(2, 1));
+        q.push_thread(Ps(10), second);
+        q.push(Ps(10), arrive(1, 9));
+        q.push(Ps(10), visible);
+        q.push(Ps(10), arrive(1, 8));
+        q.push(Ps(10), Event::MmioOut { device: DeviceId(0), thread: third });
+        q.push(Ps(5), arrive(7, 3));
         let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
         let mmio = Event::MmioOut { device: DeviceId(0), thread: third };
         let threads = [Event::Thread(second), mmio, Event::Thread(third)];
@@ -641,7 +647,7 @@ mod tests {
         let mut q = EventQueue::new();
         let bucket = 1 << BUCKET_BITS;
         for (n, buckets) in [0, 1, 2, 2, 4, 9].into_iter().enumerate() {
-            q.push(buckets * bucket + 7 * n as u64, arrive(0, n as u32));
+            q.push(Ps(buckets * bucket + 7 * n as u64), arrive(0, n as u32));
         }
         let show = |q: &EventQueue, shown: u64| {
             let mut seen = Vec::new();
@@ -699,14 +705,14 @@ mod tests {
         ) {
             let mut q = EventQueue::new();
             let mut model = std::collections::BTreeMap::new();
-            let mut now = 0;
+            let mut now = Ps::ZERO;
             for (n, step) in steps.iter().enumerate() {
                 // Looking changes nothing.
                 prop_assert_eq!(q.next_key(), q.next_key());
                 if let Some((after, device)) = step {
                     let event = arrive(*device, n as u32);
-                    q.push(now + after, event);
-                    model.insert((now + after, device, n), event);
+                    q.push(now + Ps(*after), event);
+                    model.insert((now + Ps(*after), device, n), event);
                 } else {
                     let expected = model.pop_first().map(|((time, ..), e)| (time, e));
                     let time = q.next_key().time;

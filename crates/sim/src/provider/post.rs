@@ -3,6 +3,7 @@
 use super::{SimProvider, invalid, object};
 use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
+use crate::core::ps::Ps;
 use crate::core::queue::{Event, Packed};
 use crate::device::WqeSlot;
 use crate::env::Env;
@@ -24,7 +25,7 @@ impl SimProvider<'_> {
                 }
                 let host = &mut w.hosts[self.machine];
                 let clock = &mut w.threads[self.thread].clock;
-                *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
+                *clock += Ps(if doorbell { host.costs.doorbell } else { host.costs.mmio_line });
                 let free = host.cores[self.core].has_free_buffer(*clock, host.wc_buffers);
                 if free {
                     self.write_by_mmio(w, device, doorbell, last, then);
@@ -132,7 +133,7 @@ impl SimProvider<'_> {
         slot.wqes.post(index);
         let lines = wqe::lines(bytes);
         let thread = &mut threads[self.thread];
-        let built = thread.clock + host.costs.build(if is_inline { length } else { 0 });
+        let built = thread.clock + Ps(host.costs.build(if is_inline { length } else { 0 }));
         let entry = slot.ring.entry(index.0, bytes);
         thread.clock = host.reach_entry(built, Agent::Core(self.core), entry, AccessKind::Store);
         Ok(lines)
@@ -164,7 +165,7 @@ impl SimProvider<'_> {
     /// Shows the tracer the last `count` WQEs of a QP, built since `called`.
     #[cold]
     #[inline(never)]
-    fn trace_post(&self, w: &mut World, qp: QpHandle, count: usize, called: u64) {
+    fn trace_post(&self, w: &mut World, qp: QpHandle, count: usize, called: Ps) {
         let World { tracer: Some(tracer), devices, threads, .. } = w else { return };
         let (device, id): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         if count > 0 {
@@ -199,10 +200,10 @@ impl SimProvider<'_> {
             let slot = &mut devices[device].recv_queues[recv_queue];
             let host = &mut hosts[self.machine];
             let clock = &mut threads[self.thread].clock;
-            *clock += host.costs.post_call;
+            *clock += Ps(host.costs.post_call);
             post_all(list, |wr| {
                 slot.queue.post(wr)?;
-                let built = *clock + host.costs.recv_wqe;
+                let built = *clock + Ps(host.costs.recv_wqe);
                 let entry = slot.ring.whole(slot.posted);
                 *clock = host.reach_entry(built, Agent::Core(self.core), entry, AccessKind::Store);
                 slot.posted = slot.ring.next(slot.posted);
@@ -229,7 +230,7 @@ impl SimProvider<'_> {
             let thread = &mut w.threads[self.thread];
             thread.effect();
             let called = thread.clock;
-            thread.clock += w.hosts[self.machine].costs.post_call;
+            thread.clock += Ps(w.hosts[self.machine].costs.post_call);
             let refused = post_all(list, |wr| {
                 lines = self.build_wqe(w, qp, wr)?;
                 Ok(())

@@ -6,6 +6,7 @@ use super::tracer::{Drawing, LastSeen, ReceivedPacket, Tracer};
 use super::tracks::TrackPlace;
 use super::way::{OperationPath, OperationStage, Wait};
 use crate::core::index::{DeviceId, FlightId, IdVec, PortId, ReadId, UnitId};
+use crate::core::ps::Ps;
 use crate::core::queue::Event;
 use crate::device::{FIRST_QPN, ReadPurpose, SimDevice};
 use crate::env::Env;
@@ -16,7 +17,7 @@ use doorbell_transport::{Body, Packet, Syndrome};
 #[derive(Clone, Copy)]
 struct TraceView<'a> {
     /// Time of the event that is looked at.
-    now: u64,
+    now: Ps,
     env: &'a Env,
     devices: &'a IdVec<DeviceId, SimDevice>,
 }
@@ -50,8 +51,8 @@ fn packet_name(packet: &Packet) -> String {
 }
 
 /// What is to be said of a packet that a good link would not do to it.
-fn comment(&Flight { lost, twice, .. }: &Flight, late: u64) -> Option<String> {
-    let late = (late > 0).then(|| format!("held up by {late} ps"));
+fn comment(&Flight { lost, twice, .. }: &Flight, late: Ps) -> Option<String> {
+    let late = (late > Ps::ZERO).then(|| format!("held up by {} ps", late.0));
     let all = [lost.then(|| "lost on its link".into()), twice.then(|| "arrives twice".into()), late];
     let said: Vec<String> = all.into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(", "))
@@ -210,7 +211,7 @@ impl Tracer {
         }
         let flow = self.flow(view, number);
         // One that is held up would stand in the file behind those that have overtaken it.
-        if late == 0 {
+        if late == Ps::ZERO {
             self.drawing.slice(TrackPlace::PortOut(out), &name(view, flight), begun, left, flow);
         }
         let stage = if lost { OperationStage::Lost } else { OperationStage::Link };

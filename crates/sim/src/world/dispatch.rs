@@ -3,6 +3,7 @@
 use super::state::{CROWD, World};
 use super::thread::Thread;
 use crate::core::index::{DeviceId, FlightId, MachineId, PortId, SocketId, ThreadId};
+use crate::core::ps::Ps;
 use crate::core::queue::{Event, EventKey, Packed, TcpStep};
 use crate::device::{Attached, SimDevice};
 use crate::env::Env;
@@ -198,7 +199,7 @@ impl World {
             TcpStep::FrameVisible => self.in_kernel(id, |kernel, host, device, env| {
                 let frame = device.frame_visible(host, env);
                 kernel.frame_visible(device, env, frame);
-                0
+                Ps::ZERO
             }),
             TcpStep::Interrupt => {
                 self.in_kernel(id, |kernel, _, device, env| kernel.interrupted(device, env))
@@ -215,7 +216,7 @@ impl World {
     fn in_kernel(
         &mut self,
         device: DeviceId,
-        run: impl FnOnce(&mut Kernel, &mut Host, &mut SimDevice, &mut Env) -> u64,
+        run: impl FnOnce(&mut Kernel, &mut Host, &mut SimDevice, &mut Env) -> Ps,
     ) {
         let World { env, hosts, kernels, devices, .. } = self;
         let device = &mut devices[device];
@@ -223,7 +224,7 @@ impl World {
         let kernel = kernels[machine].as_mut().expect("frames come to machines that have TCP");
         let span = run(kernel, &mut hosts[machine], device, env);
         let core = kernel.core();
-        if span > 0 {
+        if span > Ps::ZERO {
             self.interrupt(machine, core, span);
         }
         self.wake_others(machine);
@@ -231,7 +232,7 @@ impl World {
     }
 
     /// Wakes the threads that sleep for a socket of a machine and need not any more.
-    pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: u64) {
+    pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: Ps) {
         while let Some(thread) = self.kernels[machine].as_mut().and_then(|kernel| kernel.woken.pop()) {
             self.wake_sleeper(thread, at);
         }
