@@ -14,7 +14,7 @@ impl SimDevice {
         if cache.touch(qp.index() as u32, env.counts()) {
             return Ps::ZERO;
         }
-        self.refetch(env, self.profile.caches.context);
+        self.refetch(env, self.profile.device.caches.context);
         self.caches.context_read(env.now, Ps(self.costs.send.context_stall)) - env.now
     }
 
@@ -33,7 +33,7 @@ impl SimDevice {
         if self.caches.translations.touch(page, env.counts()) {
             return Ps::ZERO;
         }
-        self.refetch(env, self.profile.caches.translation);
+        self.refetch(env, self.profile.device.caches.translation);
         Ps(self.costs.translation_stall)
     }
 

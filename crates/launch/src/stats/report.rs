@@ -4,7 +4,7 @@ use super::posting::Posting;
 use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{QpCounts, RecvCounts, Shape};
-use crate::memory::cause::opcode_name;
+use doorbell_abi::opcode_name;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::Limit;
 use doorbell_nic::{PostShape, Profile, RecvShape};
@@ -284,6 +284,6 @@ fn post(profile: &Profile, qp_type: QpType, shape: &Shape, list: u32) -> PostSha
         sges: shape.sges.max(u32::from(shape.payload > 0)),
         inline: shape.inline,
         signaled: shape.signaled,
-        method: profile.generation.posting().method(list),
+        method: profile.device.generation.posting().method(list),
     }
 }
