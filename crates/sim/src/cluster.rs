@@ -1,14 +1,14 @@
 //! Simulated machines and the threads on them.
 
+use crate::config::{Machine, SimConfig, devices};
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::spare::Spare;
 use crate::host::{Host, MAX_CORES};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
-use crate::see::Tracer;
-use crate::world::{Next, World};
-use crate::world::{Thread, Waiting};
-use crate::{Machine, SimConfig, Steer, SteeredRun, Traced, Tracing, devices};
+use crate::see::{Traced, Tracer, Tracing};
+use crate::steer::{Steer, SteeredRun};
+use crate::world::{Next, Thread, Waiting, World};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;

@@ -3,7 +3,7 @@
 use crate::core::index::{FlightId, SegmentId};
 use crate::core::payload::PayloadPool;
 use crate::core::ps::Ps;
-use crate::core::queue::{Event, EventKey, EventQueue};
+use crate::core::queue::{EventKey, EventQueue, SimEvent};
 use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use crate::fabric::{Fabric, Flight, Segment};
@@ -78,7 +78,7 @@ impl Env {
 
     /// Lets something happen after so long.
     #[inline]
-    pub(crate) fn after(&mut self, after: Ps, event: Event) {
+    pub(crate) fn after(&mut self, after: Ps, event: SimEvent) {
         self.queue.push(self.now + after, event);
     }
 

@@ -62,7 +62,7 @@ impl Ord for EventKey {
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum SimEvent {
     /// A thread goes on.
     Thread(ThreadId),
     /// A line of a DMA write becomes visible that somebody may wait for.
@@ -136,7 +136,7 @@ impl TcpStep {
     ];
 }
 
-impl Event {
+impl SimEvent {
     /// The device that it concerns, if it is no thread's turn.
     pub(crate) fn device(self) -> Option<DeviceId> {
         let Packed { order, .. } = Packed::new(self);
@@ -189,44 +189,46 @@ pub(crate) struct Packed {
 
 impl Packed {
     #[inline(always)]
-    pub(crate) fn new(event: Event) -> Packed {
+    pub(crate) fn new(event: SimEvent) -> Packed {
         let of = |kind: u8, device: DeviceId, entity: u32, rest: u32| Packed {
             order: u64::from(kind) << KIND | u64::from(device.0) << DEVICE | u64::from(entity) << ENTITY,
             rest,
         };
         match event {
-            Event::Thread(thread) => Packed { order: EventKey::thread(Ps::ZERO, thread).order, rest: 0 },
-            Event::Visible { device } => of(kind::VISIBLE, device, 0, 0),
-            Event::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
-            Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
-            Event::ReadFetched { device, read } => of(kind::READ_FETCHED, device, 0, read.0),
-            Event::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
-            Event::Mmio { device, count, qp, by_mmio, life } => {
+            SimEvent::Thread(thread) => Packed { order: EventKey::thread(Ps::ZERO, thread).order, rest: 0 },
+            SimEvent::Visible { device } => of(kind::VISIBLE, device, 0, 0),
+            SimEvent::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
+            SimEvent::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
+            SimEvent::ReadFetched { device, read } => of(kind::READ_FETCHED, device, 0, read.0),
+            SimEvent::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
+            SimEvent::Mmio { device, count, qp, by_mmio, life } => {
                 let kind = if by_mmio { kind::WQES } else { kind::DOORBELL };
                 of(kind, device, qp.0, u32::from(life) << 16 | u32::from(count))
             }
-            Event::RecvDoorbell { device, count, recv_queue } => {
+            SimEvent::RecvDoorbell { device, count, recv_queue } => {
                 of(kind::RECV_DOORBELL, device, recv_queue.0, count.into())
             }
-            Event::Arrive { device, port, from, flight } => {
+            SimEvent::Arrive { device, port, from, flight } => {
                 of(kind::ARRIVE, device, u32::from(port) << 16 | u32::from(from.0), flight.0)
             }
-            Event::Ingress { device, port, flight } => of(kind::INGRESS, device, port.into(), flight.0),
-            Event::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
-            Event::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
-            Event::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
-            Event::TxOn { device, unit, qp } => of(kind::TX_ON, device, unit.0.into(), qp.0),
-            Event::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
-            Event::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
-            Event::MmioOut { device, thread } => of(kind::MMIO_OUT, DeviceId(0), thread.0, device.0.into()),
-            Event::Tcp { device, step, number } => of(kind::TCP, device, step as u32, number),
+            SimEvent::Ingress { device, port, flight } => of(kind::INGRESS, device, port.into(), flight.0),
+            SimEvent::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
+            SimEvent::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
+            SimEvent::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
+            SimEvent::TxOn { device, unit, qp } => of(kind::TX_ON, device, unit.0.into(), qp.0),
+            SimEvent::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
+            SimEvent::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
+            SimEvent::MmioOut { device, thread } => {
+                of(kind::MMIO_OUT, DeviceId(0), thread.0, device.0.into())
+            }
+            SimEvent::Tcp { device, step, number } => of(kind::TCP, device, step as u32, number),
         }
     }
 
     #[inline]
-    pub(crate) fn event(self) -> Event {
+    pub(crate) fn event(self) -> SimEvent {
         if let Some(thread) = self.thread() {
-            return Event::Thread(thread);
+            return SimEvent::Thread(thread);
         }
         let Packed { order, rest } = self;
         let (device, entity) = (DeviceId((order >> DEVICE) as u16), (order >> ENTITY) as u32);
@@ -234,27 +236,27 @@ impl Packed {
         let (count, life) = (rest as u16, (rest >> 16) as u16);
         let (qp, flight) = (QpId(entity), FlightId(rest));
         match (order >> KIND) as u8 {
-            kind::VISIBLE => Event::Visible { device },
-            kind::COMPLETION => Event::Completion { device, cq: CqId(entity) },
-            kind::READ_AT_HOST => Event::ReadAtHost { device, read: ReadId(rest) },
-            kind::READ_FETCHED => Event::ReadFetched { device, read: ReadId(rest) },
-            kind::READ_DONE => Event::ReadDone { device, read: ReadId(rest) },
-            kind::WQES => Event::Mmio { device, count, qp, by_mmio: true, life },
-            kind::DOORBELL => Event::Mmio { device, count, qp, by_mmio: false, life },
-            kind::RECV_DOORBELL => Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(entity) },
+            kind::VISIBLE => SimEvent::Visible { device },
+            kind::COMPLETION => SimEvent::Completion { device, cq: CqId(entity) },
+            kind::READ_AT_HOST => SimEvent::ReadAtHost { device, read: ReadId(rest) },
+            kind::READ_FETCHED => SimEvent::ReadFetched { device, read: ReadId(rest) },
+            kind::READ_DONE => SimEvent::ReadDone { device, read: ReadId(rest) },
+            kind::WQES => SimEvent::Mmio { device, count, qp, by_mmio: true, life },
+            kind::DOORBELL => SimEvent::Mmio { device, count, qp, by_mmio: false, life },
+            kind::RECV_DOORBELL => SimEvent::RecvDoorbell { device, count, recv_queue: RecvQueueId(entity) },
             kind::ARRIVE => {
                 let from = DeviceId(entity as u16);
-                Event::Arrive { device, port: (entity >> 16) as u8, from, flight }
+                SimEvent::Arrive { device, port: (entity >> 16) as u8, from, flight }
             }
-            kind::INGRESS => Event::Ingress { device, port, flight },
-            kind::RX_DONE => Event::RxDone { device, unit, flight },
-            kind::UNLOCK => Event::Unlock { device, lock: LockId(entity) },
-            kind::TX_UNIT => Event::TxPu { device, unit, flight },
-            kind::TX_ON => Event::TxOn { device, unit, qp: QpId(rest) },
-            kind::PORT_OUT => Event::PortOut { device, port },
-            kind::TIMER => Event::Timer { device, qp },
-            kind::TCP => Event::Tcp { device, step: TcpStep::ALL[entity as usize], number: rest },
-            kind::MMIO_OUT => Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) },
+            kind::INGRESS => SimEvent::Ingress { device, port, flight },
+            kind::RX_DONE => SimEvent::RxDone { device, unit, flight },
+            kind::UNLOCK => SimEvent::Unlock { device, lock: LockId(entity) },
+            kind::TX_UNIT => SimEvent::TxPu { device, unit, flight },
+            kind::TX_ON => SimEvent::TxOn { device, unit, qp: QpId(rest) },
+            kind::PORT_OUT => SimEvent::PortOut { device, port },
+            kind::TIMER => SimEvent::Timer { device, qp },
+            kind::TCP => SimEvent::Tcp { device, step: TcpStep::ALL[entity as usize], number: rest },
+            kind::MMIO_OUT => SimEvent::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) },
             kind => unreachable!("no event is packed as of kind {kind}"),
         }
     }
@@ -406,7 +408,7 @@ impl EventQueue {
 
     /// Adds an event of a NIC or a memory.
     #[inline]
-    pub(crate) fn push(&mut self, time: Ps, event: Event) {
+    pub(crate) fn push(&mut self, time: Ps, event: SimEvent) {
         self.push_packed(time, Packed::new(event));
     }
 
@@ -617,13 +619,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn arrive(device: u16, flight: u32) -> Event {
-        Event::Arrive { device: DeviceId(device), port: 1, from: DeviceId(3), flight: FlightId(flight) }
+    fn arrive(device: u16, flight: u32) -> SimEvent {
+        SimEvent::Arrive { device: DeviceId(device), port: 1, from: DeviceId(3), flight: FlightId(flight) }
     }
 
     #[test]
     fn order_is_time_then_what_it_concerns_then_thread() {
-        let visible = Event::Visible { device: DeviceId(9) };
+        let visible = SimEvent::Visible { device: DeviceId(9) };
         let [second, third] = [2, 3].map(ThreadId);
         let mut q = EventQueue::new();
         q.push_thread(Ps(10), third);
@@ -632,11 +634,11 @@ mod tests {
         q.push(Ps(10), arrive(1, 9));
         q.push(Ps(10), visible);
         q.push(Ps(10), arrive(1, 8));
-        q.push(Ps(10), Event::MmioOut { device: DeviceId(0), thread: third });
+        q.push(Ps(10), SimEvent::MmioOut { device: DeviceId(0), thread: third });
         q.push(Ps(5), arrive(7, 3));
-        let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
-        let mmio = Event::MmioOut { device: DeviceId(0), thread: third };
-        let threads = [Event::Thread(second), mmio, Event::Thread(third)];
+        let order: Vec<SimEvent> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
+        let mmio = SimEvent::MmioOut { device: DeviceId(0), thread: third };
+        let threads = [SimEvent::Thread(second), mmio, SimEvent::Thread(third)];
         assert_eq!(order[0], arrive(7, 3));
         assert_eq!(order[1..5], [visible, arrive(1, 9), arrive(1, 8), arrive(2, 1)], "as they were added");
         assert_eq!(order[5..], threads);
@@ -668,26 +670,26 @@ mod tests {
         let (port, qp, count, unit) = (u8::MAX, QpId(0x7ff_ffff), u16::MAX, UnitId(255));
         let (device, flight) = (DeviceId(u16::MAX), FlightId(u32::MAX));
         for event in [
-            Event::Thread(ThreadId(u32::MAX)),
-            Event::Visible { device },
-            Event::Completion { device, cq: CqId(u32::MAX) },
-            Event::ReadAtHost { device, read: ReadId(1) },
-            Event::ReadFetched { device, read: ReadId(3) },
-            Event::ReadDone { device, read: ReadId(2) },
-            Event::Mmio { device, count, qp, by_mmio: true, life: 65_535 },
-            Event::Mmio { device, count, qp, by_mmio: false, life: 3 },
-            Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(u32::MAX) },
-            Event::Arrive { device, port, from: DeviceId(0xfffe), flight },
-            Event::Ingress { device, port, flight },
-            Event::RxDone { device, unit, flight },
-            Event::Unlock { device, lock: LockId(u32::MAX) },
-            Event::TxPu { device, unit, flight },
-            Event::TxOn { device, unit, qp },
-            Event::PortOut { device, port },
-            Event::Timer { device, qp },
-            Event::MmioOut { device, thread: ThreadId(u32::MAX) },
-            Event::Tcp { device, step: TcpStep::DelayedAck, number: u32::MAX },
-            Event::Tcp { device, step: TcpStep::SegmentDoorbell, number: 0 },
+            SimEvent::Thread(ThreadId(u32::MAX)),
+            SimEvent::Visible { device },
+            SimEvent::Completion { device, cq: CqId(u32::MAX) },
+            SimEvent::ReadAtHost { device, read: ReadId(1) },
+            SimEvent::ReadFetched { device, read: ReadId(3) },
+            SimEvent::ReadDone { device, read: ReadId(2) },
+            SimEvent::Mmio { device, count, qp, by_mmio: true, life: 65_535 },
+            SimEvent::Mmio { device, count, qp, by_mmio: false, life: 3 },
+            SimEvent::RecvDoorbell { device, count, recv_queue: RecvQueueId(u32::MAX) },
+            SimEvent::Arrive { device, port, from: DeviceId(0xfffe), flight },
+            SimEvent::Ingress { device, port, flight },
+            SimEvent::RxDone { device, unit, flight },
+            SimEvent::Unlock { device, lock: LockId(u32::MAX) },
+            SimEvent::TxPu { device, unit, flight },
+            SimEvent::TxOn { device, unit, qp },
+            SimEvent::PortOut { device, port },
+            SimEvent::Timer { device, qp },
+            SimEvent::MmioOut { device, thread: ThreadId(u32::MAX) },
+            SimEvent::Tcp { device, step: TcpStep::DelayedAck, number: u32::MAX },
+            SimEvent::Tcp { device, step: TcpStep::SegmentDoorbell, number: 0 },
         ] {
             assert_eq!(Packed::new(event).event(), event);
         }

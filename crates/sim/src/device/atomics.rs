@@ -5,7 +5,7 @@ use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, LockId, Maybe, UnitId};
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::fabric::PendingAtomic;
 use crate::host::Host;
@@ -56,7 +56,7 @@ impl SimDevice {
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
             self.write_word(host, env, addr, new, Ps::ZERO);
         }
-        env.after(Ps(self.costs.lock_hold), Event::Unlock { device: self.id, lock: self.lock_of(addr) });
+        env.after(Ps(self.costs.lock_hold), SimEvent::Unlock { device: self.id, lock: self.lock_of(addr) });
         let f = &mut env.flights[flight];
         let qp = f.from_qp;
         if self.qps[qp].life == life {

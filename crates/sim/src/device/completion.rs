@@ -6,7 +6,7 @@ use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{CoreId, CqId, Maybe, QpId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
-use crate::core::queue::{Event, EventQueue};
+use crate::core::queue::{EventQueue, SimEvent};
 use crate::env::Env;
 use crate::host::{CoreSet, Host, Lines};
 use doorbell_nic::wqe;
@@ -80,7 +80,7 @@ impl SimDevice {
         let (_, visible) = self.pcie.write(env.now, (0, bytes), hop, env.window);
         let Some(slot) = &mut self.cqs[cq] else { return };
         if slot.send(visible, cqe) {
-            env.queue.push(visible, Event::Completion { device: self.id, cq });
+            env.queue.push(visible, SimEvent::Completion { device: self.id, cq });
         }
     }
 
@@ -110,7 +110,7 @@ impl SimDevice {
     pub(crate) fn watch_cq(&mut self, host: &mut Host, queue: &mut EventQueue, cq: CqId, core: CoreId) {
         let Some(slot) = &mut self.cqs[cq] else { return };
         if let Some(visible) = slot.watch(host, core) {
-            queue.push(visible, Event::Completion { device: self.id, cq });
+            queue.push(visible, SimEvent::Completion { device: self.id, cq });
         }
     }
 }

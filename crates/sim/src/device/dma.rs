@@ -6,7 +6,7 @@ use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, ReadId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::host::{ALLOCATED, AccessKind, Agent, DmaWrite, Host, LINE, Lines, WriteData, lines_touched};
 
@@ -31,7 +31,7 @@ impl SimDevice {
         let bytes = self.dma.reads[read].bytes;
         self.dma.outstanding += 1;
         let at_host = self.pcie.request_read(env.now, u64::from(bytes), env.window);
-        env.queue.push(at_host, Event::ReadAtHost { device: self.id, read });
+        env.queue.push(at_host, SimEvent::ReadAtHost { device: self.id, read });
     }
 
     /// The packet that a read under way is for, if it is for one.
@@ -78,7 +78,7 @@ impl SimDevice {
         done += Ps(late.into());
         if done > env.now {
             // Others' completions may go before.
-            env.queue.push(done, Event::ReadFetched { device: self.id, read });
+            env.queue.push(done, SimEvent::ReadFetched { device: self.id, read });
         } else {
             self.complete_read(env, read, offset, bytes);
         }
@@ -121,7 +121,7 @@ impl SimDevice {
     #[inline(always)] // The other caller is cold.
     fn complete_read(&mut self, env: &mut Env, read: ReadId, addr: u64, bytes: u32) {
         let done = self.pcie.complete_read(env.now, addr, u64::from(bytes), env.window);
-        env.queue.push(done, Event::ReadDone { device: self.id, read });
+        env.queue.push(done, SimEvent::ReadDone { device: self.id, read });
     }
 
     /// The data of a read is in the NIC.
@@ -196,7 +196,7 @@ impl SimDevice {
     #[inline(always)] // It is written where it stays.
     pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: DmaWrite) {
         if host.incoming(self.attached.local, write, env.now, &mut env.payloads) {
-            env.queue.push(write.at, Event::Visible { device: self.id });
+            env.queue.push(write.at, SimEvent::Visible { device: self.id });
         }
     }
 

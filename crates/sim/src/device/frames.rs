@@ -9,7 +9,7 @@ use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
-use crate::core::queue::{Event, TcpStep};
+use crate::core::queue::{SimEvent, TcpStep};
 use crate::env::Env;
 use crate::fabric::{Flight, Segment};
 use crate::host::{AccessKind, Host};
@@ -17,13 +17,13 @@ use doorbell_nic::Tcp;
 use doorbell_nic::cost::{FRAME_HEADERS, frame_on_link};
 
 /// A step of TCP.
-const fn tcp(device: DeviceId, step: TcpStep) -> Event {
-    Event::Tcp { device, step, number: 0 }
+const fn tcp(device: DeviceId, step: TcpStep) -> SimEvent {
+    SimEvent::Tcp { device, step, number: 0 }
 }
 
 /// A step of a frame.
-const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> Event {
-    Event::Tcp { device, step, number: frame.0 }
+const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> SimEvent {
+    SimEvent::Tcp { device, step, number: frame.0 }
 }
 
 /// Why events of frames are of a device that has this part.

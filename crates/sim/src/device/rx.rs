@@ -7,7 +7,7 @@ use super::receiving::{Flow, FlowId};
 use crate::core::index::{FlightId, Maybe, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::fabric::{Flight, PendingAtomic};
 use crate::host::{DmaWrite, Host, WriteData};
@@ -47,7 +47,7 @@ impl SimDevice {
         let done = env.fabric.receive(env.now, env.window, port, link_bytes);
         if done > env.now {
             let port = env.fabric.ports[port].number;
-            env.queue.push(done, Event::Ingress { device: self.id, port, flight });
+            env.queue.push(done, SimEvent::Ingress { device: self.id, port, flight });
         } else {
             self.came_in(env, flight);
         }
@@ -118,7 +118,7 @@ impl SimDevice {
         state.until = end;
         state.busy += busy;
         self.flow(id).busy += waits + busy;
-        env.queue.push(end, Event::RxDone { device: self.id, unit, flight });
+        env.queue.push(end, SimEvent::RxDone { device: self.id, unit, flight });
         env.fabric.make_room(into.expect(CAME_IN), link_bytes);
     }
 

@@ -3,7 +3,7 @@
 use super::nic::SimDevice;
 use crate::core::index::QpId;
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 
 impl SimDevice {
@@ -15,7 +15,7 @@ impl SimDevice {
             && Ps::from(deadline) < slot.timer_at
         {
             slot.timer_at = deadline.into();
-            env.queue.push(slot.timer_at.max(env.now), Event::Timer { device: self.id, qp });
+            env.queue.push(slot.timer_at.max(env.now), SimEvent::Timer { device: self.id, qp });
         }
     }
 

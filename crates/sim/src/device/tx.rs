@@ -8,7 +8,7 @@ use super::sending::TxTask;
 use crate::core::index::{FlightId, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::fabric::{Fabric, Flight, Gather, OwnCompletion};
 use crate::host::Host;
@@ -63,7 +63,7 @@ impl SimDevice {
         let state = &mut self.sending.units[unit];
         state.until = end;
         state.busy += busy;
-        env.queue.push(end, Event::TxOn { device: self.id, unit, qp });
+        env.queue.push(end, SimEvent::TxOn { device: self.id, unit, qp });
     }
 
     /// A sending unit has handed the packet of a QP on.
@@ -95,7 +95,7 @@ impl SimDevice {
                 state.since = env.now;
                 state.until = end;
                 state.busy += busy;
-                return env.queue.push(end, Event::TxPu { device: self.id, unit, flight });
+                return env.queue.push(end, SimEvent::TxPu { device: self.id, unit, flight });
             }
             self.sending.units[unit].burst = 0;
             let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };

@@ -12,7 +12,7 @@ pub(crate) use segment::{Segment, SegmentControl, SegmentTo};
 
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
 use crate::core::ps::Ps;
-use crate::core::queue::{Event, EventQueue};
+use crate::core::queue::{EventQueue, SimEvent};
 use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use doorbell_nic::Link;
@@ -92,7 +92,7 @@ impl Fabric {
         let out = &mut self.ports[flight.out_port];
         if let Some(at) = out.has_too_much(now) {
             out.stalled = true;
-            queue.push(at, Event::PortOut { device: out.device, port: out.number });
+            queue.push(at, SimEvent::PortOut { device: out.device, port: out.number });
             return false;
         }
         let Some(into) = flight.in_port.get() else { return true };
@@ -126,7 +126,7 @@ impl Fabric {
         if late > Ps::ZERO {
             self.held_up.insert(number, (at + late, late));
         }
-        queue.push(at + late, Event::Arrive { device, port, from, flight: number });
+        queue.push(at + late, SimEvent::Arrive { device, port, from, flight: number });
         true
     }
 

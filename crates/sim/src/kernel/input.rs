@@ -4,7 +4,7 @@ use super::socket::{HeldBytes, SocketState, SocketWant, TcpSocket};
 use super::state::{Kernel, KernelContext};
 use crate::core::index::{PortId, SocketId};
 use crate::core::ps::Ps;
-use crate::core::queue::{Event, TcpStep};
+use crate::core::queue::{SimEvent, TcpStep};
 use crate::fabric::{Segment, SegmentControl, SegmentTo};
 
 impl Kernel {
@@ -160,7 +160,7 @@ impl Kernel {
             if !std::mem::replace(&mut into.ack_timed, true) {
                 at.env.queue.push(
                     into.ack_due,
-                    Event::Tcp { device: at.device.id, step: TcpStep::DelayedAck, number: id.0 },
+                    SimEvent::Tcp { device: at.device.id, step: TcpStep::DelayedAck, number: id.0 },
                 );
             }
         }

@@ -7,7 +7,7 @@ use super::socket::HeldBytes;
 use super::state::{INTERRUPTED, Kernel, KernelContext};
 use crate::core::index::{CoreId, SocketId};
 use crate::core::ps::Ps;
-use crate::core::queue::{Event, TcpStep};
+use crate::core::queue::{SimEvent, TcpStep};
 use crate::device::{ReceivedFrame, SimDevice};
 use crate::env::Env;
 use crate::fabric::{Segment, SegmentControl, SegmentTo};
@@ -31,7 +31,7 @@ impl Kernel {
         let at = device.interrupt_arrives(raised).max(interrupts.busy);
         if interrupts.next.is_none_or(|next| at < next) {
             interrupts.next = Some(at);
-            env.queue.push(at, Event::Tcp { device: device.id, step: TcpStep::Interrupt, number: 0 });
+            env.queue.push(at, SimEvent::Tcp { device: device.id, step: TcpStep::Interrupt, number: 0 });
         }
     }
 
@@ -44,8 +44,10 @@ impl Kernel {
         if interrupts.busy > env.now {
             // The core is in the kernel for something else.
             interrupts.next = Some(interrupts.busy);
-            env.queue
-                .push(interrupts.busy, Event::Tcp { device: device.id, step: TcpStep::Interrupt, number: 0 });
+            env.queue.push(
+                interrupts.busy,
+                SimEvent::Tcp { device: device.id, step: TcpStep::Interrupt, number: 0 },
+            );
             return Ps::ZERO;
         }
         interrupts.next = None;
@@ -53,7 +55,7 @@ impl Kernel {
         interrupts.count += 1;
         env.after(
             Ps(costs.interrupt_entry),
-            Event::Tcp { device: device.id, step: TcpStep::DriverPoll, number: 0 },
+            SimEvent::Tcp { device: device.id, step: TcpStep::DriverPoll, number: 0 },
         );
         Ps(costs.interrupt_entry)
     }
@@ -66,7 +68,7 @@ impl Kernel {
             self.take_frame(&mut at, frame);
             at.env
                 .queue
-                .push(at.clock, Event::Tcp { device: at.device.id, step: TcpStep::DriverPoll, number: 0 });
+                .push(at.clock, SimEvent::Tcp { device: at.device.id, step: TcpStep::DriverPoll, number: 0 });
         } else {
             self.end_merging(&mut at);
             at.clock += Ps(self.costs.interrupt_exit);
@@ -95,7 +97,7 @@ impl Kernel {
             if self.interrupts.polls { now + Ps(self.costs.interrupt_entry) } else { into.ack_due.max(busy) };
         if due > now {
             into.ack_timed = true;
-            env.queue.push(due, Event::Tcp { device: id, step: TcpStep::DelayedAck, number: socket.0 });
+            env.queue.push(due, SimEvent::Tcp { device: id, step: TcpStep::DelayedAck, number: socket.0 });
             return Ps::ZERO;
         }
         let mut at = KernelContext {

@@ -2,7 +2,7 @@
 
 use super::SimProvider;
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::host::{Access, AccessKind, Agent, LINE, Lines, MemPlace, ScanSteps};
 use crate::world::World;
 use crate::world::{PassLook, Waiting};
@@ -140,7 +140,7 @@ impl SimProvider<'_> {
                 PassLook::Read { place, len } => Lines::of(place, u64::from(len)),
             };
             for (device, visible) in host.watch_lines() {
-                env.queue.push(visible, Event::Visible { device: host.device(device) });
+                env.queue.push(visible, SimEvent::Visible { device: host.device(device) });
             }
             lines.places().for_each(|line| host.watch(line, self.core));
         }

@@ -4,7 +4,7 @@ use super::{SimProvider, invalid, object};
 use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
-use crate::core::queue::{Event, Packed};
+use crate::core::queue::{Packed, SimEvent};
 use crate::device::WqeSlot;
 use crate::env::Env;
 use crate::host::{AccessKind, Agent, Mmio};
@@ -55,7 +55,7 @@ impl SimProvider<'_> {
         core.drained = leaves + host.mmio_drain;
         core.mmio.push_back(Mmio { leaves, hop, doorbell, last, then });
         host.serialize(self.core);
-        env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
+        env.queue.push(leaves.max(env.now), SimEvent::MmioOut { device, thread: self.thread });
     }
 
     /// What an MMIO tells of must be in memory, or the cache, before it: waits for that where it takes time.
@@ -184,7 +184,7 @@ impl SimProvider<'_> {
         });
         let by_mmio = method == Method::WqeByMmio;
         let writes = if by_mmio { lines } else { 1 };
-        let event = Event::Mmio { device, count: count as u16, qp, by_mmio, life };
+        let event = SimEvent::Mmio { device, count: count as u16, qp, by_mmio, life };
         self.mmio(device, writes, !by_mmio, Packed::new(event));
     }
 
@@ -212,7 +212,7 @@ impl SimProvider<'_> {
         });
         let posted = posted_of(list, &refused);
         if posted > 0 {
-            let event = Event::RecvDoorbell { device, count: posted as u16, recv_queue };
+            let event = SimEvent::RecvDoorbell { device, count: posted as u16, recv_queue };
             self.mmio(device, 1, true, Packed::new(event));
         }
         refused.map_err(|error| *error)

@@ -7,7 +7,7 @@ use super::tracks::TrackPlace;
 use super::way::{OperationPath, OperationStage, Wait};
 use crate::core::index::{DeviceId, FlightId, IdVec, PortId, ReadId, UnitId};
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::device::{FIRST_QPN, ReadPurpose, SimDevice};
 use crate::env::Env;
 use crate::fabric::{Flight, SegmentControl};
@@ -69,7 +69,7 @@ impl TraceView<'_> {
 impl Tracer {
     /// An event is going to be processed. What the one before has changed is looked at now: posts and polls since
     /// then change none of it. False where all is seen that was asked for: then it need not be told of more.
-    pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>, event: Event) -> bool {
+    pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>, event: SimEvent) -> bool {
         self.settle(env, devices);
         if self.is_done() {
             return false;
@@ -80,11 +80,11 @@ impl Tracer {
         self.last = Some((env.now, event));
         let view = TraceView { now: env.now, env, devices };
         match event {
-            Event::ReadDone { device, read } => self.read_done(view, device, read),
-            Event::Arrive { flight, .. } => self.arrived(view, flight),
-            Event::Ingress { flight, .. } => self.came_in(view, flight),
-            Event::TxPu { device, unit, flight } => self.sent(view, device, unit, flight),
-            Event::RxDone { device, unit, flight } => self.received(view, device, unit, flight),
+            SimEvent::ReadDone { device, read } => self.read_done(view, device, read),
+            SimEvent::Arrive { flight, .. } => self.arrived(view, flight),
+            SimEvent::Ingress { flight, .. } => self.came_in(view, flight),
+            SimEvent::TxPu { device, unit, flight } => self.sent(view, device, unit, flight),
+            SimEvent::RxDone { device, unit, flight } => self.received(view, device, unit, flight),
             _ => {}
         }
         true
@@ -96,7 +96,7 @@ impl Tracer {
         let Some((now, event)) = self.last.take() else { return };
         let view = TraceView { now, env, devices };
         let own = event.device();
-        if let Event::RxDone { device, unit, .. } = event {
+        if let SimEvent::RxDone { device, unit, .. } = event {
             self.issued(view, device, unit);
         }
         for device in devices.iter() {

@@ -8,7 +8,7 @@ use super::tracks::{Names, TrackPlace};
 use super::way::{OperationPath, Rows};
 use crate::core::index::{CoreId, DeviceId, IdVec, MachineId, QpId, WqeId};
 use crate::core::ps::Ps;
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::device::{COUNTS, CqSlot, Cqe, SimDevice};
 use crate::env::Env;
 use crate::fabric::Fabric;
@@ -93,7 +93,7 @@ pub(crate) struct Tracer {
     pub(super) pcap: Option<Pcapng>,
     pub(super) seen: IdVec<DeviceId, LastSeen>,
     /// The last event, with its time, and what a receiving unit is done with in it.
-    pub(super) last: Option<(Ps, Event)>,
+    pub(super) last: Option<(Ps, SimEvent)>,
     pub(super) received: Option<ReceivedPacket>,
     /// The completions that a thread is taking.
     pub(super) taken: Vec<(Ps, Cqe)>,
@@ -254,7 +254,7 @@ impl Tracer {
             let name = if mmio.doorbell { "doorbell" } else { "line of a WQE" };
             self.drawing.slice(TrackPlace::Mmio(device.id), name, from, left, None);
         }
-        if let (true, Event::Mmio { qp, count, .. }) = (mmio.last, mmio.then.event()) {
+        if let (true, SimEvent::Mmio { qp, count, .. }) = (mmio.last, mmio.then.event()) {
             let at = device.pcie.mmio_arrives(left) + mmio.hop;
             self.announced(core, (device.id, qp), count.into(), mmio.leaves, at);
         }

@@ -1,6 +1,7 @@
 //! The simulated world.
 
 use super::thread::Thread;
+use crate::config::{Machine, SimConfig};
 use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
 use crate::core::ps::Ps;
 use crate::core::queue::EventKey;
@@ -11,7 +12,6 @@ use crate::fabric::Fabric;
 use crate::host::Host;
 use crate::kernel::Kernel;
 use crate::see::{Traced, Tracer};
-use crate::{Machine, SimConfig};
 use doorbell_nic::Profile;
 use doorbell_nic::cost::Costs;
 use std::collections::HashMap;
