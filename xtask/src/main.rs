@@ -15,9 +15,9 @@ mod same;
 mod soak;
 mod test;
 mod wheels;
+mod workspace;
 
 use command::Problem;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
@@ -50,11 +50,6 @@ const USAGE: &str = "usage: cargo xtask TASK
                   the last for N minutes, 60 if not told, with a seed; or one case of it, or those whose names begin so
   soak apps [--kills N] [--seed S]
                   N processes of each role of each application, 200 if not told, by seeds from S on";
-
-/// The workspace's root.
-fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
