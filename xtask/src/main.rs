@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod asan;
+mod bless;
 mod calibrate;
 mod command;
 mod initramfs;
@@ -27,6 +28,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                   formatting, lints and the tests that a change since COMMIT, HEAD if not told, reaches: those of
                   the crates with changed files, and a selection of those above; prints what it leaves out
   long            checks that take hours, run once per issue: AddressSanitizer and soaks
+  bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
   rxe [--kills COUNT] [--seed SEED] [FILTER]
                   samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
                   emulated machine; FILTER is part of a check's name. With --kills COUNT instead of all that: kills
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         ["test", "--quick"] => quick("HEAD"),
         ["test", "--quick", commit] if !commit.starts_with('-') => quick(commit),
         ["long"] => long::run_all(),
+        ["bless"] => bless::run_all(),
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {
             Some(options) => ended(same::run(&options)),
