@@ -2,13 +2,13 @@
 
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::spare::Spare;
-use crate::core::thread::{Thread, Waiting};
 use crate::host::{Host, MAX_CORES};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::see::Tracer;
 use crate::world::{Next, World};
-use crate::{Look, Machine, SimConfig, Steer, Traced, Tracing, devices};
+use crate::world::{Thread, Waiting};
+use crate::{Machine, SimConfig, Steer, SteeredRun, Traced, Tracing, devices};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
@@ -57,7 +57,7 @@ impl SimCluster {
         assert_eq!(machines.len(), config.machines as usize, "machines of the cluster");
         let devices = |m: &Machine<'_>| (1..256).contains(&m.devices.len());
         assert!(machines.iter().all(devices), "a machine has 1 to 255 devices");
-        let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.link.ports).sum();
+        let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.device.link.ports).sum();
         assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
         let world = Rc::new(RefCell::new(World::new(machines, &config)));
         SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None }
@@ -81,7 +81,7 @@ impl SimCluster {
     fn look(&mut self) -> bool {
         let Some(steer) = &mut self.steer else { return false };
         let mut world = self.world.borrow_mut();
-        let next = steer.look(&mut Look(&mut world)).as_ps();
+        let next = steer.look(&mut SteeredRun(&mut world)).as_ps();
         world.end_at(next);
         next > world.env.now
     }
