@@ -180,7 +180,7 @@ impl SystemWorkload {
             let why = format!("cores is {cores}, but a {whose} of profile {name} has {has}");
             return Err(WorkloadError::Invalid(why));
         }
-        let most = profile.nic.max_inline;
+        let most = profile.device.nic.max_inline;
         let usual = systems::entry(self.name()).map(|entry| &entry.usual);
         let is_usual = |key| usual.is_some_and(|usual| usual.get(key).cloned() == self.value(key));
         if let Some(bytes) = self.get(INLINE).filter(|bytes| *bytes > most.into() && !is_usual(INLINE)) {
@@ -221,7 +221,7 @@ impl SystemWorkload {
             );
             return Err(WorkloadError::Invalid(why));
         }
-        let (mtu, longest) = (profile.link.mtu, self.system.datagram());
+        let (mtu, longest) = (profile.device.link.mtu, self.system.datagram());
         if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
             let value = self.value(parameter).map_or_else(String::new, |value| value.to_string());
             let why = format!(
