@@ -4,8 +4,8 @@
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
 use doorbell_lab::{Outcome, SystemOutcome};
+use doorbell_launch::stats;
 use doorbell_reproduce::Report;
-use doorbell_soft::stats;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;

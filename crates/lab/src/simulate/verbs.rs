@@ -11,7 +11,7 @@ use doorbell_programs::steady::{Stop, Wanted};
 use doorbell_programs::worker::{Due, Tally, ThreadResult, Worker};
 use doorbell_programs::{WorkerTask, spawn};
 use doorbell_schema::Duration;
-use doorbell_sim::{Machine, SimCluster, SimConfig, Slot, devices};
+use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig, devices};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Cluster, QpType, RunError, Span, Time, VerbsError};
 use doorbell_workload::topology;
@@ -108,13 +108,13 @@ fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)
 }
 
 /// The devices of the machines of each group.
-fn slots(profiles: &Profiles) -> Vec<Vec<Slot<'_>>> {
+fn slots(profiles: &Profiles) -> Vec<Vec<DeviceSlot<'_>>> {
     profiles.all().map(devices).collect()
 }
 
 /// The machines that the groups consist of.
-fn machines<'a>(slots: &'a [Vec<Slot<'a>>], w: &Resolved) -> Vec<Machine<'a>> {
-    let like = |devices: &'a Vec<Slot<'a>>| Machine { host: devices[0].profile, devices };
+fn machines<'a>(slots: &'a [Vec<DeviceSlot<'a>>], w: &Resolved) -> Vec<Machine<'a>> {
+    let like = |devices: &'a Vec<DeviceSlot<'a>>| Machine { host: devices[0].profile, devices };
     let groups = slots.iter().zip(w.groups());
     groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }

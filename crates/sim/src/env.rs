@@ -2,8 +2,8 @@
 
 use crate::core::index::{FlightId, SegmentId};
 use crate::core::payload::PayloadPool;
-use crate::core::queue::{Event, EventQueue, Key};
-use crate::core::server::Window;
+use crate::core::queue::{Event, EventKey, EventQueue};
+use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use crate::fabric::{Fabric, Flight, Segment};
 use doorbell_transport::Action;
@@ -35,7 +35,7 @@ impl Totals {
     /// Counts an event and takes it up in the hash: when it happens, what it is and whom it concerns. What
     /// only wakes threads is not in the hash: it depends on how they wait, not on what happens.
     #[inline]
-    pub(super) fn note(&mut self, event: Key) {
+    pub(crate) fn note(&mut self, event: EventKey) {
         self.events += 1;
         if event.is_wake_up() {
             return;
@@ -49,7 +49,7 @@ impl Totals {
 pub(crate) struct Env {
     /// Picoseconds.
     pub(crate) now: u64,
-    pub(crate) window: Window,
+    pub(crate) window: MeterWindow,
     pub(crate) queue: EventQueue,
     pub(crate) flights: Slab<FlightId, Flight>,
     /// What frames of TCP under way carry.
@@ -62,7 +62,7 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    pub(crate) fn new(window: Window, fabric: Fabric) -> Env {
+    pub(crate) fn new(window: MeterWindow, fabric: Fabric) -> Env {
         Env {
             now: 0,
             window,
@@ -88,17 +88,15 @@ impl Env {
         self.window.contains(self.now)
     }
 
-    /// An empty list for what a QP asks for: without room of its own only while another is being worked off,
-    /// as where a QP fails.
+    /// Runs something with an empty list for what a QP asks for, which is used again afterwards. The list is without
+    /// room of its own only while another is being worked off, as where a QP fails.
     #[inline]
-    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.actions)
-    }
-
-    #[inline]
-    pub(crate) fn give_actions(&mut self, mut actions: Vec<Action>) {
+    pub(crate) fn with_actions<R>(&mut self, run: impl FnOnce(&mut Env, &mut Vec<Action>) -> R) -> R {
+        let mut actions = std::mem::take(&mut self.actions);
+        let done = run(self, &mut actions);
         actions.clear();
         self.actions = actions;
+        done
     }
 
     /// A second arrival of a packet, which takes no room of its own at the port.

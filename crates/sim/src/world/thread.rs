@@ -10,16 +10,16 @@
 //! pass that looked at nothing is not remembered: after an effect, no more than a pause is no loop yet.
 
 use crate::core::index::{CoreId, CqId, DeviceId, MachineId, ThreadId};
-use crate::core::queue::Key;
-use crate::host::Place;
+use crate::core::queue::EventKey;
+use crate::host::MemPlace;
 
 /// One step of a pass that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum PassLook {
     /// Loaded a word of up to 8 bytes.
-    Load { place: Place, value: u64 },
+    Load { place: MemPlace, value: u64 },
     /// Loaded bytes; what they were is in the pass's `bytes`.
-    Read { place: Place, len: u32 },
+    Read { place: MemPlace, len: u32 },
     /// Polled an empty CQ.
     Poll { device: DeviceId, cq: CqId },
     /// Worked.
@@ -28,8 +28,8 @@ pub(crate) enum Look {
 
 /// A step and what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) look: Look,
+pub(crate) struct PassStep {
+    pub(crate) look: PassLook,
     pub(crate) cost: u64,
 }
 
@@ -40,7 +40,7 @@ const MAX_BYTES: usize = 16384;
 /// What a thread did since its last pause or effect.
 #[derive(Default)]
 pub(crate) struct Pass {
-    steps: Vec<Step>,
+    steps: Vec<PassStep>,
     bytes: Vec<u8>,
     /// It began with an effect, not with a pause.
     tail: bool,
@@ -70,7 +70,7 @@ impl Pass {
 
     /// Whether it looked at something. All loops that only wait for a time are alike: such a pass does not say which one a thread is in.
     fn looks(&self) -> bool {
-        self.steps.iter().any(|step| step.look != Look::Work)
+        self.steps.iter().any(|step| step.look != PassLook::Work)
     }
 
     fn copy_from(&mut self, other: &Pass) {
@@ -128,7 +128,7 @@ pub(crate) struct Thread {
     /// Number of steps of the current pass that have the answers of the last one.
     replay: Option<usize>,
     /// Up to where (exclusive) those answers hold.
-    replay_until: Key,
+    replay_until: EventKey,
     /// What interrupts have taken of its core since it was woken in a pass, from the moment on at which it was.
     owed: u64,
     /// Time in the metering window spent on passes that found nothing.
@@ -150,7 +150,7 @@ impl Thread {
             last: Pass::default(),
             steady: Pass::default(),
             replay: None,
-            replay_until: Key::NEVER,
+            replay_until: EventKey::NEVER,
             owed: 0,
             idle: 0,
             stopped_at: 0,
@@ -163,19 +163,19 @@ impl Thread {
     }
 
     /// Notes a step without effect, at its end.
-    pub(crate) fn note(&mut self, look: Look, cost: u64) {
+    pub(crate) fn note(&mut self, look: PassLook, cost: u64) {
         let pass = &mut self.pass;
         if pass.steps.is_empty() {
             pass.started = self.clock - cost;
         }
         if pass.steps.len() < MAX_STEPS {
-            pass.steps.push(Step { look, cost });
+            pass.steps.push(PassStep { look, cost });
         } else {
             pass.too_long = true;
         }
     }
 
-    /// Notes bytes that a `Look::Read` gave.
+    /// Notes bytes that a `PassLook::Read` gave.
     pub(crate) fn note_bytes(&mut self, bytes: &[u8]) {
         if self.pass.bytes.len() + bytes.len() <= MAX_BYTES {
             self.pass.bytes.extend_from_slice(bytes);
@@ -222,10 +222,14 @@ impl Thread {
 
     /// The recorded answer to the next step, if it is the same step and lies before the moment at
     /// which the thread was woken. Advances the clock by its cost.
-    pub(crate) fn replayed(&mut self, thread: ThreadId, same: impl Fn(&Look) -> bool) -> Option<Look> {
+    pub(crate) fn replayed(
+        &mut self,
+        thread: ThreadId,
+        same: impl Fn(&PassLook) -> bool,
+    ) -> Option<PassLook> {
         let at = self.replay?;
         let step = self.last.steps.get(at).copied().filter(|s| same(&s.look));
-        let step = step.filter(|_| Key::thread(self.clock, thread) < self.replay_until);
+        let step = step.filter(|_| EventKey::thread(self.clock, thread) < self.replay_until);
         let Some(step) = step else {
             self.end_replay();
             return None;
@@ -236,7 +240,7 @@ impl Thread {
         Some(step.look)
     }
 
-    /// The recorded bytes of a replayed `Look::Read` that is the last noted step.
+    /// The recorded bytes of a replayed `PassLook::Read` that is the last noted step.
     pub(crate) fn replayed_bytes(&mut self, len: usize) -> &[u8] {
         let from = self.pass.bytes.len();
         let (last, pass) = (&self.last.bytes, &mut self.pass.bytes);
@@ -263,14 +267,14 @@ impl Thread {
     }
 
     /// The steps of the pass that was just ended.
-    pub(crate) fn last_steps(&self) -> &[Step] {
+    pub(crate) fn last_steps(&self) -> &[PassStep] {
         &self.last.steps
     }
 
     /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`, or to
     /// its end if nothing is looked at in the rest of it. Returns the time of its turn; none where
     /// it does not sleep so or was already put there.
-    pub(crate) fn resume_pass(&mut self, at: Key) -> Option<u64> {
+    pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<u64> {
         let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
             return None;
         };
@@ -292,7 +296,7 @@ impl Thread {
     fn last_look(&self) -> u64 {
         let (mut begins, mut last) = (0, 0);
         for step in &self.last.steps {
-            if !matches!(step.look, Look::Work) {
+            if !matches!(step.look, PassLook::Work) {
                 last = begins;
             }
             begins += step.cost;
