@@ -242,6 +242,7 @@ fn whole(filled: &[Resolved], classes: &[ThreadClass]) -> Resolved {
         mix: None,
         size: None,
         threads: filled.iter().fold(0, |sum, own| sum.saturating_add(own.threads)),
+        cq_per_qp: None,
         window: None,
         window_per_qp: None,
         max_rd_atomic: None,
@@ -271,6 +272,7 @@ fn table(name: Option<String>, own: &Resolved) -> ThreadClass {
         transport: Some(own.transport),
         size: own.size,
         qps: Some(own.qps),
+        cq_per_qp: own.cq_per_qp,
         window: own.window,
         window_per_qp: own.window_per_qp,
         max_rd_atomic: own.max_rd_atomic,
@@ -311,6 +313,7 @@ impl ThreadClass {
             transport: says.transport.expect(SAID),
             size: says.size,
             qps: says.qps.expect(SAID),
+            cq_per_qp: says.cq_per_qp,
             window: says.window,
             window_per_qp: says.window_per_qp,
             max_rd_atomic: says.max_rd_atomic,
@@ -430,6 +433,10 @@ mod tests {
         assert_eq!(class("mix = \"read:1,write:1\"", "verb = \"send\"").mix, None);
         let both = from("counters = 7\n[[class]]\nthreads = 1\nverb = \"fetch-add\"\n[[class]]\nthreads = 1")
             .unwrap();
+        let own_cqs =
+            from("[[class]]\nthreads = 1\n[[class]]\nthreads = 2\nqps = 2\ncq_per_qp = true").unwrap();
+        let own_cqs: Vec<_> = own_cqs.classes().iter().map(|class| class.workload.cq_per_qp()).collect();
+        assert_eq!(own_cqs, [false, true]);
         let counters: Vec<_> = both.classes().iter().map(|class| class.workload.counters).collect();
         assert_eq!((counters, both.counters), (vec![Some(7), None], Some(7)));
         let patterns =
@@ -457,6 +464,7 @@ mod tests {
             TWO,
             "ports = 2\n[[class]]\nthreads = 1\nverb = \"read\"\n[[class]]\nthreads = 1\nmix = \"send:1,write/9:1\"",
             "counters = 3\n[[class]]\nthreads = 2\nthink = \"1us\"\n[[class]]\nthreads = 1\nverb = \"fetch-add\"",
+            "cq_per_qp = true\n[[class]]\nthreads = 2\n[[class]]\nthreads = 1\ncq_per_qp = false",
             "[[class]]\nthreads = 2\ndrain = true\n[[class]]\nthreads = 2\nlocal_region = 9999\ninline = false",
         ] {
             let all = from(toml).expect(toml);
