@@ -1,7 +1,6 @@
 //! Windows: how many operations may be outstanding, of a thread or of each of its QPs.
 
-use crate::resolve::at_most;
-use crate::workload::invalid;
+use crate::error::{at_most, invalid};
 use crate::{Resolved, Workload, WorkloadError};
 
 /// Operations that may be outstanding.
@@ -18,6 +17,22 @@ impl Window {
     pub fn operations(self) -> u32 {
         match self {
             Window::PerThread(operations) | Window::PerQp(operations) => operations,
+        }
+    }
+
+    /// How many these are of a thread, if it is a thread's.
+    pub(crate) fn per_thread(self) -> Option<u32> {
+        match self {
+            Window::PerThread(operations) => Some(operations),
+            Window::PerQp(_) => None,
+        }
+    }
+
+    /// How many these are of a QP, if it is a QP's.
+    pub(crate) fn per_qp(self) -> Option<u32> {
+        match self {
+            Window::PerThread(_) => None,
+            Window::PerQp(operations) => Some(operations),
         }
     }
 
@@ -64,15 +79,6 @@ impl Workload {
 }
 
 impl Resolved {
-    /// Operations that may be outstanding.
-    pub fn window(&self) -> Window {
-        match (self.window, self.window_per_qp) {
-            (_, Some(operations)) => Window::PerQp(operations),
-            (Some(operations), None) => Window::PerThread(operations),
-            (None, None) => unreachable!("what is resolved has a window"),
-        }
-    }
-
     /// The window, batches and signals go together, and fit into queues of at most `limit` work requests.
     pub(crate) fn check_window(&self, lanes: u32, limit: u32, why: &str) -> Result<(), WorkloadError> {
         let (name, window) = match self.window() {

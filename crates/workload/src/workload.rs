@@ -1,17 +1,15 @@
-//! What people say about a workload, and what it is with everything filled in.
+//! What people say about a workload.
 
-use crate::classes::alternatives;
+use crate::error::{WorkloadError, invalid};
 use crate::older::as_meant;
-use crate::{Addresses, Mix, Pattern, Pieces, Profiles, ThreadClass, Verb};
+use crate::{Addresses, Mix, Pattern, Pieces, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
-use doorbell_schema::{
-    Arrivals, Duration, Field, Flag, Given, Kind, Schema, SchemaError, Settings, Share, Value, schema,
-};
-use doorbell_verbs::{PageSize, QpType};
-use serde::{Deserialize, Serialize};
+use doorbell_schema::{Arrivals, Duration, Field, Flag, Given, Kind, Schema, Settings, Share, Value, schema};
+use doorbell_verbs::QpType;
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use thiserror::Error;
 
 /// Names of the transports.
 const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
@@ -20,7 +18,7 @@ const HOST: &str = "Host that the NIC is in: a host's name, as e7520, or a profi
 /// What is said of parameters that are set.
 const SET: &str = "Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as tx.send_ns=20";
 /// The most of what only hardware limits.
-pub(crate) const ANY: u64 = u32::MAX as u64;
+const ANY: u64 = u32::MAX as u64;
 
 /// Like machines, as a workload names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,10 +57,6 @@ pub(crate) fn sum(groups: &[MachineGroup]) -> u32 {
 schema! {
     /// A workload as it is described; what is not given takes its usual value, see [`Workload::resolve`].
     pub struct Workload;
-
-    /// A workload with everything filled in and checked.
-    #[non_exhaustive]
-    pub struct Resolved;
 
     /// Built-in profile or path of a profile's TOML file; where machines differ, of the first group.
     profile: String = Field::text().shown("NAME").usual("cib"),
@@ -177,22 +171,92 @@ schema! {
     seed: u64 = Field::count(0, u64::MAX).usual("1"),
 }
 
-/// What is wrong with a workload: one sentence.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum WorkloadError {
-    /// What was said of it.
-    #[error("{0}")]
-    Schema(#[from] SchemaError),
-    /// The profile.
-    #[error("{0}")]
-    Profile(#[from] ProfileError),
-    /// A value is out of its range, or two do not go together.
-    #[error("{0}")]
-    Invalid(String),
+/// Like threads of each machine, as a workload names them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BTreeMap<String, serde_json::Value>")]
+pub struct ThreadClass {
+    /// What it is called; else it has its number, counted from 0.
+    pub name: Option<String>,
+    /// Threads of each machine.
+    pub threads: u32,
+    /// What is so of them and not of the whole workload, of [`ThreadClass::FIELDS`].
+    pub says: Workload,
 }
 
-pub(crate) fn invalid<T>(message: String) -> Result<T, WorkloadError> {
-    Err(WorkloadError::Invalid(message))
+impl ThreadClass {
+    /// What a table says.
+    pub const FIELDS: &'static [Field] = &[
+        Field::count(1, ANY).required().named("threads", "Threads of each machine, one per core"),
+        Field::text().usual("its number").named("name", "Name"),
+        Workload::verb,
+        Workload::mix,
+        Workload::transport,
+        Workload::size,
+        Workload::qps,
+        Workload::cq_per_qp,
+        Workload::window,
+        Workload::window_per_qp,
+        Workload::max_rd_atomic,
+        Workload::batch,
+        Workload::signal_every,
+        Workload::inline,
+        Workload::inline_up_to,
+        Workload::sges,
+        Workload::pieces,
+        Workload::offset,
+        Workload::random_offset,
+        Workload::local_region,
+        Workload::remote_region,
+        Workload::addresses,
+        Workload::remote_addresses,
+        Workload::header_only,
+        Workload::inline_recv,
+        Workload::drain,
+        Workload::arrivals,
+        Workload::rate,
+        Workload::think,
+        Workload::pattern,
+    ];
+
+    /// Whether a class says this field of a workload.
+    pub(crate) fn says_field(key: &str) -> bool {
+        key != "threads" && ThreadClass::FIELDS.iter().any(|field| field.key == key)
+    }
+}
+
+impl TryFrom<BTreeMap<String, serde_json::Value>> for ThreadClass {
+    type Error = String;
+
+    fn try_from(table: BTreeMap<String, serde_json::Value>) -> Result<ThreadClass, String> {
+        let mut given = Given::default();
+        for (key, value) in table {
+            let field = ThreadClass::FIELDS.iter().find(|field| field.key == key);
+            let field = field.ok_or_else(|| format!("{key} is not a class's to say"))?;
+            Value::of(&value).map_or(Ok(()), |value| given.set(field, value))?;
+        }
+        let (name, threads) = (given.read("name")?, given.read("threads")?.ok_or("a class has threads")?);
+        ["name", "threads"].iter().for_each(|key| drop(given.remove(key)));
+        let mut says = Workload::default();
+        says.apply(&given)?;
+        Ok(ThreadClass { name, threads, says })
+    }
+}
+
+impl Serialize for ThreadClass {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = [("name", Value::of(&self.name)), ("threads", Value::of(&self.threads))];
+        let all = own.into_iter().chain(self.says.values());
+        serializer.collect_map(all.filter_map(|(key, value)| Some((key, value?))))
+    }
+}
+
+/// Pairs of options of which one takes the place of the other.
+const ALTERNATIVES: [[&str; 2]; 2] = [["window", "window_per_qp"], ["verb", "mix"]];
+
+/// The options that say what this one says: it, and the one that takes its place.
+pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
+    let pair = ALTERNATIVES.into_iter().find(|pair| pair.contains(&key));
+    std::iter::once(key).chain(pair.into_iter().flatten().filter(move |other| *other != key))
 }
 
 impl Workload {
@@ -297,6 +361,12 @@ impl Workload {
         let mut all = given;
         all.set(machine, Value::Tables(tables)).map_err(WorkloadError::Invalid)?;
         Ok(all)
+    }
+
+    /// Threads of all classes, where there are some.
+    pub(crate) fn threads_of_classes(&self) -> Option<u32> {
+        let classes = self.class.as_ref()?;
+        Some(classes.iter().fold(0, |sum, class| sum.saturating_add(class.threads)))
     }
 
     /// A resolved workload with groups or classes says also what follows from them; this leaves it out.
@@ -427,68 +497,10 @@ pub(crate) fn ranges(groups: Option<&[MachineGroup]>, machines: u32) -> Vec<Rang
     }
 }
 
-impl Resolved {
-    /// The machines of each group of like ones, by their numbers.
-    pub fn groups(&self) -> Vec<Range<u32>> {
-        ranges(self.machine.as_deref(), self.machines)
-    }
-
-    /// Names of the profiles of the groups, and of their hosts where they are others'.
-    fn profile_of_group(&self, group: usize) -> String {
-        let named = self.machine.as_ref().and_then(|groups| groups.get(group));
-        let (profile, host) =
-            named.map_or((&self.profile, &self.host), |group| (&group.profile, &group.host));
-        host.as_ref().map_or_else(|| profile.clone(), |host| format!("{profile} on {host}"))
-    }
-
-    /// Whether the machines are in several groups, which then have names.
-    pub fn has_groups(&self) -> bool {
-        self.machine.as_ref().is_some_and(|groups| groups.len() > 1)
-    }
-
-    /// Machines of a group in words: as `machines 1 to 6 (cib)`.
-    pub fn name_of(&self, group: usize, machines: &Range<u32>) -> String {
-        let profile = self.profile_of_group(group);
-        match machines.len() {
-            1 => format!("machine {} ({profile})", machines.start),
-            _ => format!("machines {} to {} ({profile})", machines.start, machines.end.max(1) - 1),
-        }
-    }
-
-    /// The groups in words.
-    pub fn group_names(&self) -> Vec<String> {
-        self.groups().iter().enumerate().map(|(i, machines)| self.name_of(i, machines)).collect()
-    }
-
-    /// A machine in words, with its profile where machines differ.
-    pub fn machine_name(&self, machine: u32) -> String {
-        match self.groups().iter().position(|group| group.contains(&machine)) {
-            Some(group) if self.has_groups() => self.name_of(group, &(machine..machine + 1)),
-            _ => format!("machine {machine}"),
-        }
-    }
-
-    /// Machine 0, and what is left of each group: machines that take the same part, and are alike.
-    pub fn parts(&self) -> Vec<(usize, Range<u32>)> {
-        let rest = self.groups().into_iter().map(|group| group.start.max(1)..group.end).enumerate();
-        std::iter::once((0, 0..1)).chain(rest.filter(|(_, machines)| !machines.is_empty())).collect()
-    }
-
-    /// Bytes that the counters of a responder machine take; atomics only.
-    pub fn counter_bytes(&self) -> Option<u64> {
-        Some(u64::from(self.counters?) * u64::from(self.counter_stride?))
-    }
-
-    /// Pages of its memory.
-    pub fn page_size(&self) -> PageSize {
-        if self.huge_pages { PageSize::Huge } else { PageSize::Small }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Window;
+    use crate::{Resolved, Window};
 
     pub(crate) fn resolved(verb: &str) -> Resolved {
         from(&format!("verb = \"{verb}\"")).unwrap()
@@ -509,13 +521,13 @@ pub(crate) mod tests {
             ("compare-swap", QpType::Rc, 8, Pattern::Inbound, 1, false, 1),
         ] {
             let r = resolved(verb);
-            let got = (r.transport, r.size, r.pattern, r.signal_every, r.inline, r.qps);
-            assert_eq!(got, (transport, Some(size), pattern, signal_every, inline, qps), "{verb}");
+            let got = (r.transport, r.longest(), r.pattern, r.signal_every, r.inlines(), r.qps);
+            assert_eq!(got, (transport, size, pattern, signal_every, inline, qps), "{verb}");
             assert_eq!(r.profile, "cib");
             assert_eq!(r.threads, 14);
         }
-        assert!(!from("size = 4000").unwrap().inline, "too long to inline");
-        assert_eq!(from("header_only = true").unwrap().size, Some(0));
+        assert!(!from("size = 4000").unwrap().inlines(), "too long to inline");
+        assert_eq!(from("header_only = true").unwrap().longest(), 0);
     }
 
     #[test]
@@ -859,7 +871,7 @@ pub(crate) mod tests {
             from(&format!("{toml}\n{MIXED}")).expect(toml);
         }
         let usual = |size: u32, pattern| {
-            from(&format!("size = {size}\npattern = \"{pattern}\"\n{MIXED}")).unwrap().inline
+            from(&format!("size = {size}\npattern = \"{pattern}\"\n{MIXED}")).unwrap().inlines()
         };
         assert!(usual(401, "outbound") && usual(400, "inbound") && !usual(401, "inbound"));
     }
