@@ -12,10 +12,8 @@ mod convert;
 mod layout;
 mod objects;
 mod serve;
-mod work;
 
 pub use attr::*;
 pub use convert::CEnum;
 pub use objects::*;
 pub use serve::*;
-pub use work::*;
