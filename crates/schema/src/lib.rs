@@ -8,7 +8,6 @@
 mod arrivals;
 mod duration;
 mod field;
-mod given;
 pub mod json_schema;
 mod read;
 mod settings;
@@ -19,12 +18,11 @@ mod value;
 pub use arrivals::Arrivals;
 pub use duration::{BadDuration, Duration};
 pub use field::{Field, Flag, Flags, Kind, Says, check, one_of, table};
-pub use given::Given;
 pub use read::{SchemaError, meant, nearest};
 pub use settings::{Real, Settings};
 pub use share::{BadShare, Share};
 pub use types::Schema;
-pub use value::Value;
+pub use value::{Given, Value};
 
 /// For [`schema!`].
 #[doc(hidden)]
