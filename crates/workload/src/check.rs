@@ -109,6 +109,28 @@ impl Resolved {
         Ok(())
     }
 
+    /// The window, batches and signals go together, and fit into queues of at most `limit` work requests.
+    pub(crate) fn check_window(&self, lanes: u32, limit: u32, why: &str) -> Result<(), WorkloadError> {
+        let (name, window) = match self.window() {
+            Window::PerThread(operations) => ("window", operations),
+            Window::PerQp(operations) => ("window_per_qp", operations),
+        };
+        at_most(name, window, limit, why)?;
+        at_most("batch", self.batch, window, &format!("the {name} is"))?;
+        let (s, b) = (self.signal_every, self.batch);
+        let least = self.window().least(s, b, lanes);
+        if u64::from(window) < least {
+            let over = match self.window().sharing(lanes) {
+                1 => String::new(),
+                sharing => format!(" over {sharing} QPs"),
+            };
+            return invalid(format!(
+                "{name} is {window}, but signal_every {s}{over} with batch {b} needs at least {least}, as what no completion covers yet stays outstanding"
+            ));
+        }
+        Ok(())
+    }
+
     /// Each port that is asked for is there, and some thread uses it.
     pub(crate) fn check_ports(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let Some(asked) = self.ports else { return Ok(()) };

@@ -26,11 +26,11 @@ pub use buffers::{Buffers, Piece};
 pub use error::WorkloadError;
 pub use kinds::{Addresses, Pattern, Pieces, Verb};
 pub use mix::{Item, Mix};
-pub use profiles::Profiles;
+pub use profiles::{Profiles, with_set};
 pub use queues::{QueueLimits, Queues, RECV_BATCH};
 pub use resolved::{
     AtomicCounters, BufferOffset, ClassWork, LoadLoop, Operation, Posts, Resolved, ResolvedClass, ThreadWork,
     UniformWork,
 };
 pub use window::Window;
-pub use workload::{MachineGroup, ThreadClass, Workload, with_set};
+pub use workload::{MachineGroup, ThreadClass, Workload};

@@ -1,7 +1,6 @@
 //! Mixes: what is posted, and how often.
 
-use crate::error::invalid;
-use crate::{Verb, Workload, WorkloadError};
+use crate::Verb;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -118,54 +117,10 @@ impl fmt::Display for Item {
     }
 }
 
-impl Workload {
-    /// What is posted, with sizes: of the mix, or of one verb.
-    ///
-    /// # Errors
-    /// If a mix says what something else says, too, or twice the same.
-    pub(crate) fn items(&self) -> Result<Vec<(Verb, u32, u32)>, WorkloadError> {
-        let header_only = self.header_only.unwrap_or(false);
-        let Some(mix) = &self.mix else {
-            let verb = self.verb.unwrap_or(Verb::Send);
-            let size = self.size.or(verb.only_size(header_only)).unwrap_or(USUAL_SIZE);
-            return Ok(vec![(verb, size, 1)]);
-        };
-        if let Some(verb) = self.verb {
-            return invalid(format!("verb is {}, but the mix says which verbs are posted", verb.name()));
-        }
-        let open = |item: &Item| item.size.is_none() && item.verb.only_size(header_only).is_none();
-        if let Some(size) = self.size.filter(|_| !mix.items().iter().any(open)) {
-            return invalid(format!("size is {size}, but each item of the mix has a size of its own"));
-        }
-        let filled = mix.items().iter().map(|item| {
-            let size = item.size.or(item.verb.only_size(header_only)).or(self.size);
-            (item.verb, size.unwrap_or(USUAL_SIZE), item.weight)
-        });
-        let items: Vec<(Verb, u32, u32)> = filled.collect();
-        for (i, (verb, size, _)) in items.iter().enumerate() {
-            if items[..i].iter().any(|(v, s, _)| (v, s) == (verb, size)) {
-                return invalid(format!("the mix has {}/{size} twice: add up the weights", verb.name()));
-            }
-        }
-        Ok(items)
-    }
-}
-
-/// Payload where no size is given, of what has no size of its own.
-const USUAL_SIZE: u32 = 32;
-
-/// A mix of these.
-pub(crate) fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
-    Mix(items
-        .iter()
-        .map(|(verb, size, weight)| Item { verb: *verb, size: Some(*size), weight: *weight })
-        .collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AtomicCounters, Pattern, Resolved, Window};
+    use crate::{AtomicCounters, Pattern, Resolved, Window, Workload};
     use doorbell_verbs::QpType;
 
     fn from(toml: &str) -> Result<Resolved, String> {

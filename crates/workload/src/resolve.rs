@@ -1,10 +1,9 @@
 //! A workload filled in and checked against the profiles of its machines.
 
 use crate::error::{at_most, invalid};
-use crate::mix::mix_of;
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{ranges, sum};
-use crate::{Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
+use crate::{Item, Mix, Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
 use doorbell_schema::{Duration, Schema, Share};
 use doorbell_verbs::{QpType, Span};
 
@@ -210,6 +209,49 @@ impl Workload {
         }
         Ok(())
     }
+}
+
+/// Payload where no size is given, of what has no size of its own.
+const USUAL_SIZE: u32 = 32;
+
+impl Workload {
+    /// What is posted, with sizes: of the mix, or of one verb.
+    ///
+    /// # Errors
+    /// If a mix says what something else says, too, or twice the same.
+    pub(crate) fn items(&self) -> Result<Vec<(Verb, u32, u32)>, WorkloadError> {
+        let header_only = self.header_only.unwrap_or(false);
+        let Some(mix) = &self.mix else {
+            let verb = self.verb.unwrap_or(Verb::Send);
+            let size = self.size.or(verb.only_size(header_only)).unwrap_or(USUAL_SIZE);
+            return Ok(vec![(verb, size, 1)]);
+        };
+        if let Some(verb) = self.verb {
+            return invalid(format!("verb is {}, but the mix says which verbs are posted", verb.name()));
+        }
+        let open = |item: &Item| item.size.is_none() && item.verb.only_size(header_only).is_none();
+        if let Some(size) = self.size.filter(|_| !mix.items().iter().any(open)) {
+            return invalid(format!("size is {size}, but each item of the mix has a size of its own"));
+        }
+        let filled = mix.items().iter().map(|item| {
+            let size = item.size.or(item.verb.only_size(header_only)).or(self.size);
+            (item.verb, size.unwrap_or(USUAL_SIZE), item.weight)
+        });
+        let items: Vec<(Verb, u32, u32)> = filled.collect();
+        for (i, (verb, size, _)) in items.iter().enumerate() {
+            if items[..i].iter().any(|(v, s, _)| (v, s) == (verb, size)) {
+                return invalid(format!("the mix has {}/{size} twice: add up the weights", verb.name()));
+            }
+        }
+        Ok(items)
+    }
+}
+
+/// A mix of these.
+fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
+    let item =
+        |(verb, size, weight): &(Verb, u32, u32)| Item { verb: *verb, size: Some(*size), weight: *weight };
+    Mix::of(items.iter().map(item).collect())
 }
 
 /// The QPs that a thread posts to, of the thread that has most: all to all, connected QPs that lead to the

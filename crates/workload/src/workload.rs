@@ -2,8 +2,8 @@
 
 use crate::error::{WorkloadError, invalid};
 use crate::older::as_meant;
-use crate::{Addresses, Mix, Pattern, Pieces, Profiles, Verb};
-use doorbell_nic::{Profile, ProfileError};
+use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window};
+use doorbell_nic::Profile;
 use doorbell_schema::{Arrivals, Duration, Field, Flag, Given, Kind, Schema, Settings, Share, Value, schema};
 use doorbell_verbs::QpType;
 use serde::{Deserialize, Serialize, Serializer};
@@ -266,7 +266,7 @@ impl Workload {
     /// If a value is none of its field's type.
     pub fn of(given: &Given) -> Result<Workload, WorkloadError> {
         let mut workload = Workload::default();
-        workload.apply(&as_meant(given.clone())).map_err(WorkloadError::Invalid)?;
+        workload.apply(&as_meant(given.clone(), Workload::FIELDS)).map_err(WorkloadError::Invalid)?;
         Ok(workload.without_sums())
     }
 
@@ -297,7 +297,7 @@ impl Workload {
 
     /// What a file gives, in today's words: a relative path of a profile in it begins where the file lies.
     pub fn from_where_it_lies(given: Given, file: &Path) -> Given {
-        let mut given = as_meant(given);
+        let mut given = as_meant(given, Workload::FIELDS);
         let directory = file.parent().unwrap_or(Path::new(""));
         let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
         for field in ["profile", "host", "machine"].into_iter().filter_map(field) {
@@ -369,6 +369,21 @@ impl Workload {
         Some(classes.iter().fold(0, |sum, class| sum.saturating_add(class.threads)))
     }
 
+    /// The window that is given.
+    ///
+    /// # Errors
+    /// If two are.
+    pub(crate) fn given_window(&self) -> Result<Option<Window>, WorkloadError> {
+        match (self.window, self.window_per_qp) {
+            (Some(thread), Some(qp)) => invalid(format!(
+                "window is {thread} and window_per_qp is {qp}, but only one of them can be given: what a thread or what a QP has outstanding"
+            )),
+            (Some(operations), None) => Ok(Some(Window::PerThread(operations))),
+            (None, Some(operations)) => Ok(Some(Window::PerQp(operations))),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// A resolved workload with groups or classes says also what follows from them; this leaves it out.
     fn without_sums(self) -> Workload {
         let follows = self.threads.is_some() && self.threads == self.threads_of_classes();
@@ -389,23 +404,6 @@ impl Workload {
     pub fn profile_name(&self) -> &str {
         let of_group = || self.machine.as_ref()?.first().map(|group| group.profile.as_str());
         self.profile.as_deref().or_else(of_group).unwrap_or("cib")
-    }
-
-    /// Name or path of its host, where it is not the profile's own; of the first group's, where there are groups.
-    fn host_name(&self) -> Option<&str> {
-        let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
-        self.host.as_deref().or_else(of_group)
-    }
-
-    /// The profiles of its machines.
-    pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
-        self.check_groups()?;
-        let of_group = || self.machine.as_ref()?.first()?.set.as_ref();
-        let set = self.set.as_ref().or_else(of_group);
-        let first = load(self.profile_name(), self.host_name(), set)?;
-        let others = self.machine.iter().flatten().skip(1);
-        let others = others.map(|g| load(&g.profile, g.host.as_deref(), g.set.as_ref()));
-        Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
     }
 
     /// Groups say what `profile` and `machines` say of like machines.
@@ -440,24 +438,6 @@ impl Workload {
         }
         Ok(())
     }
-}
-
-/// A profile, in the host of this name where one is given, with what is set over it.
-fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Profile, ProfileError> {
-    let profile = Profile::named_or_file(profile)?;
-    let profile = match host {
-        Some(host) => profile.on_host(host)?,
-        None => profile,
-    };
-    set.map_or(Ok(profile.clone()), |set| with_set(&profile, set))
-}
-
-/// A profile with what is set over it.
-///
-/// # Errors
-/// As [`Profile::with_set`].
-pub fn with_set(profile: &Profile, set: &Settings) -> Result<Profile, ProfileError> {
-    profile.with_set(&set.iter().map(|(name, number)| (name.clone(), number.get())).collect())
 }
 
 /// A name of a profile as it is, a path from this directory, or tables with them.
