@@ -16,7 +16,7 @@ pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
     }
     let kinds: Vec<(&str, Vec<(Mix, u64)>)> =
         classes.iter().map(|class| (class.name.as_str(), kinds(&class.workload))).collect();
-    let kinds: Vec<limits::Class<'_>> = kinds.iter().map(|(name, kinds)| (*name, &kinds[..])).collect();
+    let kinds: Vec<limits::ClassKinds<'_>> = kinds.iter().map(|(name, kinds)| (*name, &kinds[..])).collect();
     limits::limits_of_classes(&groups(profiles, w), &kinds)
 }
 
@@ -122,7 +122,7 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_nic::limits::{Crowd, Group};
+    use doorbell_nic::limits::{Crowd, RoleGroup};
     use doorbell_workload::topology;
     use doorbell_workload::{Verb, Workload};
     use std::collections::{BTreeMap, BTreeSet};
@@ -201,7 +201,7 @@ mod tests {
     fn compare(w: &Resolved) {
         let (mix, counted) = (kinds(w)[0].0, count(w));
         assert_eq!(mix.lanes(), counted.lanes, "{w:?}");
-        for Group { who, posts, responds, machines, threads, senders, flows } in mix.groups() {
+        for RoleGroup { who, posts, responds, machines, threads, senders, flows } in mix.groups() {
             let ours = |m: u32| posts && topology::requests(w, m) || responds && topology::responds(w, m);
             let taking = (0..w.machines).filter(|m| ours(*m) && counted.threads.iter().any(|t| t.0 == *m));
             assert_eq!(machines, taking.count() as u64, "machines of {who}: {w:?}");
