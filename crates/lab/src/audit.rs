@@ -123,8 +123,8 @@ fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
 fn busy(metrics: &Metrics) -> Option<String> {
     let over = |r: &&ResourceUse| !(0.0..=1.0 + ROUNDING).contains(&r.utilization);
     let found = metrics.resources.iter().find(over)?;
-    let ResourceUse { name, machine, utilization, .. } = found;
-    Some(format!("{name} of machine {machine} was busy for {utilization:.4} of the time"))
+    let ResourceUse { meter, machine, utilization } = found;
+    Some(format!("{meter} of machine {machine} was busy for {utilization:.4} of the time"))
 }
 
 /// No PCIe link moved more payload than it can.

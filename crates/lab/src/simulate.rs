@@ -8,7 +8,7 @@ use crate::results::{Shown, ShownOfClass};
 use crate::steady::{Course, Ending, Stop, Wanted};
 use doorbell_nic::Profile;
 use doorbell_schema::Duration;
-use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot, devices};
+use doorbell_sim::{DeviceSlot, Machine, Metrics, SimCluster, SimConfig, devices};
 use doorbell_systems::site::SiteError;
 use doorbell_systems::{Measurement, SystemError};
 use doorbell_verbs::{Cluster, QpType, RunError, SocketError, Span, Task, Time, VerbsError};
@@ -219,13 +219,13 @@ fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)
 }
 
 /// The devices of the machines of each group.
-fn slots(profiles: &Profiles) -> Vec<Vec<Slot<'_>>> {
+fn slots(profiles: &Profiles) -> Vec<Vec<DeviceSlot<'_>>> {
     profiles.all().map(devices).collect()
 }
 
 /// The machines that the groups consist of.
-fn machines<'a>(slots: &'a [Vec<Slot<'a>>], w: &Resolved) -> Vec<Machine<'a>> {
-    let like = |devices: &'a Vec<Slot<'a>>| Machine { host: devices[0].profile, devices };
+fn machines<'a>(slots: &'a [Vec<DeviceSlot<'a>>], w: &Resolved) -> Vec<Machine<'a>> {
+    let like = |devices: &'a Vec<DeviceSlot<'a>>| Machine { host: devices[0].profile, devices };
     let groups = slots.iter().zip(w.groups());
     groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }

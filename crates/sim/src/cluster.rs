@@ -2,13 +2,13 @@
 
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::spare::Spare;
-use crate::core::thread::{Thread, Waiting};
 use crate::host::{Host, MAX_CORES};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::see::Tracer;
 use crate::world::{Next, World};
-use crate::{Look, Machine, SimConfig, Steer, Traced, Tracing, devices};
+use crate::world::{Thread, Waiting};
+use crate::{Machine, SimConfig, Steer, SteeredRun, Traced, Tracing, devices};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
@@ -81,7 +81,7 @@ impl SimCluster {
     fn look(&mut self) -> bool {
         let Some(steer) = &mut self.steer else { return false };
         let mut world = self.world.borrow_mut();
-        let next = steer.look(&mut Look(&mut world)).as_ps();
+        let next = steer.look(&mut SteeredRun(&mut world)).as_ps();
         world.end_at(next);
         next > world.env.now
     }

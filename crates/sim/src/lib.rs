@@ -9,9 +9,11 @@
 mod cluster;
 mod core;
 mod device;
+mod env;
 mod fabric;
 mod host;
 mod kernel;
+mod meter;
 mod metrics;
 mod provider;
 mod see;
@@ -21,10 +23,11 @@ mod world;
 pub use cluster::SimCluster;
 pub use fabric::Layers;
 pub use host::{Uncore, memory_bytes};
+pub use meter::{Meter, MeterKind};
 pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
 pub use provider::SimProvider;
 pub use see::{Traced, Tracing};
-pub use steer::{Ahead, Look, Steer};
+pub use steer::{Ahead, Steer, SteeredRun};
 
 use doorbell_nic::Profile;
 use doorbell_verbs::{Span, Time};
@@ -33,7 +36,7 @@ use std::sync::atomic::AtomicBool;
 
 /// A device of a machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot<'a> {
+pub struct DeviceSlot<'a> {
     /// The profile that it is the device of.
     pub profile: &'a Profile,
     /// The socket of the host that it is attached to, from 0.
@@ -41,8 +44,8 @@ pub struct Slot<'a> {
 }
 
 /// The devices of a machine of this profile: one, or as many as its sockets have ([`Profile::adapters`]).
-pub fn devices(profile: &Profile) -> Vec<Slot<'_>> {
-    (0..profile.adapters() as u8).map(|socket| Slot { profile, socket }).collect()
+pub fn devices(profile: &Profile) -> Vec<DeviceSlot<'_>> {
+    (0..profile.adapters() as u8).map(|socket| DeviceSlot { profile, socket }).collect()
 }
 
 /// A machine of a cluster.
@@ -51,7 +54,7 @@ pub struct Machine<'a> {
     /// The profile that it has the host of: cores, memory, and what the driver costs them.
     pub host: &'a Profile,
     /// Its devices, at least one; programs open them by their number here.
-    pub devices: &'a [Slot<'a>],
+    pub devices: &'a [DeviceSlot<'a>],
 }
 
 /// How to simulate.

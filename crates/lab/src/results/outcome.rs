@@ -423,11 +423,11 @@ impl PhaseTime {
 impl From<&ResourceUse> for Utilization {
     fn from(r: &ResourceUse) -> Utilization {
         Utilization {
-            name: r.name.clone(),
+            name: r.meter.to_string(),
             machine: r.machine,
             utilization: r.utilization,
-            class: r.part.resource(),
-            part: r.part,
+            class: r.meter.part().resource(),
+            part: r.meter.part(),
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::{Lead, Means, Series, warm_until};
 use crate::programs::Due;
 use doorbell_schema::{Duration, Share};
-use doorbell_sim::{Look, Steer};
+use doorbell_sim::{Steer, SteeredRun};
 use doorbell_systems::{Measurement, Round};
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -311,7 +311,7 @@ impl Ending {
         self.wanted.overload(&self.measurement, now).is_some()
     }
 
-    fn warming(&mut self, run: &mut Look<'_>) -> Time {
+    fn warming(&mut self, run: &mut SteeredRun<'_>) -> Time {
         let now = run.now();
         let seen = self.measurement.series().until(now);
         let latest = self.wanted.latest_warm();
@@ -333,7 +333,7 @@ impl Ending {
     }
 
     /// The warm-up is over.
-    fn begin(&mut self, run: &mut Look<'_>, why: Warmed) -> Time {
+    fn begin(&mut self, run: &mut SteeredRun<'_>, why: Warmed) -> Time {
         self.course().warmed = Some(why);
         let from = run.horizon();
         let warmup = from - self.wanted.begin;
@@ -355,7 +355,7 @@ impl Ending {
         look
     }
 
-    fn measuring(&mut self, run: &mut Look<'_>) -> Time {
+    fn measuring(&mut self, run: &mut SteeredRun<'_>) -> Time {
         let (now, from) = (run.now(), self.measurement.from());
         if self.wanted.duration.is_some() {
             return match self.sample(now) {
@@ -388,7 +388,7 @@ impl Ending {
     }
 
     /// Ends the measurement; threads end then, too.
-    fn end_at(&mut self, end: Time, run: &mut Look<'_>, why: Ended) -> Time {
+    fn end_at(&mut self, end: Time, run: &mut SteeredRun<'_>, why: Ended) -> Time {
         self.state = State::Ending;
         self.measurement.end_at(end);
         run.meter_until(end);
@@ -417,7 +417,7 @@ pub(crate) fn are_within(means: Option<Means>, precision: Share) -> bool {
 }
 
 impl Steer for Ending {
-    fn look(&mut self, run: &mut Look<'_>) -> Time {
+    fn look(&mut self, run: &mut SteeredRun<'_>) -> Time {
         self.lead.saw(run.now(), run.ahead());
         self.asleep_until = self.asleep_until.max(self.measurement.look());
         match (self.state, self.stop.reason()) {

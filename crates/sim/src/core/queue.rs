@@ -8,26 +8,26 @@ use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQue
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Bit of [`Key::order`] that puts what threads do behind all other events of the same instant.
+/// Bit of [`EventKey::order`] that puts what threads do behind all other events of the same instant.
 const THREAD: u64 = 1 << 63;
 /// Bit of the order of a thread's turn, which comes behind what the thread has done before.
 const TURN: u64 = 1 << 9;
 
 /// Where an event stands in the order of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct EventKey {
     /// Picoseconds.
     pub(crate) time: u64,
     /// What the event concerns, or the thread's number with [`THREAD`] set and, for a turn, [`TURN`].
     pub(crate) order: u64,
 }
 
-impl Key {
-    pub(crate) const NEVER: Key = Key { time: u64::MAX, order: u64::MAX };
+impl EventKey {
+    pub(crate) const NEVER: EventKey = EventKey { time: u64::MAX, order: u64::MAX };
 
     /// Key of a thread that acts at `time`.
-    pub(crate) const fn thread(time: u64, thread: ThreadId) -> Key {
-        Key { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
+    pub(crate) const fn thread(time: u64, thread: ThreadId) -> EventKey {
+        EventKey { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
     }
 
     /// Whether it only wakes who waits, and changes nothing else: whether it happens depends on who waits.
@@ -41,21 +41,21 @@ impl Key {
     }
 }
 
-impl Key {
+impl EventKey {
     /// Both parts as one number, which takes one comparison without a branch.
     const fn number(self) -> u128 {
         (self.time as u128) << 64 | self.order as u128
     }
 }
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+impl PartialOrd for EventKey {
+    fn partial_cmp(&self, other: &EventKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Key {
-    fn cmp(&self, other: &Key) -> Ordering {
+impl Ord for EventKey {
+    fn cmp(&self, other: &EventKey) -> Ordering {
         self.number().cmp(&other.number())
     }
 }
@@ -99,12 +99,12 @@ pub(crate) enum Event {
     /// The next line of a WQE, or the next doorbell, leaves the core of a thread for a device.
     MmioOut { device: DeviceId, thread: ThreadId },
     /// Something of kernel TCP happens, to a frame or a socket where the step says so.
-    Tcp { device: DeviceId, step: Step, number: u32 },
+    Tcp { device: DeviceId, step: TcpStep, number: u32 },
 }
 
 /// What happens of kernel TCP, in the order of what happens in the same picosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TcpStep {
     /// A doorbell for a segment leaves a core.
     SegmentDoorbell,
     /// It reaches the NIC.
@@ -123,16 +123,16 @@ pub(crate) enum Step {
     DelayedAck,
 }
 
-impl Step {
-    const ALL: [Step; 8] = [
-        Step::SegmentDoorbell,
-        Step::SegmentPosted,
-        Step::FrameOut,
-        Step::FrameIn,
-        Step::FrameVisible,
-        Step::Interrupt,
-        Step::DriverPoll,
-        Step::DelayedAck,
+impl TcpStep {
+    const ALL: [TcpStep; 8] = [
+        TcpStep::SegmentDoorbell,
+        TcpStep::SegmentPosted,
+        TcpStep::FrameOut,
+        TcpStep::FrameIn,
+        TcpStep::FrameVisible,
+        TcpStep::Interrupt,
+        TcpStep::DriverPoll,
+        TcpStep::DelayedAck,
     ];
 }
 
@@ -144,8 +144,11 @@ impl Event {
     }
 }
 
-/// Kinds of events in the order in which those of the same picosecond are taken: what memory and
-/// ports have received by then is there for all that looks at it.
+/// Kinds of events, in the order in which those of the same picosecond are taken.
+///
+/// Results depend on this order, so it stays as it is, and a new kind is appended. It began with what memory, the NIC and
+/// ports receive, so that whatever looks in the same picosecond finds it there; units, ports that send and timers follow.
+/// `READ_FETCHED`, `TCP` and `TX_ON` were appended later. What threads do comes last.
 mod kind {
     pub(super) const VISIBLE: u8 = 0;
     pub(super) const COMPLETION: u8 = 1;
@@ -192,7 +195,7 @@ impl Packed {
             rest,
         };
         match event {
-            Event::Thread(thread) => Packed { order: Key::thread(0, thread).order, rest: 0 },
+            Event::Thread(thread) => Packed { order: EventKey::thread(0, thread).order, rest: 0 },
             Event::Visible { device } => of(kind::VISIBLE, device, 0, 0),
             Event::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
             Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
@@ -250,11 +253,9 @@ impl Packed {
             kind::TX_ON => Event::TxOn { device, unit, qp: QpId(rest) },
             kind::PORT_OUT => Event::PortOut { device, port },
             kind::TIMER => Event::Timer { device, qp },
-            kind::TCP => Event::Tcp { device, step: Step::ALL[entity as usize], number: rest },
-            kind => {
-                debug_assert_eq!(kind, kind::MMIO_OUT);
-                Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) }
-            }
+            kind::TCP => Event::Tcp { device, step: TcpStep::ALL[entity as usize], number: rest },
+            kind::MMIO_OUT => Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) },
+            kind => unreachable!("no event is packed as of kind {kind}"),
         }
     }
 
@@ -290,42 +291,42 @@ impl Node {
     const EMPTY: Node = Node { rank: 0, rest: 0, next: NONE };
 
     #[inline]
-    const fn rank(key: Key) -> u64 {
+    const fn rank(key: EventKey) -> u64 {
         key.time << (64 - BUCKET_BITS) | key.order >> BUCKET_BITS
     }
 
     /// The key of an event in the bucket with this number (not index).
     #[inline]
-    const fn key(self, bucket: u64) -> Key {
+    const fn key(self, bucket: u64) -> EventKey {
         let time = bucket << BUCKET_BITS | self.rank >> (64 - BUCKET_BITS);
-        Key { time, order: self.rank << BUCKET_BITS }
+        EventKey { time, order: self.rank << BUCKET_BITS }
     }
 }
 
 /// An event beyond the wheel's reach; the heap's greatest is the earliest, of those with the same key
 /// the one that was added first.
-struct Far {
-    key: Key,
+struct FarEvent {
+    key: EventKey,
     sequence: u64,
     rest: u32,
 }
 
-impl PartialEq for Far {
-    fn eq(&self, other: &Far) -> bool {
+impl PartialEq for FarEvent {
+    fn eq(&self, other: &FarEvent) -> bool {
         (self.key, self.sequence) == (other.key, other.sequence)
     }
 }
 
-impl Eq for Far {}
+impl Eq for FarEvent {}
 
-impl PartialOrd for Far {
-    fn partial_cmp(&self, other: &Far) -> Option<Ordering> {
+impl PartialOrd for FarEvent {
+    fn partial_cmp(&self, other: &FarEvent) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Far {
-    fn cmp(&self, other: &Far) -> Ordering {
+impl Ord for FarEvent {
+    fn cmp(&self, other: &FarEvent) -> Ordering {
         (other.key, other.sequence).cmp(&(self.key, self.sequence))
     }
 }
@@ -339,7 +340,7 @@ const WORDS: usize = BUCKETS / 64;
 /// Most buckets hold one event at most, which lies in the bucket itself.
 pub(crate) struct EventQueue {
     /// Key of the earliest event.
-    earliest: Key,
+    earliest: EventKey,
     /// Bucket number (not index) of the last event taken.
     present: u64,
     /// From this bucket number on the earliest event in the heap is within the wheel's reach; `u64::MAX` for
@@ -357,7 +358,7 @@ pub(crate) struct EventQueue {
     shared: Vec<Node>,
     /// The last of them of each bucket that has some: where many threads begin alike, most come behind it.
     last: Box<[u32]>,
-    far: BinaryHeap<Far>,
+    far: BinaryHeap<FarEvent>,
     /// Events that the heap has ever taken.
     sequence: u64,
 }
@@ -370,7 +371,7 @@ const fn index(bucket: u64) -> usize {
 
 /// The first present from which the bucket of an event is within reach.
 #[inline]
-const fn far_due(key: Key) -> u64 {
+const fn far_due(key: EventKey) -> u64 {
     (key.time >> BUCKET_BITS).saturating_sub(REACH - 1)
 }
 
@@ -383,7 +384,7 @@ fn empty_buckets() -> Box<[Node; BUCKETS]> {
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
-            earliest: Key::NEVER,
+            earliest: EventKey::NEVER,
             present: 0,
             far_due: u64::MAX,
             near: 0,
@@ -406,16 +407,16 @@ impl EventQueue {
     /// Adds an event that was packed before.
     #[inline]
     pub(crate) fn push_packed(&mut self, time: u64, Packed { order, rest }: Packed) {
-        self.add(Key { time, order }, rest);
+        self.add(EventKey { time, order }, rest);
     }
 
     /// Adds the turn of a thread.
     pub(crate) fn push_thread(&mut self, time: u64, thread: ThreadId) {
-        self.add(Key::thread(time, thread), 0);
+        self.add(EventKey::thread(time, thread), 0);
     }
 
     /// What is rare is a call at the very end, so that the rest need not keep registers over calls.
-    fn add(&mut self, key: Key, rest: u32) {
+    fn add(&mut self, key: EventKey, rest: u32) {
         let bucket = key.time >> BUCKET_BITS;
         debug_assert!(bucket >= self.present, "an event in the past");
         if bucket - self.present >= REACH {
@@ -436,7 +437,7 @@ impl EventQueue {
 
     /// Adds an event to a bucket that has some, behind those that come before it or are alike.
     #[inline(never)]
-    fn add_to(&mut self, index: usize, key: Key, rest: u32) {
+    fn add_to(&mut self, index: usize, key: EventKey, rest: u32) {
         let rank = Node::rank(key);
         let first = self.buckets[index];
         if rank < first.rank {
@@ -487,9 +488,9 @@ impl EventQueue {
 
     #[cold]
     #[inline(never)]
-    fn add_far(&mut self, key: Key, rest: u32) {
+    fn add_far(&mut self, key: EventKey, rest: u32) {
         self.sequence += 1;
-        self.far.push(Far { key, sequence: self.sequence, rest });
+        self.far.push(FarEvent { key, sequence: self.sequence, rest });
         self.far_due = self.far_due.min(far_due(key));
         self.earliest = self.earliest.min(key);
     }
@@ -515,14 +516,14 @@ impl EventQueue {
             self.buckets[index(bucket)].key(bucket)
         } else {
             // Only the far future is left. It stays there: something nearer may still be added.
-            self.far.peek().map_or(Key::NEVER, |far| far.key)
+            self.far.peek().map_or(EventKey::NEVER, |far| far.key)
         };
     }
 
     /// Moves what has come within the wheel's reach from the heap to the wheel.
     #[cold]
     fn bring_near(&mut self) {
-        while let Some(&Far { key, rest, .. }) = self.far.peek()
+        while let Some(&FarEvent { key, rest, .. }) = self.far.peek()
             && far_due(key) <= self.present
         {
             self.far.pop();
@@ -533,7 +534,7 @@ impl EventQueue {
 
     /// Key of the earliest event.
     #[inline]
-    pub(crate) fn next_key(&self) -> Key {
+    pub(crate) fn next_key(&self) -> EventKey {
         self.earliest
     }
 
@@ -567,7 +568,7 @@ impl EventQueue {
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Packed> {
         let Some(near) = self.near.checked_sub(1) else { return self.pop_far() };
-        let Key { time, order } = self.earliest;
+        let EventKey { time, order } = self.earliest;
         let bucket = time >> BUCKET_BITS;
         self.present = bucket;
         self.near = near;
@@ -597,7 +598,7 @@ impl EventQueue {
 
     #[cold]
     fn pop_far(&mut self) -> Option<Packed> {
-        let Far { key, rest, .. } = self.far.pop()?;
+        let FarEvent { key, rest, .. } = self.far.pop()?;
         self.present = key.time >> BUCKET_BITS;
         self.bring_near();
         self.find_earliest();
@@ -679,8 +680,8 @@ mod tests {
             Event::PortOut { device, port },
             Event::Timer { device, qp },
             Event::MmioOut { device, thread: ThreadId(u32::MAX) },
-            Event::Tcp { device, step: Step::DelayedAck, number: u32::MAX },
-            Event::Tcp { device, step: Step::SegmentDoorbell, number: 0 },
+            Event::Tcp { device, step: TcpStep::DelayedAck, number: u32::MAX },
+            Event::Tcp { device, step: TcpStep::SegmentDoorbell, number: 0 },
         ] {
             assert_eq!(Packed::new(event).event(), event);
         }

@@ -2,12 +2,12 @@
 
 /// The part of a run in which use is metered, in picoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub(crate) struct MeterWindow {
     pub(crate) from: u64,
     pub(crate) to: u64,
 }
 
-impl Window {
+impl MeterWindow {
     /// How much of `start..end`, which may not end before it starts, lies within: mostly all of it.
     #[inline]
     pub(crate) fn overlap(self, start: u64, end: u64) -> u64 {
@@ -31,15 +31,15 @@ impl Window {
 
 /// First come, first served. Whoever asks must ask in the order of time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Server {
+pub(crate) struct MeteredServer {
     free_at: u64,
     /// Busy time within the window.
     pub(crate) busy: u64,
 }
 
-impl Server {
+impl MeteredServer {
     /// Serves for `duration` from `now` on, or from when it is free; returns the end.
-    pub(crate) fn serve(&mut self, now: u64, duration: u64, window: Window) -> u64 {
+    pub(crate) fn serve(&mut self, now: u64, duration: u64, window: MeterWindow) -> u64 {
         let start = now.max(self.free_at);
         self.free_at = start + duration;
         self.busy += window.overlap(start, self.free_at);
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn a_server_meters_only_the_window() {
-        let window = Window { from: 100, to: 200 };
-        let mut s = Server::default();
+        let window = MeterWindow { from: 100, to: 200 };
+        let mut s = MeteredServer::default();
         assert_eq!(s.serve(50, 100, window), 150);
         assert_eq!(s.serve(120, 100, window), 250);
         assert_eq!(s.busy, 100);

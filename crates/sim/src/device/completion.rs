@@ -1,19 +1,19 @@
 //! How work requests end: CQEs, and what completing a WQE needs.
 
-use super::dma::{DmaRead, ReadPurpose};
-use super::qp::Ended;
-use super::{Cqe, Device, QpSlot};
+use super::nic::SimDevice;
+use super::qp::{Cqe, EndedSend, QpSlot};
+use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{CoreId, CqId, Maybe, QpId};
 use crate::core::payload::Payload;
 use crate::core::queue::{Event, EventQueue};
+use crate::env::Env;
 use crate::host::{CoreSet, Host, Lines};
-use crate::world::Env;
 use doorbell_nic::wqe;
 
-impl Device {
+impl SimDevice {
     /// A send work request has ended. Those of a QP complete in order: behind packets that complete theirs
     /// when they leave, it must wait.
-    pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: Ended) {
+    pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: EndedSend) {
         if ended.brought_data() {
             let state = *self.qps[qp].wqe(ended.wqe);
             if !self.caches.wqes.look_up_asked(state.asked, env.counts()) {
@@ -28,7 +28,7 @@ impl Device {
     }
 
     /// The NIC needs the WQE of an answer with data again, which says where they belong, and completes it then.
-    fn read_wqe_again(&mut self, env: &mut Env, qp: QpId, bytes: u32, ended: Ended) {
+    fn read_wqe_again(&mut self, env: &mut Env, qp: QpId, bytes: u32, ended: EndedSend) {
         let slot = &mut self.qps[qp];
         slot.leaving += 1;
         let life = slot.life;
@@ -36,7 +36,7 @@ impl Device {
     }
 
     /// A packet that completes its work request has left, or its WQE was read again, in one of the lives of its QP.
-    pub(super) fn left(&mut self, env: &mut Env, qp: QpId, life: u16, ended: Ended) {
+    pub(super) fn left(&mut self, env: &mut Env, qp: QpId, life: u16, ended: EndedSend) {
         if self.qps[qp].life != life {
             env.totals.verbs += 1;
             return;
@@ -50,7 +50,7 @@ impl Device {
 
     /// The next work request that waited for packets to leave that have left.
     #[inline]
-    fn next_behind(&mut self, qp: QpId) -> Option<Ended> {
+    fn next_behind(&mut self, qp: QpId) -> Option<EndedSend> {
         let QpSlot { behind, left, .. } = &mut self.qps[qp];
         let behind = behind.as_mut()?;
         let (after, ended) = *behind.front()?;
@@ -62,7 +62,7 @@ impl Device {
     }
 
     /// Completes a send work request.
-    fn complete_send(&mut self, env: &mut Env, qp: QpId, Ended { wc, wqe, signaled }: Ended) {
+    fn complete_send(&mut self, env: &mut Env, qp: QpId, EndedSend { wc, wqe, signaled }: EndedSend) {
         env.totals.verbs += 1;
         let slot = &mut self.qps[qp];
         let (cq, life) = (slot.send_cq, slot.life);

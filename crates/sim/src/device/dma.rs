@@ -1,79 +1,15 @@
 //! DMA: the NIC reads and writes memory.
 
-use super::Device;
-use super::atomics::IS_ATOMIC;
-use super::qp::Ended;
-use crate::core::index::{FlightId, QpId, ReadId, RecvQueueId, WqeId};
+use super::locks::IS_ATOMIC;
+use super::nic::SimDevice;
+use super::reads::{DmaRead, ReadPurpose};
+use crate::core::index::{FlightId, ReadId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::core::slab::Slab;
-use crate::host::{ALLOCATED, Agent, Data, Host, Kind, LINE, Lines, Write, lines_touched};
-use crate::world::Env;
-use std::collections::VecDeque;
+use crate::env::Env;
+use crate::host::{ALLOCATED, AccessKind, Agent, DmaWrite, Host, LINE, Lines, WriteData, lines_touched};
 
-/// What a DMA read is for.
-#[derive(Clone, Copy)]
-pub(crate) enum ReadPurpose {
-    /// Send WQEs that a doorbell announced, from this one on, in this one of the QP's lives.
-    SendWqes { qp: QpId, life: u16, first: WqeId, count: u16 },
-    /// RECV WQEs.
-    RecvWqes { recv_queue: RecvQueueId, count: u16 },
-    /// Bytes at `addr` for the payload of a packet, from `into` on.
-    Payload { flight: FlightId, addr: u64, into: u32 },
-    /// The word of an atomic.
-    Atomic { flight: FlightId },
-    /// The descriptor of a segment of TCP.
-    Segment,
-    /// The WQE of a READ or an atomic whose answer has come, to complete it in this one of the QP's lives.
-    WqeAgain { qp: QpId, life: u16, ended: Ended },
-    /// Something that fell out of a cache, or a ring of which nobody counts the reads.
-    Refetch,
-}
-
-/// A DMA read under way.
-#[derive(Clone, Copy)]
-pub(crate) struct DmaRead {
-    pub(crate) bytes: u32,
-    /// How much later it is there, in picoseconds, as its address had to be translated first.
-    late: u32,
-    pub(crate) purpose: ReadPurpose,
-}
-
-impl DmaRead {
-    pub(super) const fn of(bytes: u32, purpose: ReadPurpose) -> DmaRead {
-        DmaRead { bytes, late: 0, purpose }
-    }
-
-    /// The same, so much later.
-    pub(super) fn late(self, late: u64) -> DmaRead {
-        DmaRead { late: u32::try_from(late).unwrap_or(u32::MAX), ..self }
-    }
-
-    /// Where it begins, as far as that matters to completions: the entries of rings and the words of atomics cross no boundary.
-    pub(crate) fn addr(&self) -> u64 {
-        if let ReadPurpose::Payload { addr, .. } = self.purpose { addr } else { 0 }
-    }
-}
-
-/// The DMA engine: what is under way, and what waits for a tag.
-pub(super) struct Dma {
-    pub(super) reads: Slab<ReadId, DmaRead>,
-    /// Reads that have a tag.
-    pub(super) outstanding: u32,
-    pub(super) waiting: VecDeque<ReadId>,
-}
-
-impl Default for Dma {
-    fn default() -> Dma {
-        Dma {
-            reads: Slab::new(DmaRead::of(0, ReadPurpose::Refetch)),
-            outstanding: 0,
-            waiting: VecDeque::new(),
-        }
-    }
-}
-
-impl Device {
+impl SimDevice {
     /// Starts a DMA read.
     #[inline(always)] // It is written where it stays.
     pub(super) fn start_read(&mut self, env: &mut Env, read: DmaRead) {
@@ -119,8 +55,9 @@ impl Device {
             ReadPurpose::Payload { flight, addr, into } => {
                 let place = host.memory.place(addr, u64::from(bytes)).expect(ALLOCATED);
                 offset = place.offset;
-                done =
-                    host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load).done;
+                done = host
+                    .access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), AccessKind::Load)
+                    .done;
                 let payload = env.flights[flight].payload;
                 let to = &mut env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize];
                 host.memory.read(place, to);
@@ -129,7 +66,7 @@ impl Device {
                 let atomic = env.flights[flight].atomic.as_mut().expect(IS_ATOMIC);
                 let place = host.memory.place(atomic.addr, 8).expect(ALLOCATED);
                 offset = place.offset;
-                done = host.access(env.now, self.agent(), Lines::at(place), Kind::Load).done;
+                done = host.access(env.now, self.agent(), Lines::at(place), AccessKind::Load).done;
                 atomic.original = host.memory.load_u64(place);
             }
             // Elsewhere the lines of a ring have no state that a device could change.
@@ -243,20 +180,20 @@ impl Device {
             1 => (last, 0),
             _ => (first, (last - first) / (lines - 1)),
         };
-        let data = Data::Payload(payload, payload_offset);
-        self.send_write(host, env, Write::new(first, per_line, addr, data, len));
+        let data = WriteData::Payload(payload, payload_offset);
+        self.send_write(host, env, DmaWrite::new(first, per_line, addr, data, len));
     }
 
     /// Starts a DMA write of a word, so much later.
     pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64, late: u64) {
         let hop = late + self.dma_hop(host, addr, 8);
         let (_, last) = self.pcie.write(env.now, (addr % LINE, 8), hop, env.window);
-        self.send_write(host, env, Write::new(last, 0, addr, Data::Word(value), 8));
+        self.send_write(host, env, DmaWrite::new(last, 0, addr, WriteData::Word(value), 8));
     }
 
     /// A DMA write is on its way.
     #[inline(always)] // It is written where it stays.
-    pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: Write) {
+    pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: DmaWrite) {
         if host.incoming(self.attached.local, write, env.now, &mut env.payloads) {
             env.queue.push(write.at, Event::Visible { device: self.id });
         }

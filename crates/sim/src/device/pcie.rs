@@ -1,6 +1,6 @@
 //! The PCIe link between a host and its NIC.
 
-use crate::core::server::{Server, Window};
+use crate::core::server::{MeterWindow, MeteredServer};
 use crate::host::lines_touched;
 use doorbell_nic::cost::PcieCost;
 use doorbell_nic::wqe;
@@ -24,8 +24,8 @@ pub(crate) struct Traffic {
 /// The link: two directions, each serving one TLP after another.
 pub(crate) struct PcieLink {
     pub(super) costs: PcieCost,
-    pub(super) to_device: Server,
-    pub(crate) to_host: Server,
+    pub(super) to_device: MeteredServer,
+    pub(crate) to_host: MeteredServer,
     /// Time of the DMA writes that may wait: as many bytes as a port takes in.
     most_ahead: u64,
     /// When the last DMA write under way will be visible: reads do not pass it.
@@ -39,14 +39,14 @@ impl PcieLink {
         PcieLink {
             most_ahead: costs.write(waiting.into()),
             costs,
-            to_device: Server::default(),
-            to_host: Server::default(),
+            to_device: MeteredServer::default(),
+            to_host: MeteredServer::default(),
             last_visible: 0,
             traffic: Traffic::default(),
         }
     }
 
-    fn mmio(&mut self, now: u64, time: u64, bytes: u64, window: Window) -> u64 {
+    fn mmio(&mut self, now: u64, time: u64, bytes: u64, window: MeterWindow) -> u64 {
         let end = self.to_device.serve(now, time, window);
         self.traffic.mmio_busy += window.overlap(end - time, end);
         if window.contains(now) {
@@ -56,12 +56,12 @@ impl PcieLink {
     }
 
     /// A CPU writes one line of a WQE; returns when it has left the host.
-    pub(crate) fn mmio_line(&mut self, now: u64, window: Window) -> u64 {
+    pub(crate) fn mmio_line(&mut self, now: u64, window: MeterWindow) -> u64 {
         self.mmio(now, self.costs.mmio_line, u64::from(wqe::LINE), window)
     }
 
     /// A CPU writes a doorbell; returns when it has left the host.
-    pub(crate) fn doorbell(&mut self, now: u64, window: Window) -> u64 {
+    pub(crate) fn doorbell(&mut self, now: u64, window: MeterWindow) -> u64 {
         self.mmio(now, self.costs.doorbell, u64::from(doorbell_nic::accounting::DOORBELL_BYTES), window)
     }
 
@@ -71,13 +71,13 @@ impl PcieLink {
     }
 
     /// The NIC asks for `bytes`; returns when the request has reached memory.
-    pub(crate) fn request_read(&mut self, now: u64, bytes: u64, window: Window) -> u64 {
+    pub(crate) fn request_read(&mut self, now: u64, bytes: u64, window: MeterWindow) -> u64 {
         let sent = self.to_host.serve(now, self.costs.read_requests(bytes), window);
         (sent + self.costs.read_latency).max(self.last_visible)
     }
 
     /// Memory answers a read of `bytes` at `addr`; returns when the last completion is at the NIC.
-    pub(crate) fn complete_read(&mut self, now: u64, addr: u64, bytes: u64, window: Window) -> u64 {
+    pub(crate) fn complete_read(&mut self, now: u64, addr: u64, bytes: u64, window: MeterWindow) -> u64 {
         let time = self.costs.completions_from(addr, bytes);
         let end = self.to_device.serve(now, time, window);
         self.traffic.completion_busy += window.overlap(end - time, end);
@@ -114,7 +114,7 @@ impl PcieLink {
         now: u64,
         (offset, bytes): (u64, u64),
         hop: u64,
-        window: Window,
+        window: MeterWindow,
     ) -> (u64, u64) {
         let time = self.costs.write(bytes);
         let end = self.to_host.serve(now, time, window);

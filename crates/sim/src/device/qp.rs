@@ -1,11 +1,12 @@
 //! Queue pairs, completion queues and receive queues, with what the driver knows of them.
 
-use super::rx::Flow;
-use super::tx::TxWork;
-use crate::core::index::{CoreId, CqId, Maybe, QpId, RecvQueueId, WqeId};
+use super::receiving::Flow;
+use super::sending::{TxTask, TxWork};
+use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
-use crate::fabric::Row;
-use crate::host::{Agent, CoreSet, Host, Kind, Ring};
+use crate::core::slab::Slab;
+use crate::fabric::{Flight, Row};
+use crate::host::{AccessKind, Agent, CoreSet, Host, Ring};
 use doorbell_transport::{Qp, RecvQueue};
 use doorbell_verbs::{QpInitAttr, QpType, Wc, WcOpcode, WcStatus};
 use std::collections::VecDeque;
@@ -163,20 +164,20 @@ pub(crate) struct QpSlot {
     /// How work requests behind such packets ended, each with the number of packets that must leave before;
     /// nowhere as long as there has been none, which takes a quarter of the room of an empty queue.
     #[allow(clippy::box_collection)]
-    pub(super) behind: Option<Box<VecDeque<(u64, Ended)>>>,
+    pub(super) behind: Option<Box<VecDeque<(u64, EndedSend)>>>,
 }
 
 const _: () = assert!(size_of::<QpSlot>() == 512);
 
 /// How a send work request ended.
 #[derive(Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSend {
     pub(super) wc: Wc,
     pub(super) wqe: WqeId,
     pub(super) signaled: bool,
 }
 
-impl Ended {
+impl EndedSend {
     /// Whether an answer with data completed it.
     pub(super) fn brought_data(&self) -> bool {
         let answered = matches!(self.wc.opcode, WcOpcode::Read | WcOpcode::CompareSwap | WcOpcode::FetchAdd);
@@ -239,6 +240,17 @@ impl QpSlot {
     pub(crate) fn wqe(&mut self, wqe: WqeId) -> &mut WqeSlot {
         let place = self.wqes.place(wqe);
         &mut self.wqes.slots[place]
+    }
+
+    /// The next task for a sending unit; it is no longer active where all its requests are sent.
+    #[inline]
+    pub(super) fn next_task(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
+        loop {
+            match self.work.pop(flights) {
+                Some(TxTask::Request) if self.qp.all_sent() => self.active = false,
+                task => return task,
+            }
+        }
     }
 
     /// Whether it is an RC QP that has nothing to send and waits for no answer.
@@ -329,7 +341,7 @@ impl CqSlot {
     /// A completion reaches the ring.
     #[cold]
     fn write_entry(&mut self, host: &mut Host, agent: Agent, at: u64) {
-        host.reach_entry(at, agent, self.ring.whole(self.written), Kind::Store);
+        host.reach_entry(at, agent, self.ring.whole(self.written), AccessKind::Store);
         self.written = self.ring.next(self.written);
     }
 

@@ -1,6 +1,8 @@
 //! What a trace looks at in a device.
 
-use super::{Device, DmaRead, PcieLink};
+use super::nic::SimDevice;
+use super::pcie::PcieLink;
+use super::reads::DmaRead;
 use crate::core::index::{ReadId, UnitId};
 use crate::host::Mmio;
 
@@ -16,7 +18,7 @@ pub(crate) const COUNTS: [&str; 8] = [
     "translation misses",
 ];
 
-impl Device {
+impl SimDevice {
     /// The counts named in [`COUNTS`].
     pub(crate) fn counts(&self) -> [u64; COUNTS.len()] {
         [

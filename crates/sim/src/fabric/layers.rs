@@ -1,6 +1,6 @@
 //! What happens to packets between ports, beside the time they take: loss, duplication, delay.
 
-use super::Flight;
+use super::flight::Flight;
 use crate::core::index::{IdVec, PortId};
 use doorbell_verbs::{QpType, Span};
 
@@ -36,9 +36,9 @@ pub(super) struct Fate {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
-struct Draws(u64);
+struct LinkDraws(u64);
 
-impl Draws {
+impl LinkDraws {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -59,7 +59,7 @@ pub(super) struct LinkLayers {
     /// They do nothing.
     none: bool,
     seed: u64,
-    links: IdVec<PortId, Draws>,
+    links: IdVec<PortId, LinkDraws>,
     /// Packets lost.
     pub(super) lost: u64,
 }
@@ -72,7 +72,7 @@ impl LinkLayers {
     /// There is another link.
     pub(super) fn add_link(&mut self) {
         let number = self.links.len() as u64 + 1;
-        self.links.push(Draws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
+        self.links.push(LinkDraws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
     }
 
     /// What becomes of the next packet on its link. Kernel TCP has nothing that would send a frame again.
@@ -83,7 +83,7 @@ impl LinkLayers {
             return Fate::default();
         }
         let Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, .. } = self.layers;
-        let draws = &mut self.links[flight.out];
+        let draws = &mut self.links[flight.out_port];
         let lost = draws.one_of(loss_ppm);
         let twice = draws.one_of(duplicate_ppm);
         let late = if draws.one_of(delay_ppm) { draws.next() % (delay.as_ps() + 1) } else { 0 };
@@ -98,7 +98,7 @@ mod tests {
 
     fn packet(out: u32, transport: QpType) -> Flight {
         let packet = doorbell_transport::Packet { transport, ..Flight::BLANK.packet };
-        Flight { packet, out: PortId(out), ..Flight::BLANK }
+        Flight { packet, out_port: PortId(out), ..Flight::BLANK }
     }
 
     fn layers(layers: Layers) -> LinkLayers {

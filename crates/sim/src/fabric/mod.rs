@@ -8,11 +8,11 @@ mod segment;
 pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic, Row};
 pub use layers::Layers;
 pub(crate) use port::Port;
-pub(crate) use segment::{Control, Segment, To};
+pub(crate) use segment::{Segment, SegmentControl, SegmentTo};
 
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
 use crate::core::queue::{Event, EventQueue};
-use crate::core::server::Window;
+use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
@@ -88,17 +88,17 @@ impl Fabric {
         is_its_turn: bool,
     ) -> bool {
         let bytes = u64::from(flight.link_bytes);
-        let out = &mut self.ports[flight.out];
+        let out = &mut self.ports[flight.out_port];
         if let Some(at) = out.has_too_much(now) {
             out.stalled = true;
             queue.push(at, Event::PortOut { device: out.device, port: out.number });
             return false;
         }
-        let Some(into) = flight.into.get() else { return true };
+        let Some(into) = flight.in_port.get() else { return true };
         let peer = &mut self.ports[into];
         if peer.room < bytes || !(is_its_turn || peer.waiting.is_empty()) {
-            peer.waiting.push_back(flight.out);
-            self.ports[flight.out].stalled = true;
+            peer.waiting.push_back(flight.out_port);
+            self.ports[flight.out_port].stalled = true;
             return false;
         }
         peer.room -= bytes;
@@ -111,14 +111,14 @@ impl Fabric {
         &mut self,
         now: u64,
         queue: &mut EventQueue,
-        window: Window,
+        window: MeterWindow,
         number: FlightId,
         flight: &mut Flight,
     ) -> bool {
-        let out = &mut self.ports[flight.out];
+        let out = &mut self.ports[flight.out_port];
         let at = out.send(now, flight.link_bytes, window);
         let from = out.device;
-        let Some(into) = flight.into.get() else { return false };
+        let Some(into) = flight.in_port.get() else { return false };
         let Port { device, number: port, .. } = self.ports[into];
         let Fate { lost, twice, late } = self.layers.draw(flight);
         (flight.lost, flight.twice) = (lost, twice);
@@ -132,7 +132,7 @@ impl Fabric {
     /// When a packet, whose last bit would be at its port now were that not busy with others, has come
     /// through it.
     #[inline]
-    pub(crate) fn receive(&mut self, now: u64, window: Window, into: PortId, bytes: u32) -> u64 {
+    pub(crate) fn receive(&mut self, now: u64, window: MeterWindow, into: PortId, bytes: u32) -> u64 {
         self.ports[into].receive(now, bytes, window)
     }
 
@@ -142,7 +142,7 @@ impl Fabric {
         let own = &mut self.ports[port];
         own.room += u64::from(bytes);
         if !own.waiting.is_empty() {
-            debug_assert!(self.made_room.is_none(), "an event makes room once");
+            assert!(self.made_room.is_none(), "an event makes room once");
             self.made_room = Some(port);
         }
     }

@@ -1,7 +1,7 @@
 //! A port: what leaves and what comes in.
 
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId, UnitId};
-use crate::core::server::{Server, Window};
+use crate::core::server::{MeterWindow, MeteredServer};
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ pub(crate) struct Port {
     pub(crate) device: DeviceId,
     /// Its number on the device, from 0.
     pub(crate) number: u8,
-    pub(crate) out: Server,
-    pub(crate) into: Server,
+    pub(crate) out: MeteredServer,
+    pub(crate) into: MeteredServer,
     wire: WireCost,
     /// Packets that may not leave yet, each with the sending unit that stands still for it.
     pub(crate) queue: VecDeque<(FlightId, Maybe<UnitId>)>,
@@ -31,8 +31,8 @@ impl Port {
         Port {
             device,
             number,
-            out: Server::default(),
-            into: Server::default(),
+            out: MeteredServer::default(),
+            into: MeteredServer::default(),
             wire: wire.clone(),
             queue: VecDeque::new(),
             stalled: false,
@@ -61,14 +61,14 @@ impl Port {
 
     /// Sends `bytes` after what is already under way; returns when the last would be at the other port.
     #[inline]
-    pub(super) fn send(&mut self, now: u64, bytes: u32, window: Window) -> u64 {
+    pub(super) fn send(&mut self, now: u64, bytes: u32, window: MeterWindow) -> u64 {
         self.out.serve(now, self.wire.time(bytes.into()), window) + self.wire.one_way
     }
 
     /// Takes in `bytes`, the last of which would have come now were the port not busy with others; returns
     /// when it has.
     #[inline]
-    pub(super) fn receive(&mut self, now: u64, bytes: u32, window: Window) -> u64 {
+    pub(super) fn receive(&mut self, now: u64, bytes: u32, window: MeterWindow) -> u64 {
         let duration = self.wire.time(bytes.into());
         self.into.serve(now - duration.min(now), duration, window)
     }

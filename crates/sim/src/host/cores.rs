@@ -25,9 +25,6 @@ pub(crate) struct Mmio {
 pub(crate) struct Core {
     /// The thread that it runs.
     pub(crate) thread: Option<ThreadId>,
-    /// Its next load of a line that is not in its own cache waits for all before it: an atomic, a store
-    /// by MMIO or the end of a pass came last.
-    pub(crate) serialized: bool,
     /// When what it wrote by MMIO has left its write-combining buffers.
     pub(crate) mmio_left: VecDeque<u64>,
     /// When what it wrote by MMIO last has left it.
@@ -38,7 +35,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new() -> Core {
-        Core { thread: None, serialized: true, mmio_left: VecDeque::new(), mmio: VecDeque::new(), drained: 0 }
+        Core { thread: None, mmio_left: VecDeque::new(), mmio: VecDeque::new(), drained: 0 }
     }
 
     /// Whether one of `buffers` write-combining buffers is known to be free at `now`.

@@ -1,14 +1,10 @@
 //! The sockets of a host: where its cores are, and what it takes to get from one to another.
 
-use super::memory::Place;
-use super::model::Model;
-use super::rings::Ring;
-use super::{Host, Lines};
 use crate::core::index::CoreId;
 use doorbell_nic::Profile;
 
 /// The number of a socket, which is one of four at most.
-pub(crate) type Socket = u8;
+pub(crate) type CpuSocket = u8;
 
 /// How many there are, and what is between them.
 #[derive(Clone, Copy)]
@@ -19,7 +15,7 @@ pub(crate) struct Sockets {
     /// What a core takes longer for a line that another socket has, in picoseconds.
     pub(super) hop: u64,
     /// What an MMIO or a DMA takes longer to another socket, in picoseconds.
-    pcie_hop: u64,
+    pub(super) pcie_hop: u64,
     /// Bytes of the last-level cache of each.
     pub(super) llc: u64,
 }
@@ -41,7 +37,7 @@ impl Sockets {
 
     /// The socket of a core; those beyond what the profile has begin at the first again.
     #[inline]
-    pub(super) fn of_core(self, core: CoreId) -> Socket {
+    pub(super) fn of_core(self, core: CoreId) -> CpuSocket {
         if self.count == 1 { 0 } else { (u16::from(core.0) / self.cores % u16::from(self.count)) as u8 }
     }
 
@@ -54,40 +50,5 @@ impl Sockets {
     #[inline]
     pub(super) fn are_several(self) -> bool {
         self.count > 1
-    }
-}
-
-impl Host {
-    /// The socket of a core.
-    #[inline]
-    pub(crate) fn socket_of(&self, core: CoreId) -> Socket {
-        self.sockets.of_core(core)
-    }
-
-    /// Whether it has several sockets.
-    #[inline]
-    pub(crate) fn has_sockets(&self) -> bool {
-        self.sockets.are_several()
-    }
-
-    /// How much longer an MMIO of a core is on its way to a device at this socket, in picoseconds.
-    #[inline]
-    pub(crate) fn mmio_hop(&self, core: CoreId, device: Socket) -> u64 {
-        if self.socket_of(core) == device { 0 } else { self.sockets.pcie_hop }
-    }
-
-    /// How much longer a device at this socket takes to reach so many bytes from a place on, in picoseconds.
-    #[inline]
-    pub(crate) fn dma_hop(&self, device: Socket, place: Place, len: u64) -> u64 {
-        match &self.model {
-            Model::Flat(flat) => flat.dma_hop(device, Lines::of(place, len)),
-            Model::Hierarchy(_) => 0,
-        }
-    }
-
-    /// The same of an entry of a ring.
-    #[inline]
-    pub(crate) fn ring_hop(&self, device: Socket, ring: &Ring) -> u64 {
-        if ring.home() == device { 0 } else { self.sockets.dma(true) }
     }
 }

@@ -5,8 +5,9 @@ use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::{Event, Packed};
 use crate::device::WqeSlot;
-use crate::host::{Agent, Kind, Mmio};
-use crate::world::{Env, World};
+use crate::env::Env;
+use crate::host::{AccessKind, Agent, Mmio};
+use crate::world::World;
 use doorbell_nic::accounting::Method;
 use doorbell_nic::{PostShape, wqe};
 use doorbell_verbs::{PostError, QpHandle, RecvWr, SendFlags, SendWr, VerbsError};
@@ -52,7 +53,7 @@ impl SimProvider<'_> {
         let leaves = threads[self.thread].clock;
         core.drained = leaves + host.mmio_drain;
         core.mmio.push_back(Mmio { leaves, hop, doorbell, last, then });
-        core.serialized = true;
+        host.serialize(self.core);
         env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
     }
 
@@ -133,7 +134,7 @@ impl SimProvider<'_> {
         let thread = &mut threads[self.thread];
         let built = thread.clock + host.costs.build(if is_inline { length } else { 0 });
         let entry = slot.ring.entry(index.0, bytes);
-        thread.clock = host.reach_entry(built, Agent::Core(self.core), entry, Kind::Store);
+        thread.clock = host.reach_entry(built, Agent::Core(self.core), entry, AccessKind::Store);
         Ok(lines)
     }
 
@@ -203,7 +204,7 @@ impl SimProvider<'_> {
                 slot.queue.post(wr)?;
                 let built = *clock + host.costs.recv_wqe;
                 let entry = slot.ring.whole(slot.posted);
-                *clock = host.reach_entry(built, Agent::Core(self.core), entry, Kind::Store);
+                *clock = host.reach_entry(built, Agent::Core(self.core), entry, AccessKind::Store);
                 slot.posted = slot.ring.next(slot.posted);
                 Ok(())
             })

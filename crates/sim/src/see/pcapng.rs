@@ -1,7 +1,7 @@
 //! Packets as a pcapng file (draft-ietf-opsawg-pcapng): Ethernet, IPv4, UDP and RoCEv2, with an interface for
 //! each port. Each packet is written when its last bit would be at the port that it is for, in picoseconds.
 
-use super::file::File;
+use super::file::TraceFile;
 use crate::core::index::PortId;
 use doorbell_transport::Packet;
 use doorbell_transport::codec::{self, IpRoute, ROCE_V2_PORT, Route};
@@ -42,7 +42,7 @@ pub(super) struct Captured<'a> {
 
 /// The file.
 pub(super) struct Pcapng {
-    file: File,
+    file: TraceFile,
     /// Number of the interface of each port that has one.
     interfaces: HashMap<PortId, u32>,
 }
@@ -105,7 +105,7 @@ fn frame(c: &Captured<'_>) -> Vec<u8> {
 }
 
 impl Pcapng {
-    pub(super) fn new(file: File) -> Pcapng {
+    pub(super) fn new(file: TraceFile) -> Pcapng {
         let mut pcapng = Pcapng { file, interfaces: HashMap::new() };
         let mut body = Vec::new();
         body.extend_from_slice(&0x1a2b_3c4du32.to_le_bytes());

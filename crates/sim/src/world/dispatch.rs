@@ -1,14 +1,14 @@
 //! The processing of events: which handler of which device each of them is for.
 
-use super::{CROWD, World};
+use super::state::{CROWD, World};
+use super::thread::Thread;
 use crate::core::index::{DeviceId, FlightId, MachineId, PortId, SocketId, ThreadId};
-use crate::core::queue::{Event, Key, Packed, Step};
-use crate::core::thread::Thread;
-use crate::device::{Attached, Device};
+use crate::core::queue::{Event, EventKey, Packed, TcpStep};
+use crate::device::{Attached, SimDevice};
+use crate::env::Env;
 use crate::host::Host;
 use crate::kernel::Kernel;
 use crate::see::Tracer;
-use crate::world::Env;
 
 /// What the processing of events ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,16 @@ pub(crate) enum Next {
 impl World {
     /// Processes events up to the next turn of a thread.
     pub(crate) fn run_to_thread(&mut self) -> Next {
-        self.run(Key::NEVER);
+        self.run(EventKey::NEVER);
         let key = self.env.queue.next_key();
-        if key.time > self.end && key != Key::NEVER {
+        if key.time > self.end && key != EventKey::NEVER {
             self.env.now = self.env.now.max(self.end);
             return Next::End;
         }
-        match self.env.queue.pop().and_then(Packed::thread) {
-            Some(thread) => {
+        match self.env.queue.pop() {
+            Some(event) => {
+                let thread =
+                    event.thread().expect("what is left when all other events are processed is a turn");
                 self.env.now = self.env.now.max(key.time);
                 self.cause = key;
                 Next::Thread(thread)
@@ -43,7 +45,7 @@ impl World {
     /// Processes all events before `key`, which is that of the thread that runs; false where a thread's turn is among
     /// them, or what puts that thread off.
     #[inline]
-    pub(crate) fn run_before(&mut self, key: Key) -> bool {
+    pub(crate) fn run_before(&mut self, key: EventKey) -> bool {
         if self.env.queue.next_key() < key {
             self.run(key);
             if std::mem::take(&mut self.interrupted) || self.env.queue.next_key() < key {
@@ -56,7 +58,7 @@ impl World {
     }
 
     /// Processes events before `key` up to a thread's turn or the end of the run.
-    fn run(&mut self, key: Key) {
+    fn run(&mut self, key: EventKey) {
         let key = key.min(self.past_end);
         loop {
             let next = self.env.queue.next_key();
@@ -182,25 +184,27 @@ impl World {
 
     /// Lets a step of kernel TCP happen.
     #[inline(never)]
-    fn process_tcp(&mut self, id: DeviceId, step: Step, number: u32) {
+    fn process_tcp(&mut self, id: DeviceId, step: TcpStep, number: u32) {
         let World { env, hosts, devices, .. } = self;
         let device = &mut devices[id];
         match step {
-            Step::SegmentDoorbell => device.segment_doorbell(env),
-            Step::SegmentPosted => device.segment_posted(env),
-            Step::FrameOut => device.frame_out(env, FlightId(number)),
-            Step::FrameIn => {
+            TcpStep::SegmentDoorbell => device.segment_doorbell(env),
+            TcpStep::SegmentPosted => device.segment_posted(env),
+            TcpStep::FrameOut => device.frame_out(env, FlightId(number)),
+            TcpStep::FrameIn => {
                 device.frame_in(&mut hosts[device.machine], env, FlightId(number));
                 self.give_room();
             }
-            Step::FrameVisible => self.in_kernel(id, |kernel, host, device, env| {
+            TcpStep::FrameVisible => self.in_kernel(id, |kernel, host, device, env| {
                 let frame = device.frame_visible(host, env);
                 kernel.frame_visible(device, env, frame);
                 0
             }),
-            Step::Interrupt => self.in_kernel(id, |kernel, _, device, env| kernel.interrupted(device, env)),
-            Step::DriverPoll => self.in_kernel(id, Kernel::poll),
-            Step::DelayedAck => self.in_kernel(id, |kernel, host, device, env| {
+            TcpStep::Interrupt => {
+                self.in_kernel(id, |kernel, _, device, env| kernel.interrupted(device, env))
+            }
+            TcpStep::DriverPoll => self.in_kernel(id, Kernel::poll),
+            TcpStep::DelayedAck => self.in_kernel(id, |kernel, host, device, env| {
                 kernel.delayed_ack(host, device, env, SocketId(number))
             }),
         }
@@ -211,7 +215,7 @@ impl World {
     fn in_kernel(
         &mut self,
         device: DeviceId,
-        run: impl FnOnce(&mut Kernel, &mut Host, &mut Device, &mut Env) -> u64,
+        run: impl FnOnce(&mut Kernel, &mut Host, &mut SimDevice, &mut Env) -> u64,
     ) {
         let World { env, hosts, kernels, devices, .. } = self;
         let device = &mut devices[device];
@@ -235,7 +239,7 @@ impl World {
 
     /// Lines of a device's DMA writes have become visible.
     fn lines_visible(&mut self, device: DeviceId) {
-        let Device { machine, attached: Attached { local, .. }, .. } = self.devices[device];
+        let SimDevice { machine, attached: Attached { local, .. }, .. } = self.devices[device];
         while let Some(line) = self.hosts[machine].next_line(local, self.env.now, &mut self.env.payloads) {
             if let Some(next) = line.next {
                 self.env.queue.push(next, Event::Visible { device });

@@ -1,8 +1,8 @@
 //! Turns of threads: who goes on when, who sleeps, who is woken.
 
-use super::World;
+use super::state::World;
+use super::thread::{PassLook, Thread, Waiting};
 use crate::core::index::{CoreId, MachineId, ThreadId};
-use crate::core::thread::{Look, Thread, Waiting};
 use crate::host::CoreSet;
 
 /// Threads that the description of a deadlock names at most.
@@ -179,11 +179,11 @@ fn looks(thread: &Thread) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for step in thread.last_steps() {
         let part = match step.look {
-            Look::Poll { cq, .. } => format!("a completion in CQ {}", cq.0),
-            Look::Load { place, .. } | Look::Read { place, .. } => {
+            PassLook::Poll { cq, .. } => format!("a completion in CQ {}", cq.0),
+            PassLook::Load { place, .. } | PassLook::Read { place, .. } => {
                 format!("a change of byte {} of allocation {}", place.offset, place.allocation)
             }
-            Look::Work => continue,
+            PassLook::Work => continue,
         };
         if !parts.contains(&part) {
             parts.push(part);

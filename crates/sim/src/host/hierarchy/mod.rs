@@ -17,19 +17,19 @@ mod tests;
 
 pub use counters::Uncore;
 
-use super::access::{Access, Agent, Kind, Lines, Steps};
 use super::lines::{CoreSet, Sets};
-use super::memory::{LINE, LineBytes, Place};
+use super::memory::{LINE, LineBytes, MemPlace};
+use super::reach::{Access, AccessKind, Agent, Lines, ScanSteps};
 use crate::core::index::CoreId;
-use crate::core::server::Window;
-use cache::{Cache, LineId, Replacement};
-use coherence::{Mesif, Request, Snooped};
+use crate::core::server::MeterWindow;
+use cache::{LineId, Replacement, SetCache};
+use coherence::{CoherenceRequest, Mesif, Snooped};
 use copies::Copies;
 use doorbell_nic::{Hierarchy as Costs, Host};
 use doorbell_verbs::{PageSize, Touch};
 use dram::Dram;
 use fills::Fills;
-use pipeline::{Buffers, Pipeline};
+use pipeline::{Pipeline, PipelineBuffers};
 use prefetch::{Prefetcher, Prefetchers};
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ const CORES: usize = 64;
 
 /// A line in the last level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Held {
+struct HeldLine {
     state: Mesif,
     /// Cores that have it in their own caches, a bit each.
     holders: u64,
@@ -55,8 +55,8 @@ struct Held {
 /// The caches of a core, and what it has under way.
 struct Private {
     /// Of each line, whether a prefetcher brought it here and no load or store has found it since.
-    l1: Cache<bool>,
-    l2: Cache<()>,
+    l1: SetCache<bool>,
+    l2: SetCache<()>,
     /// Lines on their way into the first level, and such that prefetchers bring into the second.
     fills: Fills,
     prefetches: Fills,
@@ -80,7 +80,7 @@ struct Times {
 /// What devices' requests are.
 struct Io {
     /// How a device's reads ask.
-    read: Request,
+    read: CoherenceRequest,
     /// Whether they ask at all.
     coherent: bool,
     /// Ways of the last level that a device's writes may take; at 0 they go to memory.
@@ -99,13 +99,13 @@ enum Why {
 /// The caches and the memory of a host.
 pub(crate) struct Hierarchy {
     times: Times,
-    buffers: Buffers,
+    buffers: PipelineBuffers,
     io: Io,
     make: Costs,
     /// Pages of each allocation.
     pages: Vec<PageSize>,
     cores: Vec<Private>,
-    llc: Cache<Held>,
+    llc: SetCache<HeldLine>,
     dram: Dram,
     /// When the way that devices' requests force modified lines back by is free.
     forced: u64,
@@ -115,7 +115,7 @@ pub(crate) struct Hierarchy {
     /// Cores to wake, as a line has changed, or has left them, that their threads watched.
     woken: CoreSet,
     pub(super) sets: Sets,
-    pub(in crate::host) measured: Window,
+    pub(in crate::host) measured: MeterWindow,
     counts: Uncore,
 }
 
@@ -124,8 +124,8 @@ impl Private {
         let which =
             Prefetchers { next_line: c.next_line, adjacent_line: c.adjacent_line, streamer: c.streamer };
         Private {
-            l1: Cache::new(c.l1, LINE, c.l1_ways, replacement),
-            l2: Cache::new(c.l2, LINE, c.l2_ways, replacement),
+            l1: SetCache::new(c.l1, LINE, c.l1_ways, replacement),
+            l2: SetCache::new(c.l2, LINE, c.l2_ways, replacement),
             fills: Fills::new(c.fill_buffers),
             prefetches: Fills::new(c.prefetch_buffers),
             prefetcher: Prefetcher::new(which),
@@ -152,7 +152,7 @@ fn frame(page: u64, bits: u32) -> u64 {
 }
 
 impl Hierarchy {
-    pub(crate) fn new(make: &Costs, host: &Host, measured: Window) -> Hierarchy {
+    pub(crate) fn new(make: &Costs, host: &Host, measured: MeterWindow) -> Hierarchy {
         let c = make;
         Hierarchy {
             times: Times {
@@ -164,21 +164,21 @@ impl Hierarchy {
                 copy_line: host.copy_line.as_ps(),
                 write_back: c.forced_write_back.as_ps(),
             },
-            buffers: Buffers {
+            buffers: PipelineBuffers {
                 reorder: u64::from(c.reorder),
                 stores: c.store_buffer as usize,
                 store_lines: c.store_lines as usize,
                 instruction: c.instruction.as_ps().max(1),
             },
             io: Io {
-                read: if c.reads_own { Request::RdInvOwn } else { Request::RdCur },
+                read: if c.reads_own { CoherenceRequest::RdInvOwn } else { CoherenceRequest::RdCur },
                 coherent: c.io_coherent,
                 ways: c.write_ways.min(c.llc_ways) as usize,
             },
             make: *c,
             pages: Vec::new(),
             cores: Vec::new(),
-            llc: Cache::new(c.llc, LINE, c.llc_ways, replacement(c)),
+            llc: SetCache::new(c.llc, LINE, c.llc_ways, replacement(c)),
             dram: Dram::new(c.dram_latency.as_ps(), LINE * 1_000_000_000_000 / c.dram_rate),
             forced: 0,
             copies: (!c.io_coherent).then(Copies::default),
@@ -201,7 +201,7 @@ impl Hierarchy {
     }
 
     /// The number of the line of a place, as it lies in memory. Rings lie in large pages.
-    fn line(&self, place: Place) -> LineId {
+    fn line(&self, place: MemPlace) -> LineId {
         let page = self.pages.get(place.allocation as usize).copied().unwrap_or(PageSize::Huge);
         // 2^32 allocations, of at most 2^28 lines.
         let number = (u64::from(place.allocation) << 28) | (place.offset / LINE);
@@ -227,29 +227,29 @@ impl Hierarchy {
     }
 
     /// The caches' bytes of the line at `place`, where memory may have others.
-    pub(super) fn copy(&self, place: Place) -> Option<&LineBytes> {
+    pub(super) fn copy(&self, place: MemPlace) -> Option<&LineBytes> {
         self.copies.as_ref()?.get(self.line(place))
     }
 
     /// The same of a line that the caches hold, to be changed, or as memory's will be; `memory` are memory's.
     pub(super) fn copy_mut(
         &mut self,
-        place: Place,
+        place: MemPlace,
         memory: impl FnOnce() -> LineBytes,
     ) -> Option<&mut LineBytes> {
         let line = self.line(place);
         let held = self.llc.has(line);
-        let begins = Place { offset: place.offset - place.offset % LINE, ..place };
+        let begins = MemPlace { offset: place.offset - place.offset % LINE, ..place };
         self.copies.as_mut().filter(|_| held).map(|copies| copies.of(line, begins, memory))
     }
 
     /// Lines that have left the caches changed, and go to memory now.
-    pub(super) fn take_leaving(&mut self) -> Vec<(Place, LineBytes)> {
+    pub(super) fn take_leaving(&mut self) -> Vec<(MemPlace, LineBytes)> {
         self.copies.as_mut().map_or_else(Vec::new, Copies::take_leaving)
     }
 
     /// Whether a core has the line at `place` in its first level.
-    pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
+    pub(crate) fn holds(&self, place: MemPlace, core: CoreId) -> bool {
         let line = self.line(place);
         self.cores.get(usize::from(core.0)).is_some_and(|private| private.l1.has(line))
     }
@@ -259,7 +259,7 @@ impl Hierarchy {
         if lines == 0 { 0 } else { self.times.l1 + self.times.copy_line * (lines - 1) }
     }
 
-    pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
+    pub(crate) fn watch(&mut self, place: MemPlace, core: CoreId) {
         let line = self.line(place);
         self.sets.insert(self.watchers.entry(line).or_default(), core);
     }
@@ -285,13 +285,13 @@ impl Hierarchy {
     }
 
     /// A core reaches lines.
-    pub(crate) fn core(&mut self, at: u64, core: CoreId, lines: Lines, kind: Kind) -> Access {
+    pub(crate) fn core(&mut self, at: u64, core: CoreId, lines: Lines, kind: AccessKind) -> Access {
         let done = match kind {
-            Kind::Load | Kind::Spin => self.load(at, core, lines),
-            Kind::Store => self.store(at, core, lines),
-            Kind::Atomic => self.atomic(at, core, lines),
-            Kind::Prefetch => self.prefetch(at, core, lines),
-            Kind::Flush => self.flush(at, lines),
+            AccessKind::Load | AccessKind::Spin => self.load(at, core, lines),
+            AccessKind::Store => self.store(at, core, lines),
+            AccessKind::Atomic => self.atomic(at, core, lines),
+            AccessKind::Prefetch => self.prefetch(at, core, lines),
+            AccessKind::Flush => self.flush(at, lines),
         };
         Access { done, woken: CoreSet::EMPTY }
     }
@@ -361,13 +361,13 @@ impl Hierarchy {
     }
 
     /// A core accesses a line in steps; it goes on when the last is under way.
-    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: Place, steps: Steps) -> Access {
+    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: MemPlace, steps: ScanSteps) -> Access {
         let line = self.line(line);
         Access { done: self.step_through(at, core, line, steps), woken: CoreSet::EMPTY }
     }
 
-    fn step_through(&mut self, at: u64, core: CoreId, line: LineId, steps: Steps) -> u64 {
-        let Steps { touch, accesses, instructions } = steps;
+    fn step_through(&mut self, at: u64, core: CoreId, line: LineId, steps: ScanSteps) -> u64 {
+        let ScanSteps { touch, accesses, instructions } = steps;
         let buffers = self.buffers;
         let mut now = at;
         if touch == Touch::Load {
@@ -498,12 +498,19 @@ impl Hierarchy {
                 true => counts.prefetch_misses += 1,
                 false => counts.llc_misses += 1,
             });
-            let request = if why == Why::Store { Request::RdInvOwn } else { Request::RdData };
+            let request =
+                if why == Why::Store { CoherenceRequest::RdInvOwn } else { CoherenceRequest::RdData };
             // No other socket has it, and the hub keeps none.
             let state = request.granted(false);
             let ready = self.dram.read(at);
-            let held =
-                Held { state, holders: bit(core), owned: true, prefetched: ahead, written: false, busy: 0 };
+            let held = HeldLine {
+                state,
+                holders: bit(core),
+                owned: true,
+                prefetched: ahead,
+                written: false,
+                busy: 0,
+            };
             self.put_in_llc(at, line, held);
             return ready;
         };
@@ -563,14 +570,14 @@ impl Hierarchy {
         }
     }
 
-    fn put_in_llc(&mut self, at: u64, line: LineId, held: Held) {
+    fn put_in_llc(&mut self, at: u64, line: LineId, held: HeldLine) {
         if let Some((gone, about)) = self.llc.insert(line, held) {
             self.went(at, gone, about);
         }
     }
 
     /// A line has left the last level for another: it leaves all, and memory gets what is newer.
-    fn went(&mut self, at: u64, line: LineId, about: Held) {
+    fn went(&mut self, at: u64, line: LineId, about: HeldLine) {
         self.drop_from(about.holders, line);
         self.wake(line);
         let modified = about.state == Mesif::Modified;
@@ -615,12 +622,12 @@ impl Hierarchy {
     }
 
     /// A device reaches lines.
-    pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: Kind) -> Access {
+    pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: AccessKind) -> Access {
         let mut done = at;
         for place in lines.places() {
             let line = self.line(place);
             let ready = match kind {
-                Kind::Store => self.device_writes(at, line),
+                AccessKind::Store => self.device_writes(at, line),
                 _ => self.device_reads(at, line),
             };
             done = done.max(ready);
@@ -630,19 +637,19 @@ impl Hierarchy {
 
     /// Somebody reaches lines of a ring that no cache may hold: such is coherent memory where devices are not
     /// (dma_alloc_coherent). Returns when they are reached, for a core's store when it is under way.
-    pub(crate) fn uncached(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> u64 {
+    pub(crate) fn uncached(&mut self, at: u64, who: Agent, lines: Lines, kind: AccessKind) -> u64 {
         let mut done = at;
         for place in lines.places() {
             let line = self.line(place);
             done = match (who, kind) {
                 // A poll that finds nothing can be repeated without end; it takes none of the bandwidth.
-                (_, Kind::Spin) => done.max(at + self.make.dram_latency.as_ps()),
-                (Agent::Core(core), Kind::Store) => {
+                (_, AccessKind::Spin) => done.max(at + self.make.dram_latency.as_ps()),
+                (Agent::Core(core), AccessKind::Store) => {
                     let written = self.dram.write(done);
                     let buffers = self.buffers;
                     self.private(core).pipeline.store(&buffers, done, written)
                 }
-                (Agent::Device { .. }, Kind::Store) => {
+                (Agent::Device { .. }, AccessKind::Store) => {
                     self.wake(line);
                     self.dram.write(at);
                     done
@@ -688,7 +695,7 @@ impl Hierarchy {
         }
         self.wake(line);
         if self.io.ways == 0 {
-            let snoop = Request::InvItoE.snoop();
+            let snoop = CoherenceRequest::InvItoE.snoop();
             let state = self.llc.peek(line).map_or(Mesif::Invalid, |held| held.state);
             let Snooped { response, .. } = state.snooped(snoop);
             self.count(at, |counts| counts.snooped(snoop, state.is_valid(), response));
@@ -696,7 +703,7 @@ impl Hierarchy {
             self.dram.write(at);
             return at;
         }
-        let written = Held { state: Mesif::Modified, written: true, ..Held::default() };
+        let written = HeldLine { state: Mesif::Modified, written: true, ..HeldLine::default() };
         if let Some(held) = self.llc.peek(line) {
             let holders = std::mem::replace(held, written).holders;
             self.drop_from(holders, line);

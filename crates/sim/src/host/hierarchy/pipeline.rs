@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Sizes of a core's buffers, and how fast it is where none is full.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Buffers {
+pub(super) struct PipelineBuffers {
     /// Instructions between the oldest that is not done and the youngest under way.
     pub(super) reorder: u64,
     /// Stores that are done but not in the cache yet.
@@ -17,7 +17,7 @@ pub(super) struct Buffers {
 
 /// A load that instructions after it do not wait for.
 #[derive(Clone, Copy)]
-struct Load {
+struct PendingLoad {
     /// Its number among all instructions.
     number: u64,
     done: u64,
@@ -28,7 +28,7 @@ struct Load {
 pub(super) struct Pipeline {
     /// Instructions begun so far.
     begun: u64,
-    loads: VecDeque<Load>,
+    loads: VecDeque<PendingLoad>,
     /// When each store under way is in the cache, in their order: a younger one never before an older one.
     stores: VecDeque<u64>,
     /// When lines that stores wait for are there.
@@ -37,8 +37,8 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// Begins `count` instructions at `clock`; returns when the next one can begin.
-    pub(super) fn run(&mut self, buffers: &Buffers, mut clock: u64, mut count: u64) -> u64 {
-        while let Some(&Load { number, done }) = self.loads.front() {
+    pub(super) fn run(&mut self, buffers: &PipelineBuffers, mut clock: u64, mut count: u64) -> u64 {
+        while let Some(&PendingLoad { number, done }) = self.loads.front() {
             if done <= clock {
                 self.loads.pop_front();
                 continue;
@@ -59,12 +59,12 @@ impl Pipeline {
 
     /// A load that is the next instruction, and done at `done`.
     pub(super) fn load(&mut self, done: u64) {
-        self.loads.push_back(Load { number: self.begun, done });
+        self.loads.push_back(PendingLoad { number: self.begun, done });
     }
 
     /// When a store that is begun at `clock` may ask for its line: not before one of those waited for is there,
     /// where they are many.
-    pub(super) fn store_line_from(&mut self, buffers: &Buffers, clock: u64) -> u64 {
+    pub(super) fn store_line_from(&mut self, buffers: &PipelineBuffers, clock: u64) -> u64 {
         while self.store_lines.front().is_some_and(|ready| *ready <= clock) {
             self.store_lines.pop_front();
         }
@@ -80,7 +80,7 @@ impl Pipeline {
     }
 
     /// A store whose line is there at `ready`, begun at `clock`; returns when the next instruction can begin.
-    pub(super) fn store(&mut self, buffers: &Buffers, clock: u64, ready: u64) -> u64 {
+    pub(super) fn store(&mut self, buffers: &PipelineBuffers, clock: u64, ready: u64) -> u64 {
         let mut clock = clock;
         while self.stores.front().is_some_and(|done| *done <= clock) {
             self.stores.pop_front();
@@ -113,7 +113,8 @@ impl Pipeline {
 mod tests {
     use super::*;
 
-    const BUFFERS: Buffers = Buffers { reorder: 128, stores: 32, store_lines: 4, instruction: 100 };
+    const BUFFERS: PipelineBuffers =
+        PipelineBuffers { reorder: 128, stores: 32, store_lines: 4, instruction: 100 };
 
     /// Loads that each take 100 000, with `between` instructions in all for each; time of one in the long run.
     fn loads(between: u64) -> u64 {

@@ -40,13 +40,13 @@ fn costs() -> Costs {
 
 fn hierarchy(costs: &Costs) -> Hierarchy {
     let host = Profile::named("cib").expect("a built-in profile").host;
-    let mut all = Hierarchy::new(costs, &host, Window { from: 0, to: u64::MAX });
+    let mut all = Hierarchy::new(costs, &host, MeterWindow { from: 0, to: u64::MAX });
     all.allocated(PageSize::Huge);
     all
 }
 
-fn place(line: u64) -> Place {
-    Place { allocation: 0, offset: line * LINE }
+fn place(line: u64) -> MemPlace {
+    MemPlace { allocation: 0, offset: line * LINE }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,20 +76,20 @@ fn take(all: &mut Hierarchy, now: &mut u64, step: Step, line: u64) -> u64 {
     let lines = Lines::at(place(line));
     let begun = *now;
     *now = match step {
-        Step::Load(core) => all.core(begun, CoreId(core), lines, Kind::Load).done,
+        Step::Load(core) => all.core(begun, CoreId(core), lines, AccessKind::Load).done,
         Step::Store(core) => {
-            let done = all.core(begun, CoreId(core), lines, Kind::Store).done;
+            let done = all.core(begun, CoreId(core), lines, AccessKind::Store).done;
             all.stored(done, CoreId(core))
         }
-        Step::Atomic(core) => all.core(begun, CoreId(core), lines, Kind::Atomic).done,
-        Step::Prefetch(core) => all.core(begun, CoreId(core), lines, Kind::Prefetch).done + 1_000_000,
-        Step::DeviceReads => all.device(begun, lines, Kind::Load).done,
-        Step::DeviceWrites => all.device(begun, lines, Kind::Store).done,
+        Step::Atomic(core) => all.core(begun, CoreId(core), lines, AccessKind::Atomic).done,
+        Step::Prefetch(core) => all.core(begun, CoreId(core), lines, AccessKind::Prefetch).done + 1_000_000,
+        Step::DeviceReads => all.device(begun, lines, AccessKind::Load).done,
+        Step::DeviceWrites => all.device(begun, lines, AccessKind::Store).done,
     };
     *now - begun
 }
 
-/// A cache as a list of lines for each set, the last used last. Not written like [`Cache`].
+/// A cache as a list of lines for each set, the last used last. Not written like [`SetCache`].
 struct Simple {
     sets: Vec<Vec<u64>>,
     ways: usize,
@@ -264,7 +264,7 @@ impl Reference {
             self.memory.insert(number, self.newest[&number]);
         }
         // What was newer than memory and is no longer must have been written back, once each.
-        let held: BTreeMap<u64, Held> = all.llc.lines().collect();
+        let held: BTreeMap<u64, HeldLine> = all.llc.lines().collect();
         let modified = |line: &u64| held.get(line).is_some_and(|h| h.state == Mesif::Modified);
         self.dirty = held
             .keys()
@@ -299,7 +299,7 @@ impl Reference {
     }
 
     /// Who has a line has the newest; one who may write it has it alone; the last level knows of all.
-    fn copies(&mut self, all: &Hierarchy, line: u64, newest: u64, held: Held) {
+    fn copies(&mut self, all: &Hierarchy, line: u64, newest: u64, held: HeldLine) {
         let mut holders = 0;
         for (core, private) in all.cores.iter().enumerate() {
             if !private.l1.has(line) && !private.l2.has(line) {
@@ -326,10 +326,10 @@ fn pages_are_strangers_and_lines_are_unique() {
     let mut seen = std::collections::HashSet::new();
     for allocation in [0, 1, u32::MAX, u32::MAX - 1] {
         for line in 0..100_000 {
-            assert!(seen.insert(all.line(Place { allocation, offset: line * LINE })));
+            assert!(seen.insert(all.line(MemPlace { allocation, offset: line * LINE })));
         }
     }
-    let small = |line: u64| all.line(Place { allocation: 1, offset: line * LINE });
+    let small = |line: u64| all.line(MemPlace { allocation: 1, offset: line * LINE });
     assert_eq!(small(63), small(0) + 63);
     assert_ne!(small(64), small(0) + 64);
 }
@@ -379,7 +379,7 @@ fn memory_has_a_bandwidth() {
 fn memory_that_nobody_touches_costs_nothing() {
     let profile = Profile::named("e7520-t4").expect("a built-in profile");
     let costs = profile.hierarchy.expect("caches that have sizes");
-    let mut all = Hierarchy::new(&costs, &profile.host, Window { from: 0, to: u64::MAX });
+    let mut all = Hierarchy::new(&costs, &profile.host, MeterWindow { from: 0, to: u64::MAX });
     all.allocated(PageSize::Small);
     let lines = (2 << 30) / LINE;
     assert_eq!((all.llc.used_sets(), all.cores.len()), (0, 0), "nothing is kept of 2 GiB");
@@ -399,7 +399,7 @@ fn contended(cores: u8) -> f64 {
     let mut clocks = vec![0; cores.into()];
     for _ in 0..100 * u32::from(cores) {
         let (core, clock) = (0..).zip(&mut clocks).min_by_key(|(_, clock)| **clock).expect("cores");
-        *clock = all.core(*clock, CoreId(core), Lines::at(place(0)), Kind::Atomic).done;
+        *clock = all.core(*clock, CoreId(core), Lines::at(place(0)), AccessKind::Atomic).done;
     }
     let last = clocks.into_iter().max().expect("cores");
     last as f64 / 1e3 / 100.0 / f64::from(cores)
@@ -425,7 +425,7 @@ fn roomy() -> Costs {
 /// How long a scan of `lines` takes that no cache has, until all of it is done, and what was counted.
 fn cold_scan(costs: &Costs, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
     let mut all = hierarchy(costs);
-    let steps = Steps { touch, accesses: 8, instructions: 1 };
+    let steps = ScanSteps { touch, accesses: 8, instructions: 1 };
     let mut now = 0;
     for line in lines {
         now = all.scan(now, CoreId(0), place(line), steps).done;
@@ -496,7 +496,7 @@ fn stores_around_the_caches_leave_nothing_there() {
     let mut all = hierarchy(&costs);
     let mut now = 0;
     take(&mut all, &mut now, Step::Store(0), 3);
-    let steps = Steps { touch: Touch::StoreAround(1), accesses: 8, instructions: 1 };
+    let steps = ScanSteps { touch: Touch::StoreAround(1), accesses: 8, instructions: 1 };
     all.scan(now, CoreId(0), place(3), steps);
     assert_eq!(
         (all.llc.lines().count(), all.counts().write_backs),
@@ -510,7 +510,7 @@ fn what_a_program_prefetches_is_there_when_it_is_loaded() {
     let mut all = hierarchy(&roomy());
     let mut now = 0;
     let lines = Lines::of(place(0), 8 * LINE);
-    now = all.core(now, CoreId(0), lines, Kind::Prefetch).done;
+    now = all.core(now, CoreId(0), lines, AccessKind::Prefetch).done;
     assert!(now < 20_000, "it does not wait: {now}");
     now += 1_000_000;
     for line in 0..8 {
@@ -540,7 +540,7 @@ fn write_backs_that_a_device_forces_may_keep_it_waiting() {
             take(&mut all, &mut now, Step::Store(0), line);
         }
         let lines = Lines::of(place(0), 4 * LINE);
-        (all.device(now, lines, Kind::Load).done - now, all.counts().implicit_wbs)
+        (all.device(now, lines, AccessKind::Load).done - now, all.counts().implicit_wbs)
     };
     let span = doorbell_verbs::Span::from_ps(70_000);
     assert_eq!([read(doorbell_verbs::Span::ZERO), read(span)], [(20_000, 4), (4 * 70_000, 4)]);
