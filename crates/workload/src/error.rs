@@ -1,5 +1,6 @@
 //! What may be wrong with a workload.
 
+use crate::file::FileError;
 use doorbell_nic::{ProfileError, counted};
 use doorbell_schema::SchemaError;
 use thiserror::Error;
@@ -10,6 +11,9 @@ pub enum WorkloadError {
     /// What was said of it.
     #[error("{0}")]
     Schema(#[from] SchemaError),
+    /// The file that says it.
+    #[error("{0}")]
+    File(#[from] FileError),
     /// The profile.
     #[error("{0}")]
     Profile(#[from] ProfileError),

@@ -8,6 +8,7 @@ mod buffers;
 mod check;
 mod classes;
 mod error;
+mod file;
 mod kinds;
 mod mix;
 mod older;
@@ -24,6 +25,7 @@ mod written;
 
 pub use buffers::{Buffers, Piece};
 pub use error::WorkloadError;
+pub use file::FileError;
 pub use kinds::{Addresses, Pattern, Pieces, Verb};
 pub use mix::{Item, Mix};
 pub use profiles::{Profiles, with_set};

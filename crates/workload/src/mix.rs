@@ -119,7 +119,6 @@ impl fmt::Display for Item {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{AtomicCounters, Pattern, Resolved, Window, Workload};
     use doorbell_verbs::QpType;
 

@@ -1,6 +1,7 @@
 //! What people say about a workload.
 
 use crate::error::{WorkloadError, invalid};
+use crate::file::{given_of_file, given_of_json};
 use crate::older::as_meant;
 use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window};
 use doorbell_nic::Profile;
@@ -278,26 +279,30 @@ impl Workload {
         Workload::of(&Given::from_toml(file, text, &Workload::fields())?)
     }
 
-    /// Reads JSON; `file` is for messages.
+    /// Reads JSON: a workload, or what Doorbell itself has written with one (statistics of `doorbell run`, results);
+    /// `file` is for messages.
     ///
     /// # Errors
-    /// As [`Given::from_json`].
+    /// If it is not JSON, has no workload, a key that is no field's, or a value that is not of its field.
     pub fn from_json(file: &str, text: &str) -> Result<Workload, WorkloadError> {
-        Workload::of(&Given::from_json(file, text, &Workload::fields())?)
+        Workload::of(&given_of_json(file, text, &Workload::fields())?)
     }
 
     /// Reads a file, TOML or JSON.
     ///
     /// # Errors
-    /// As [`Given::from_file`].
+    /// As [`Workload::given_of_file`].
     pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
-        let given = Given::from_file(path, &Workload::fields())?;
-        Workload::of(&Workload::from_where_it_lies(given, path))
+        Workload::of(&Workload::given_of_file(path, &Workload::fields())?)
     }
 
-    /// What a file gives, in today's words: a relative path of a profile in it begins where the file lies.
-    pub fn from_where_it_lies(given: Given, file: &Path) -> Given {
-        let mut given = as_meant(given, Workload::FIELDS);
+    /// What a file gives, TOML or JSON, of a workload's fields and others, in today's words: a relative path of a profile
+    /// in it begins where the file lies.
+    ///
+    /// # Errors
+    /// If it cannot be read, and as [`Workload::from_json`].
+    pub fn given_of_file(file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
+        let mut given = as_meant(given_of_file(file, fields)?, Workload::FIELDS);
         let directory = file.parent().unwrap_or(Path::new(""));
         let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
         for field in ["profile", "host", "machine"].into_iter().filter_map(field) {
@@ -305,7 +310,7 @@ impl Workload {
                 given.set(field, value).expect("it stays what it is: a name or a path");
             }
         }
-        given
+        Ok(given)
     }
 
     /// `flags`, and of what they do not speak, a file. A window of a thread takes the place of one of a QP, a mix that of
@@ -480,7 +485,7 @@ pub(crate) fn ranges(groups: Option<&[MachineGroup]>, machines: u32) -> Vec<Rang
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Resolved, Window};
+    use crate::{Profiles, Resolved, Window};
 
     pub(crate) fn resolved(verb: &str) -> Resolved {
         from(&format!("verb = \"{verb}\"")).unwrap()
