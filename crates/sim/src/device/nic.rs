@@ -9,6 +9,7 @@ use super::reads::Dma;
 use super::receiving::Receiving;
 use super::sending::Sending;
 use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQueueId};
+use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 use doorbell_nic::cost::{self, Costs};
 use doorbell_transport::{Body, Keys, Packet, Part};
@@ -52,11 +53,11 @@ pub(crate) struct SimDevice {
 
 impl SimDevice {
     /// Until when its PCIe link and its units are busy with what they have taken on.
-    pub(crate) fn committed_until(&self) -> u64 {
+    pub(crate) fn committed_until(&self) -> Ps {
         let sending = self.sending.units.iter().map(|unit| unit.until);
         let receiving = self.receiving.units.iter().map(|unit| unit.until.max(unit.free_at));
         let link = self.pcie.to_host.free_at().max(self.pcie.to_device.free_at());
-        sending.chain(receiving).fold(link, u64::max)
+        sending.chain(receiving).fold(link, Ps::max)
     }
 
     pub(crate) fn new(

@@ -5,34 +5,34 @@ use crate::memory::transfer::{self, Far, Piece, Unreachable};
 
 /// Where bytes of a region are.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Target<'a> {
+pub(super) enum FarMemory<'a> {
     /// Where this process reaches them.
     Reached(Far),
     /// Where the thread of their own process does, which is asked.
-    Served(&'a Link, Served),
+    Served(&'a Link, ServedBytes),
 }
 
 /// Bytes of a region, from this one on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Served {
+pub(super) struct ServedBytes {
     pub(super) key: u32,
     pub(super) offset: u64,
 }
 
-impl Target<'_> {
+impl FarMemory<'_> {
     /// [`transfer::write`], for this work request.
     pub(super) fn write(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
-            Target::Reached(far) => transfer::write(pieces, far),
-            Target::Served(link, Served { key, offset }) => link.write(ticket(), pieces, key, offset),
+            FarMemory::Reached(far) => transfer::write(pieces, far),
+            FarMemory::Served(link, ServedBytes { key, offset }) => link.write(ticket(), pieces, key, offset),
         }
     }
 
     /// [`transfer::read`], for this work request.
     pub(super) fn read(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
-            Target::Reached(far) => transfer::read(pieces, far),
-            Target::Served(link, Served { key, offset }) => link.read(ticket(), pieces, key, offset),
+            FarMemory::Reached(far) => transfer::read(pieces, far),
+            FarMemory::Served(link, ServedBytes { key, offset }) => link.read(ticket(), pieces, key, offset),
         }
     }
 }
