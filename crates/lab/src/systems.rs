@@ -16,15 +16,13 @@ use doorbell_schema::{Duration, Field, Given, Settings, Value};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{self, SiteError};
-use doorbell_systems::vector_io::{Chosen, VectorIo};
-use doorbell_systems::{Interval, Measured, Round, System, Visit};
+use doorbell_systems::{Interval, Measured, System, SystemShape, Visit};
 use doorbell_verbs::{RunError, Span, Time};
 use doorbell_workload::{Workload, WorkloadError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
@@ -33,29 +31,15 @@ use std::time::Instant;
 /// Version of the JSON of a [`SystemOutcome`]; fields are only ever added.
 pub const SYSTEM_SCHEMA: u32 = 1;
 
-/// A system with its parameters, whichever it is.
-trait Simulated: Any + Debug + Send + Sync {
+/// What is done with a system in virtual time, whichever it is.
+trait Simulated: Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
-    fn clients(&self) -> &Clients;
-    fn machines(&self) -> u32;
+    /// Its shape where its parameters are as usual.
+    fn usual_shape(&self) -> SystemShape;
     fn timing(&self) -> &Timing;
-    fn begin(&self) -> Time;
-    fn store_bytes(&self) -> u64;
-    fn warmed_bytes(&self) -> u64;
-    fn client_bytes(&self) -> u64;
-    fn datagram(&self) -> Option<(&'static str, u32)>;
-    fn cores(&self) -> Vec<(&'static str, u32)>;
-    fn latency_of(&self) -> Option<&'static str>;
-    fn moved_bytes(&self) -> Option<u64>;
-    fn round(&self) -> Option<Round>;
-    fn held_back(&self) -> Option<(&'static str, Span)>;
-    fn beside(&self) -> Option<u32>;
-    fn competes(&self) -> bool;
-    fn needs_sizes(&self) -> Option<(&'static str, String)>;
-    fn is_of_one_machine(&self) -> bool;
-    fn sockets(&self) -> Option<(u32, u32)>;
-    fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
+    fn timed(&self, timing: Timing) -> SystemWorkload;
+    fn decided(&self, profile: &Profile) -> SystemWorkload;
     fn run(
         &self,
         cluster: &mut SimCluster,
@@ -72,82 +56,24 @@ impl<S: System> Simulated for S {
         doorbell_schema::Schema::values(self)
     }
 
-    fn clients(&self) -> &Clients {
-        System::clients(self)
-    }
-
-    fn machines(&self) -> u32 {
-        System::machines(self)
+    fn usual_shape(&self) -> SystemShape {
+        S::usual().shape()
     }
 
     fn timing(&self) -> &Timing {
         System::timing(self)
     }
 
-    fn begin(&self) -> Time {
-        System::begin(self)
-    }
-
-    fn store_bytes(&self) -> u64 {
-        System::store_bytes(self)
-    }
-
-    fn warmed_bytes(&self) -> u64 {
-        System::warmed_bytes(self)
-    }
-
-    fn client_bytes(&self) -> u64 {
-        System::client_bytes(self)
-    }
-
-    fn datagram(&self) -> Option<(&'static str, u32)> {
-        System::datagram(self)
-    }
-
-    fn cores(&self) -> Vec<(&'static str, u32)> {
-        System::cores(self)
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        System::latency_of(self)
-    }
-
-    fn moved_bytes(&self) -> Option<u64> {
-        System::moved_bytes(self)
-    }
-
-    fn round(&self) -> Option<Round> {
-        System::round(self)
-    }
-
-    fn held_back(&self) -> Option<(&'static str, Span)> {
-        System::held_back(self)
-    }
-
-    fn beside(&self) -> Option<u32> {
-        System::beside(self)
-    }
-
-    fn competes(&self) -> bool {
-        System::competes(self)
-    }
-
-    fn needs_sizes(&self) -> Option<(&'static str, String)> {
-        System::needs_sizes(self)
-    }
-
-    fn is_of_one_machine(&self) -> bool {
-        System::is_of_one_machine(self)
-    }
-
-    fn sockets(&self) -> Option<(u32, u32)> {
-        System::sockets(self)
-    }
-
-    fn timed(&self, timing: Timing) -> Arc<dyn Simulated> {
+    fn timed(&self, timing: Timing) -> SystemWorkload {
         let mut system = self.clone();
-        *system.timing_mut() = timing;
-        Arc::new(system)
+        *system.as_mut() = timing;
+        system.into()
+    }
+
+    fn decided(&self, profile: &Profile) -> SystemWorkload {
+        let mut system = self.clone();
+        system.decide(&|calls| vector_io::best(profile, calls));
+        system.into()
     }
 
     fn run(
@@ -159,9 +85,6 @@ impl<S: System> Simulated for S {
     }
 }
 
-/// The parameter that says up to how many bytes are copied into WQEs, which a device bounds.
-const INLINE: &str = "inline_bytes";
-
 /// A system with its parameters, whichever it is. Machine 0 is the server.
 #[derive(Clone, Debug)]
 pub struct SystemWorkload {
@@ -172,28 +95,45 @@ pub struct SystemWorkload {
     /// Parameters of the profile that have other values.
     pub set: Option<Settings>,
     system: Arc<dyn Simulated>,
+    shape: SystemShape,
 }
 
 impl<S: System> From<S> for SystemWorkload {
     fn from(system: S) -> SystemWorkload {
-        SystemWorkload { profile: None, host: None, set: None, system: Arc::new(system) }
+        let shape = system.shape();
+        SystemWorkload { profile: None, host: None, set: None, system: Arc::new(system), shape }
     }
 }
 
 impl SystemWorkload {
     /// What a latency is of, where it is not from the start of an operation to its end.
     pub fn latency_of(&self) -> Option<&'static str> {
-        self.system.latency_of()
+        self.shape.latency_of
     }
 
     /// Bytes that an operation moves, where how many a second is what is asked for.
     pub(crate) fn moved_bytes(&self) -> Option<u64> {
-        self.system.moved_bytes()
+        self.shape.moved_bytes
     }
 
     /// Its clients.
     pub fn clients(&self) -> &Clients {
-        self.system.clients()
+        &self.shape.clients
+    }
+
+    /// Worker threads of its server, where a parameter says how many.
+    pub fn workers(&self) -> Option<u32> {
+        self.shape.workers
+    }
+
+    /// Whether its bytes travel by kernel TCP.
+    pub fn is_over_tcp(&self) -> bool {
+        self.shape.over_tcp
+    }
+
+    /// Operations that are due in a second, where they are due at a rate.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.shape.rate
     }
 
     /// Its name.
@@ -219,11 +159,6 @@ impl SystemWorkload {
         }
     }
 
-    /// Time from the end of a client's operation until its next; `None` where the system's clients have none.
-    fn think(&self) -> Option<Span> {
-        self.value("think")?.read::<Duration>().ok().map(Duration::span)
-    }
-
     /// The same where the system is known to have it.
     ///
     /// # Panics
@@ -239,25 +174,23 @@ impl SystemWorkload {
 
     /// Virtual time before its clients begin.
     pub(crate) fn set_up(&self) -> Span {
-        self.system.begin() - Time::START
+        self.shape.begin() - Time::START
     }
 
-    /// The same, of which that is measured.
+    /// Its profile, host and settings with the parameters of another.
+    fn with(&self, other: SystemWorkload) -> SystemWorkload {
+        let (profile, host, set) = (self.profile.clone(), self.host.clone(), self.set.clone());
+        SystemWorkload { profile, host, set, ..other }
+    }
+
+    /// The system measured at other times.
     pub(crate) fn timed(&self, timing: Timing) -> SystemWorkload {
-        SystemWorkload { system: self.system.timed(timing), ..self.clone() }
+        self.with(self.system.timed(timing))
     }
 
-    /// The same with what the profile is to decide decided.
-    pub(crate) fn decided(self, profile: &Profile) -> SystemWorkload {
-        let vectors = (&*self.system as &dyn Any).downcast_ref::<VectorIo>();
-        match vectors.filter(|io| io.strategy == Chosen::Auto) {
-            None => self,
-            Some(io) => {
-                let strategy = vector_io::best(profile, io).into();
-                let system = Arc::new(VectorIo { strategy, ..io.clone() });
-                SystemWorkload { system, ..self }
-            }
-        }
+    /// The system with what its parameters leave to the profile decided.
+    pub(crate) fn decided(&self, profile: &Profile) -> SystemWorkload {
+        self.with(self.system.decided(profile))
     }
 
     /// From when to when is measured, as far as that is said.
@@ -266,64 +199,61 @@ impl SystemWorkload {
         let Clients { clients, outstanding, .. } = self.clients();
         let under_way = u64::from(*clients) * u64::from(*outstanding);
         Wanted {
-            begin: self.system.begin(),
+            begin: self.shape.begin(),
             warmup: warmup.map(Duration::span),
             duration: duration.map(Duration::span),
             precision: *precision,
             max_time: max_time.span(),
-            due: self
-                .get("rate")
-                .filter(|rate| *rate > 0)
-                .map(|rate| Due { class: None, rate, under_way })
-                .into_iter()
-                .collect(),
-            think: self.think().unwrap_or(Span::ZERO),
-            round: self.system.round(),
-            held: self.system.held_back(),
+            due: self.rate().map(|rate| Due { class: None, rate, under_way }).into_iter().collect(),
+            think: self.shape.think,
+            round: self.shape.round,
+            held: self.shape.held_back,
             // What a client counts has been answered.
             unacknowledged: false,
         }
     }
 
-    /// Whether its clients are threads of one machine that want what one has at a time.
-    pub(crate) fn competes_on_one_machine(&self) -> bool {
-        self.system.competes() && self.system.is_of_one_machine()
+    /// Whether its clients are threads of one machine that ask at once again for what another has.
+    pub(crate) fn retries_on_one_machine(&self) -> bool {
+        self.shape.retries_at_once && self.shape.one_machine
     }
 
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
-        self.system.store_bytes() + self.system.warmed_bytes() * self.get("cores").unwrap_or(1)
+        let SystemShape { store_bytes, warmed_bytes, workers, .. } = self.shape;
+        store_bytes + warmed_bytes * u64::from(workers.unwrap_or(1))
     }
 
     /// Bytes of the buffers that all clients have.
     pub(crate) fn client_bytes(&self) -> u64 {
-        self.system.client_bytes() * u64::from(self.clients().clients)
+        self.shape.client_bytes * u64::from(self.clients().clients)
     }
 
     /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the
     /// papers' machines have more cores than those of one socket.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
         let Profile { name, host, .. } = profile;
-        if let Some(cores) = self.get("cores").filter(|cores| *cores > host.cores.into()) {
+        let shape = &self.shape;
+        if let Some(cores) = shape.workers.filter(|cores| *cores > host.cores) {
             let whose = if profile.socket_count() > 1 { "socket" } else { "machine" };
             let has = counted(host.cores.into(), "core");
             let why = format!("cores is {cores}, but a {whose} of profile {name} has {has}");
             return Err(WorkloadError::Invalid(why));
         }
         let most = profile.nic.max_inline;
-        let usual = SYSTEMS.iter().find(|entry| entry.name == self.name()).map(|entry| &entry.usual);
-        let is_usual = |key| usual.is_some_and(|usual| usual.get(key).cloned() == self.value(key));
-        if let Some(bytes) = self.get(INLINE).filter(|bytes| *bytes > most.into() && !is_usual(INLINE)) {
-            let why = format!("{INLINE} is {bytes}, but a device of profile {name} inlines at most {most}");
+        let is_usual = || self.system.usual_shape().inline_bytes == shape.inline_bytes;
+        if let Some(bytes) = shape.inline_bytes.filter(|bytes| *bytes > most && !is_usual()) {
+            let why =
+                format!("inline_bytes is {bytes}, but a device of profile {name} inlines at most {most}");
             return Err(WorkloadError::Invalid(why));
         }
         let last = profile.all_cores() - 1;
-        if let Some((key, core)) = self.system.cores().into_iter().find(|(_, core)| *core > last) {
+        if let Some((key, core)) = shape.cores.iter().find(|(_, core)| *core > last) {
             let why = format!("{key} is {core}, but a machine of profile {name} has cores 0 to {last}");
             return Err(WorkloadError::Invalid(why));
         }
         let threads = self.clients().clients;
-        if self.system.is_of_one_machine() && threads > profile.all_cores() {
+        if shape.one_machine && threads > profile.all_cores() {
             let why = format!(
                 "clients is {threads}, all threads of one machine, but one of profile {name} has {} cores",
                 profile.all_cores()
@@ -331,27 +261,26 @@ impl SystemWorkload {
             return Err(WorkloadError::Invalid(why));
         }
         let own = (profile.socket_count(), host.cores);
-        if let Some((sockets, cores)) = self.system.sockets().filter(|asked| *asked != own) {
+        if let Some((sockets, cores)) = shape.sockets.filter(|asked| *asked != own) {
             let why = format!(
                 "a machine is to have {sockets} sockets of {cores} cores (--sockets, --cores-per-socket), but one of profile {name} has {} of {}; those of cx3-dual and cx3-dual-split have 2 of 8",
                 own.0, own.1
             );
             return Err(WorkloadError::Invalid(why));
         }
-        let tcp = Some(Value::Text("tcp".into()));
-        if self.value("stack") == tcp && profile.tcp.is_none() {
+        if shape.over_tcp && profile.tcp.is_none() {
             let why = format!(
                 "stack is tcp, but profile {name} has no section [tcp], which says what it costs: --host names a host that has"
             );
             return Err(WorkloadError::Invalid(why));
         }
-        if let Some((key, value)) = self.system.needs_sizes().filter(|_| profile.hierarchy.is_none()) {
+        if let Some((key, value)) = shape.needs_sizes.as_ref().filter(|_| profile.hierarchy.is_none()) {
             let why = format!(
                 "{key} is {value}, but means nothing on profile {name}, which says no sizes of caches: --host names a host that does, as e7520"
             );
             return Err(WorkloadError::Invalid(why));
         }
-        let (mtu, longest) = (profile.link.mtu, self.system.datagram());
+        let (mtu, longest) = (profile.link.mtu, shape.datagram);
         if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
             let value = self.value(parameter).map_or_else(String::new, |value| value.to_string());
             let why = format!(
@@ -364,7 +293,7 @@ impl SystemWorkload {
 
     /// Of the use of resources that which operations depend on.
     pub(crate) fn of_operations(&self, all: &[Utilization]) -> Vec<Utilization> {
-        let beside = self.system.beside().map(|thread| format!("core {thread}"));
+        let beside = self.shape.beside.map(|thread| format!("core {thread}"));
         let is_beside = |r: &Utilization| r.machine == 0 && Some(&r.name) == beside.as_ref();
         all.iter().filter(|r| !is_beside(r)).cloned().collect()
     }
@@ -616,7 +545,7 @@ pub(crate) fn run_once(
     let wanted = w.wanted();
     let measurement = wanted.measurement();
     let config =
-        SimConfig { seed: w.timing().seed, window: wanted.window(), ..SimConfig::new(w.system.machines()) };
+        SimConfig { seed: w.timing().seed, window: wanted.window(), ..SimConfig::new(w.shape.machines) };
     let mut cluster = SimCluster::new(profile, config);
     let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
     let (ended, course) =
@@ -630,7 +559,7 @@ pub(crate) fn run_once(
     let site::Ended { server: servers, clients: all } = ended?.expect("all machines are in this process");
     let mut clients = Measured::default();
     all.iter().for_each(|client| clients.add(client));
-    let served = w.system.competes().then(|| Served::of(all.iter().map(|client| client.done))).flatten();
+    let served = w.shape.competes.then(|| Served::of(all.iter().map(|client| client.done))).flatten();
     let mut everybody = servers.clone();
     everybody.add(&clients);
     let starved = served.and_then(|_| starved(all.iter().map(|client| client.done)));

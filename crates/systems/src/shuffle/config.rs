@@ -5,7 +5,7 @@ use super::rule::share_of_fullest;
 use crate::config::{Clients, Seats, Timing, named};
 use crate::kv::load::Draws;
 use crate::kv::{Distribution, Load};
-use crate::vector_io::{Chosen, Strategy};
+use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 use doorbell_verbs::Span;
 

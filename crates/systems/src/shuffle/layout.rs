@@ -1,7 +1,7 @@
 //! Who takes part, and where what lies in an inbox.
 
 use super::config::{Full, Transfer};
-use crate::vector_io::Strategy;
+use crate::strategy::Strategy;
 use doorbell_verbs::Span;
 use std::ops::Range;
 
