@@ -6,6 +6,7 @@ mod calibrate;
 mod command;
 mod initramfs;
 mod kernel;
+mod long;
 mod packages;
 mod peers;
 mod qemu;
@@ -20,7 +21,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
-  test            formatting, lints, documentation, all tests, and the rxe task where it can run
+  test            formatting, lints, documentation, all tests, and the rxe task where it can run; the summary has
+                  the wall time and the processor time of each step
+  test --quick [COMMIT]
+                  formatting, lints and the tests that a change since COMMIT, HEAD if not told, reaches: those of
+                  the crates with changed files, and a selection of those above; prints what it leaves out
+  long            checks that take hours, run once per issue: AddressSanitizer and soaks
   rxe [--kills COUNT] [--seed SEED] [FILTER]
                   samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
                   emulated machine; FILTER is part of a check's name. With --kills COUNT instead of all that: kills
@@ -54,6 +60,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test::run_all(),
+        ["test", "--quick"] => quick("HEAD"),
+        ["test", "--quick", commit] if !commit.starts_with('-') => quick(commit),
+        ["long"] => long::run_all(),
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {
             Some(options) => ended(same::run(&options)),
@@ -85,10 +94,19 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
+/// The tests that a change since a commit reaches.
+fn quick(commit: &str) -> ExitCode {
+    exit_code(test::run_quick(commit))
+}
+
 /// A task's end as exit code.
 fn ended(task: command::Task<u8>) -> ExitCode {
+    exit_code(task.map(ExitCode::from))
+}
+
+fn exit_code(task: command::Task<ExitCode>) -> ExitCode {
     match task {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code,
         Err(Problem::Unavailable(why) | Problem::Failed(why)) => {
             eprintln!("{why}");
             ExitCode::from(2)

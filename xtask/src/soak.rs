@@ -45,10 +45,10 @@ fn options() -> Task<()> {
 /// What is told of the software NIC's part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Soft {
-    minutes: String,
-    seed: Option<String>,
+    pub(crate) minutes: String,
+    pub(crate) seed: Option<String>,
     /// What the names of cases begin with; all where it is missing.
-    case: Option<String>,
+    pub(crate) case: Option<String>,
 }
 
 impl Default for Soft {
@@ -97,8 +97,8 @@ pub(crate) fn run_soft(soft: &Soft) -> Task<()> {
 /// What is told of the applications' part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Apps {
-    kills: String,
-    seed: String,
+    pub(crate) kills: String,
+    pub(crate) seed: String,
 }
 
 impl Default for Apps {

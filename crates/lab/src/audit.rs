@@ -150,7 +150,7 @@ fn bus(profile: &Profile, of: &PcieUse, seconds: f64) -> Option<String> {
 
 /// The most payload of one transfer, in bytes.
 fn transfer(profile: &Profile) -> u64 {
-    profile.link.mtu.max(4096).into()
+    profile.device.link.mtu.max(4096).into()
 }
 
 /// Bytes of MMIOs that may wait for the link when they are counted: what write-combining buffers hold.
@@ -164,9 +164,9 @@ fn waiting_reads(profile: &Profile) -> u64 {
 
 /// As much as a port takes in, what the units have, and a completion of each slot of some send queues.
 fn waiting_writes(profile: &Profile) -> u64 {
-    let units = u64::from(profile.rx.units + 1) * transfer(profile);
-    let completions = u64::from(profile.nic.max_qp_wr) * u64::from(wqe::LINE);
-    u64::from(profile.link.receive_buffer) + units + completions
+    let units = u64::from(profile.device.rx.units + 1) * transfer(profile);
+    let completions = u64::from(profile.device.nic.max_qp_wr) * u64::from(wqe::LINE);
+    u64::from(profile.device.link.receive_buffer) + units + completions
 }
 
 /// Why what was measured is not what is so in the long run, though its intervals may look narrow: one sentence without a
@@ -203,7 +203,7 @@ fn little(run: &Run, series: &Series) -> Option<String> {
 
 /// Ports carry no more payload than their rate.
 fn goodput(w: &Resolved, profiles: &Profiles, run: &Run) -> Option<String> {
-    let ports = |profile: &Profile| u64::from(profile.link.ports.min(w.ports.unwrap_or(u32::MAX)));
+    let ports = |profile: &Profile| u64::from(profile.device.link.ports.min(w.ports.unwrap_or(u32::MAX)));
     let of_machine = profiles.all().map(|p| ports(p) * p.device.link.port_bytes_per_s).max()?;
     let patterns: Vec<Pattern> = w.classes().iter().map(|class| class.workload.pattern).collect();
     let machines = match patterns.contains(&Pattern::AllToAll) {

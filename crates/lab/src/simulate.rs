@@ -157,7 +157,7 @@ fn spawn<C: Cluster>(
     measurement: &Measurement,
     tallies: &[Tally],
 ) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
-    let ports = w.ports.unwrap_or(profiles.least(|profile| profile.link.ports));
+    let ports = w.ports.unwrap_or(profiles.least(|profile| profile.device.link.ports));
     let classes: Vec<(Class, Arc<Resolved>)> =
         w.classes().into_iter().map(|class| (class.clone(), Arc::new(class.workload))).collect();
     let mut tasks = Vec::new();

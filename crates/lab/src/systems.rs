@@ -240,7 +240,7 @@ impl SystemWorkload {
             let why = format!("cores is {cores}, but a {whose} of profile {name} has {has}");
             return Err(WorkloadError::Invalid(why));
         }
-        let most = profile.nic.max_inline;
+        let most = profile.device.nic.max_inline;
         let is_usual = || self.system.usual_shape().inline_bytes == shape.inline_bytes;
         if let Some(bytes) = shape.inline_bytes.filter(|bytes| *bytes > most && !is_usual()) {
             let why =
@@ -280,7 +280,7 @@ impl SystemWorkload {
             );
             return Err(WorkloadError::Invalid(why));
         }
-        let (mtu, longest) = (profile.link.mtu, shape.datagram);
+        let (mtu, longest) = (profile.device.link.mtu, shape.datagram);
         if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
             let value = self.value(parameter).map_or_else(String::new, |value| value.to_string());
             let why = format!(

@@ -52,7 +52,7 @@ fn mix(profile: &Profile, io: &VectorCalls, strategy: Strategy, copying: Span) -
         Strategy::Sp => (1, 1),
         Strategy::Doorbell => (io.iovcnt, 1),
         Strategy::Sgl => {
-            let most = io.iovcnt.min(profile.nic.max_sge);
+            let most = io.iovcnt.min(profile.device.nic.max_sge);
             (io.iovcnt.div_ceil(most), most)
         }
     };
@@ -61,7 +61,7 @@ fn mix(profile: &Profile, io: &VectorCalls, strategy: Strategy, copying: Span) -
         opcode: Opcode::Write,
         qp_type: QpType::Rc,
         payload,
-        inline: sges == 1 && payload <= io.inline_bytes.min(profile.nic.max_inline),
+        inline: sges == 1 && payload <= io.inline_bytes.min(profile.device.nic.max_inline),
         sges,
         batch,
         signal_every: batch,

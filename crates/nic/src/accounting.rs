@@ -289,15 +289,15 @@ pub fn requester(profile: &Profile, shape: &PostShape) -> Transactions {
 
 /// How the WQEs of a post get to the NIC.
 pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
-    let pcie = &profile.pcie;
+    let pcie = &profile.device.pcie;
     match shape.method {
         Method::WqeByMmio => {
-            let lines = shape.wqe_lines(profile.generation);
+            let lines = shape.wqe_lines(profile.device.generation);
             Transactions::mmio_write(pcie, wqe::LINE).times(u64::from(lines))
         }
         Method::Doorbell { batch } => {
-            let slot = wqe::pad(shape.wqe_bytes(profile.generation));
-            let fetches = doorbell_fetches(&profile.nic, batch);
+            let slot = wqe::pad(shape.wqe_bytes(profile.device.generation));
+            let fetches = doorbell_fetches(&profile.device.nic, batch);
             doorbell(profile) + fetches.map(|wqes| Transactions::dma_read(pcie, wqes * slot)).sum()
         }
     }
@@ -316,9 +316,9 @@ pub fn recv_fetches(nic: &Nic, recvs: u32) -> impl Iterator<Item = u32> + use<> 
 /// What one work request costs at its requester once its WQE is in the NIC: reading the payload
 /// or writing what comes back, and the CQE.
 pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
-    let pcie = &profile.pcie;
+    let pcie = &profile.device.pcie;
     let mut sum = Transactions::default();
-    let parts = || cost::parts(shape.buffers(), profile.link.mtu);
+    let parts = || cost::parts(shape.buffers(), profile.device.link.mtu);
     if shape.payload_read() > 0 {
         sum += parts().map(|bytes| Transactions::dma_read(pcie, bytes)).sum();
     }
@@ -326,7 +326,7 @@ pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
         sum += parts().map(|bytes| Transactions::dma_write(pcie, bytes)).sum();
     }
     if shape.signaled {
-        sum += Transactions::dma_write(pcie, profile.nic.cqe);
+        sum += Transactions::dma_write(pcie, profile.device.nic.cqe);
     }
     sum
 }
@@ -341,17 +341,17 @@ pub fn responder(
     payload: u32,
     recv: RecvShape,
 ) -> Transactions {
-    let pcie = &profile.pcie;
+    let pcie = &profile.device.pcie;
     let message = profile.message(opcode, qp_type, payload);
     let mut sum = Transactions::default();
     for Piece { packet, .. } in message.requests() {
-        let work = Work::of(&packet, &profile.nic, recv);
+        let work = Work::of(&packet, &profile.device.nic, recv);
         // InfiniBand's datagrams mostly have no global route header: nothing is written before
         // their payload.
         sum += Transactions::dma_write(pcie, work.place);
         if work.recv_cqe {
             // Nothing can suppress it (3.2).
-            sum += Transactions::dma_write(pcie, profile.nic.cqe);
+            sum += Transactions::dma_write(pcie, profile.device.nic.cqe);
         }
     }
     for Piece { packet, .. } in message.answers() {
@@ -365,7 +365,7 @@ pub fn responder(
 }
 
 fn doorbell(profile: &Profile) -> Transactions {
-    Transactions::mmio_write(&profile.pcie, profile.generation.posting().doorbell)
+    Transactions::mmio_write(&profile.device.pcie, profile.device.generation.posting().doorbell)
 }
 
 /// What posting `recvs` like RECVs with one call costs: a Doorbell, and the NIC's reading of the
@@ -374,9 +374,9 @@ pub fn post_recv(profile: &Profile, recvs: u32, sges: u32) -> Transactions {
     if recvs == 0 {
         return Transactions::default();
     }
-    let slot = profile.generation.wqe().recv_bytes(sges);
-    let fetches = recv_fetches(&profile.nic, recvs);
-    doorbell(profile) + fetches.map(|wqes| Transactions::dma_read(&profile.pcie, wqes * slot)).sum()
+    let slot = profile.device.generation.wqe().recv_bytes(sges);
+    let fetches = recv_fetches(&profile.device.nic, recvs);
+    doorbell(profile) + fetches.map(|wqes| Transactions::dma_read(&profile.device.pcie, wqes * slot)).sum()
 }
 
 /// Cache lines that an access touches: what the counters PCIeRdCur and PCIeItoM count (2.1).

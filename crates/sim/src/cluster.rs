@@ -57,7 +57,7 @@ impl SimCluster {
         assert_eq!(machines.len(), config.machines as usize, "machines of the cluster");
         let devices = |m: &Machine<'_>| (1..256).contains(&m.devices.len());
         assert!(machines.iter().all(devices), "a machine has 1 to 255 devices");
-        let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.link.ports).sum();
+        let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.device.link.ports).sum();
         assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
         let world = Rc::new(RefCell::new(World::new(machines, &config)));
         SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None }

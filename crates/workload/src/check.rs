@@ -132,7 +132,7 @@ impl Resolved {
     /// The devices offer what is asked for, and speak one language.
     pub(crate) fn check_links(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         for Operation { verb, opcode, .. } in self.operations() {
-            let lacks = |profile: &&&Profile| !profile.generation.offers(opcode, self.transport);
+            let lacks = |profile: &&&Profile| !profile.device.generation.offers(opcode, self.transport);
             if let Some(profile) = taking.all.iter().find(lacks) {
                 let (name, transport) = (&profile.name, self.transport);
                 return invalid(format!(
@@ -141,19 +141,19 @@ impl Resolved {
             }
         }
         let iwarp: Vec<&&Profile> =
-            taking.all.iter().filter(|profile| profile.generation.is_iwarp()).collect();
+            taking.all.iter().filter(|profile| profile.device.generation.is_iwarp()).collect();
         let Some(first) = iwarp.first() else { return Ok(()) };
-        if let Some(other) = taking.all.iter().find(|profile| !profile.generation.is_iwarp()) {
+        if let Some(other) = taking.all.iter().find(|profile| !profile.device.generation.is_iwarp()) {
             return invalid(format!(
                 "a machine of profile {} speaks iWARP, which one of profile {} does not",
                 first.name, other.name
             ));
         }
-        match iwarp.iter().find(|profile| profile.link.mtu != first.link.mtu) {
+        match iwarp.iter().find(|profile| profile.device.link.mtu != first.device.link.mtu) {
             None => Ok(()),
             Some(other) => invalid(format!(
                 "profiles {} and {} have segments of {} and {} bytes, but one stream has segments of one size",
-                first.name, other.name, first.link.mtu, other.link.mtu
+                first.name, other.name, first.device.link.mtu, other.device.link.mtu
             )),
         }
     }
@@ -217,7 +217,7 @@ impl Resolved {
     /// What is to be received inline fits a CQE.
     fn check_inline_recv(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let size = self.longest_send();
-        let places = |p: &&&Profile| !p.nic.receives_inline(size, self.transport == QpType::Ud);
+        let places = |p: &&&Profile| !p.device.nic.receives_inline(size, self.transport == QpType::Ud);
         match taking.responders.iter().find(places).filter(|_| self.inline_recv) {
             None => Ok(()),
             Some(Profile { name, .. }) => {
@@ -230,7 +230,8 @@ impl Resolved {
     /// No CQ of a thread has more completions waiting than its device lets it have.
     pub(crate) fn check_cqs(&self, profiles: &Profiles) -> Result<(), WorkloadError> {
         for (profile, machines) in profiles.all().zip(self.groups()) {
-            let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
+            let limits =
+                QueueLimits { max_qp_wr: profile.device.nic.max_qp_wr, max_cqe: profile.device.nic.max_cqe };
             for (machine, thread) in machines.flat_map(|m| (0..self.threads).map(move |t| (m, t))) {
                 let Queues { qps, send_cqe, recv_cqe, .. } = Queues::of(self, machine, thread, limits);
                 if send_cqe.max(recv_cqe) > limits.max_cqe.into() {

@@ -45,7 +45,7 @@ impl Workload {
         let batch = self.batch.unwrap_or(1);
         let header_only = self.header_only.unwrap_or(false);
         let pattern = self.pattern.unwrap_or(if carries { Pattern::Outbound } else { Pattern::Inbound });
-        let iwarp = profiles.all().any(|profile| profile.generation.is_iwarp());
+        let iwarp = profiles.all().any(|profile| profile.device.generation.is_iwarp());
         let usual = if iwarp { QpType::Rc } else { usual_transport(verbs()) };
         let transport = self.transport.unwrap_or(usual);
         let machines = self.machine.as_deref().map_or(self.machines.unwrap_or(8), sum);

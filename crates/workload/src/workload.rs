@@ -867,7 +867,7 @@ pub(crate) mod tests {
     #[test]
     fn parameters_are_set_of_the_profile_that_is_meant() {
         let send = |w: &Workload| {
-            w.load_profiles().unwrap().all().map(|p| p.tx.send.as_ps() / 1000).collect::<Vec<_>>()
+            w.load_profiles().unwrap().all().map(|p| p.device.tx.send.as_ps() / 1000).collect::<Vec<_>>()
         };
         let like = Workload::from_toml("w.toml", "[set]\ntx.send_ns = 20").unwrap();
         assert_eq!(send(&like), [20]);
@@ -879,7 +879,7 @@ pub(crate) mod tests {
         let file = Given::from_toml("w.toml", MIXED, &Workload::fields()).unwrap();
         let setting: Settings = [("tx.send_ns".to_owned(), "20".parse().unwrap())].into();
         let of_group = |n| Workload::with_set_of_group(file.clone(), n, setting.clone());
-        let usual = |name| Profile::named(name).unwrap().tx.send.as_ps() / 1000;
+        let usual = |name| Profile::named(name).unwrap().device.tx.send.as_ps() / 1000;
         assert_eq!(send(&Workload::of(&of_group(0).unwrap()).unwrap()), [20, usual("cx")]);
         let second = Workload::of(&of_group(1).unwrap()).unwrap();
         assert_eq!(send(&second), [usual("cib"), 20]);

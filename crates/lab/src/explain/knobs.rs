@@ -192,7 +192,7 @@ impl Now<'_> {
     }
 
     fn reads(&self) -> Vec<Change> {
-        let most = self.profiles.least(|profile| profile.nic.max_rd_atomic);
+        let most = self.profiles.least(|profile| profile.device.nic.max_rd_atomic);
         match self.w.max_rd_atomic.is_some_and(|asked| asked < most) {
             true => vec![Change::to("max_rd_atomic", number(most))],
             false => Vec::new(),
@@ -200,7 +200,7 @@ impl Now<'_> {
     }
 
     fn ports(&self) -> Vec<Change> {
-        let most = self.profiles.least(|profile| profile.link.ports).min(self.w.threads);
+        let most = self.profiles.least(|profile| profile.device.link.ports).min(self.w.threads);
         match self.w.ports.is_some_and(|ports| ports < most) {
             true => vec![Change::to("ports", number(most))],
             false => Vec::new(),
@@ -236,7 +236,7 @@ impl Now<'_> {
             Some(_) => {}
         }
         // A lock is of the addresses that differ in higher bits only; a word takes 8 bytes.
-        let per_lock = 1 << self.profiles.first().atomics.slot_low_bit.clamp(3, 30);
+        let per_lock = 1 << self.profiles.first().device.atomics.slot_low_bit.clamp(3, 30);
         [per_lock, 64].map(|stride| Change::to("counter_stride", number(stride))).into()
     }
 
@@ -257,13 +257,13 @@ impl Now<'_> {
         if verb.is_atomic() || size < 2 {
             return Vec::new();
         }
-        let (poster, mtu) = (self.poster(), self.profiles.least(|profile| profile.link.mtu));
-        let receives = self.profiles.least(|profile| profile.nic.max_inline_recv);
+        let (poster, mtu) = (self.poster(), self.profiles.least(|profile| profile.device.link.mtu));
+        let receives = self.profiles.least(|profile| profile.device.nic.max_inline_recv);
         let least = size - (size / SMALLER).max(1);
         let below = |step: u32| (size - 1) / step.max(1) * step;
-        let lines = |size: u32| post_shape(self.w, size, poster).wqe_lines(poster.generation);
+        let lines = |size: u32| post_shape(self.w, size, poster).wqe_lines(poster.device.generation);
         let of_wqe = (least..size).rev().find(|smaller| lines(*smaller) < lines(size));
-        let inlined = poster.nic.max_inline;
+        let inlined = poster.device.nic.max_inline;
         let mut changes = Vec::new();
         let mut add = |smaller: u32, key: Option<&'static str>| {
             if (least..size).contains(&smaller) && smaller > 0 {

@@ -238,7 +238,8 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u
 fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let targets = topology::targets(w, machine).len() as u64;
     let threads = (0..w.threads).map(|thread| {
-        let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
+        let limits =
+            QueueLimits { max_qp_wr: profile.device.nic.max_qp_wr, max_cqe: profile.device.nic.max_cqe };
         let queues = Queues::of(w, machine, thread, limits);
         let work_requests = u64::from(w.window().operations()) + u64::from(queues.recv_depth);
         let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
@@ -313,7 +314,7 @@ mod tests {
         let reads = |toml: &str| {
             let more = run(toml).with(&[More::Times(Resource::OutstandingReads, 2)]);
             let Work::Verbs(w) = &more.work else { unreachable!("these are verbs") };
-            (more.profiles.first().nic.max_rd_atomic, w.max_rd_atomic)
+            (more.profiles.first().device.nic.max_rd_atomic, w.max_rd_atomic)
         };
         assert_eq!(reads("verb = \"read\"\nmax_rd_atomic = 3"), (32, Some(6)));
         assert_eq!(reads("verb = \"read\""), (32, None));

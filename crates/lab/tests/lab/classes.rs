@@ -88,7 +88,7 @@ fn a_class_reaches_less_than_it_would_alone() {
 
 /// How long a READ of 8 bytes takes PCIe at both ends, in microseconds.
 fn on_pcie(p: &Profile) -> f64 {
-    let requester = p.mmio_time(64) + p.dma_write_time(8) + p.dma_write_time(p.nic.cqe);
+    let requester = p.mmio_time(64) + p.dma_write_time(8) + p.dma_write_time(p.device.nic.cqe);
     let responder = p.read_request_time() + p.completion_time(8);
     (requester + responder).as_ps() as f64 / 1e6
 }

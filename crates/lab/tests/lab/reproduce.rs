@@ -30,8 +30,8 @@ fn analytic_and_given_claims_are_exact() {
 fn claims_fail_on_other_hardware() {
     let mut other = ctx();
     for profile in &mut other.profiles {
-        profile.pcie.completion_header = 90;
-        profile.pcie.dllp_millibytes = 9000;
+        profile.device.pcie.completion_header = 90;
+        profile.device.pcie.dllp_millibytes = 9000;
     }
     let report = reproduce(&other, &WITHOUT_SIMULATION);
     for id in [

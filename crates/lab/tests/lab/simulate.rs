@@ -168,7 +168,7 @@ fn clients_drive_a_server_by_what_they_can_post_together() {
 fn who_waits_for_room_gets_it_in_turn() {
     // Long enough that it matters little how full the buffer is at both ends.
     let toml = "verb = \"write\"\ntransport = \"uc\"\npattern = \"inbound\"\nsize = 16\nthreads = 4\nwarmup = \"200us\"\nduration = \"1ms\"\n";
-    let rx = Profile::named("cib").unwrap().rx;
+    let rx = Profile::named("cib").unwrap().device.rx;
     // Each thread has one QP to the server, and each QP a unit there. Units take a quarter longer to look at a packet,
     // so that they take less than a cx3 posts, whatever it posts exactly.
     let packet_ns = 1.25 * rx.packet.as_ps() as f64 / 1e3;

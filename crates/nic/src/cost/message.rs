@@ -107,7 +107,7 @@ impl Costs {
 impl Profile {
     /// A message on this NIC's link.
     pub fn message(&self, opcode: Opcode, qp_type: QpType, payload: u32) -> Message {
-        Message { opcode, qp_type, payload, mtu: self.link.mtu }
+        Message { opcode, qp_type, payload, mtu: self.device.link.mtu }
     }
 
     /// What the requester sends for one message.

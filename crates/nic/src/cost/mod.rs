@@ -61,15 +61,16 @@ impl Costs {
     /// Those of `profile`.
     pub fn new(profile: &Profile) -> Costs {
         Costs {
-            generation: profile.generation,
+            generation: profile.device.generation,
             cpu: CpuCost::new(&profile.host, profile.hierarchy.as_ref()),
-            pcie: PcieCost::new(&profile.pcie, &profile.pcie_speed, profile.generation),
+            pcie: PcieCost::new(&profile.device.pcie, &profile.device.pcie_speed, profile.device.generation),
             send: SendCost::new(profile),
             receive: ReceiveCost::new(profile),
-            wire: WireCost::new(&profile.link, profile.generation),
-            lock_hold: profile.atomics.hold.as_ps(),
-            translation_stall: (profile.caches.translation_stall + profile.pcie.read_latency).as_ps(),
-            cqe: profile.nic.cqe,
+            wire: WireCost::new(&profile.device.link, profile.device.generation),
+            lock_hold: profile.device.atomics.hold.as_ps(),
+            translation_stall: (profile.device.caches.translation_stall + profile.device.pcie.read_latency)
+                .as_ps(),
+            cqe: profile.device.nic.cqe,
         }
     }
 }

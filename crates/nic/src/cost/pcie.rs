@@ -150,7 +150,7 @@ impl Tlps<'_> {
 
 impl Profile {
     fn tlps(&self) -> Tlps<'_> {
-        Tlps { pcie: &self.pcie, speed: &self.pcie_speed }
+        Tlps { pcie: &self.device.pcie, speed: &self.device.pcie_speed }
     }
 
     /// Time that an MMIO write of `bytes` occupies the host-to-device direction.

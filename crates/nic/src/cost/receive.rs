@@ -54,7 +54,7 @@ pub struct ReceiveCost {
 
 impl ReceiveCost {
     pub(super) fn new(profile: &Profile) -> ReceiveCost {
-        let rx = &profile.rx;
+        let rx = &profile.device.rx;
         let crossing = |span: fn(&Sockets) -> Span| profile.sockets.as_ref().map_or(0, |s| span(s).as_ps());
         ReceiveCost {
             dma_write: rx.dma_write.as_ps(),

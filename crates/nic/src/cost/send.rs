@@ -39,10 +39,10 @@ pub struct SendCost {
 
 impl SendCost {
     pub(super) fn new(profile: &Profile) -> SendCost {
-        let tx = &profile.tx;
+        let tx = &profile.device.tx;
         SendCost {
-            wqe_stall: profile.caches.wqe_stall.as_ps(),
-            context_stall: (profile.caches.context_stall + profile.pcie.read_latency).as_ps(),
+            wqe_stall: profile.device.caches.wqe_stall.as_ps(),
+            context_stall: (profile.device.caches.context_stall + profile.device.pcie.read_latency).as_ps(),
             idle_qp: tx.idle_qp.as_ps(),
             message: tx.send.as_ps(),
             read: tx.read_request.as_ps(),
@@ -56,7 +56,9 @@ impl SendCost {
             larger_payload: tx.larger_payload.as_ps(),
             response: tx.response.as_ps(),
             ack: tx.ack.as_ps(),
-            wire: tx.response_until_sent.then(|| WireCost::new(&profile.link, profile.generation)),
+            wire: tx
+                .response_until_sent
+                .then(|| WireCost::new(&profile.device.link, profile.device.generation)),
         }
     }
 

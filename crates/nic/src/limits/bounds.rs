@@ -41,9 +41,9 @@ pub(super) const KINDS: [Kind; 8] = [
 /// which classes of threads do not share, and of locks, of which there are as many as are in use.
 pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.len()] {
     let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
-    let ports = f64::from(ports.min(profile.link.ports));
-    let link = Some(ports * profile.link.port_bytes_per_s as f64 / 1e6);
-    [time(1), time(1), time(profile.tx.units), time(profile.rx.units), link, link, None, None]
+    let ports = f64::from(ports.min(profile.device.link.ports));
+    let link = Some(ports * profile.device.link.port_bytes_per_s as f64 / 1e6);
+    [time(1), time(1), time(profile.device.tx.units), time(profile.device.rx.units), link, link, None, None]
 }
 
 /// The number of the cores among [`KINDS`].
@@ -138,7 +138,9 @@ impl<'a> Bounds<'a> {
         let slot = self.wqe_slot();
         let wqes = match self.shape().method {
             Method::WqeByMmio => None,
-            Method::Doorbell { batch } => Some(accounting::doorbell_fetches(&self.profile().nic, batch)),
+            Method::Doorbell { batch } => {
+                Some(accounting::doorbell_fetches(&self.profile().device.nic, batch))
+            }
         };
         wqes.into_iter().flatten().map(move |wqes| u64::from(wqes) * slot)
     }
@@ -147,7 +149,7 @@ impl<'a> Bounds<'a> {
     fn recv_reads(&self) -> impl Iterator<Item = u64> {
         let slot = u64::from(self.costs().generation.wqe().recv_bytes(1));
         let recvs = if self.mix.opcode.consumes_recv() { self.mix.recv_batch } else { 0 };
-        accounting::recv_fetches(&self.profile().nic, recvs).map(move |recvs| u64::from(recvs) * slot)
+        accounting::recv_fetches(&self.profile().device.nic, recvs).map(move |recvs| u64::from(recvs) * slot)
     }
 
     /// RECV posts of an operation.
@@ -164,7 +166,7 @@ impl<'a> Bounds<'a> {
 
     /// What the packets of a message ask of the NIC that receives it.
     fn work(&self) -> impl Iterator<Item = Work> {
-        let (nic, recv) = (&self.profile().nic, self.mix.recv());
+        let (nic, recv) = (&self.profile().device.nic, self.mix.recv());
         self.message().requests().map(move |Piece { packet, .. }| Work::of(&packet, nic, recv))
     }
 
@@ -282,7 +284,7 @@ impl<'a> Bounds<'a> {
                 terms.times("packets of answers", answers, 1);
             },
         );
-        let busy = self.group.senders.busy(self.group.machines, self.profile().tx.units);
+        let busy = self.group.senders.busy(self.group.machines, self.profile().device.tx.units);
         units(Resource::TxUnits, self.group, busy, "sending", terms)
     }
 
@@ -301,7 +303,7 @@ impl<'a> Bounds<'a> {
             },
         );
         terms.extend(self.issued());
-        let busy = self.group.flows.busy(self.group.machines, self.profile().rx.units);
+        let busy = self.group.flows.busy(self.group.machines, self.profile().device.rx.units);
         units(Resource::RxUnits, self.group, busy, "receiving", terms)
     }
 
@@ -360,7 +362,7 @@ impl<'a> Bounds<'a> {
             self.group.who,
             Digits(terms.sum() / machines, 1)
         );
-        let capacity = f64::from(ports) * machines * self.profile().link.port_bytes_per_s as f64 / 1e6;
+        let capacity = f64::from(ports) * machines * self.profile().device.link.port_bytes_per_s as f64 / 1e6;
         Limit::new(Resource::LinkBandwidth, capacity, terms, text)
     }
 
@@ -426,7 +428,7 @@ impl<'a> Bounds<'a> {
                 }
             },
         );
-        let locks = locks_in_use(&self.profile().atomics, counters, counter_stride);
+        let locks = locks_in_use(&self.profile().device.atomics, counters, counter_stride);
         // More locks help only where words share them. Where there is but one, the paper names what it
         // is held for (5.4).
         let shared = locks > 1 && locks < counters;

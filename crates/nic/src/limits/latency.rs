@@ -100,8 +100,9 @@ impl<'a> Way<'a> {
             }
             Method::Doorbell { batch } => {
                 self.step("PCIe: the Doorbell", costs.pcie.doorbell + costs.pcie.mmio_latency);
-                let wqes =
-                    accounting::doorbell_fetches(&self.requester.profile.nic, batch).next().unwrap_or(1);
+                let wqes = accounting::doorbell_fetches(&self.requester.profile.device.nic, batch)
+                    .next()
+                    .unwrap_or(1);
                 let slot = wqe::pad(self.shape.wqe_bytes(costs.generation));
                 self.step("PCIe: the NIC's read of WQEs", Way::read(self.requester, wqes * slot));
             }

@@ -115,13 +115,13 @@ impl Mix {
             sges: self.sges,
             inline: self.inline,
             signaled,
-            method: profile.generation.posting().method(self.batch),
+            method: profile.device.generation.posting().method(self.batch),
         }
     }
 
     /// A message between machines of two profiles: the smaller MTU holds.
     fn message(&self, one: &Profile, other: &Profile) -> Message {
-        let mtu = one.link.mtu.min(other.link.mtu);
+        let mtu = one.device.link.mtu.min(other.device.link.mtu);
         Message { mtu, ..one.message(self.opcode, self.qp_type, self.payload) }
     }
 
@@ -255,7 +255,7 @@ fn bounds_by_direction(profile: &Profile, mix: &Mix) -> Vec<Limit> {
 
 fn bounds_by(profile: &Profile, mix: &Mix, of_group: impl Fn(&Bounds<'_>) -> Vec<Limit>) -> Vec<Limit> {
     let (mix, side) = (&mix.sensible(), &Side::of(profile));
-    let (groups, ports) = (mix.groups(), profile.link.ports.min(mix.ports));
+    let (groups, ports) = (mix.groups(), profile.device.link.ports.min(mix.ports));
     let bounds = |group| Bounds { own: side, peer: side, mix, group, ports, may_drop: false };
     let mut all: Vec<Limit> = groups.iter().flat_map(|group| of_group(&bounds(group))).collect();
     all.extend(windows(side, side, mix, &Outstanding { operations: mix.outstanding(), lanes: mix.lanes() }));
@@ -289,7 +289,7 @@ fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Ou
         let text = format!("{what} outstanding, at least {} ns each", Digits(steps.sum(), 0));
         Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text)
     };
-    let can = |side: &Side<'_>| side.profile.nic.max_rd_atomic;
+    let can = |side: &Side<'_>| side.profile.device.nic.max_rd_atomic;
     let of_a_qp = can(requester).min(can(responder)).min(mix.max_rd_atomic);
     let reads = under_way.lanes * u64::from(of_a_qp);
     let in_the_nics = match mix.opcode.returns_data() {

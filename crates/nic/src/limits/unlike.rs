@@ -159,7 +159,12 @@ impl<'a> Cluster<'a> {
             sides: groups.iter().map(|group| Side::of(group.profile)).collect(),
             posters: posters.into_iter().filter(|part| part.len() > 0).collect(),
             responders: responders.into_iter().filter(|part| part.len() > 0).collect(),
-            ports: groups.iter().map(|group| group.profile.link.ports).min().unwrap_or(1).min(mix.ports),
+            ports: groups
+                .iter()
+                .map(|group| group.profile.device.link.ports)
+                .min()
+                .unwrap_or(1)
+                .min(mix.ports),
         }
     }
 

@@ -27,13 +27,12 @@ use doorbell_verbs::Mtu;
 use parameter::{Reader, Section};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use toml::Spanned;
 
 /// A machine and its NIC; hot code reads the sections, reports read `parameters`.
 ///
-/// A machine has one device so far, whose sections are read as the profile's own.
+/// A machine has one device so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Short name, as `cib`.
@@ -61,20 +60,6 @@ pub struct Profile {
     pub calibrated: Option<Calibrated>,
     /// The host that the NIC was put into, where it was measured in another.
     pub moved_to: Option<String>,
-}
-
-impl Deref for Profile {
-    type Target = Device;
-
-    fn deref(&self) -> &Device {
-        &self.device
-    }
-}
-
-impl DerefMut for Profile {
-    fn deref_mut(&mut self) -> &mut Device {
-        &mut self.device
-    }
 }
 
 /// A file as it is written: what it leaves out, its base must have.
@@ -174,7 +159,8 @@ impl Profile {
             Some(told) => hosts::read(&mut reader, told, based)?,
             None => None,
         };
-        let Some(generation) = parsed.generation.or(reader.base.as_ref().map(|base| base.generation)) else {
+        let Some(generation) = parsed.generation.or(reader.base.as_ref().map(|base| base.device.generation))
+        else {
             return Err(reader.error(0, "generation is missing: it is mlx4 or mlx5".into()));
         };
         let inherited = reader.base.as_ref().and_then(|base| base.device_id.clone());
@@ -214,7 +200,8 @@ impl Profile {
     pub fn with_set(&self, set: &BTreeMap<String, f64>) -> Result<Profile, ProfileError> {
         let reader = Reader::of_set(self, set);
         let Profile { name, title, device_id, .. } = self.clone();
-        let set = Sections::default().read(reader, Named { name, title, device_id }, self.generation)?;
+        let set =
+            Sections::default().read(reader, Named { name, title, device_id }, self.device.generation)?;
         let (measured, moved_to) = (self.measured.clone(), self.moved_to.clone());
         Ok(Profile { measured, calibrated: self.calibrated.clone(), moved_to, ..set })
     }

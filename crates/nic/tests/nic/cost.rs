@@ -55,7 +55,7 @@ fn seen(packet: &doorbell_transport::Packet) -> Packet {
 #[test]
 fn a_packet_has_the_bytes_that_the_protocol_gives_it() {
     let profiles = Profile::names().map(|name| Profile::named(name).unwrap());
-    for profile in profiles.filter(|profile| !profile.generation.is_iwarp()) {
+    for profile in profiles.filter(|profile| !profile.device.generation.is_iwarp()) {
         for body in bodies() {
             for (payload_len, deth) in
                 [(0, None), (1, None), (4096, None), (5, Some(Deth { qkey: 0, src_qp: 0 }))]
@@ -71,7 +71,7 @@ fn a_packet_has_the_bytes_that_the_protocol_gives_it() {
                     body,
                     payload_len,
                 };
-                let protocol = packet.wire_bytes(LinkLayer::Infiniband) + profile.link.packet_overhead;
+                let protocol = packet.wire_bytes(LinkLayer::Infiniband) + profile.device.link.packet_overhead;
                 let seen = seen(&packet);
                 assert_eq!(Costs::new(&profile).wire.bytes(&seen), protocol, "{packet:?}");
                 assert_eq!(seen.is_answer(), packet.is_answer(), "{packet:?}");
@@ -85,7 +85,7 @@ fn a_full_segment_of_iwarp_is_a_full_frame() {
     let profile = Profile::named("e7520-t4").unwrap();
     let wire = Costs::new(&profile).wire;
     // A frame of 1500 bytes with its header and FCS, preamble and gap: 1.23 us at 10 Gb/s.
-    let full = Packet { payload: profile.link.mtu, ..Packet::only(Kind::Send) };
+    let full = Packet { payload: profile.device.link.mtu, ..Packet::only(Kind::Send) };
     assert_eq!(wire.bytes(&full), 1538);
     assert_eq!(wire.time(1538) / 1000, 1230);
     // The header of a tagged segment is four bytes shorter, and that of a READ request 28 longer.
@@ -122,7 +122,7 @@ fn a_write_of_two_packets_costs_its_packets() {
         method: Generation::Mlx5.posting().method(1),
     };
     let message = profile.message(Opcode::Write, QpType::Rc, 5000);
-    let tx = profile.tx;
+    let tx = profile.device.tx;
     let expected = tx.send + tx.extra_packet + tx.payload_dma * 2;
     assert_eq!(costs.send_requests(&shape, &message), expected.as_ps());
     assert_eq!(costs.send_answers(&message), tx.ack.as_ps());
@@ -132,7 +132,7 @@ fn a_write_of_two_packets_costs_its_packets() {
 fn names_of_generations_are_those_of_profiles() {
     for (name, generation) in [("cx", Generation::Mlx4), ("cx3", Generation::Mlx4), ("cib", Generation::Mlx5)]
     {
-        assert_eq!(Profile::named(name).unwrap().generation, generation);
+        assert_eq!(Profile::named(name).unwrap().device.generation, generation);
     }
     assert_eq!(Generation::ALL.map(|g| g.to_string()), ["mlx4", "mlx5", "cxgb4"]);
 }
@@ -161,7 +161,7 @@ proptest! {
 #[test]
 fn completions_end_at_boundaries() {
     for p in Profile::names().map(|name| Profile::named(name).unwrap()) {
-        let (costs, most) = (Costs::new(&p), u64::from(p.pcie.read_completion));
+        let (costs, most) = (Costs::new(&p), u64::from(p.device.pcie.read_completion));
         for (addr, bytes) in
             (0..3 * most).step_by(7).flat_map(|addr| [1, 32, most, 200, 600].map(|b| (addr, b)))
         {

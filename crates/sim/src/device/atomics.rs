@@ -66,7 +66,7 @@ impl Locks {
 
 impl Device {
     fn lock_of(&self, addr: u64) -> LockId {
-        LockId(self.profile.atomics.slot(addr))
+        LockId(self.profile.device.atomics.slot(addr))
     }
 
     /// An atomic takes its lock or waits for it; returns whether `unit`, which received it, waits too.
@@ -85,7 +85,7 @@ impl Device {
             return false;
         }
         lock.waiting.push_back(flight);
-        let blocks = self.profile.atomics.blocks_unit;
+        let blocks = self.profile.device.atomics.blocks_unit;
         if blocks {
             env.flights[flight].rx_unit = unit;
         }

@@ -129,7 +129,7 @@ impl Device {
         if cache.touch(qp.index() as u32, env.counts()) {
             return 0;
         }
-        self.refetch(env, self.profile.caches.context);
+        self.refetch(env, self.profile.device.caches.context);
         self.caches.context_read(env.now, self.costs.send.context_stall) - env.now
     }
 
@@ -148,7 +148,7 @@ impl Device {
         if self.caches.translations.touch(page, env.counts()) {
             return 0;
         }
-        self.refetch(env, self.profile.caches.translation);
+        self.refetch(env, self.profile.device.caches.translation);
         self.costs.translation_stall
     }
 

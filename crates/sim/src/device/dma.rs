@@ -83,7 +83,7 @@ impl Device {
 
     /// Requests a read, or queues it for a tag.
     fn begin_read(&mut self, env: &mut Env, number: ReadId) {
-        if self.dma.outstanding >= self.profile.pcie.max_outstanding_reads {
+        if self.dma.outstanding >= self.profile.device.pcie.max_outstanding_reads {
             self.dma.waiting.push_back(number);
         } else {
             self.request_read(env, number);

@@ -34,7 +34,7 @@ impl Device {
         if by_mmio {
             return self.wqes_entered(env, qp, count, true);
         }
-        for group in doorbell_fetches(&self.profile.nic, u32::from(count)) {
+        for group in doorbell_fetches(&self.profile.device.nic, u32::from(count)) {
             let slot = &mut self.qps[qp];
             let announced = slot.fetching..slot.fetching + group;
             slot.fetching += group;
@@ -107,7 +107,7 @@ impl Device {
 
     /// A doorbell for RECVs is at the NIC, which reads them.
     pub(crate) fn recv_doorbell_arrived(&mut self, env: &mut Env, recv_queue: RecvQueueId, count: u16) {
-        let per_read = self.profile.nic.recv_prefetch.max(1);
+        let per_read = self.profile.device.nic.recv_prefetch.max(1);
         let wqe = self.recv_queues[recv_queue].wqe_bytes;
         let mut left = u32::from(count);
         while left > 0 {

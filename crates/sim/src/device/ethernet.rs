@@ -220,7 +220,7 @@ impl Device {
 
     /// Makes frames of the segments that are in the NIC, as far as it has room.
     fn cut_frames(&mut self, env: &mut Env) {
-        let overhead = self.profile.link.packet_overhead;
+        let overhead = self.profile.device.link.packet_overhead;
         loop {
             let ethernet = self.ethernet();
             let Some(&Posted { segment, data, into }) = ethernet.entered.front() else { return };

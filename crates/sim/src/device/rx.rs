@@ -240,7 +240,8 @@ impl Device {
         let Body::Send { part: Part::Only, .. } = packet.body else { return 0 };
         let most = self.qps[qp].max_inl_recv;
         let ud = packet.transport == QpType::Ud;
-        let inline = packet.payload_len <= most && self.profile.nic.receives_inline(packet.payload_len, ud);
+        let inline =
+            packet.payload_len <= most && self.profile.device.nic.receives_inline(packet.payload_len, ud);
         if inline { packet.payload_len } else { 0 }
     }
 

@@ -153,7 +153,7 @@ impl Device {
     pub(crate) fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
         let burst = &mut self.sending.units[unit].burst;
         *burst += 1;
-        let is_over = *burst >= self.profile.tx.burst;
+        let is_over = *burst >= self.profile.device.tx.burst;
         let next = match is_over.then(|| self.sending.waiting.pop_front()).flatten() {
             Some(next) => {
                 // Behind the others: QPs have the units in turn.

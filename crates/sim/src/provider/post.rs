@@ -110,7 +110,7 @@ impl SimProvider<'_> {
             signaled: wr.flags.contains(SendFlags::SIGNALED),
             method: Method::WqeByMmio,
         };
-        let bytes = shape.wqe_bytes(device.profile.generation);
+        let bytes = shape.wqe_bytes(device.profile.device.generation);
         let mut inline = Payload::EMPTY;
         if is_inline && length > 0 {
             host.settle(*now, payloads);
@@ -178,7 +178,7 @@ impl SimProvider<'_> {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         let (method, life) = self.with(|w| {
             let device = &w.devices[device];
-            (device.profile.generation.posting().method(count), device.qps[qp].life)
+            (device.profile.device.generation.posting().method(count), device.qps[qp].life)
         });
         let by_mmio = method == Method::WqeByMmio;
         let writes = if by_mmio { lines } else { 1 };

@@ -324,7 +324,7 @@ impl Seen {
                 drawing.count(Place::Count(id, number), now, count);
             }
         }
-        let ports = (0..device.profile.link.ports).map(|number| device.port(number as u8));
+        let ports = (0..device.profile.device.link.ports).map(|number| device.port(number as u8));
         let waiting: usize = ports.map(|port| view.env.fabric.ports[port].queue.len()).sum();
         if self.at_ports.replace(waiting as u64) != Some(waiting as u64) {
             drawing.count(Place::AtPorts(id), now, waiting as u64);

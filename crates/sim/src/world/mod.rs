@@ -112,7 +112,7 @@ impl World {
             for (local, slot) in (0..).zip(machine.devices) {
                 let (profile, costs) = known.of(slot.profile);
                 let device = DeviceId::from_index(devices.len());
-                let first_port = fabric.add_ports(device, &profile.link, &costs.wire);
+                let first_port = fabric.add_ports(device, &profile.device.link, &costs.wire);
                 devices.push(Device::new(
                     device,
                     (id, Attached { local, socket: slot.socket }),

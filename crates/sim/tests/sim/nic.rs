@@ -268,7 +268,7 @@ fn flood(machines: u32, size: u32) -> f64 {
     cluster.spawn(0, 0, Sink { from: names, until });
     cluster.run().expect("the run ends");
     let completed: u64 = tasks.iter().map(|t| t.take().expect("a result")).sum();
-    (completed * u64::from(size)) as f64 / 3e-3 / profile.link.port_bytes_per_s as f64
+    (completed * u64::from(size)) as f64 / 3e-3 / profile.device.link.port_bytes_per_s as f64
 }
 
 #[test]
@@ -329,8 +329,8 @@ fn atomics(name: &str, requesters: u32, stride: u64) -> f64 {
 
 /// How long an atomic holds its lock, in nanoseconds: while it reads its word, and a little longer.
 fn held(p: &Profile) -> f64 {
-    let read = p.read_request_time() + p.pcie.read_latency + p.completion_time(8);
-    (read + p.atomics.hold).as_ps() as f64 / 1e3
+    let read = p.read_request_time() + p.device.pcie.read_latency + p.completion_time(8);
+    (read + p.device.atomics.hold).as_ps() as f64 / 1e3
 }
 
 /// Pages of different memory, the same offset: one lock on both NICs. Other offsets: other locks,
@@ -342,7 +342,7 @@ fn atomics_on_one_lock_wait_for_each_other() {
         let p = profile(name);
         let alone = atomics(name, 1, 0);
         let in_turn = alone.max(f64::from(REQUESTERS) * held(&p));
-        let apart = if p.atomics.slot(64) == p.atomics.slot(0) { in_turn } else { alone };
+        let apart = if p.device.atomics.slot(64) == p.device.atomics.slot(0) { in_turn } else { alone };
         for (stride, expected) in [(0, in_turn), (64, apart)] {
             let took = atomics(name, REQUESTERS, stride);
             assert!((took / expected - 1.0).abs() < 0.001, "{name}, {stride}: {took} ns, not {expected}");
@@ -407,7 +407,7 @@ fn gathering(buffers: u32) -> u64 {
 
 #[test]
 fn a_packet_pays_for_the_buffers_that_hold_its_own_bytes() {
-    let tx = profile("cib").tx;
+    let tx = profile("cib").device.tx;
     let (dma, line) = (tx.payload_dma.as_ps(), tx.extra_line.as_ps());
     // Packets are of 4096 bytes. A WQE of one SGE has one line, of four two, of eight three.
     assert_eq!(gathering(4) - gathering(1), line, "each packet of its own buffer");
@@ -601,7 +601,7 @@ fn reads_both_ways(window: u64) -> Vec<u64> {
 #[test]
 fn requests_and_answers_of_a_qp_take_turns() {
     let [few, many] = [2, 16].map(|window| reads_both_ways(window)[10..90].iter().sum::<u64>() / 80);
-    let tx = profile("cx3").tx;
+    let tx = profile("cx3").device.tx;
     let [request, answer] =
         [tx.read_request, tx.response + tx.larger_payload].map(|span| span.as_ps() / 1000);
     assert!(many <= few + request + answer, "{many} ns beside 16 READs, {few} ns beside 2");

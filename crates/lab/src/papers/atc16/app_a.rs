@@ -33,7 +33,7 @@ fn shape(profile: &Profile, method: Method) -> PostShape {
     PostShape {
         opcode: Opcode::Write,
         qp_type: QpType::Uc,
-        payload: WQE_BYTES - profile.generation.wqe().header_bytes(QpType::Uc),
+        payload: WQE_BYTES - profile.device.generation.wqe().header_bytes(QpType::Uc),
         sges: 1,
         inline: true,
         signaled: false,
@@ -65,7 +65,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             counts == (lines, 1),
             format!("{} MMIO writes become {}", counts.0, counts.1),
         ),
-        Check::number("atc16-appA-doorbell-size", "cib", profile.generation.posting().doorbell),
+        Check::number("atc16-appA-doorbell-size", "cib", profile.device.generation.posting().doorbell),
         Check::number("atc16-appA-linklayer-overhead", "cib", link_layer_percent(profile, &by_mmio))
             .note("of the bytes of the ten WQEs by MMIO, whose TLPs are the smaller ones"),
     ];
@@ -74,6 +74,6 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
 
 /// Link-layer packets in percent of the bytes of the TLPs.
 fn link_layer_percent(profile: &Profile, t: &Transactions) -> f64 {
-    let packets = t.host_to_device_tlps * profile.pcie.dllp_millibytes;
+    let packets = t.host_to_device_tlps * profile.device.pcie.dllp_millibytes;
     packets as f64 / 1000.0 / t.host_to_device_bytes as f64 * 100.0
 }

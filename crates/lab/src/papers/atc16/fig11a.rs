@@ -54,17 +54,18 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let batched = explained("send-batch-peak", BATCH)?;
     // The sequencer answers with 8 bytes.
     let (_, replies) = fastest("seq-dma-limit", BATCH, 8)?;
-    let (dma, mmio) = (profile.pcie.dma_wqes_per_s(128) / 1e6, profile.pcie.mmio_wqes_per_s(128) / 1e6);
+    let (dma, mmio) =
+        (profile.device.pcie.dma_wqes_per_s(128) / 1e6, profile.device.pcie.mmio_wqes_per_s(128) / 1e6);
     let number = |claim, n: f64| Check::number(claim, "cib", n);
     let mut checks = vec![
         Check::rate("atc16-send-nonbatch-peak", "cib", &plain),
         Check::rate("atc16-send-batch-peak", "cib", &batched),
         number("atc16-send-batch-gain", percent_more(plain.mops, batched.mops)),
         number("atc16-send-batch-size", f64::from(BATCH)),
-        number("atc16-dma-useful-bw", profile.pcie.dma_read_bytes_per_s() / 1e6),
+        number("atc16-dma-useful-bw", profile.device.pcie.dma_read_bytes_per_s() / 1e6),
         number("atc16-dma-wqe-limit", dma),
         number("atc16-send-batch-within-5pct", (1.0 - batched.mops / dma) * 100.0),
-        number("atc16-mmio-line-rate", profile.pcie.mmio_lines_per_s() / 1e6),
+        number("atc16-mmio-line-rate", profile.device.pcie.mmio_lines_per_s() / 1e6),
         number("atc16-mmio-wqe-limit", mmio),
         number("atc16-send-nonbatch-within-10pct", (1.0 - plain.mops / mmio) * 100.0),
         Check::rate("atc16-seq-dma-limit", "cib", &replies),
@@ -103,7 +104,7 @@ fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, NotYet>
 
 /// Header-only replies take half of the WQE bytes.
 fn reply_limits(ctx: &Ctx<'_>) -> Check {
-    let pcie = &ctx.profile("cib").pcie;
+    let pcie = &ctx.profile("cib").device.pcie;
     let (regular, header_only) =
         (pcie.dma_wqes_per_s(2 * wqe::LINE) / 1e6, pcie.dma_wqes_per_s(wqe::LINE) / 1e6);
     let seen = format!("{header_only:.0} and {regular:.0} million/s");

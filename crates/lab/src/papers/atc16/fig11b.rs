@@ -137,7 +137,7 @@ pub(super) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result
 fn slow_core(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let mut busy = ctx.profile("cib").clone();
     // As much work again as a unit has with a message.
-    busy.host.build_wqe += busy.tx.send + busy.tx.fetched_wqe + Span::from_ns(20);
+    busy.host.build_wqe += busy.device.tx.send + busy.device.tx.fetched_wqe + Span::from_ns(20);
     let workloads: [Workload; 2] = [1, 4].map(|q| micro::one_core_send(&busy, BATCH, q));
     let quick = ctx.measure("cib", "s33", &workloads)?;
     let slow = ctx.measure_on(&busy, "s33", &workloads)?;

@@ -63,7 +63,7 @@ fn link_limit(profile: &Profile, opcode: Opcode, transport: QpType, size: u32) -
         Opcode::Read => profile.response_on_link(opcode, transport, size),
         _ => profile.request_on_link(opcode, transport, size),
     };
-    let bytes_per_s = profile.link.port_bytes_per_s as f64 * f64::from(profile.link.ports);
+    let bytes_per_s = profile.device.link.port_bytes_per_s as f64 * f64::from(profile.device.link.ports);
     bytes_per_s / load.bytes as f64 / 1e6
 }
 

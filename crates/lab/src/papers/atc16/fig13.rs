@@ -85,7 +85,7 @@ impl Point {
         let per_second = |n: u64| n as f64 / seconds / 1e6;
         let lines = |kind, bytes: u32| look_ups(&outcome, kind).1 * u64::from(wqe::lines(bytes));
         let missing = lines(Resource::WqeCache, wqe::LINE)
-            + lines(Resource::QpContextCache, profile.caches.context)
+            + lines(Resource::QpContextCache, profile.device.caches.context)
             + lines(Resource::TranslationCache, wqe::LINE);
         let reads = outcome.pcie.iter().find(|p| p.machine == 0).map_or(0, |p| p.rdcur);
         Point { reads: per_second(reads), misses: per_second(missing), outcome }
@@ -144,7 +144,8 @@ impl Series {
             let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.part == part);
             found.map_or(0.0, |r| r.utilization * f64::from(units))
         };
-        let busy = busy(Part::SendingUnits, profile.tx.units) + busy(Part::ReceivingUnits, profile.rx.units);
+        let busy = busy(Part::SendingUnits, profile.device.tx.units)
+            + busy(Part::ReceivingUnits, profile.device.rx.units);
         busy / last.outcome.mops * 1e3
     }
 

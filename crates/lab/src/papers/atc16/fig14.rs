@@ -152,7 +152,7 @@ fn internal_lock(ctx: &Ctx<'_>, cib: &Sweep) -> Check {
     let done = one.mops * one.measured.duration.span().as_secs_f64() * 1e6;
     let [reads, writes] = [pcie.map_or(0, |p| p.rdcur), pcie.map_or(0, |p| p.itom)].map(|n| n as f64 / done);
     let near_one = |n: f64| (0.98..1.02).contains(&n);
-    let serial = cib.hold_ns() >= p.pcie.read_latency.as_ns() as f64;
+    let serial = cib.hold_ns() >= p.device.pcie.read_latency.as_ns() as f64;
     let seen = format!("{reads:.2} PCIe reads and {writes:.2} writes each, {:.0} ns apart", cib.hold_ns());
     let holds = near_one(reads) && near_one(writes) && serial;
     Check::statement("atc16-s34-atomics-internal-lock", "cib", holds, seen)

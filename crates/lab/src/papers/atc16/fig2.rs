@@ -31,8 +31,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SIZES: std::ops::RangeInclusive<u32> = 1..=256;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let gen2 = &ctx.profile("cx").pcie;
-    let gen3 = &ctx.profile("cib").pcie;
+    let gen2 = &ctx.profile("cx").device.pcie;
+    let gen3 = &ctx.profile("cib").device.pcie;
     let mut checks = vec![
         Check::number("atc16-fig2a-gen3-lane-bw", "cib", gen3.lane_bytes_per_s as f64 / 1e6),
         Check::number("atc16-fig2a-gen2-request-hdr", "cx", gen2.request_header),
@@ -51,7 +51,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
 }
 
 fn header_range(ctx: &Ctx<'_>) -> Check {
-    let headers = || ctx.profiles.iter().flat_map(|p| [p.pcie.request_header, p.pcie.completion_header]);
+    let headers =
+        || ctx.profiles.iter().flat_map(|p| [p.device.pcie.request_header, p.device.pcie.completion_header]);
     let (low, high) = (headers().min().unwrap_or(0), headers().max().unwrap_or(0));
     let seen = format!("{low} to {high} B");
     Check::statement("atc16-s21-header-range", "cib", (low, high) == (20, 26), seen)
@@ -60,8 +61,8 @@ fn header_range(ctx: &Ctx<'_>) -> Check {
 /// Bandwidth of a link is that of its lanes.
 fn bandwidth(ctx: &Ctx<'_>) -> Check {
     let product = |p: &Pcie| u64::from(p.lanes) * p.lane_bytes_per_s;
-    let holds = ctx.profiles.iter().all(|p| p.pcie.bytes_per_s() == product(&p.pcie));
-    let seen = format!("{:.1} MB/s on cib", ctx.profile("cib").pcie.bytes_per_s() as f64 / 1e6);
+    let holds = ctx.profiles.iter().all(|p| p.device.pcie.bytes_per_s() == product(&p.device.pcie));
+    let seen = format!("{:.1} MB/s on cib", ctx.profile("cib").device.pcie.bytes_per_s() as f64 / 1e6);
     Check::statement("atc16-s21-pcie-bw-model", "cib", holds, seen)
 }
 

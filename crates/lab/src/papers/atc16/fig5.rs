@@ -123,7 +123,7 @@ fn formulas(profile: &Profile, ladder: &[Transactions; 4]) -> Vec<Check> {
     let shape = shapes()[1];
     let by_mmio = |payload| {
         let shape = PostShape { opcode: Opcode::Write, qp_type: QpType::Uc, payload, ..shape };
-        (shape.wqe_bytes(profile.generation), accounting::transfer(profile, &shape))
+        (shape.wqe_bytes(profile.device.generation), accounting::transfer(profile, &shape))
     };
     let (before, after) = (by_mmio(93), by_mmio(92));
     debug_assert_eq!((before.0, after.0), (129, 128));
@@ -140,7 +140,7 @@ fn formulas(profile: &Profile, ladder: &[Transactions; 4]) -> Vec<Check> {
         && (unsignaled.mmio_writes, batched.mmio_writes, header_only.mmio_writes) == (4, 1, 1)
         && (batched.dma_reads, header_only.dma_reads) == (1, 1)
         && falls(|t| t.host_to_device_bytes + t.device_to_host_bytes);
-    let list = |wqes| profile.generation.posting().method(wqes);
+    let list = |wqes| profile.device.generation.posting().method(wqes);
     let rungs: Vec<String> = STEPS.iter().zip(ladder).map(|(s, t)| text(s, t)).collect();
     vec![
         number("atc16-s21-three-tlp-types", tlp_types(profile)),

@@ -40,16 +40,16 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         accounting::responder(profile, opcode, qp_type, PAYLOAD, RecvShape { inline: false })
     };
     let number = |claim, n: u64| Check::number(claim, "cx3", n as f64);
-    let always = rungs.iter().all(|t| t.dma_write_bytes >= u64::from(profile.nic.cqe));
+    let always = rungs.iter().all(|t| t.dma_write_bytes >= u64::from(profile.device.nic.cqe));
     let checks = vec![
         number("atc16-s32-recv-two-dmas", regular.dma_writes),
         number("atc16-s32-inline-recv-one-dma", inline.dma_writes),
-        number("atc16-s32-inline-recv-limit", u64::from(profile.nic.max_inline_recv)),
+        number("atc16-s32-inline-recv-limit", u64::from(profile.device.nic.max_inline_recv)),
         number("atc16-s32-ho-recv-one-dma", header_only.dma_writes),
         Check::statement(
             "atc16-s32-recv-cqe-mandatory",
             "cx3",
-            always && header_only.dma_write_bytes == u64::from(profile.nic.cqe),
+            always && header_only.dma_write_bytes == u64::from(profile.device.nic.cqe),
             format!("a header-only RECV writes {} B", header_only.dma_write_bytes),
         ),
         number("atc16-s51-inbound-read-pcie", one_sided(Opcode::Read, QpType::Rc).dma_reads),

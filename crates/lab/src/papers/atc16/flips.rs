@@ -75,8 +75,8 @@ const LONG: Span = Span::from_ns(2000);
 #[test]
 fn ladder_and_default_method() {
     let change = |p: &mut Profile| {
-        (p.nic.doorbell_reads_all, p.nic.wqe_prefetch) = (false, 1);
-        (p.host.mmio_line, p.pcie.read_latency) = (LONG, Span::from_ns(1));
+        (p.device.nic.doorbell_reads_all, p.device.nic.wqe_prefetch) = (false, 1);
+        (p.host.mmio_line, p.device.pcie.read_latency) = (LONG, Span::from_ns(1));
     };
     flips(
         &fig5::EXPERIMENT,
@@ -87,24 +87,27 @@ fn ladder_and_default_method() {
 
 #[test]
 fn several_queue_pairs() {
-    let quick = |p: &mut Profile| (p.tx.send, p.tx.fetched_wqe) = (Span::from_ns(10), Span::ZERO);
+    let quick =
+        |p: &mut Profile| (p.device.tx.send, p.device.tx.fetched_wqe) = (Span::from_ns(10), Span::ZERO);
     flips(&fig11b::EXPERIMENT, quick, &["atc16-mq-1qp-batch-hurts", "atc16-fig11b-labels"]);
-    let slow = |p: &mut Profile| p.tx.send = LONG;
+    let slow = |p: &mut Profile| p.device.tx.send = LONG;
     flips(&fig11b::EXPERIMENT, slow, &["atc16-mq-nonbatch-flat"]);
-    let single = |p: &mut Profile| p.tx.units = 1;
+    let single = |p: &mut Profile| p.device.tx.units = 1;
     flips(&fig11b::EXPERIMENT, single, &["atc16-s33-qp-pu", "atc16-s33-multiqueue-when"]);
 }
 
 #[test]
 fn rankings_of_verbs() {
-    flips(&tab5::EXPERIMENT, |p| p.tx.send = LONG, &["atc16-s6-offset"]);
-    let free_writes = |p: &mut Profile| (p.rx.dma_write, p.rx.packet) = (Span::ZERO, Span::from_ns(500));
+    flips(&tab5::EXPERIMENT, |p| p.device.tx.send = LONG, &["atc16-s6-offset"]);
+    let free_writes =
+        |p: &mut Profile| (p.device.rx.dma_write, p.device.rx.packet) = (Span::ZERO, Span::from_ns(500));
     flips(
         &fig12::EXPERIMENT,
         free_writes,
         &["atc16-s32-regular-recv-lt-write", "atc16-recv-slow-reason", "atc16-read-cib-small-better"],
     );
-    let wide_link = |p: &mut Profile| (p.rx.dma_write, p.link.port_bytes_per_s) = (Span::ZERO, 1 << 40);
+    let wide_link =
+        |p: &mut Profile| (p.device.rx.dma_write, p.device.link.port_bytes_per_s) = (Span::ZERO, 1 << 40);
     flips(&fig12::EXPERIMENT, wide_link, &["atc16-fig12-shape", "atc16-fig12-axes"]);
     let slow_polls = |p: &mut Profile| p.host.poll_cqe = LONG;
     flips(&fig12::EXPERIMENT, slow_polls, &["atc16-ho-recv-eq-write", "atc16-seq-ho-recv-eq-write"]);
@@ -115,39 +118,40 @@ fn rankings_of_verbs() {
 fn what_is_missed_could_hold() {
     let missed = ["atc16-read-cx3-flat", "atc16-fig12-limits"];
     assert_eq!(hold(&fig12::EXPERIMENT, &missed), [""; 0]);
-    let slow_units = |p: &mut Profile| p.rx.packet = p.rx.packet * 3;
+    let slow_units = |p: &mut Profile| p.device.rx.packet = p.device.rx.packet * 3;
     assert_eq!(holding(&fig12::EXPERIMENT, slow_units, &missed[..1]), missed[..1]);
 }
 
 #[test]
 fn windows_and_misses() {
     let large = |p: &mut Profile| {
-        (p.caches.wqe_entries, p.caches.wqe_stall) = (1 << 20, Span::ZERO);
-        p.caches.read_wqe_entries = 1 << 20;
+        (p.device.caches.wqe_entries, p.device.caches.wqe_stall) = (1 << 20, Span::ZERO);
+        p.device.caches.read_wqe_entries = 1 << 20;
     };
     flips(&fig13::EXPERIMENT, large, &["atc16-wqe-not-monotone", "atc16-wqe-miss-points"]);
     let small = |p: &mut Profile| {
-        p.caches.wqe_entries = 16;
-        (p.tx.read_request, p.rx.ack) = (Span::from_ns(1), LONG);
+        p.device.caches.wqe_entries = 16;
+        (p.device.tx.read_request, p.device.rx.ack) = (Span::from_ns(1), LONG);
     };
     flips(&fig13::EXPERIMENT, small, &["atc16-wqe-read-costlier"]);
-    let tiny = |p: &mut Profile| p.caches.wqe_entries = 4;
+    let tiny = |p: &mut Profile| p.device.caches.wqe_entries = 4;
     flips(&fig13::EXPERIMENT, tiny, &["atc16-wqe-cib-write-nomiss"]);
 }
 
 #[test]
 fn pages_and_queue_pairs() {
-    flips(&caches::EXPERIMENT, |p| p.caches.translation_entries = 1, &["atc16-s35-hugepages"]);
-    let all_contexts =
-        |p: &mut Profile| (p.caches.requester_entries, p.caches.responder_entries) = (1 << 16, 1 << 16);
+    flips(&caches::EXPERIMENT, |p| p.device.caches.translation_entries = 1, &["atc16-s35-hugepages"]);
+    let all_contexts = |p: &mut Profile| {
+        (p.device.caches.requester_entries, p.device.caches.responder_entries) = (1 << 16, 1 << 16)
+    };
     flips(&caches::EXPERIMENT, all_contexts, &["atc16-s35-fewer-qps"]);
 }
 
 #[test]
 fn locks_of_atomics() {
     let page_bits = |p: &mut Profile| {
-        (p.atomics.slots, p.atomics.slot_low_bit) = (64, 12);
-        p.pcie.read_latency = LONG;
+        (p.device.atomics.slots, p.device.atomics.slot_low_bit) = (64, 12);
+        p.device.pcie.read_latency = LONG;
     };
     flips(
         &fig14::EXPERIMENT,
@@ -159,19 +163,20 @@ fn locks_of_atomics() {
             "atc16-s54-lock-service",
         ],
     );
-    let many = |p: &mut Profile| (p.atomics.slots, p.atomics.slot_low_bit) = (64, 3);
+    let many = |p: &mut Profile| (p.device.atomics.slots, p.device.atomics.slot_low_bit) = (64, 3);
     flips(&fig14::EXPERIMENT, many, &["atc16-atomics-cx3-indep-z"]);
-    flips(&locks::EXPERIMENT, |p| p.atomics.slots = 1, &["atc16-atomics-12lsb"]);
+    flips(&locks::EXPERIMENT, |p| p.device.atomics.slots = 1, &["atc16-atomics-12lsb"]);
 }
 
 #[test]
 fn numbers_of_clients() {
     let all = ["atc16-intro-rpc-less-scalable", "doorbell-requests-cross", "atc16-s41-herd-rpc-cost"];
     assert_eq!(hold(&clients::EXPERIMENT, &all), all, "on the clusters");
-    let no_misses = |p: &mut Profile| p.caches.responder_entries = 1 << 16;
+    let no_misses = |p: &mut Profile| p.device.caches.responder_entries = 1 << 16;
     assert_eq!(holding(&clients::EXPERIMENT, no_misses, &all[..2]), [""; 0]);
-    let only_requests_miss =
-        |p: &mut Profile| (p.caches.requester_entries, p.caches.responder_entries) = (1 << 16, 100);
+    let only_requests_miss = |p: &mut Profile| {
+        (p.device.caches.requester_entries, p.device.caches.responder_entries) = (1 << 16, 100)
+    };
     assert_eq!(holding(&clients::EXPERIMENT, only_requests_miss, &all[2..]), [""; 0]);
 }
 
@@ -182,8 +187,8 @@ fn the_limit_of_clients_could_hold() {
     assert_eq!(hold(&clients::EXPERIMENT, &limit), [""; 0]);
     let as_on_cib = |p: &mut Profile| {
         let cib = Profile::named("cib").expect("a built-in profile");
-        p.caches.responder_entries = cib.caches.responder_entries;
-        p.caches.context_reads = cib.caches.context_reads;
+        p.device.caches.responder_entries = cib.device.caches.responder_entries;
+        p.device.caches.context_reads = cib.device.caches.context_reads;
     };
     assert_eq!(holding(&clients::EXPERIMENT, as_on_cib, &limit), limit);
 }
@@ -196,7 +201,7 @@ fn the_best_designs() {
 
 #[test]
 fn what_speculation_gains() {
-    let slow_requests = |p: &mut Profile| p.rx.packet = LONG;
+    let slow_requests = |p: &mut Profile| p.device.rx.packet = LONG;
     flips(
         &speculation::EXPERIMENT,
         slow_requests,

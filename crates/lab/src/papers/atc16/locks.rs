@@ -140,9 +140,9 @@ mod tests {
             let control = Control::quiet();
             let mut ctx = Ctx::new(false, control).unwrap();
             let cib = ctx.profiles.iter_mut().find(|p| p.name == "cib").unwrap();
-            (cib.atomics.slots, cib.atomics.slot_low_bit) = (slots, low);
+            (cib.device.atomics.slots, cib.device.atomics.slot_low_bit) = (slots, low);
             let words = (0..1u64 << 21).step_by(8);
-            let reached: BTreeSet<u32> = words.map(|a| cib.atomics.slot(a)).collect();
+            let reached: BTreeSet<u32> = words.map(|a| cib.device.atomics.slot(a)).collect();
             let locks = ctx.until_known(infer).locks;
             assert_eq!(locks.reached(), reached.len() as u64, "{slots} from bit {low}: {locks:?}");
             assert!(locks.confirmed, "{slots} from bit {low}: {locks:?}");

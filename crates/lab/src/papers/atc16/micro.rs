@@ -23,7 +23,7 @@ pub(super) const CLUSTERS: [&str; 3] = ["cx", "cx3", "cib"];
 /// Microseconds to measure for where a rate is all that counts: longer on slower NICs, so that the
 /// operations of a window weigh as little.
 fn brief(profile: &Profile) -> u64 {
-    match profile.link.port_bytes_per_s * u64::from(profile.link.ports) {
+    match profile.device.link.port_bytes_per_s * u64::from(profile.device.link.ports) {
         0..5_000_000_000 => 1200,
         5_000_000_000..10_000_000_000 => 600,
         _ => 300,
@@ -46,7 +46,7 @@ pub(super) fn outbound_sends(profile: &Profile, batch: u32, size: u32) -> Vec<Wo
             pattern: Some(Pattern::Outbound),
             batch: Some(batch),
             threads: Some(threads),
-            qps: Some((profile.tx.units / threads).max(1)),
+            qps: Some((profile.device.tx.units / threads).max(1)),
             window_per_qp: Some(window),
             size: Some(size),
             header_only: Some(size == 0),

@@ -48,7 +48,7 @@ const OFFERED: [(&str, QpType, Opcode); 9] = [
 ];
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let layout = ctx.profile("cib").generation.wqe();
+    let layout = ctx.profile("cib").device.generation.wqe();
     let mut checks: Vec<Check> = OFFERED
         .iter()
         .map(|(id, transport, verb)| Check::new(id, "cib", Found::Flag(verb.is_offered_by(*transport))))

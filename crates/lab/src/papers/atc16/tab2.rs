@@ -37,10 +37,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// What the table has of a cluster, in the order of its claims.
 fn row(p: &Profile) -> [f64; 6] {
     [
-        f64::from(p.link.ports),
+        f64::from(p.device.link.ports),
         signalling_gbps(p),
         generation(p),
-        f64::from(p.pcie.lanes),
+        f64::from(p.device.pcie.lanes),
         f64::from(p.host.cores),
         p.host.clock_hz as f64 / 1e9,
     ]
@@ -48,14 +48,14 @@ fn row(p: &Profile) -> [f64; 6] {
 
 /// The port's rate before encoding: 64b/66b from FDR on, else 8b/10b. The table rounds 56.25 to 56.
 fn signalling_gbps(p: &Profile) -> f64 {
-    let gbps = p.link.port_bytes_per_s as f64 * 8.0 / 1e9;
+    let gbps = p.device.link.port_bytes_per_s as f64 * 8.0 / 1e9;
     let encoded = if gbps > 32.0 { gbps * 66.0 / 64.0 } else { gbps * 10.0 / 8.0 };
     encoded.floor()
 }
 
 /// The PCIe generation whose TLP headers (Figure 2a) the profile has.
 fn generation(p: &Profile) -> f64 {
-    match (p.pcie.request_header, p.pcie.completion_header) {
+    match (p.device.pcie.request_header, p.device.pcie.completion_header) {
         (24, 20) => 2.0,
         (26, 22) => 3.0,
         _ => f64::NAN,
@@ -72,7 +72,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         }
     }
     // 8b/10b: ten bits on the lane for each byte.
-    let rate = ctx.profile("cx").pcie.lane_bytes_per_s as f64 * 10.0 / 1e9;
+    let rate = ctx.profile("cx").device.pcie.lane_bytes_per_s as f64 * 10.0 / 1e9;
     checks.push(Check::number("atc16-tab2-cx-pcie-rate", "cx", rate));
     Ok(Findings { checks, ..Findings::default() })
 }

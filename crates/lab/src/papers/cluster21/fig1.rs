@@ -67,7 +67,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let flat = |outcomes: &[Arc<Outcome>]| flat_to(outcomes.iter().map(|o| o.mops), at(outcomes, SMALL));
     let rule = format!("of READs, within 5% of the rate at {SMALL} B; of WRITEs {} B", flat(&write));
     let share = |size| {
-        at(&read_own, size) * f64::from(size) * 1e6 / ctx.profile(CLUSTER).link.port_bytes_per_s as f64
+        at(&read_own, size) * f64::from(size) * 1e6 / ctx.profile(CLUSTER).device.link.port_bytes_per_s as f64
     };
     let (little, most) = (share(64) * 100.0, share(LARGE) * 100.0);
     let limits = format!("at {SMALL} B: {}; at {LARGE} B: {}", small.bottleneck.text, large.bottleneck.text);

@@ -34,7 +34,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         ("cluster21-hw-cores-per-socket", f64::from(profile.host.cores)),
         ("cluster21-hw-ghz", profile.host.clock_hz as f64 / 1e9),
         ("cluster21-hw-l3", sockets.llc as f64 / f64::from(1 << 20)),
-        ("cluster21-hw-ports", f64::from(profile.link.ports)),
+        ("cluster21-hw-ports", f64::from(profile.device.link.ports)),
         ("cluster21-tab2-local-lat", local),
         ("cluster21-tab2-remote-lat", remote),
         // The paper's own sentence has the two sockets in each other's place.

@@ -37,7 +37,7 @@ fn time_on_the_wire() {
     told(&format!("{:.0} us with TCP's timestamps", wire(TABLE_3, 1500, HEADERS + TIMESTAMPS)));
     told(&format!("{:.0} us in frames of 9000 bytes", wire(TABLE_3, 9000, HEADERS)));
     let profile = Profile::named(CLUSTER).unwrap();
-    assert_eq!(profile.link.mtu, 1500 - HEADERS, "as the profile has it");
+    assert_eq!(profile.device.link.mtu, 1500 - HEADERS, "as the profile has it");
 }
 
 #[test]

@@ -22,7 +22,7 @@ const SAME: f64 = 3.0;
 /// is published that it sits on eight lanes of PCIe 1.0; the rest is assumed.
 fn other(ctx: &Ctx<'_>) -> Profile {
     let mut profile = ctx.profile(CLUSTER).clone();
-    profile.pcie.lane_bytes_per_s /= 2;
+    profile.device.pcie.lane_bytes_per_s /= 2;
     let device = &mut profile.device;
     for twice in [&mut device.tx.send, &mut device.tx.extra_packet, &mut device.rx.packet] {
         *twice = *twice * 2;

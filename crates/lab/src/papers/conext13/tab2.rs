@@ -54,7 +54,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         ("conext13-hw-machines", f64::from(machines)),
         (
             "conext13-hw-link",
-            f64::from(profile.link.ports) * profile.link.port_bytes_per_s as f64 * 8.0 / 1e9,
+            f64::from(profile.device.link.ports) * profile.device.link.port_bytes_per_s as f64 * 8.0 / 1e9,
         ),
     ];
     let mut checks: Vec<Check> = numbers.map(|(id, n)| Check::number(id, CLUSTER, n)).into();

@@ -117,7 +117,7 @@ impl Wanted {
 
     /// Whether it may have an answer on a profile: iWARP has only RC, which these can do with.
     pub(crate) fn is_for(&self, profile: &str) -> bool {
-        let iwarp = Profile::named(profile).is_ok_and(|profile| profile.generation.is_iwarp());
+        let iwarp = Profile::named(profile).is_ok_and(|profile| profile.device.generation.is_iwarp());
         !iwarp || self.system.is_none_or(|system| OVER_RC.contains(&system.name))
     }
 
@@ -239,7 +239,9 @@ fn system(draws: &mut Draws, profile: &str, entry: &Entry, wanted: &str) -> Said
         }
     }
     coherent(draws, &mut said, wanted, |key| entry.fields.iter().any(|field| field.key == key));
-    if entry.name == "rpc" && Profile::named(profile).is_ok_and(|profile| profile.generation.is_iwarp()) {
+    if entry.name == "rpc"
+        && Profile::named(profile).is_ok_and(|profile| profile.device.generation.is_iwarp())
+    {
         said.lines.retain(|(key, _)| !["request", "reply"].contains(key));
         let (request, reply) = (["write-rc", "send-rc"], ["write-rc", "send-rc", "read-rc"]);
         said.lines.push(("request", quoted(draws.one_of(&request))));

@@ -1,0 +1,53 @@
+//! Everything that must hold before a change is merged.
+
+mod processor;
+mod quick;
+mod reach;
+mod steps;
+mod summary;
+
+pub(crate) use quick::run_quick;
+pub(crate) use summary::{CheckStep, run_steps};
+
+use crate::command::{Task, failed, run};
+use crate::{packages, rxe, wheels};
+use std::process::ExitCode;
+use steps::cargo;
+
+/// `cargo run`, as the README has it, knows which program is meant. It has other features of dependencies than the
+/// tests, so that most is built anew: soon, as the program does no more than say its version.
+fn the_command() -> Task<()> {
+    run(cargo(&["run", "--quiet", "--", "--version"]).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0"))
+}
+
+/// All tests. Where the packages of real programs are there, none of these may be skipped.
+fn tests() -> Task<()> {
+    let mut tests = cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
+    if packages::has_tested_programs() {
+        tests.env("DOORBELL_PROGRAMS", "installed");
+    }
+    run(&mut tests)
+}
+
+fn soft_roce() -> Task<()> {
+    match rxe::run(&[])? {
+        0 => Ok(()),
+        code => Err(failed("the program in the emulated machine", format!("exit code {code}"))),
+    }
+}
+
+const STEPS: [CheckStep<'static>; 8] = [
+    ("formatting", &steps::formatting),
+    ("lints", &steps::lints),
+    ("documentation", &steps::documentation),
+    ("programs for the tests", &packages::ensure_tested_programs),
+    ("wheels for the tests", &wheels::ensure),
+    ("tests", &tests),
+    ("the command", &the_command),
+    ("Soft-RoCE", &soft_roce),
+];
+
+/// Runs all steps.
+pub(crate) fn run_all() -> ExitCode {
+    run_steps(&STEPS)
+}
