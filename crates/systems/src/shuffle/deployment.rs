@@ -1,7 +1,7 @@
 //! A shuffle on machines.
 
-use super::config::{Full, Placement, Shuffle, Transfer};
-use super::layout::Plan;
+use super::config::{Placement, Shuffle};
+use super::layout::{Full, Plan, Transfer};
 use super::protocol::Client;
 use crate::config::{Clients, Seats, Timing};
 use crate::site::{Dress, Site, SiteError};
