@@ -43,6 +43,7 @@ pub mod log;
 mod measure;
 mod measurement;
 pub mod memory_server;
+mod names;
 pub mod outbox;
 pub mod pace;
 pub mod ping_pong;

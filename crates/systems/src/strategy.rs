@@ -1,6 +1,7 @@
 //! How the pieces of a call of vector I/O come together.
 
-use crate::config::{Clients, named};
+use crate::config::Clients;
+use crate::names::named;
 
 named! {
     /// How the pieces of a call come together.

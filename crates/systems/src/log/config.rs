@@ -2,7 +2,8 @@
 
 use super::layout::Layout;
 use super::mark::ENGINES;
-use crate::config::{Clients, Timing, named};
+use crate::config::{Clients, Timing};
+use crate::names::named;
 use crate::strategy::Strategy;
 use doorbell_schema::{Duration, Field, Flag, schema};
 

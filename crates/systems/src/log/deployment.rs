@@ -2,7 +2,7 @@
 
 use super::config::{At, Full, Log, Reserve};
 use super::engine::Engine;
-use super::layout::Layout;
+use super::layout::{Layout, SERVICE};
 use super::reserver::{self, Sequencer};
 use super::warden::Warden;
 use crate::config::{Clients, Timing};
@@ -11,9 +11,6 @@ use crate::strategy::Strategy;
 use crate::{Measured, Record, Round, System, SystemShape};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
-
-/// What is published is below this.
-pub const SERVICE: &str = "log";
 
 /// The log machine, as others than its warden know it.
 #[derive(Clone, Copy, Debug)]

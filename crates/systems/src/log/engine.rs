@@ -2,7 +2,7 @@
 
 use super::appender::{AppendOutcome, Appender, Terms};
 use super::config::Log;
-use super::deployment::SERVICE;
+use super::layout::SERVICE;
 use super::reserver::Reserver;
 use crate::device::{self, Device};
 use crate::measure::How;

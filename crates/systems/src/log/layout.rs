@@ -2,6 +2,9 @@
 
 use super::mark::Mark;
 
+/// What is published is below this.
+pub const SERVICE: &str = "log";
+
 /// Bytes of a line, which words that different machines write have to themselves.
 const LINE: u64 = 64;
 

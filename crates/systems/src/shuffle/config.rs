@@ -2,9 +2,10 @@
 
 use super::layout::{Full, Plan, Transfer};
 use super::rule::share_of_fullest;
-use crate::config::{Clients, Seats, Timing, named};
+use crate::config::{Clients, Seats, Timing};
 use crate::kv::load::Draws;
 use crate::kv::{Distribution, Load};
+use crate::names::named;
 use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 use doorbell_verbs::Span;

@@ -1,6 +1,6 @@
 //! Who takes part, and where what lies in an inbox.
 
-use crate::config::named;
+use crate::names::named;
 use crate::strategy::Strategy;
 use doorbell_verbs::Span;
 use std::ops::Range;
