@@ -1,7 +1,8 @@
 //! Parameters of the server that scans.
 
 use super::walk::Walk;
-use crate::config::{Timing, named};
+use crate::config::Timing;
+use crate::names::named;
 use doorbell_schema::{Duration, Field, schema};
 
 named! {
