@@ -19,7 +19,14 @@ pub(crate) fn run_all() -> Task<()> {
     if !runtime_is_there()? {
         return Err(Problem::Unavailable("this Rust toolchain has no runtime of AddressSanitizer".into()));
     }
-    run(cargo("test")?.args(["--package", "doorbell-soft", "--package", "doorbell-abi"]))?;
+    run(cargo("test")?.args([
+        "--package",
+        "doorbell-soft",
+        "--package",
+        "doorbell-launch",
+        "--package",
+        "doorbell-abi",
+    ]))?;
     run(cargo("build")?.args(["--package", "doorbell-soft-so"]))?;
     let library = directory()?.join(TARGET).join("debug/libibverbs.so");
     let mut suite = cargo("run")?;

@@ -4,7 +4,7 @@
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
 use doorbell_lab::{Outcome, Report, SystemOutcome};
-use doorbell_soft::stats;
+use doorbell_launch::stats;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;

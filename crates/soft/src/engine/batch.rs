@@ -4,8 +4,8 @@
 //! What is gathered is in the order of the list, and all checks but that of the page tables have
 //! passed. It is moved before anything else of the QP is done, and when the list ends.
 
-use crate::memory::cause::opcode_name;
 use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
+use doorbell_abi::opcode_name;
 use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV};
 use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge};
 use std::ops::Range;

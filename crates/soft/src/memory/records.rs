@@ -6,15 +6,12 @@
 
 use crate::point::{Point, reach};
 use doorbell_abi::CEnum;
+use doorbell_launch::qp_numbers::QP_BITS;
 use doorbell_verbs::QpState;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// Bits of a QP number that name the QP within its process; the other 11 name the process.
-const QP_BITS: u32 = 13;
 /// QPs of a process.
 pub(crate) const QPS: usize = 1 << QP_BITS;
-/// Processes that may use the device at a time.
-pub(crate) const PROCESSES: usize = 1 << (24 - QP_BITS);
 /// Indices of QPs. Others would make numbers in some process that are those of management QPs (0 and 1) or of multicast (all
 /// ones).
 pub(crate) const QP_INDICES: std::ops::Range<u32> = 2..QPS as u32 - 1;
@@ -28,16 +25,6 @@ pub(crate) const RQS: usize = 1 << 14;
 pub(crate) const GROUPS: usize = 1 << 10;
 /// Locks for atomics.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
-
-/// The number of QP `index` of the process in `slot`.
-pub(crate) const fn qp_num(slot: u32, index: u32) -> u32 {
-    slot << QP_BITS | index
-}
-
-/// The slot of the process that a QP is of.
-pub(crate) const fn slot_of(qp_num: u32) -> u32 {
-    qp_num >> QP_BITS
-}
 
 /// A QP's index within its process.
 pub(crate) const fn index_of(qp_num: u32) -> u32 {

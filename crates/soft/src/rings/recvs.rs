@@ -11,12 +11,12 @@
 use super::completions;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
-use crate::limits::OWN;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{Piece, copy_short};
 use crate::point::{Point, reach};
 use doorbell_abi::CEnum;
+use doorbell_launch::limits::OWN;
 use doorbell_verbs::{Sge, WcOpcode, WcStatus};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};

@@ -21,7 +21,7 @@ use crate::common::{
     finish, free_port, installed, launch, leaves_something, library, output_of, text, wait_for_listener,
     wait_until_ready,
 };
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -4,17 +4,14 @@
 //! written there is there at once, and stays when the writer is killed. So nothing is moved in two steps: a record is
 //! filled before it can be found, and a number changes by one store.
 
-use crate::fabric::registry::Member;
-use crate::memory::sealed::Sealed;
+use crate::process_start::ProcessStart;
+use crate::sealed::Sealed;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
-
-/// Where programs find the board of who launched them: a process, its file descriptor, and when it started.
-pub(crate) const VARIABLE: &str = "DOORBELL_COUNTS";
 
 /// Bytes of address space; pages exist when they are first touched.
 const BYTES: u64 = 64 << 30;
@@ -55,11 +52,14 @@ unsafe impl Record for Head {}
 
 /// A board, which is never unmapped.
 #[derive(Debug)]
-pub(crate) struct Board(Sealed);
+pub struct Board(Sealed);
 
 impl Board {
     /// A new one, and its file.
-    pub(crate) fn create() -> io::Result<(File, &'static Board)> {
+    ///
+    /// # Errors
+    /// If the system has no memory for it, or allows no file of its size.
+    pub fn create() -> io::Result<(File, &'static Board)> {
         let (file, mapped) = Sealed::create(c"doorbell-counts", BYTES)?;
         let board = Board(mapped);
         board.head().used.store((size_of::<Head>() as u64).next_multiple_of(ALIGN), Relaxed);
@@ -67,26 +67,30 @@ impl Board {
         Ok((file, Box::leak(Box::new(board))))
     }
 
-    /// What [`VARIABLE`] is to hold for programs to find this process's board in `file`.
+    /// What [`COUNTS`](crate::variables::COUNTS) is to hold for programs to find this process's board in `file`.
     pub(crate) fn address(file: &File) -> Option<String> {
-        let member = Member::of(std::process::id(), file.as_raw_fd() as u32).ok()??;
-        Some(format!("{}:{}:{}", member.pid, member.fd, member.start_time))
+        let own = ProcessStart::of(std::process::id()).ok()??;
+        Some(format!("{}:{}:{}", own.pid, file.as_raw_fd(), own.start_time))
     }
 
     /// The board at such an address, as long as the process that made it runs.
-    pub(crate) fn open(address: &str) -> io::Result<&'static Board> {
+    ///
+    /// # Errors
+    /// If there is no board, or one of another user.
+    pub fn open(address: &str) -> io::Result<&'static Board> {
         let missing = || io::Error::from_raw_os_error(libc::ESRCH);
         let mut numbers = address.splitn(3, ':').map(|number| number.parse::<u64>().map_err(|_| missing()));
         let mut next = || numbers.next().unwrap_or_else(|| Err(missing()));
-        let member = Member { pid: next()? as u32, fd: next()? as u32, start_time: next()? };
-        let path = format!("/proc/{}/fd/{}", member.pid, member.fd);
+        let (pid, fd) = (next()? as u32, next()? as u32);
+        let maker = ProcessStart { pid, start_time: next()? };
+        let path = format!("/proc/{pid}/fd/{fd}");
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
-        if file.metadata()?.uid() != crate::identity::user() {
+        if file.metadata()?.uid() != crate::trust::user() {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         let board = Board(Sealed::open(&file, BYTES, BYTES)?);
         // The process was still running after its file had been opened: the number meant it.
-        if board.head().magic.load(Acquire) != MAGIC || !member.is_alive().unwrap_or(false) {
+        if board.head().magic.load(Acquire) != MAGIC || !maker.is_alive().unwrap_or(false) {
             return Err(missing());
         }
         Ok(Box::leak(Box::new(board)))

@@ -5,12 +5,12 @@
 //! Where one rank fails the others have a while to see it and to say what they see, as RC's time-outs do, before they are told
 //! to end: a program whose ranks wait for each other would else wait for ever.
 
-use super::address;
 use super::lines::pass_on;
 use super::signals;
-use crate::cm::IP_VARIABLE;
-use crate::memory::records::PROCESSES;
+use crate::address;
+use crate::qp_numbers::PROCESSES;
 use crate::say::say;
+use crate::variables;
 use libc::{c_int, pid_t};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -20,10 +20,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Names the number of a rank, from 0, and how many there are.
-pub const RANK_VARIABLE: &str = "DOORBELL_RANK";
-/// See [`RANK_VARIABLE`].
-pub const SIZE_VARIABLE: &str = "DOORBELL_SIZE";
 /// Ranks of a run: as many as a fabric has processes.
 pub const MOST_RANKS: u32 = PROCESSES as u32;
 
@@ -77,9 +73,9 @@ fn of_rank(program: &Command, rank: u32, count: u32, first: Option<IpAddr>) -> C
             None => command.env_remove(name),
         };
     }
-    command.env(RANK_VARIABLE, rank.to_string()).env(SIZE_VARIABLE, count.to_string());
+    command.env(variables::RANK, rank.to_string()).env(variables::SIZE, count.to_string());
     if let Some(address) = first.and_then(|first| address::nth(first, rank)) {
-        command.env(IP_VARIABLE, address.to_string());
+        command.env(variables::IP, address.to_string());
     }
     let input = match rank {
         // Of a terminal only its foreground group may read, which ranks are not.

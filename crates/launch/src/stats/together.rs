@@ -10,7 +10,7 @@ use super::report::{Counts, Report, Role};
 use super::workload::{Kind, Kinds, few, kinds_of, posted_of, workload};
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::QpCounts;
-use crate::memory::records::slot_of;
+use crate::qp_numbers::slot_of;
 use doorbell_nic::limits::gcd;
 use doorbell_nic::{Profile, counted};
 use doorbell_verbs::QpType;
@@ -472,7 +472,7 @@ mod tests {
     use super::*;
     use crate::counts::board::Board;
     use crate::counts::qp::QpCounter;
-    use crate::memory::records::qp_num;
+    use crate::qp_numbers::qp_num;
     use doorbell_verbs::{RemoteAddr, SendOp, SendWr, Sge};
     use std::sync::atomic::AtomicU64;
 
@@ -506,7 +506,7 @@ mod tests {
             for (n, to) in posts.to.iter().cycle().take(posts.times as usize).enumerate() {
                 qp.posted(&wr, posts.bytes, false, true, 4);
                 if (n + 1).is_multiple_of(posts.list as usize) {
-                    qp.list_ends(*to);
+                    qp.list_ends(*to, || 1);
                 }
             }
         }

@@ -1,19 +1,13 @@
 //! What a program posts and receives, counted by shape while it runs, where somebody wants to know.
 
-pub(crate) mod board;
-pub(crate) mod process;
-pub(crate) mod qp;
-mod tally;
-
-use board::Board;
+use doorbell_launch::counts::board::Board;
+use doorbell_launch::counts::process::{Process, ProcessCounts};
+use doorbell_launch::counts::qp::{QpCounter, RecvCounter};
+use doorbell_launch::stats::Stats;
+use doorbell_launch::variables;
 use doorbell_verbs::QpType;
-use process::{Process, ProcessCounts};
-use qp::{QpCounter, RecvCounter};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
-
-/// Name or file of the profile; counting is on where it is set.
-pub(crate) const PROFILE_VARIABLE: &str = "DOORBELL_PROFILE";
 
 /// This process on the board, once something of it is counted.
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -21,14 +15,14 @@ static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether anything is to be counted.
 fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
-    *WANTED.get_or_init(|| std::env::var_os(PROFILE_VARIABLE).is_some_and(|name| !name.is_empty()))
+    *WANTED.get_or_init(|| std::env::var_os(variables::PROFILE).is_some_and(|name| !name.is_empty()))
 }
 
 /// The board of who launched this program; one of its own where there is none, or not any more.
 fn board() -> Option<&'static Board> {
     static BOARD: OnceLock<Option<&'static Board>> = OnceLock::new();
     *BOARD.get_or_init(|| {
-        let launched = std::env::var(board::VARIABLE).ok().and_then(|address| Board::open(&address).ok());
+        let launched = std::env::var(variables::COUNTS).ok().and_then(|address| Board::open(&address).ok());
         launched.or_else(|| Board::create().ok().map(|(_, board)| board))
     })
 }
@@ -76,13 +70,38 @@ pub(crate) fn srq_received(bytes: u32, is_write: bool) {
 
 /// Leaves what a parent has counted to the parent: this process is a child of fork(2). What it should do with the
 /// parent's QPs would count as the parent's, whose QPs they are.
-pub(crate) fn forget() {
+fn forget() {
     CURRENT.store(std::ptr::null_mut(), Release);
 }
 
 /// What this process has counted.
-pub(crate) fn own() -> Option<ProcessCounts<'static>> {
+fn own() -> Option<ProcessCounts<'static>> {
     let known = CURRENT.load(Acquire);
     // SAFETY: set in `current` from a leaked box.
     (!known.is_null()).then(|| unsafe { &*known }.counts())
+}
+
+/// Has what is counted told when the process ends, and left to the parent where it forks.
+pub(crate) fn tell_at_exit() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: functions of this library, which is never unloaded.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(in_child));
+            libc::atexit(at_exit);
+        }
+    });
+}
+
+extern "C" fn in_child() {
+    forget();
+}
+
+/// Tells what was counted, as the environment asks; the process ends.
+extern "C" fn at_exit() {
+    if let Some(counts) = own().filter(ProcessCounts::has_any)
+        && let Some(stats) = Stats::of_environment()
+    {
+        stats.tell(&counts);
+    }
 }

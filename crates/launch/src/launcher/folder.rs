@@ -1,8 +1,7 @@
 //! A folder of what a program is led to: the library by its names, and nothing beside it, as that would be loaded as well.
 
-use crate::identity::user;
 use crate::tree::{Contents, Entry, write};
-use crate::trust::{Distrust, check, check_private};
+use crate::trust::{Distrust, check, check_private, user};
 use sha2::{Digest, Sha256};
 use std::fs::{DirBuilder, Permissions, read_dir, read_link, rename};
 use std::io;

@@ -4,7 +4,7 @@ use super::posting::Posting;
 use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{QpCounts, RecvCounts, Shape};
-use crate::memory::cause::opcode_name;
+use doorbell_abi::opcode_name;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::Limit;
 use doorbell_nic::{PostShape, Profile, RecvShape};

@@ -1,6 +1,5 @@
 //! Which files and folders are trusted: those that nobody but this user and root may have put something into.
 
-use crate::identity::user;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +47,12 @@ const STICKY: u32 = 0o1000;
 const EVERYONE: u32 = 0o002;
 const GROUP: u32 = 0o020;
 
+/// This user, whose processes alone meet.
+pub fn user() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// The group of this process, which many systems give to each user alone.
 fn group() -> u32 {
     // SAFETY: takes nothing, cannot fail.
@@ -65,7 +70,7 @@ fn unmapped(owner: u32) -> &'static str {
 }
 
 /// Checks a path and each folder on it. It is to be canonical: links are not followed.
-pub(crate) fn check(path: &Path) -> Result<(), Distrust> {
+pub fn check(path: &Path) -> Result<(), Distrust> {
     path.ancestors().try_for_each(|path| {
         let found = look(path)?;
         judge(path, found.is_dir(), found.mode() & 0o7777, (found.uid(), found.gid()))
@@ -73,7 +78,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Distrust> {
 }
 
 /// Checks that a folder, which is no link, is this user's alone, and each folder on its path as [`check`] does.
-pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
+pub fn check_private(path: &Path) -> Result<(), Distrust> {
     let about = look(path)?;
     let (owner, mode) = (about.uid(), about.mode() & 0o7777);
     let found = match about.is_dir() {

@@ -1,7 +1,6 @@
 //! Runs a program on the software NIC: sets the environment that loads the library, and becomes the program, or where
 //! statistics are wanted its parent.
 
-mod address;
 mod folder;
 mod front;
 mod lines;
@@ -10,24 +9,18 @@ mod ranks;
 mod served;
 mod signals;
 
-pub use ranks::{MOST_RANKS, RANK_VARIABLE, SIZE_VARIABLE};
+pub use ranks::MOST_RANKS;
 pub use served::Unserved;
 
-pub use crate::cm::IP_VARIABLE;
-pub use crate::stats::Stats;
-pub use crate::trust::Distrust;
-pub use crate::watch::faults::{BadFaults, Faults};
-pub use crate::watch::strict::Strict;
-
-use crate::counts::board::{self, Board};
+use crate::counts::board::Board;
 use crate::counts::process::ProcessCounts;
-use crate::identity::{FABRIC_VARIABLE, MEET_VARIABLE};
+use crate::faults::Faults;
 use crate::limits::Limits;
-use crate::stats::check_place;
-use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
-use crate::watch::trace;
+use crate::stats::{Stats, check_place};
+use crate::strict::Strict;
+use crate::trust::{self, Distrust};
+use crate::{address, trace, variables};
 use monitor::Monitor;
-
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::IpAddr;
@@ -37,9 +30,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
-
-/// Names the folder of links to the library. A program that has it is led to what is shown of the device.
-pub const FOLDER_VARIABLE: &str = "DOORBELL_FOLDER";
 
 /// File name of the library, as `cargo build` makes it.
 pub const LIBRARY: &str = "libibverbs.so";
@@ -228,7 +218,7 @@ impl Launch {
             Err(error) => return LaunchError::Counting(error),
         };
         if let Some(address) = board.as_ref().and_then(|(file, _)| Board::address(file)) {
-            command.env(board::VARIABLE, address);
+            command.env(variables::COUNTS, address);
         }
         match ranks::run(&command, count, self.ip) {
             Err(cause) => not_started(program, cause),
@@ -262,35 +252,35 @@ impl Launch {
         command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", libraries.as_os_str()));
         // AddressSanitizer's runtime would else end a program where anything is loaded before it.
         command.env("ASAN_OPTIONS", in_front_of("ASAN_OPTIONS", "verify_asan_link_order=0".as_ref()));
-        command.env(FOLDER_VARIABLE, folder);
-        command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
+        command.env(variables::FOLDER, folder);
+        command.env(variables::LINK, if self.link == Link::Roce { "roce" } else { "ib" });
         if let Some(name) = &self.presented_as {
             let profile = doorbell_nic::Profile::named_or_file(name)?;
-            command.env(crate::limits::VARIABLE, Limits::of(&profile).text());
+            command.env(variables::DEVICE_LIMITS, Limits::of(&profile).text());
             let id = profile.device_id.ok_or_else(|| LaunchError::NoDeviceId(name.clone()))?;
-            command.env(crate::device::ID_VARIABLE, format!("{}:{}", id.vendor_id, id.vendor_part_id));
+            command.env(variables::DEVICE_ID, format!("{}:{}", id.vendor_id, id.vendor_part_id));
         }
-        command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
-        command.env(crate::fabric::ptrace::VARIABLE, if self.closed { "no" } else { "yes" });
+        command.env(variables::SHARED_BUFFERS, if self.private_buffers { "0" } else { "1" });
+        command.env(variables::PTRACE, if self.closed { "no" } else { "yes" });
         if let Some(address) = self.ip {
             for rank in 0..self.ranks.unwrap_or(1) {
                 address::check(address, rank).map_err(|why| LaunchError::BadAddress { address, why })?;
             }
-            command.env(IP_VARIABLE, address.to_string());
+            command.env(variables::IP, address.to_string());
         }
         if self.quiet {
-            command.env(crate::queues::errors::QUIET_VARIABLE, "1");
+            command.env(variables::QUIET, "1");
         }
         if let Some((faults, seed)) = &self.faults {
-            command.env(FAULTS_VARIABLE, faults.to_string()).env(SEED_VARIABLE, seed.to_string());
+            command.env(variables::FAULTS, faults.to_string()).env(variables::SEED, seed.to_string());
         }
         if let Some(strict) = self.strict {
-            command.env(crate::watch::strict::VARIABLE, strict.name());
+            command.env(variables::STRICT, strict.name());
         }
         if let Some((path, most)) = &self.trace {
             let begun = trace::begin(path, *most)
                 .map_err(|cause| LaunchError::Trace { path: path.clone(), cause })?;
-            command.env(trace::VARIABLE, begun);
+            command.env(variables::TRACE, begun);
         }
         if let Some(stats) = &self.stats {
             if let Some(path) = &stats.json {
@@ -304,13 +294,13 @@ impl Launch {
     /// Sets which fabric the program is on, checked.
     fn meet_in(&self, command: &mut Command) -> Result<(), LaunchError> {
         if let Some(fabric) = &self.fabric {
-            if !crate::identity::is_fabric_name(fabric) {
+            if !variables::is_fabric_name(fabric) {
                 return Err(LaunchError::BadFabric(fabric.clone()));
             }
-            command.env(FABRIC_VARIABLE, fabric);
+            command.env(variables::FABRIC, fabric);
         }
         if let Some(folder) = &self.meet {
-            command.env(MEET_VARIABLE, self.checked_meeting(folder)?);
+            command.env(variables::MEET, self.checked_meeting(folder)?);
         }
         Ok(())
     }
@@ -322,7 +312,7 @@ impl Launch {
         }
         let unknown = |cause| LaunchError::BadMeeting(Distrust::Unknown { path: folder.into(), cause });
         let folder = folder.canonicalize().map_err(unknown)?;
-        crate::trust::check_private(&folder).map_err(LaunchError::BadMeeting)?;
+        trust::check_private(&folder).map_err(LaunchError::BadMeeting)?;
         // Each fabric makes a folder there.
         tempfile::tempdir_in(&folder).map_err(|error| unknown(error.kind().into()))?;
         Ok(folder)
@@ -347,7 +337,7 @@ impl Launch {
         if !folder::is_loadable(&path) {
             return Err(LaunchError::BadPath(path));
         }
-        crate::trust::check(&path).map_err(LaunchError::Untrusted)?;
+        trust::check(&path).map_err(LaunchError::Untrusted)?;
         // Of one that was named: that beside this executable was built with it.
         if self.library.is_some() && !is_ours(&path) {
             return Err(LaunchError::NoLibraryOfOurs(path));
@@ -359,7 +349,7 @@ impl Launch {
 /// Whether a file is a library that knows the variables set here. The loader goes on without one that it cannot load, and
 /// with any that it can.
 fn is_ours(path: &Path) -> bool {
-    let known = crate::memory::arena::VARIABLE.as_bytes();
+    let known = variables::SHARED_BUFFERS.as_bytes();
     let is_library = |bytes: Vec<u8>| {
         bytes.starts_with(b"\x7fELF") && bytes.windows(known.len()).any(|part| part == known)
     };
@@ -389,7 +379,7 @@ fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError 
         Err(error) => return LaunchError::Counting(error),
     };
     if let Some(address) = Board::address(&file) {
-        command.env(board::VARIABLE, address);
+        command.env(variables::COUNTS, address);
     }
     let ended = match Monitor::start(&front, command, file.as_raw_fd()) {
         Ok(monitor) => monitor.watch(),

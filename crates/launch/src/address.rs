@@ -1,10 +1,9 @@
 //! Addresses of the hosts that ranks are on.
 
-use crate::cm::is_ordinary;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The address that is so many behind another one.
-pub(super) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
+pub(crate) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
     match first {
         IpAddr::V4(first) => first.to_bits().checked_add(behind).map(|bits| Ipv4Addr::from_bits(bits).into()),
         IpAddr::V6(first) => {
@@ -14,11 +13,11 @@ pub(super) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
 }
 
 /// Whether the address that is so many behind another one can be that of one host, or why not.
-pub(super) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
+pub(crate) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
     let Some(address) = nth(first, behind) else {
         return Err("there are not as many addresses behind it as there are ranks");
     };
-    let is_ordinary = is_ordinary(address) && address != IpAddr::V4(Ipv4Addr::BROADCAST);
+    let is_ordinary = is_of_one_host(address) && address != IpAddr::V4(Ipv4Addr::BROADCAST);
     match behind {
         _ if is_ordinary => Ok(()),
         0 => Err(
@@ -27,6 +26,12 @@ pub(super) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
         ),
         _ => Err("one behind it, of a later rank, is of a group or of the loopback network"),
     }
+}
+
+/// Whether it can be an address of one host alone, on whatever link.
+pub fn is_of_one_host(ip: IpAddr) -> bool {
+    let is_of_link = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_of_link)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 /// Whether a file of this process may have so many bytes (`RLIMIT_FSIZE`): the kernel would end the process otherwise.
-pub(crate) fn check_file_size(bytes: u64) -> io::Result<()> {
+pub fn check_file_size(bytes: u64) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is filled in; this cannot fail with these arguments.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
@@ -23,7 +23,7 @@ pub(crate) fn check_file_size(bytes: u64) -> io::Result<()> {
 
 /// A file of which a part is mapped as long as this lives. Its pages exist when they are first touched.
 #[derive(Debug)]
-pub(crate) struct Sealed {
+pub struct Sealed {
     base: *mut u8,
     bytes: u64,
 }
@@ -36,7 +36,7 @@ unsafe impl Sync for Sealed {}
 
 impl Sealed {
     /// A new file of zeros, closed where the program becomes another one.
-    pub(crate) fn create(name: &CStr, bytes: u64) -> io::Result<(File, Sealed)> {
+    pub fn create(name: &CStr, bytes: u64) -> io::Result<(File, Sealed)> {
         // SAFETY: the name is a string; the result is a new file descriptor or -1.
         let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
         if fd < 0 {
@@ -58,7 +58,7 @@ impl Sealed {
     }
 
     /// The first `mapped` bytes of another process's file; refused where it is not of the right size and sealed.
-    pub(crate) fn open(file: &File, bytes: u64, mapped: u64) -> io::Result<Sealed> {
+    pub fn open(file: &File, bytes: u64, mapped: u64) -> io::Result<Sealed> {
         // SAFETY: a query of an open file.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || file.metadata()?.len() != bytes {
@@ -68,7 +68,7 @@ impl Sealed {
     }
 
     /// The `bytes` of the file from a page on that is mapped here; they may go on behind what is.
-    pub(crate) fn map_more(&self, at: u64, bytes: u64) -> io::Result<Sealed> {
+    pub fn map_more(&self, at: u64, bytes: u64) -> io::Result<Sealed> {
         if at >= self.bytes {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
@@ -98,7 +98,7 @@ impl Sealed {
     }
 
     /// Address of the first byte, which is that of a page.
-    pub(crate) fn base(&self) -> *mut u8 {
+    pub fn base(&self) -> *mut u8 {
         self.base
     }
 }

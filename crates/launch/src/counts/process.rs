@@ -2,12 +2,11 @@
 
 use super::board::{Board, Listed, Record};
 use super::qp::{QpCounter, QpCounts, QpRecord, RecvCounter, RecvCounts, RecvRecord};
-use crate::fabric::registry::Member;
-use crate::sync::lock;
+use crate::process_start::ProcessStart;
 use doorbell_verbs::QpType;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A process, as it lies on a board. Of one that becomes another program there are two.
 #[repr(C)]
@@ -39,7 +38,7 @@ impl Listed for ProcessRecord {
 
 /// This process, which counts.
 #[derive(Debug)]
-pub(super) struct Process {
+pub struct Process {
     board: &'static Board,
     record: &'static ProcessRecord,
     srq: Mutex<RecvCounter>,
@@ -47,33 +46,42 @@ pub(super) struct Process {
 
 impl Process {
     /// Puts this process on a board; `None` where there is no room.
-    pub(super) fn new(board: &'static Board) -> Option<Process> {
+    pub fn new(board: &'static Board) -> Option<Process> {
         let (at, record) = board.make::<ProcessRecord>()?;
         let command = command_line();
         let (command_at, room) = board.alloc::<AtomicU8>(command.len())?;
         room.iter().zip(&command).for_each(|(to, from)| to.store(*from, Relaxed));
-        let member = Member::of(std::process::id(), 0).ok()??;
-        record.pid.store(member.pid.into(), Relaxed);
-        record.start_time.store(member.start_time, Relaxed);
+        let own = ProcessStart::of(std::process::id()).ok()??;
+        record.pid.store(own.pid.into(), Relaxed);
+        record.start_time.store(own.start_time, Relaxed);
         record.command.store(command_at, Relaxed);
         record.command_bytes.store(command.len() as u64, Relaxed);
         board.list(board.processes(), at, record);
         Some(Process { board, record, srq: Mutex::new(RecvCounter::new(board, &record.srq)) })
     }
 
-    pub(super) fn qp(&self, num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
+    /// The counters of a new QP; `None` where there is no room.
+    pub fn qp(&self, num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
         QpCounter::new(self.board, &self.record.qps, num, qp_type)
     }
 
-    pub(super) fn srq_posted(&self, recvs: u32, sges: u32) {
-        lock(&self.srq).posted(recvs, sges);
+    /// A thread that panicked while it counted left nothing half done that matters more than going on.
+    fn srq(&self) -> MutexGuard<'_, RecvCounter> {
+        self.srq.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn srq_received(&self, bytes: u32, is_write: bool) {
-        lock(&self.srq).came(bytes, is_write);
+    /// A call has posted so many RECVs to an SRQ, of at most so many SGEs.
+    pub fn srq_posted(&self, recvs: u32, sges: u32) {
+        self.srq().posted(recvs, sges);
     }
 
-    pub(super) fn counts(&self) -> ProcessCounts<'static> {
+    /// A message of so many bytes has come to an SRQ of XRC.
+    pub fn srq_received(&self, bytes: u32, is_write: bool) {
+        self.srq().came(bytes, is_write);
+    }
+
+    /// What this process has counted.
+    pub fn counts(&self) -> ProcessCounts<'static> {
         ProcessCounts { board: self.board, record: self.record }
     }
 }
@@ -93,7 +101,7 @@ fn command_line() -> Vec<u8> {
 
 /// What a process has counted, to be read while it counts or later.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProcessCounts<'b> {
+pub struct ProcessCounts<'b> {
     board: &'b Board,
     record: &'b ProcessRecord,
 }
@@ -106,7 +114,7 @@ impl<'b> ProcessCounts<'b> {
     }
 
     /// Whether it has made QPs, or posted to SRQs, for which those of XRC need none.
-    pub(crate) fn has_any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.record.qps.load(Relaxed) != 0 || self.srq().posts().next().is_some()
     }
 
@@ -117,9 +125,9 @@ impl<'b> ProcessCounts<'b> {
 
     /// Whether it still runs.
     pub(crate) fn is_alive(&self) -> bool {
-        let member = Member { pid: self.pid(), fd: 0, start_time: self.record.start_time.load(Relaxed) };
+        let process = ProcessStart { pid: self.pid(), start_time: self.record.start_time.load(Relaxed) };
         // Where that cannot be found out it may still tell.
-        member.is_alive().unwrap_or(true)
+        process.is_alive().unwrap_or(true)
     }
 
     /// Whether its statistics have been told.

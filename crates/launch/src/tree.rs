@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 
 /// A file of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
+    /// A file with this text.
     File(String),
+    /// A symbolic link to this path.
     Link(PathBuf),
 }
 
 /// Files by their paths below a folder.
-pub(crate) type Contents = BTreeMap<PathBuf, Entry>;
+pub type Contents = BTreeMap<PathBuf, Entry>;
 
 /// Makes them below a folder that has none of them, to be read alone, whatever this process takes from the modes of new files.
-pub(crate) fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
+pub fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
     for (path, entry) in contents {
         make_folders(folder, path.parent().unwrap_or(Path::new("")))?;
         let path = folder.join(path);

@@ -13,17 +13,13 @@ mod workload;
 pub use report::Report;
 pub use together::Together;
 
-use crate::counts::{self, process::ProcessCounts};
+use crate::counts::process::ProcessCounts;
 use crate::say::say;
+use crate::variables;
 use doorbell_nic::{Profile, ProfileError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// 1 to print a summary when the process ends.
-const PRINT_VARIABLE: &str = "DOORBELL_STATS";
-/// File for the JSON.
-const JSON_VARIABLE: &str = "DOORBELL_STATS_JSON";
 
 const NO_ROOM: &str = "no statistics: more was posted than there is room to count";
 
@@ -46,32 +42,32 @@ impl Stats {
     pub(crate) fn set(&self, command: &mut Command) -> Result<(), ProfileError> {
         // Found out here, where it can be told, not when the program ends.
         Profile::named_or_file(&self.profile)?;
-        command.env(counts::PROFILE_VARIABLE, &self.profile);
+        command.env(variables::PROFILE, &self.profile);
         if self.as_one {
-            command.env_remove(PRINT_VARIABLE).env_remove(JSON_VARIABLE);
+            command.env_remove(variables::STATS).env_remove(variables::STATS_JSON);
         } else if self.print {
-            command.env(PRINT_VARIABLE, "1");
+            command.env(variables::STATS, "1");
         }
         if let Some(path) = &self.json {
             // What an earlier run has left would keep this one from using the name.
             let _ = std::fs::remove_file(path);
             if !self.as_one {
-                command.env(JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
+                command.env(variables::STATS_JSON, std::path::absolute(path).unwrap_or(path.clone()));
             }
         }
         Ok(())
     }
 
     /// What this process was told when it was launched.
-    fn of_environment() -> Option<Stats> {
-        let profile = std::env::var(counts::PROFILE_VARIABLE).ok()?;
-        let print = std::env::var_os(PRINT_VARIABLE).is_some_and(|value| value == "1");
-        let json = std::env::var_os(JSON_VARIABLE).map(PathBuf::from);
+    pub fn of_environment() -> Option<Stats> {
+        let profile = std::env::var(variables::PROFILE).ok()?;
+        let print = std::env::var_os(variables::STATS).is_some_and(|value| value == "1");
+        let json = std::env::var_os(variables::STATS_JSON).map(PathBuf::from);
         Some(Stats { profile, print, json, as_one: false })
     }
 
     /// Tells what a process has counted.
-    pub(crate) fn tell(&self, counts: &ProcessCounts<'_>) {
+    pub fn tell(&self, counts: &ProcessCounts<'_>) {
         if counts.is_incomplete() {
             return say(NO_ROOM);
         }
@@ -116,31 +112,6 @@ impl Stats {
         {
             say(format_args!("cannot write {}: {error}", path.display()));
         }
-    }
-}
-
-/// Has what is counted told when the process ends, and left to the parent where it forks.
-pub(crate) fn tell_at_exit() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: functions of this library, which is never unloaded.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(in_child));
-            libc::atexit(at_exit);
-        }
-    });
-}
-
-extern "C" fn in_child() {
-    counts::forget();
-}
-
-/// Tells what was counted, as the environment asks; the process ends.
-extern "C" fn at_exit() {
-    if let Some(counts) = counts::own().filter(ProcessCounts::has_any)
-        && let Some(stats) = Stats::of_environment()
-    {
-        stats.tell(&counts);
     }
 }
 

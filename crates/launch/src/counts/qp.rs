@@ -3,8 +3,7 @@
 use super::board::{Board, Listed, Record};
 use super::tally::{Tally, TallyRecord};
 use crate::limits::OWN;
-use crate::memory::groups::MULTICAST_QPN;
-use crate::memory::records::PROCESSES;
+use crate::qp_numbers::{MULTICAST_QPN, PROCESSES};
 use doorbell_abi::CEnum;
 use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
 use std::collections::BTreeMap;
@@ -98,7 +97,7 @@ impl Listed for QpRecord {
 
 /// Who counts what a QP posts.
 #[derive(Debug)]
-pub(crate) struct QpCounter {
+pub struct QpCounter {
     record: &'static QpRecord,
     uniform: Tally,
     mixed: Tally,
@@ -126,7 +125,7 @@ struct List {
 
 /// Who counts RECVs, and the messages that come.
 #[derive(Debug)]
-pub(crate) struct RecvCounter {
+pub struct RecvCounter {
     posts: Tally,
     messages: Tally,
 }
@@ -183,14 +182,7 @@ impl QpCounter {
 
     /// A work request of a list is posted, as the `outstanding`-th that waits for its completion.
     #[inline]
-    pub(crate) fn posted(
-        &mut self,
-        wr: &SendWr<'_>,
-        payload: u32,
-        inline: bool,
-        signaled: bool,
-        outstanding: u64,
-    ) {
+    pub fn posted(&mut self, wr: &SendWr<'_>, payload: u32, inline: bool, signaled: bool, outstanding: u64) {
         let shape = Shape {
             opcode: wr.op.opcode(),
             payload,
@@ -212,7 +204,7 @@ impl QpCounter {
 
     /// A message of UC or UD is complete that nobody took.
     #[cold]
-    pub(crate) fn undelivered(&mut self) {
+    pub fn undelivered(&mut self) {
         let count = &self.record.undelivered;
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
@@ -224,9 +216,9 @@ impl QpCounter {
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
-    /// The list ends: it took one doorbell.
+    /// The list ends: it took one doorbell. `thread_id` tells the thread's number in the system.
     #[inline]
-    pub(crate) fn list_ends(&mut self, peer: u32) {
+    pub fn list_ends(&mut self, peer: u32, thread_id: impl FnOnce() -> u32) {
         let list = &mut self.list;
         if list.length == 0 {
             return;
@@ -246,7 +238,7 @@ impl QpCounter {
         let thread = unsafe { libc::pthread_self() };
         if self.last_thread != thread || self.last_peer != Some(peer) {
             (self.last_thread, self.last_peer) = (thread, Some(peer));
-            self.remember(peer);
+            self.remember(peer, thread_id());
         }
     }
 
@@ -262,10 +254,10 @@ impl QpCounter {
     }
 
     #[cold]
-    fn remember(&mut self, peer: u32) {
+    fn remember(&mut self, peer: u32, thread_id: u32) {
         let word = &self.record.peers[peer as usize % PROCESSES / 64];
         word.store(word.load(Relaxed) | 1 << (peer % 64), Relaxed);
-        self.threads.add(crate::sync::thread_id().into(), 1);
+        self.threads.add(thread_id.into(), 1);
     }
 }
 
@@ -286,13 +278,15 @@ impl RecvCounter {
     }
 
     /// A call has posted so many RECVs, of at most so many SGEs.
-    pub(crate) fn posted(&mut self, recvs: u32, sges: u32) {
+    #[inline]
+    pub fn posted(&mut self, recvs: u32, sges: u32) {
         self.posts.add(u64::from(recvs) << 8 | u64::from(sges), 1);
     }
 
     /// A message of so many bytes has come: a WRITE with immediate, or a SEND, whose bytes on UD
     /// include the room of the GRH.
-    pub(crate) fn came(&mut self, bytes: u32, write: bool) {
+    #[inline]
+    pub fn came(&mut self, bytes: u32, write: bool) {
         self.messages.add(u64::from(bytes) << 1 | u64::from(write), 1);
     }
 }
@@ -398,13 +392,13 @@ mod tests {
         for _ in 0..3 {
             counter.posted(&write, 8, false, false, 1);
             counter.posted(&write, 8, false, false, 2);
-            counter.list_ends(0);
+            counter.list_ends(0, || 1);
         }
         counter.posted(&write, 8, true, true, 5);
         assert_eq!(counts().doorbells(), BTreeMap::from([(2, 3)]));
         counter.posted(&write, 8, false, false, 6);
-        counter.list_ends(1023);
-        counter.list_ends(1);
+        counter.list_ends(1023, || 1);
+        counter.list_ends(1, || 1);
         let counts = counts();
         let plain = Shape { opcode: Opcode::Write, payload: 8, sges: 1, inline: false, signaled: false };
         let inline = Shape { inline: true, signaled: true, ..plain };
@@ -424,9 +418,9 @@ mod tests {
         let mut round = |n: u32| {
             counts.posted(&write, 64 << (n % 8), false, n.is_multiple_of(16), 1);
             counts.posted(&send, 8, true, true, 2);
-            counts.list_ends(n % 100);
+            counts.list_ends(n % 100, || 1);
             counts.posted(&send, n % 32, false, true, 1);
-            counts.list_ends(n % 100);
+            counts.list_ends(n % 100, || 1);
             recvs.posted(n % 4, 1);
             recvs.came(n % 32, false);
         };
