@@ -314,7 +314,7 @@ impl Sections {
         }
         let nic_at = self.nic.as_ref().map_or(0, |nic| nic.span().start);
         let nic = Nic::read(&mut reader, self.nic)?;
-        if let Err(message) = generation.layout().completion.check(generation, nic.cqe) {
+        if let Err(message) = generation.layout().completion.check(generation.name(), nic.cqe) {
             return Err(reader.error(nic_at, message));
         }
         let device = Device {

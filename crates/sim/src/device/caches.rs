@@ -1,5 +1,6 @@
 //! What a NIC keeps in its SRAM: WQEs, QP contexts, address translations.
 
+use crate::core::ps::Ps;
 use doorbell_nic::Caches as Sizes;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -91,7 +92,7 @@ pub(crate) struct Caches {
     pub(crate) responder: DrawnCache,
     pub(crate) translations: DrawnCache,
     /// Until when each of the NIC's readers of contexts reads one.
-    readers: Vec<u64>,
+    readers: Vec<Ps>,
 }
 
 impl Caches {
@@ -102,14 +103,14 @@ impl Caches {
             requester: DrawnCache::new(sizes.requester_entries as usize),
             responder: DrawnCache::new(sizes.responder_entries as usize),
             translations: DrawnCache::new(sizes.translation_entries as usize),
-            readers: vec![0; sizes.context_reads.min(units) as usize],
+            readers: vec![Ps::ZERO; sizes.context_reads.min(units) as usize],
         }
     }
 }
 
 impl Caches {
     /// Reads a context, which takes so long once there is a reader; returns when it is there.
-    pub(super) fn context_read(&mut self, now: u64, time: u64) -> u64 {
+    pub(super) fn context_read(&mut self, now: Ps, time: Ps) -> Ps {
         let free = self.readers.iter_mut().min().expect("a NIC has a reader of contexts");
         *free = now.max(*free) + time;
         *free
