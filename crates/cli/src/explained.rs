@@ -66,7 +66,7 @@ pub(crate) fn time(time: &OperationTime) -> String {
     let row = |part: &str, ns: f64| {
         vec![part.to_owned(), format!("{} ns", Digits(ns, 0)), format!("{}%", Digits(ns / all * 100.0, 1))]
     };
-    let mut rows: Vec<_> = time.parts.iter().map(|part| row(&part.part, part.ns)).collect();
+    let mut rows: Vec<_> = time.parts.iter().map(|part| row(part.part.name(), part.ns)).collect();
     rows.push(row("waits and idle QPs", time.waiting_ns));
     let header = [("", Align::Left), ("takes", Align::Right), ("of all", Align::Right)];
     format!("\nTime of an operation\n{}", table::columns(&header, rows))

@@ -21,7 +21,7 @@ pub mod wqe;
 pub use accounting::{Method, PostShape, RecvShape, Transactions};
 pub use digits::{Digits, counted};
 pub use generation::Generation;
-pub use parts::{NicCache, Part};
+pub use parts::{LatencyPart, NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Hierarchy, Host, Link, Measured, Met,

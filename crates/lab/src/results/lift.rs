@@ -1,6 +1,6 @@
 //! What limits a workload, what more of something brings, and what else could be asked for.
 
-use doorbell_nic::More;
+use doorbell_nic::{LatencyPart, More};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -157,7 +157,8 @@ pub struct OperationTime {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimePart {
     /// Which: `PCIe`, `core`, `sending unit`, `receiving unit`, `link`, `cables and switch`.
-    pub part: String,
+    #[schemars(with = "String")]
+    pub part: LatencyPart,
     /// Nanoseconds.
     pub ns: f64,
 }

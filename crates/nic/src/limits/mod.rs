@@ -14,7 +14,7 @@ mod unlike;
 
 pub use classes::{Class, limits_of_classes};
 pub use groups::{Crowd, Group};
-pub use terms::{Limit, Measure, Term};
+pub use terms::{Limit, Measure, PartTime, Term};
 pub use unlike::Machines;
 
 pub use crate::Pattern;
@@ -161,9 +161,9 @@ pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Spa
     span(&quickest(groups, kinds))
 }
 
-/// The parts of that time, in nanoseconds.
-pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Term> {
-    quickest(groups, kinds).all()
+/// What each part of the machines takes of that time.
+pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<PartTime> {
+    quickest(groups, kinds).by_part()
 }
 
 fn quickest(groups: &[Machines<'_>], kinds: &Kinds) -> Terms {
