@@ -1,6 +1,6 @@
 //! What a workload posts and when, and what came of each class of threads and each item of a mix, for people.
 
-use crate::simulate::within;
+use crate::report::within;
 use crate::table::{self, Align};
 use doorbell_lab::{Latency, OfClass, OfKind, Operation, Outcome, Resolved};
 use doorbell_nic::Digits;

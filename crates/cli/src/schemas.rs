@@ -3,8 +3,9 @@
 
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
-use doorbell_lab::{Outcome, Report, SystemOutcome};
+use doorbell_lab::{Outcome, SystemOutcome};
 use doorbell_launch::stats;
+use doorbell_reproduce::Report;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! Which data support an answer, and how far off it may be expected to be: how far those data are off that a profile was set without.
 
+use crate::asked::SystemWorkload;
 use crate::extrapolation::{Stated, dimensions};
-use crate::judge::accuracy::median;
 use crate::limits::{connected_qps, nic_pattern};
-use crate::systems::SystemWorkload;
+use crate::median::median;
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
 use doorbell_workload::{Operation, Profiles, Resolved};
 use schemars::JsonSchema;

@@ -2,21 +2,20 @@
 
 mod causes;
 mod draws;
-pub(crate) mod interval;
+mod interval;
 
 pub use causes::Cause;
 pub use draws::DRAWS;
+pub use interval::{quantiles, relative};
 
-use crate::explain::all;
-use crate::plan::{Control, Run};
+use crate::asked::SystemWorkload;
+use crate::plan::{Control, Run, all};
 use crate::results::{MeasuredTime, Ran};
-use crate::simulate::SimulateError;
-use crate::systems::SystemWorkload;
+use crate::run_error::SimulateError;
 use doorbell_nic::{ModelError, Profile};
 use doorbell_schema::{Arrivals, Value};
 use doorbell_workload::{Profiles, Resolved};
-pub(crate) use draws::Uncertain;
-use interval::relative;
+use draws::Uncertain;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use schemars::JsonSchema;
@@ -146,13 +145,13 @@ fn of(
 }
 
 /// Profiles that are drawn, the same for machines that are alike.
-pub(crate) struct Drawn {
+pub struct Drawn {
     /// Parameters that are drawn, by name, with that of the profile where there are several.
     names: Vec<String>,
     /// By draw: how far each is moved.
     steps: Vec<Vec<f64>>,
     /// By draw: the profiles, in their order.
-    pub(crate) profiles: Vec<Vec<Profile>>,
+    pub profiles: Vec<Vec<Profile>>,
     /// The largest of those of the profiles.
     model: ModelError,
 }
@@ -162,7 +161,7 @@ impl Drawn {
     ///
     /// # Errors
     /// One sentence where nothing is known of how sure one is.
-    pub(crate) fn of(profiles: &[Profile], seed: u64) -> Result<Drawn, String> {
+    pub fn of(profiles: &[Profile], seed: u64) -> Result<Drawn, String> {
         let mut distinct: Vec<&Profile> = Vec::new();
         for profile in profiles {
             if !distinct.contains(&profile) {
@@ -196,7 +195,7 @@ impl Drawn {
     }
 
     /// The model's own error: a relative standard error.
-    pub(crate) fn model(&self, of_system: bool) -> f64 {
+    pub fn model(&self, of_system: bool) -> f64 {
         if of_system { self.model.systems } else { self.model.verbs }
     }
 }
