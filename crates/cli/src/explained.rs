@@ -2,7 +2,7 @@
 
 use crate::table::{self, Align};
 use doorbell_lab::{Advice, Gain, Lift, OperationTime, TogetherLift, change};
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, Resource};
 use std::fmt::Write;
 
 /// Characters of a line in which several things are listed.
@@ -28,11 +28,11 @@ pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
 
 /// Each resource once, with all that there was more of it.
 fn by_resource(lifts: &[&Lift]) -> Vec<String> {
-    let mut all: Vec<(&str, String)> = Vec::new();
+    let mut all: Vec<(Resource, String)> = Vec::new();
     for lift in lifts {
         match all.iter_mut().find(|(resource, _)| *resource == lift.resource) {
             Some((_, more)) => *more += &format!(" {}", lift.amount()),
-            None => all.push((&lift.resource, lift.more())),
+            None => all.push((lift.resource, lift.more())),
         }
     }
     all.into_iter().map(|(_, more)| more).collect()

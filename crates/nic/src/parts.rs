@@ -35,6 +35,21 @@ pub enum Part {
 }
 
 impl Part {
+    /// All of them.
+    pub const ALL: [Part; 11] = [
+        Part::Core,
+        Part::PcieMmio,
+        Part::PcieReadCompletions,
+        Part::PcieToHost,
+        Part::SendingUnits,
+        Part::BusiestSendingUnit,
+        Part::ReceivingUnits,
+        Part::BusiestReceivingUnit,
+        Part::BusiestLock,
+        Part::PortOut,
+        Part::PortIn,
+    ];
+
     /// Which of the things that can limit a workload it is.
     pub const fn resource(self) -> Resource {
         match self {

@@ -136,12 +136,7 @@ impl SimDevice {
 
     /// Makes the next request of a QP, and does what the QP asks for then.
     #[inline(always)] // It has one caller.
-    fn make_request(
-        &mut self,
-        env: &mut Env,
-        qp: QpId,
-        actions: &mut Vec<Action>,
-    ) -> Option<(FlightId, Ps)> {
+    fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(FlightId, Ps)> {
         let slot = &mut self.qps[qp];
         let now = env.now.time();
         let next = if slot.alive { slot.qp.next_request(now, &self.keys, actions) } else { None };
