@@ -123,7 +123,7 @@ impl FileAndFlags {
 
     /// What the file says.
     fn below(&self, file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
-        let mut base = Workload::from_where_it_lies(Given::from_file(file, fields)?, file);
+        let mut base = Workload::given_of_file(file, fields)?;
         // A design belongs to the system that is named with it.
         if self.flags.get("system").is_some() {
             base.remove("design");

@@ -31,8 +31,8 @@ pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{
-    Addresses, Class, Item, MachineGroup, Mix, Operation, Pattern, Pieces, Profiles, Resolved, ThreadClass,
-    Verb, Window, Workload, WorkloadError, with_set,
+    Addresses, AtomicCounters, BufferOffset, Item, LoadLoop, MachineGroup, Mix, Operation, Pattern, Pieces,
+    Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{
     Depth, Typed, advise, advise_system, change, explain, explain_system, explained, percent, words,

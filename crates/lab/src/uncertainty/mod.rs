@@ -110,7 +110,7 @@ struct Of<'a> {
 
 /// Operations that are due in a second; `None` where some threads post as earlier ones end.
 fn due(w: &Resolved) -> Option<u64> {
-    w.classes().iter().map(|class| class.workload.arrivals.and(class.workload.rate)).sum()
+    w.classes().iter().map(|class| class.workload.open_loop().map(|(_, rate)| rate)).sum()
 }
 
 fn of(

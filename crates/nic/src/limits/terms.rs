@@ -1,6 +1,7 @@
 //! What an operation takes of a resource, term by term.
 
-use crate::{Digits, LatencyPart, Resource};
+use crate::parts::LatencyPart;
+use crate::{Digits, Resource};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -172,7 +172,13 @@ impl SimDevice {
 
     /// Time a request takes its sending unit, with what the caches miss; says by which number its WQE is in
     /// the cache then.
-    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: &mut Gather, packet: &cost::Packet) -> Ps {
+    fn request_cost(
+        &mut self,
+        env: &mut Env,
+        qp: QpId,
+        gather: &mut Gather,
+        packet: &cost::PacketShape,
+    ) -> Ps {
         let slot = &mut self.qps[qp];
         let wqe = slot.qp.send_wqe(gather.wqe.0);
         let inline = wqe.flags.contains(SendFlags::INLINE);

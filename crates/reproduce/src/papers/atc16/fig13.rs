@@ -7,7 +7,7 @@ use doorbell_lab::Outcome;
 use doorbell_nic::accounting::{self, PostShape};
 use doorbell_nic::{Method, Part, Profile, Resource, wqe};
 use doorbell_verbs::QpType;
-use doorbell_workload::{Pattern, Verb, Workload};
+use doorbell_workload::{Pattern, Verb, Window, Workload};
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -242,7 +242,7 @@ fn estimate(ctx: &Ctx<'_>, series: &[&Series]) -> Check {
         for p in &s.points {
             let estimated = p.reads - p.expected(ctx.profile(s.cluster));
             worst = worst.max((estimated - p.misses).abs() / p.outcome.mops);
-            if p.outcome.workload.window == Some(512) && s.verb == Verb::Read {
+            if p.outcome.workload.window() == Window::PerThread(512) && s.verb == Verb::Read {
                 seen += &format!("{} {estimated:.1} of {:.1} million/s; ", s.cluster, p.misses);
             }
         }
