@@ -75,12 +75,12 @@ impl NativeDevice {
     }
 
     /// A context of this device of one's own.
-    pub(crate) fn context(&self) -> Result<Device, VerbsError> {
+    pub(crate) fn context(&self) -> Result<IbvDevice, VerbsError> {
         let list = DeviceList::new(&self.library)?;
         let device =
             list.get(self.index).ok_or_else(|| VerbsError::NoDevice(format!("{} is gone", self.name)))?;
         // SAFETY: an entry of the list, which lives.
-        unsafe { Device::open(&self.library, device, &self.name) }
+        unsafe { IbvDevice::open(&self.library, device, &self.name) }
     }
 }
 
