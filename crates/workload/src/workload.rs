@@ -829,7 +829,7 @@ pub(crate) mod tests {
         let like = from("host = \"e7520\"").unwrap();
         assert_eq!((like.host.as_deref(), like.threads), (Some("e7520"), 4));
         for (toml, part) in [
-            ("host = \"e7\"".to_owned(), "there is no host e7; there are opteron-8354, "),
+            ("host = \"e7\"".to_owned(), "there is no host e7; there are e5-2683-v3, "),
             (format!("host = \"e7520\"\n{MIXED}"), "host is e7520, but the workload's [[machine]] tables"),
             ("host = \"no.toml\"".to_owned(), "cannot read profile no.toml"),
             ("host = 7".to_owned(), "w.toml:1: host is 7, but must be a text"),

@@ -52,6 +52,22 @@ fn values_come_in_base_units() {
 }
 
 #[test]
+fn a_profile_is_named_as_its_file_and_its_host_as_its_processor() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles")).unwrap();
+    let mut names: Vec<String> = files.map(|file| profile_of_file(&file.unwrap().path())).collect();
+    names.sort();
+    assert_eq!(names, Profile::names().collect::<Vec<_>>());
+    assert!(Profile::host_names().any(|host| host == "e5-2683-v3") && Profile::host_names().count() == 5);
+}
+
+/// The name in a file, which the built-in profile of that name must have as well.
+fn profile_of_file(file: &std::path::Path) -> String {
+    let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(profile(&name).name, name);
+    name
+}
+
+#[test]
 fn every_parameter_has_a_note_and_none_comes_twice() {
     for name in Profile::names() {
         let p = profile(name);
@@ -246,7 +262,7 @@ fn a_profile_takes_from_its_base_what_it_does_not_give() {
 #[test]
 fn what_is_wrong_with_a_based_profile_is_said_in_one_sentence() {
     for (from, to, message) in [
-        ("\"cx3\"", "\"cx9\"", "mine.toml:3: base: there is no profile cx9; there are cx, cx3, cib"),
+        ("\"cx3\"", "\"cx9\"", "mine.toml:3: base: there is no profile cx9; there are cib, cx, cx3"),
         ("\"cx3\"", "\"no/such.toml\"", "mine.toml:3: base: cannot read no/such.toml: "),
         ("\"cx3\"", "\"mine.toml\"", "mine.toml:3: base: mine.toml is in the end based on itself"),
         ("\"cx3\"", "3", "mine.toml:3: "),
@@ -448,7 +464,7 @@ fn a_nic_is_put_into_another_host() {
         cib.clone().on_host(name).unwrap();
     }
     let error = cib.on_host("e7521").unwrap_err().to_string();
-    assert!(error.starts_with("there is no host e7521; there are opteron-8354, "), "{error}");
+    assert!(error.starts_with("there is no host e7521; there are e5-2683-v3, "), "{error}");
 }
 
 /// A profile of `text` beside its name and title.

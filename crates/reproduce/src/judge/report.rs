@@ -267,6 +267,7 @@ fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTre
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::REGISTER;
     use doorbell_lab::Control;
 
     static IMPOSSIBLE: Experiment = Experiment {
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn where_nothing_completed_there_is_no_result_and_a_reason() {
-        let mut selection = Selection::new(&["cluster21-jn-standalone".into()]).unwrap();
+        let mut selection = Selection::new(&REGISTER, &["cluster21-jn-standalone".into()]).unwrap();
         selection.experiments = vec![&IMPOSSIBLE];
         let report = reproduce(&Ctx::new(false, Control::quiet()).unwrap(), &selection).unwrap();
         assert_eq!((report.claims.len(), report.interrupted), (0, false));
