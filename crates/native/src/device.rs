@@ -2,7 +2,7 @@
 
 use crate::error::last_refusal;
 use crate::library::Library;
-use crate::objects::Device;
+use crate::objects::IbvDevice;
 use doorbell_abi::ibv_device;
 use doorbell_verbs::VerbsError;
 use std::ffi::{CStr, c_int};
