@@ -123,7 +123,7 @@ impl FileAndFlags {
 
     /// What the file says.
     fn below(&self, file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
-        let mut base = Workload::from_where_it_lies(Given::from_file(file, fields)?, file);
+        let mut base = Workload::given_of_file(file, fields)?;
         // A design belongs to the system that is named with it.
         if self.flags.get("system").is_some() {
             base.remove("design");
@@ -234,13 +234,16 @@ impl clap::Args for AnyArgs {
     }
 }
 
+/// What is usual in `live` of fields that count virtual time elsewhere: a processor is not ready as soon as a model of one.
+pub(crate) const USUAL_LIVE: [(&str, &str); 2] = [("warmup", "100ms"), ("duration", "1s")];
+
 impl clap::Args for SystemArgs {
     fn augment_args(command: Command) -> Command {
         let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
             "Workload file, TOML or JSON, whose keys are these options with _ for -; options override it, \
              and its profile means nothing here",
         );
-        let usual = |field: &Field| match crate::live::USUAL.iter().find(|(key, _)| *key == field.key) {
+        let usual = |field: &Field| match USUAL_LIVE.iter().find(|(key, _)| *key == field.key) {
             Some((_, real)) => format!(" (here: real time) [default: {real}]"),
             None => of_systems(field),
         };

@@ -1,8 +1,7 @@
 //! Plots of a report, one SVG per experiment: its curves, or where it has none, the numbers of its claims.
 
-use doorbell_lab::claims::{self, MarkAxis, Value};
-use doorbell_lab::papers::Curve;
-use doorbell_lab::{ClaimReport, Report};
+use doorbell_reproduce::claims::{self, MarkAxis, Value};
+use doorbell_reproduce::{ClaimReport, Curve, Report};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::element::DashedPathElement;
@@ -528,8 +527,8 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_lab::claims::Kind;
-    use doorbell_lab::{Basis, BottleneckPair};
+    use doorbell_reproduce::claims::Kind;
+    use doorbell_reproduce::{Basis, BottleneckPair};
 
     fn curve(name: &str, profile: &str) -> Curve {
         Curve {
@@ -663,7 +662,8 @@ mod tests {
     /// A plot's file has the paper's and the experiment's name.
     #[test]
     fn names_of_experiments_are_unique() {
-        let names: Vec<_> = doorbell_lab::papers::all().map(|e| (e.paper, e.name)).collect();
+        let names: Vec<_> =
+            doorbell_reproduce::papers::REGISTER.experiments.iter().map(|e| (e.paper, e.name)).collect();
         assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
     }
 }

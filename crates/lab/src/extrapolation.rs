@@ -6,8 +6,8 @@
 //! the same system, not of the verbs that they use: what several verbs do to each other on one NIC follows from no
 //! measurement of one.
 
+use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};
-use crate::systems::SystemWorkload;
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
@@ -242,8 +242,8 @@ fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::systems::SYSTEMS;
     use crate::{Asked, Workload};
+    use doorbell_programs::systems::SYSTEMS;
     use doorbell_schema::{Duration, Given};
     use doorbell_systems::System;
     use doorbell_systems::config::OneByOne;

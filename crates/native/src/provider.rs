@@ -1,12 +1,12 @@
 //! `Provider` on libibverbs.
 
-use crate::cluster::Shared;
 use crate::exchange::Exchange;
 use crate::memory::View;
 use crate::objects::{Ah, Cq, Device, Mr, Pd, Qp, Srq};
 use crate::post::{Scope, Scratch};
 use crate::query;
-use crate::sockets::Socket;
+use crate::shared::Shared;
+use crate::socket::Socket;
 use crate::table::Table;
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PdHandle,

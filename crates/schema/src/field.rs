@@ -378,6 +378,18 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
     }
 }
 
+impl Given {
+    /// Says what a field is.
+    ///
+    /// # Errors
+    /// One sentence where the value is none of the field's.
+    pub fn set(&mut self, field: &Field, value: Value) -> Result<(), String> {
+        check(field, &value)?;
+        self.put(field.key, value);
+        Ok(())
+    }
+}
+
 fn check_tables(fields: &[Field], tables: &[Given]) -> Result<(), String> {
     for (field, value) in tables.iter().flat_map(|table| fields.iter().map(|f| (f, table.get(f.key)))) {
         if let Some(value) = value {

@@ -7,12 +7,12 @@ mod steps;
 mod summary;
 
 pub(crate) use quick::run_quick;
+pub(crate) use steps::cargo;
 pub(crate) use summary::{CheckStep, run_steps};
 
 use crate::command::{Task, failed, run};
 use crate::{packages, rxe, wheels};
 use std::process::ExitCode;
-use steps::cargo;
 
 /// `cargo run`, as the README has it, knows which program is meant. It has other features of dependencies than the
 /// tests, so that most is built anew: soon, as the program does no more than say its version.

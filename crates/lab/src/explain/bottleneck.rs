@@ -3,18 +3,11 @@
 use super::latency;
 use super::relaxed::weight;
 use super::together::{Set, towards_the_nic};
-use crate::results::{Bottleneck, Gain, OperationTime, Utilization};
+use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
 use doorbell_nic::{More, Resource};
-
-/// A resource busy for at least this share of the time can be what limits the rate. Where none is,
-/// operations spend their time on their way.
-const BUSY: f64 = 0.8;
 
 /// From this weight on, more of what is counted tells what limits the rate although nothing is busy.
 const SETS: f64 = 0.3;
-
-/// What is said in place of a resource where nothing completed.
-const NONE: &str = "none";
 
 /// A relative change in words: 0.1 is +10.0%. One that is as good as none has no sign of a loss.
 pub fn percent(gain: f64) -> String {
@@ -27,43 +20,6 @@ pub fn change(gain: Gain) -> String {
         _ if !gain.is_noticeable() => "none".to_owned(),
         Some(half) => format!("{} ± {:.1}%", percent(gain.gain), half * 100.0),
         None => percent(gain.gain),
-    }
-}
-
-/// The resource that was busiest.
-fn top<'a>(resources: impl Iterator<Item = &'a Utilization>) -> Option<&'a Utilization> {
-    resources.max_by(|a, b| a.utilization.total_cmp(&b.utilization))
-}
-
-fn latency(text: String) -> Bottleneck {
-    Bottleneck { class: Resource::Latency.name().to_owned(), text, group: None }
-}
-
-/// The bottleneck as far as one run tells, of which it is known whether anything completed.
-pub(crate) fn busiest(
-    resources: &[Utilization],
-    completed: bool,
-    name: &dyn Fn(u32) -> String,
-) -> Bottleneck {
-    let note = "not confirmed by reruns";
-    match top(resources.iter()) {
-        _ if !completed => {
-            Bottleneck { class: NONE.into(), text: "no operation completed".into(), group: None }
-        }
-        Some(r) if r.utilization >= BUSY => Bottleneck {
-            class: r.class.name().to_owned(),
-            text: format!(
-                "most used: {} of {}, {:.0}% of the time ({note})",
-                r.name,
-                name(r.machine),
-                r.utilization * 100.0
-            ),
-            group: None,
-        },
-        _ => latency(format!(
-            "no resource is busy {:.0}% of the time: too little is outstanding ({note})",
-            BUSY * 100.0
-        )),
     }
 }
 
@@ -126,7 +82,7 @@ pub(super) fn observed(
     }
     if !is_busy {
         let idle = format!("no resource is busy {:.0}% of the time", BUSY * 100.0);
-        return latency(format!("{}: {idle}, {evidence}", words(Resource::Latency)));
+        return too_little(format!("{}: {idle}, {evidence}", words(Resource::Latency)));
     }
     if let Some(set) = set {
         return together(set, best, &evidence);
@@ -138,7 +94,7 @@ pub(super) fn observed(
             text: format!("{} of {}: the most used, but {evidence}", busiest.name, name(busiest.machine)),
             group: None,
         },
-        (None, None) => latency(format!("{}: {evidence}", words(Resource::Latency))),
+        (None, None) => too_little(format!("{}: {evidence}", words(Resource::Latency))),
     }
 }
 
@@ -286,14 +242,5 @@ mod tests {
             "{}",
             both.text
         );
-    }
-
-    #[test]
-    fn one_run_only_guesses() {
-        let found = busiest(&[used(Part::PortOut, 0.97)], true, &number);
-        assert_eq!(found.class, "ib-bw");
-        assert!(found.text.contains("port 1 out of machine 3") && found.text.contains("not confirmed"));
-        assert_eq!(busiest(&[used(Part::PortOut, 0.5)], true, &number).class, "latency");
-        assert_eq!(busiest(&[used(Part::PortOut, 0.97)], false, &number).class, "none");
     }
 }

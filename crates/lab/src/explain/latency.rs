@@ -8,7 +8,7 @@ use crate::results::{OperationTime, Ran, TimePart};
 /// is known: operations of a mix, or of classes of threads, have different parts.
 pub(super) fn operation_time(base: &Ran, run: &Run) -> Option<OperationTime> {
     let Work::Verbs(w) = &run.work else { return None };
-    if w.mix.is_some() || w.has_classes() {
+    if w.only_operation().is_none() {
         return None;
     }
     let mean = base.verbs().latency_ns.mean?;

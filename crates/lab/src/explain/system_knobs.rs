@@ -1,7 +1,7 @@
 //! Parameters that a system can have otherwise: candidates for a higher rate.
 
 use super::typed::Change;
-use crate::systems::SystemWorkload;
+use crate::asked::SystemWorkload;
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, Value};
 use doorbell_systems::config::{Clients, Travel, Workers};

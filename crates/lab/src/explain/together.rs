@@ -1,7 +1,6 @@
 //! Reruns with more of several resources at once, where no single one sets the rate.
 
-use super::gain;
-use super::observe::Asker;
+use super::asker::{Asker, gain};
 use super::relaxed::misses;
 use crate::plan::Run;
 use crate::results::{Gain, Ran, Utilization};

@@ -1,18 +1,19 @@
 //! The least time that an operation takes, where nothing waits for anything.
 
+use super::mix::{Mix, gcd};
+use super::operation_end::OperationEnd;
 use super::terms::Terms;
-use super::{Mix, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method, PostShape};
-use crate::cost::{Message, Packet};
+use crate::cost::{MessageShape, PacketShape};
 use crate::wqe;
 
 /// The way of an operation, step by step. Where two things go on at once, the longer one is a step.
-pub(super) struct Way<'a> {
-    requester: &'a Side<'a>,
-    responder: &'a Side<'a>,
+pub(super) struct LatencyWay<'a> {
+    requester: &'a OperationEnd<'a>,
+    responder: &'a OperationEnd<'a>,
     mix: &'a Mix,
     shape: PostShape,
-    message: Message,
+    message: MessageShape,
     /// Time of the DMA writes of data after which the CQE can be written.
     written: u64,
     steps: Terms,
@@ -28,9 +29,9 @@ fn alone(mix: &Mix, shape: PostShape) -> PostShape {
     }
 }
 
-impl<'a> Way<'a> {
-    fn new(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Way<'a> {
-        Way {
+impl<'a> LatencyWay<'a> {
+    fn new(requester: &'a OperationEnd<'a>, responder: &'a OperationEnd<'a>, mix: &'a Mix) -> LatencyWay<'a> {
+        LatencyWay {
             requester,
             responder,
             mix,
@@ -42,8 +43,12 @@ impl<'a> Way<'a> {
     }
 
     /// From the post to the completion's having been polled.
-    pub(super) fn whole(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Terms {
-        let mut way = Way::new(requester, responder, mix);
+    pub(super) fn whole(
+        requester: &'a OperationEnd<'a>,
+        responder: &'a OperationEnd<'a>,
+        mix: &'a Mix,
+    ) -> Terms {
+        let mut way = LatencyWay::new(requester, responder, mix);
         way.post();
         way.those_before();
         way.there();
@@ -54,8 +59,12 @@ impl<'a> Way<'a> {
 
     /// From a sending unit's taking it up to the answer's having been received: as long as a READ or an
     /// atomic counts against what a QP may have outstanding.
-    pub(super) fn in_the_nics(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Terms {
-        let mut way = Way::new(requester, responder, mix);
+    pub(super) fn in_the_nics(
+        requester: &'a OperationEnd<'a>,
+        responder: &'a OperationEnd<'a>,
+        mix: &'a Mix,
+    ) -> Terms {
+        let mut way = LatencyWay::new(requester, responder, mix);
         way.there();
         way.answer();
         way.steps
@@ -66,7 +75,7 @@ impl<'a> Way<'a> {
     }
 
     /// A DMA read, from the request to its last completion.
-    fn read(side: &Side<'_>, bytes: u32) -> u64 {
+    fn read(side: &OperationEnd<'_>, bytes: u32) -> u64 {
         let (pcie, bytes) = (&side.costs.pcie, u64::from(bytes));
         match bytes {
             0 => 0,
@@ -75,14 +84,14 @@ impl<'a> Way<'a> {
     }
 
     /// DMA reads of pieces, of which the first may be short: its completions come while others are requested.
-    fn reads(side: &Side<'_>, bytes: u32) -> u64 {
+    fn reads(side: &OperationEnd<'_>, bytes: u32) -> u64 {
         let pcie = &side.costs.pcie;
         pcie.read_requests(1) + pcie.read_latency + pcie.completions(bytes.into())
     }
 
     /// A packet's time on the link, whose pace its sender sets: a slower receiver takes in what begins to
     /// come.
-    fn wire(sender: &Side<'_>, packet: &Packet) -> u64 {
+    fn wire(sender: &OperationEnd<'_>, packet: &PacketShape) -> u64 {
         let wire = &sender.costs.wire;
         wire.time(wire.bytes(packet).into())
     }
@@ -104,7 +113,7 @@ impl<'a> Way<'a> {
                     .next()
                     .unwrap_or(1);
                 let slot = wqe::pad(self.shape.wqe_bytes(costs.generation));
-                self.step("PCIe: the NIC's read of WQEs", Way::read(self.requester, wqes * slot));
+                self.step("PCIe: the NIC's read of WQEs", LatencyWay::read(self.requester, wqes * slot));
             }
         }
     }
@@ -121,17 +130,18 @@ impl<'a> Way<'a> {
     /// Until its last packet has been looked at, or on UC and UD has begun to leave.
     fn there(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
-        let packets: Vec<Packet> = self.message.requests().map(|piece| piece.packet).collect();
+        let packets: Vec<PacketShape> = self.message.requests().map(|piece| piece.packet).collect();
         let (first, last) = (packets[0], packets[packets.len() - 1]);
-        let read = |packet: &Packet| match self.shape.payload_read() {
+        let read = |packet: &PacketShape| match self.shape.payload_read() {
             0 => 0,
-            _ if self.shape.sges > 1 => Way::reads(requester, packet.payload),
-            _ => Way::read(requester, packet.payload),
+            _ if self.shape.sges > 1 => LatencyWay::reads(requester, packet.payload),
+            _ => LatencyWay::read(requester, packet.payload),
         };
         let units = requester.costs.send_requests(&self.shape, &self.message);
         let of_first = requester.costs.send_first(&self.shape, &self.message);
-        let wires =
-            |packets: &[Packet]| packets.iter().map(|packet| Way::wire(requester, packet)).sum::<u64>();
+        let wires = |packets: &[PacketShape]| {
+            packets.iter().map(|packet| LatencyWay::wire(requester, packet)).sum::<u64>()
+        };
         let answered = self.message.answers().next().is_some();
         let (by_unit, by_port) = match answered {
             true => (wires(&[last]), wires(&packets)),
@@ -155,19 +165,19 @@ impl<'a> Way<'a> {
     /// Until the last packet of the answer has been looked at; nothing on UC and UD, which have none.
     fn answer(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
-        let packets: Vec<Packet> = self.message.answers().map(|piece| piece.packet).collect();
+        let packets: Vec<PacketShape> = self.message.answers().map(|piece| piece.packet).collect();
         let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return };
         let word = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { 0 };
-        let data = Way::read(responder, first.payload.max(word));
+        let data = LatencyWay::read(responder, first.payload.max(word));
         let units = responder.costs.send_answers(&self.message);
         let of_first = responder.costs.send.answer(first);
-        let write = |packet: &Packet| requester.costs.pcie.write(packet.payload.max(word).into());
+        let write = |packet: &PacketShape| requester.costs.pcie.write(packet.payload.max(word).into());
         // The units hold the last packet up; or the port does, up to some packet, and from then on the
         // writes of it and of all behind it.
-        let mut longest = (units, Way::wire(responder, last), write(last));
+        let mut longest = (units, LatencyWay::wire(responder, last), write(last));
         let (mut wires, mut writes) = (0, packets.iter().map(write).sum::<u64>());
         for packet in &packets {
-            wires += Way::wire(responder, packet);
+            wires += LatencyWay::wire(responder, packet);
             let way = (of_first, wires, writes);
             if way.0 + way.1 + way.2 > longest.0 + longest.1 + longest.2 {
                 longest = way;

@@ -1,22 +1,13 @@
 //! A NIC in another host than its own.
 
 use super::parameter::{ProfileError, Reader, Section};
-use super::{Profile, base};
+use super::{BUILT_IN, Profile, base};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use std::fmt;
 use std::path::PathBuf;
 use toml::Spanned;
-
-/// Hosts by the names of their processors, each with the profile that tells of it.
-const HOSTS: &[(&str, &str)] = &[
-    ("opteron-8354", "cx"),
-    ("e5-2450", "cx3"),
-    ("e5-2640-v2", "cx3-dual"),
-    ("e5-2683-v3", "cib"),
-    ("e7520", "e7520-t4"),
-];
 
 /// What a file says of its host: parameters, or whose host it is.
 pub(super) enum Told {
@@ -51,8 +42,8 @@ impl<'de> Visitor<'de> for HostVisitor {
 /// The profile that tells of a host: by the name of its processor, or its own, or its path; an error says which there
 /// are.
 fn profile_of(host: &str) -> Result<&str, String> {
-    if let Some((_, profile)) = HOSTS.iter().find(|(name, _)| *name == host) {
-        return Ok(profile);
+    if let Some(built_in) = BUILT_IN.iter().find(|built_in| built_in.processor == Some(host)) {
+        return Ok(built_in.name);
     }
     if base::is_path(host) || Profile::names().any(|name| name == host) {
         return Ok(host);
@@ -86,7 +77,7 @@ pub(super) fn read(
 impl Profile {
     /// Names of hosts, by their processors.
     pub fn host_names() -> impl Iterator<Item = &'static str> {
-        HOSTS.iter().map(|(name, _)| *name)
+        BUILT_IN.iter().filter_map(|built_in| built_in.processor)
     }
 
     /// This NIC in the host of this name (one of [`Profile::host_names`]), or in that of another profile: a built-in

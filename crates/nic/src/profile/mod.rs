@@ -71,6 +71,9 @@ struct File {
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
     device_id: Option<DeviceId>,
+    /// The processor of its host, by which others name the host: of built-in profiles, the build script reads it.
+    #[serde(rename = "processor")]
+    _processor: Option<String>,
     host: Option<Spanned<hosts::Told>>,
     hierarchy: Option<Spanned<Section>>,
     sockets: Option<Spanned<Section>>,
@@ -87,27 +90,27 @@ struct File {
     calibrated: Option<Spanned<Calibrated>>,
 }
 
-/// Built-in profiles, by name.
-const BUILT_IN: &[(&str, &str)] = &[
-    ("cx", include_str!("../../../../profiles/cx.toml")),
-    ("cx3", include_str!("../../../../profiles/cx3.toml")),
-    ("cib", include_str!("../../../../profiles/cib.toml")),
-    ("e7520-t4", include_str!("../../../../profiles/e7520-t4.toml")),
-    ("e7520-on-die", include_str!("../../../../profiles/e7520-on-die.toml")),
-    ("cx3-dual", include_str!("../../../../profiles/cx3-dual.toml")),
-    ("cx3-dual-split", include_str!("../../../../profiles/cx3-dual-split.toml")),
-];
+/// A profile that comes with Doorbell: a file in `profiles/`.
+struct BuiltIn {
+    name: &'static str,
+    /// The processor of its host, by which other profiles name the host.
+    processor: Option<&'static str>,
+    text: &'static str,
+}
+
+// `BUILT_IN`, as the build script finds the files.
+include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
 impl Profile {
     /// Names of the built-in profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        BUILT_IN.iter().map(|(name, _)| *name)
+        BUILT_IN.iter().map(|built_in| built_in.name)
     }
 
     /// A built-in profile.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
-        match BUILT_IN.iter().find(|(n, _)| *n == name) {
-            Some((name, text)) => Profile::parse(name, text),
+        match BUILT_IN.iter().find(|built_in| built_in.name == name) {
+            Some(BuiltIn { name, text, .. }) => Profile::parse(name, text),
             None => {
                 let names = Profile::names().collect::<Vec<_>>().join(", ");
                 let there_are = format!("there are {names}, or give the path of a TOML file");
@@ -311,7 +314,7 @@ impl Sections {
         }
         let nic_at = self.nic.as_ref().map_or(0, |nic| nic.span().start);
         let nic = Nic::read(&mut reader, self.nic)?;
-        if let Err(message) = generation.layout().completion.check(generation, nic.cqe) {
+        if let Err(message) = generation.layout().completion.check(generation.name(), nic.cqe) {
             return Err(reader.error(nic_at, message));
         }
         let device = Device {

@@ -3,6 +3,7 @@
 //! A rate that a profile is calibrated from only shows that the arithmetic of the calibration
 //! is the one the limits use; the others are predictions.
 
+use doorbell_nic::cost::Costs;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
 use doorbell_nic::{Profile, Resource};
 use doorbell_verbs::{Opcode, QpType, Span};
@@ -69,7 +70,7 @@ fn units(units: u32, each: &[Span]) -> f64 {
 
 /// Millions of WQEs of two lines per second that MMIO lets through.
 fn mmio(profile: &Profile) -> f64 {
-    1e6 / (2.0 * profile.mmio_time(64).as_ps() as f64)
+    1e6 / (2.0 * Costs::new(profile).pcie.mmio_line as f64)
 }
 
 #[track_caller]

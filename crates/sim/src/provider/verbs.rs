@@ -2,9 +2,9 @@
 
 use super::{SimProvider, handle, invalid, object};
 use crate::core::index::{CqId, DeviceId, Id, Maybe, QpId, RecvQueueId};
-use crate::core::thread::Waiting;
-use crate::device::{CqSlot, Device, FIRST_QPN, QpSlot, RecvSlot};
-use crate::host::Queue;
+use crate::device::{CqSlot, FIRST_QPN, QpSlot, RecvSlot, SimDevice};
+use crate::host::RingQueue;
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_nic::{Generation, wqe};
 use doorbell_transport::{Qp, RecvQueue, Region};
@@ -31,7 +31,7 @@ fn largest_wqe(generation: Generation, attr: &QpInitAttr) -> u32 {
 }
 
 /// The port with a number as programs give it, from 1.
-fn check_port(device: &Device, port: u8) -> Result<(), String> {
+fn check_port(device: &SimDevice, port: u8) -> Result<(), String> {
     match device.profile.device.link.ports as u8 {
         ports if port == 0 || port > ports => Err(format!("the device has ports 1 to {ports}, not {port}")),
         _ => Ok(()),
@@ -174,7 +174,7 @@ impl Provider for SimProvider<'_> {
             if cqe == 0 || cqe > max {
                 return invalid(format!("a CQ has 1 to {max} entries, not {cqe}"));
             }
-            let ring = host.add_ring(self.core, Queue::Completion, cqe, d.profile.device.nic.cqe);
+            let ring = host.add_ring(self.core, RingQueue::Completion, cqe, d.profile.device.nic.cqe);
             let hop = host.ring_hop(d.attached.socket, &ring);
             Ok(d.cqs.push(Some(CqSlot::new(cqe, (ring, hop), host.is_written_at_once()))))
         })?;
@@ -198,7 +198,7 @@ impl Provider for SimProvider<'_> {
                 return invalid(format!("an SRQ holds 1 to {max_wr} RECVs of at most {max_sge} SGEs"));
             }
             let wqe_bytes = d.profile.device.generation.wqe().recv_bytes(attr.max_sge);
-            let ring = host.add_ring(self.core, Queue::Receive, attr.max_wr, wqe_bytes);
+            let ring = host.add_ring(self.core, RingQueue::Receive, attr.max_wr, wqe_bytes);
             let queue = RecvQueue::new(pd.0, attr.max_wr, attr.max_sge);
             Ok(d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::NONE)))
         })?;
@@ -266,7 +266,7 @@ impl Provider for SimProvider<'_> {
                 }
                 None => {
                     let wqe_bytes = d.profile.device.generation.wqe().recv_bytes(cap.max_recv_sge);
-                    let ring = host.add_ring(self.core, Queue::Receive, cap.max_recv_wr, wqe_bytes);
+                    let ring = host.add_ring(self.core, RingQueue::Receive, cap.max_recv_wr, wqe_bytes);
                     let queue = RecvQueue::new(pd.0, cap.max_recv_wr, cap.max_recv_sge);
                     d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::some(id)))
                 }
@@ -277,7 +277,7 @@ impl Provider for SimProvider<'_> {
                 qp.set_segment(d.profile.device.link.mtu as u16);
             }
             let entry = largest_wqe(d.profile.device.generation, attr);
-            let ring = host.add_ring(self.core, Queue::Send, cap.max_send_wr, entry);
+            let ring = host.add_ring(self.core, RingQueue::Send, cap.max_send_wr, entry);
             Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue, ring)))
         })?;
         Ok((QpHandle(self.handle(number, id)), FIRST_QPN + id.0))
@@ -316,15 +316,16 @@ impl Provider for SimProvider<'_> {
                     ));
                 }
             }
-            let mut actions = env.take_actions();
-            let slot = &mut device.qps[id];
-            let recv_queue = &mut device.recv_queues[slot.recv_queue].queue;
-            let done = slot.qp.modify(attr, recv_queue, &mut actions);
-            if done.is_ok() && attr.qp_state == Some(QpState::Reset) {
-                slot.forget(&mut env.payloads);
-            }
-            device.settle_all(env, id, &actions);
-            env.give_actions(actions);
+            let done = env.with_actions(|env, actions| {
+                let slot = &mut device.qps[id];
+                let recv_queue = &mut device.recv_queues[slot.recv_queue].queue;
+                let done = slot.qp.modify(attr, recv_queue, actions);
+                if done.is_ok() && attr.qp_state == Some(QpState::Reset) {
+                    slot.forget(&mut env.payloads);
+                }
+                device.settle_all(env, id, actions);
+                done
+            });
             if done.is_ok() {
                 device.kick(env, id);
             }

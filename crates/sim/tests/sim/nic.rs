@@ -1,8 +1,9 @@
 //! What a NIC and its links do beyond the protocol.
 
 use crate::common::{ALL, Node, Passive, profile};
-use doorbell_nic::Profile;
-use doorbell_sim::{Machine, SimCluster, SimConfig, Slot};
+use doorbell_nic::cost::Costs;
+use doorbell_nic::{Part, Profile};
+use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig};
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Endpoint, Mem, PageSize, Program, Provider, QpCap,
     QpInitAttr, QpType, SendFlags, SendOp, SendWr, Sge, Span, Time, Wc, WcStatus,
@@ -329,8 +330,9 @@ fn atomics(name: &str, requesters: u32, stride: u64) -> f64 {
 
 /// How long an atomic holds its lock, in nanoseconds: while it reads its word, and a little longer.
 fn held(p: &Profile) -> f64 {
-    let read = p.read_request_time() + p.device.pcie.read_latency + p.completion_time(8);
-    (read + p.device.atomics.hold).as_ps() as f64 / 1e3
+    let pcie = Costs::new(p).pcie;
+    let read = pcie.read_requests(8) + pcie.read_latency + pcie.completions(8);
+    (read + p.device.atomics.hold.as_ps()) as f64 / 1e3
 }
 
 /// Pages of different memory, the same offset: one lock on both NICs. Other offsets: other locks,
@@ -401,7 +403,7 @@ fn gathering(buffers: u32) -> u64 {
     cluster.run().expect("the run ends");
     let metrics = cluster.metrics();
     let busy =
-        metrics.resources.iter().find(|r| r.machine == 0 && r.name == "sending unit of the busiest QP");
+        metrics.resources.iter().find(|r| r.machine == 0 && r.meter.part() == Part::BusiestSendingUnit);
     (busy.expect("sending units").utilization * window.as_ps() as f64).round() as u64
 }
 
@@ -460,9 +462,9 @@ impl Program for Numbers {
 #[test]
 fn a_machine_may_have_several_devices_and_be_unlike_others() {
     let (cib, cx3) = (profile("cib"), profile("cx3"));
-    let [fast, slow] = [&cib, &cx3].map(|profile| Slot { profile, socket: 0 });
+    let [fast, slow] = [&cib, &cx3].map(|profile| DeviceSlot { profile, socket: 0 });
     let machines = [
-        Machine { host: &cib, devices: &[fast, slow, Slot { socket: 1, ..fast }] },
+        Machine { host: &cib, devices: &[fast, slow, DeviceSlot { socket: 1, ..fast }] },
         Machine { host: &cx3, devices: &[slow] },
     ];
     let mut cluster = SimCluster::of(&machines, SimConfig::new(2));
@@ -474,8 +476,8 @@ fn a_machine_may_have_several_devices_and_be_unlike_others() {
     assert_eq!(read, [100, 101, 102]);
     assert_eq!(beyond.as_deref(), Some("no such device: a simulated machine has devices 0 to 2, not 3"));
     let metrics = cluster.metrics();
-    let devices = metrics.resources.iter().filter(|r| r.machine == 0 && r.name.starts_with("PCIe to host"));
-    let names: Vec<&str> = devices.map(|r| r.name.as_str()).collect();
+    let devices = metrics.resources.iter().filter(|r| r.machine == 0 && r.meter.part() == Part::PcieToHost);
+    let names: Vec<String> = devices.map(|r| r.meter.to_string()).collect();
     assert_eq!(names, ["PCIe to host of device 0", "PCIe to host of device 1", "PCIe to host of device 2"]);
     assert_eq!(metrics.pcie.iter().map(|p| p.machine).collect::<Vec<_>>(), [0, 0, 0, 1]);
     assert!(metrics.pcie.iter().all(|p| p.dma_read_bytes + p.dma_write_bytes > 0), "each has been used");

@@ -3,9 +3,10 @@
 use crate::common::running::role;
 use crate::common::verbs::{INLINED, Node, SIGNALED, Wr};
 use crate::common::{command, finish, free_port, installed, launch, own_program, text, wait_for_listener};
+use doorbell_launch::stats::Stats;
+use doorbell_launch::{Launch, Link};
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::{Generation, PostShape, Profile, RecvShape};
-use doorbell_soft::launch::{Launch, Link, Stats};
 use doorbell_verbs::{Opcode, QpType, SendOp};
 use serde_json::{Value, json};
 use std::path::PathBuf;

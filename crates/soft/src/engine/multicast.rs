@@ -1,13 +1,14 @@
 //! Datagrams to multicast groups: each QP that is attached gets one of its own.
 
 use super::attempt::Outcome;
-use super::batch::{Batch, Request};
+use super::batch::Batch;
+use super::request::Request;
 use super::requester::{Requester, Route};
 use super::responder::{Caches, Message};
 use crate::fabric::peer::Peer;
 use crate::memory::groups::{GroupAddress, members};
-use crate::memory::records::qp_num;
 use crate::memory::transfer::Piece;
+use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::WcStatus;
 
 impl Requester {

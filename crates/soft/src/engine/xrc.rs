@@ -2,14 +2,16 @@
 //! are about, in whichever process it is (IB specification vol. 1, annex A14).
 
 use super::attempt::{Attempt, Outcome};
-use super::batch::Request;
+use super::refusal::Refusal;
+use super::request::Request;
 use super::requester::{Requester, Route, Scratch};
-use super::responder::{Message, Refusal, Responder, XrcSrq};
+use super::responder::{Message, Responder, XrcSrq};
 use crate::fabric::peer::{Owner, Peer};
-use crate::memory::records::{QPS, index_of, slot_of};
+use crate::memory::records::{QPS, index_of};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::Piece;
 use doorbell_abi::CEnum;
+use doorbell_launch::qp_numbers::slot_of;
 use doorbell_transport::Fault;
 use doorbell_verbs::QpState;
 use std::sync::Arc;

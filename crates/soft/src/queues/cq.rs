@@ -10,7 +10,6 @@ use super::errors::{Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Taken};
 use crate::counts;
-use crate::counts::qp::RecvCounter;
 use crate::device;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
@@ -19,13 +18,15 @@ use crate::fabric::progress::Sleeping;
 use crate::memory::records::*;
 use crate::point::{Point, reach};
 use crate::rings::completions::{
-    Armed, Place, Ring, What, arm, is_armed, is_being_told, overrun, wake, wake_late,
+    Armed, CompletionRing, RecvNotice, RingPlace, arm, is_armed, is_being_told, overrun, wake, wake_late,
 };
 use crate::rings::recvs::SOLICITED;
 use crate::sync::biased::Biased;
 use crate::sync::lock;
 use crate::watch::flights::Flights;
 use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_launch::counts::qp::RecvCounter;
+use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
@@ -38,7 +39,7 @@ const YIELD_EVERY: u32 = 50;
 /// How often a CQ that nothing comes to looks whether a sender has ended in the middle of a message.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a CQ has to know of a QP that uses it.
+/// RecvNotice a CQ has to know of a QP that uses it.
 #[derive(Debug)]
 pub(crate) struct QpShare {
     pub(crate) process: &'static Process,
@@ -105,7 +106,7 @@ pub(crate) struct Cq {
     /// Whether it has a completion channel, and somebody looks whether its program is to be woken.
     tells: bool,
     is_looked_at: AtomicBool,
-    /// What was asked for when there were completions at the last look.
+    /// RecvNotice was asked for when there were completions at the last look.
     seen: Mutex<Option<u32>>,
 }
 
@@ -137,7 +138,7 @@ struct Lane {
 /// One of the CQ's rings, where this process knows it to be.
 #[derive(Clone, Copy, Debug)]
 struct OwnRing {
-    place: Place,
+    place: RingPlace,
     head: u64,
 }
 
@@ -302,8 +303,8 @@ impl Cq {
                     ring.forget(position);
                 }
             }
-            // What comes next may need the room.
-            while ring.get(own.head) == Some(What::NOTHING) {
+            // RecvNotice comes next may need the room.
+            while ring.get(own.head) == Some(RecvNotice::NOTHING) {
                 own.pass(&ring);
             }
         }
@@ -335,7 +336,7 @@ impl Cq {
             drop(state);
             return overrun(Owner::This, self.record, self.index);
         }
-        let after = self.newest(&state).map_or(0, |ring| ring.ends.tail.0.load(Acquire));
+        let after = self.newest(&state).map_or(0, |ring| ring.tail());
         let after_lane = state.lane.as_ref().map_or(0, |lane| lane.user.rq.complete_until());
         state.own.push_back(Queued { own, after, after_lane });
         self.waiting.store(true, Release);
@@ -343,7 +344,7 @@ impl Cq {
         wake(Owner::This, self.record, self.index, own.status != WcStatus::Success);
     }
 
-    fn newest(&self, state: &State) -> Option<Ring<'static>> {
+    fn newest(&self, state: &State) -> Option<CompletionRing<'static>> {
         state.rings.last()?.ring(self.process)
     }
 
@@ -426,7 +427,7 @@ impl Cq {
         {
             return false;
         }
-        let ring = Ring::at(self.process.segment, Place::of_record(self.ring.load(Relaxed)));
+        let ring = CompletionRing::at(self.process.segment, RingPlace::of_record(self.ring.load(Relaxed)));
         ring.is_none_or(|ring| ring.get(self.head.load(Relaxed)).is_none())
     }
 
@@ -449,8 +450,8 @@ impl Cq {
         }
     }
 
-    /// What was told next; not what was told after `before`, a position in the newest ring.
-    fn next_told(&self, state: &mut State, before: Option<u64>) -> Option<What> {
+    /// RecvNotice was told next; not what was told after `before`, a position in the newest ring.
+    fn next_told(&self, state: &mut State, before: Option<u64>) -> Option<RecvNotice> {
         let last = state.rings.len() - 1;
         for (n, own) in state.rings.iter_mut().enumerate() {
             if n == last && before.is_some_and(|before| own.head >= before) {
@@ -473,8 +474,6 @@ impl Cq {
         // From when nothing is there, something that is came after this.
         self.empty_polls.store(self.looks_empty().into(), Relaxed);
         arm(self.record, if solicited_only { Armed::Solicited } else { Armed::Next });
-        // Whoever completes after this sees it, or the program sees the completion when it polls.
-        fence(SeqCst);
     }
 
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
@@ -544,7 +543,7 @@ impl State {
 
     /// The completion that was told of; not where it is of no QP that there is, of no RECV that is posted, or not yet
     /// the next of its queue.
-    fn take_told(&mut self, what: What, slot: u32, to: &mut ibv_wc) -> bool {
+    fn take_told(&mut self, what: RecvNotice, slot: u32, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
             let srq = self.srqs.iter().find(|(srq, _)| srq.index == rq);
@@ -648,7 +647,7 @@ impl QpShare {
     }
 
     /// Whether this tells of one of its RECVs; one of an SRQ is free then.
-    fn is_told_of(&self, what: What) -> bool {
+    fn is_told_of(&self, what: RecvNotice) -> bool {
         what.rq() == self.rq.index && (!self.uses_srq || self.rq.drop_told(what, self.num))
     }
 }
@@ -656,20 +655,21 @@ impl QpShare {
 impl OwnRing {
     fn new(process: &Process, capacity: u32) -> Result<OwnRing, Errno> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let at = process.heap.alloc(Place::bytes(capacity)).ok_or(ENOMEM)?;
-        let place = Place::new(at, capacity);
-        let ring = Ring::begin(process.segment, place, NUMBER.fetch_add(1, Relaxed)).ok_or(ENOMEM)?;
-        Ok(OwnRing { place, head: ring.ends.head.0.load(Relaxed) })
+        let at = process.heap.alloc(RingPlace::bytes(capacity)).ok_or(ENOMEM)?;
+        let place = RingPlace::new(at, capacity);
+        let ring =
+            CompletionRing::begin(process.segment, place, NUMBER.fetch_add(1, Relaxed)).ok_or(ENOMEM)?;
+        Ok(OwnRing { place, head: ring.head() })
     }
 
     /// The completion at its head is taken.
-    fn pass(&mut self, ring: &Ring<'_>) {
+    fn pass(&mut self, ring: &CompletionRing<'_>) {
         self.head += 1;
-        ring.ends.head.0.store(self.head, Release);
+        ring.pass(self.head);
     }
 
-    fn ring(&self, process: &Process) -> Option<Ring<'static>> {
-        Ring::at(process.segment, self.place)
+    fn ring(&self, process: &Process) -> Option<CompletionRing<'static>> {
+        CompletionRing::at(process.segment, self.place)
     }
 }
 
@@ -678,7 +678,7 @@ impl Drop for Cq {
         self.record.ring.store(0, Release);
         self.record.generation.fetch_add(1, Relaxed);
         for own in &self.state.lock().rings {
-            self.process.heap.free(own.place.at(), Place::bytes(own.place.capacity() as u32));
+            self.process.heap.free(own.place.at(), RingPlace::bytes(own.place.capacity() as u32));
         }
         self.process.cq_numbers.give_back(self.index);
     }

@@ -1,6 +1,6 @@
 //! Receive queues: those of QPs, and shared ones.
 //!
-//! The posted RECVs lie in slots in the segment, where senders take them. What the program asked
+//! The posted RECVs lie in slots in the segment, where senders take them. RecvNotice the program asked
 //! for is kept in private memory as well: completions are made from that, not from what others
 //! could have changed.
 //!
@@ -14,21 +14,24 @@ use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
-use crate::memory::cause::{Memory, status_name};
+use crate::memory::cause::Memory;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
-use crate::rings::completions::What;
+use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
     Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
     write_posted,
 };
 use crate::sync::Anew;
 use crate::sync::biased::Biased;
-use crate::watch::strict::{Held, Holder, Strict, violated};
+use crate::watch::strict::{Held, Holder, violated};
 use crate::watch::trace::{self, Slice};
 use doorbell_abi::CEnum;
+use doorbell_abi::status_name;
+use doorbell_launch::qp_numbers::qp_num;
+use doorbell_launch::strict::Strict;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
@@ -51,7 +54,7 @@ pub(crate) enum Senders {
     Named,
 }
 
-/// What a receive queue is made for.
+/// RecvNotice a receive queue is made for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// RECVs.
@@ -101,7 +104,7 @@ struct State {
     /// Since when the next RECV is seen begun and not ended.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
-    /// What is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
+    /// RecvNotice is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
     watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
 }
 
@@ -378,7 +381,7 @@ impl RecvQueue {
         self.offer(state, index)
     }
 
-    /// What is wanted of a RECV that is posted.
+    /// RecvNotice is wanted of a RECV that is posted.
     #[cold]
     fn watch(&self, wr_id: u64, sges: &[Sge]) -> (Option<Held>, Option<Slice>) {
         let held = Strict::own().map(|_| {
@@ -485,7 +488,7 @@ impl RecvQueue {
                 return None;
             }
             let index = state.index_of(position);
-            // What was posted here may have been posted again, behind the others.
+            // RecvNotice was posted here may have been posted again, behind the others.
             if state.holds(index, position) {
                 let slot = self.slot(state.place, index)?;
                 match slot.state().phase_of(SlotState::posted(position, self.generation()))? {
@@ -539,7 +542,7 @@ impl RecvQueue {
     }
 
     /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
-    pub(crate) fn take_told(&self, what: What) -> Option<Taken> {
+    pub(crate) fn take_told(&self, what: RecvNotice) -> Option<Taken> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
         let position = state.entries[index as usize].position.checked_sub(1)?;
@@ -550,7 +553,7 @@ impl RecvQueue {
     }
 
     /// Frees the slot of a completion that a CQ was told of, if it is one of this QP; returns whether it was.
-    pub(crate) fn drop_told(&self, what: What, qpn: u32) -> bool {
+    pub(crate) fn drop_told(&self, what: RecvNotice, qpn: u32) -> bool {
         let slot = self.slot(self.state.lock().place, what.slot());
         slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
     }

@@ -1,6 +1,6 @@
 //! Option sets as somebody may type them: a file of a workload or a system, drawn line by line.
 
-use doorbell_lab::{Entry, SYSTEMS, Schema, ThreadClass, Workload};
+use doorbell_lab::{SYSTEMS, Schema, SystemEntry, ThreadClass, Workload};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, Kind};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -101,14 +101,14 @@ const OVER_RC: [&str; 3] = ["rpc", "touch", "ping-pong"];
 /// An option of a workload of verbs, or of a system.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
-    system: Option<&'static Entry>,
+    system: Option<&'static SystemEntry>,
     pub(crate) key: &'static str,
 }
 
 impl Wanted {
     /// Every option that there is; of the same for several systems, each.
     pub(crate) fn all() -> Vec<Wanted> {
-        let of = |system: Option<&'static Entry>, fields: &[&'static Field]| -> Vec<Wanted> {
+        let of = |system: Option<&'static SystemEntry>, fields: &[&'static Field]| -> Vec<Wanted> {
             fields.iter().map(|field| Wanted { system, key: field.key }).collect()
         };
         let verbs = of(None, &Workload::fields());
@@ -216,7 +216,7 @@ fn class(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     said
 }
 
-fn system(draws: &mut Draws, profile: &str, entry: &Entry, wanted: &str) -> Said {
+fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -> Said {
     let mut said = Said::default();
     said.lines.push(("system", quoted(entry.name)));
     said.lines.push(("profile", quoted(profile)));

@@ -1,0 +1,5 @@
+//! The papers' claims and other measurements, as the files of `papers/` have them.
+
+pub mod claims;
+pub(crate) mod holdout;
+pub(crate) mod measurements;
