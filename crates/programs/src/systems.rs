@@ -1,12 +1,11 @@
 //! The systems on simulated machines: all code that is generic over the cluster is compiled here, once for each system.
 
-use doorbell_schema::{Field, Given, Value};
+use doorbell_schema::{Field, Given, Schema, Value};
 use doorbell_sim::SimCluster;
 use doorbell_systems::config::Timing;
 use doorbell_systems::site::{self, SiteError};
 use doorbell_systems::vector_io::Strategy;
 use doorbell_systems::{Measured, System, SystemShape, VectorCalls, Visit};
-use std::any::Any;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
@@ -51,7 +50,7 @@ impl<S: System> Simulated for S {
     }
 
     fn values(&self) -> Vec<(&'static str, Option<Value>)> {
-        doorbell_schema::Schema::values(self)
+        Schema::values(self)
     }
 
     fn shape(&self) -> SystemShape {
@@ -101,8 +100,8 @@ pub struct SystemEntry {
     pub usual: Given,
     /// It with parameters.
     of: fn(&Given) -> Result<Arc<dyn Simulated>, String>,
-    /// It made of a value of its type; nothing where the value has another type.
-    made_of: fn(Box<dyn Any>) -> Option<Arc<dyn Simulated>>,
+    /// It with these values of all of its parameters, which are not checked.
+    unchecked: fn(&Given) -> Result<Arc<dyn Simulated>, String>,
 }
 
 impl SystemEntry {
@@ -115,7 +114,11 @@ impl SystemEntry {
             fields: S::fields(),
             usual: S::usual().given(),
             of: |given| Ok(Arc::new(S::of(given)?)),
-            made_of: |system| Some(Arc::new(*system.downcast::<S>().ok()?)),
+            unchecked: |given| {
+                let mut system = S::usual();
+                system.apply(given)?;
+                Ok(Arc::new(system))
+            },
         }
     }
 
@@ -150,8 +153,13 @@ pub fn entry(name: &str) -> Option<&'static SystemEntry> {
 /// again where this is called.
 ///
 /// # Panics
-/// If the system is not of that register. Such a system is made by its own [`SystemEntry`].
-pub fn simulated<S: System>(system: S) -> Arc<dyn Simulated> {
-    let made = entry(S::NAME).and_then(|entry| (entry.made_of)(Box::new(system)));
-    made.unwrap_or_else(|| panic!("{} is not of the register: a SystemEntry of its own makes it", S::NAME))
+/// If the system is not of that register, which [`SystemEntry`] makes for itself; or if its parameters' values are
+/// not all that there is to it.
+pub fn simulated<S: System>(system: &S) -> Arc<dyn Simulated> {
+    let Some(entry) = entry(S::NAME) else {
+        panic!("{} is not of the register: a SystemEntry of its own makes it", S::NAME)
+    };
+    let made = (entry.unchecked)(&system.given()).unwrap_or_else(|why| panic!("{}: {why}", S::NAME));
+    assert_eq!(made.values(), Schema::values(system), "values of {} got lost", S::NAME);
+    made
 }

@@ -37,7 +37,7 @@ pub struct SystemWorkload {
 /// Of a system of the register; a system beside it is made by its [`SystemEntry`].
 impl<S: System> From<S> for SystemWorkload {
     fn from(system: S) -> SystemWorkload {
-        SystemWorkload::of(simulated(system))
+        SystemWorkload::of(simulated(&system))
     }
 }
 
