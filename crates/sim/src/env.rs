@@ -2,7 +2,8 @@
 
 use crate::core::index::{FlightId, SegmentId};
 use crate::core::payload::PayloadPool;
-use crate::core::queue::{Event, EventKey, EventQueue};
+use crate::core::ps::Ps;
+use crate::core::queue::{EventKey, EventQueue, SimEvent};
 use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use crate::fabric::{Fabric, Flight, Segment};
@@ -40,15 +41,14 @@ impl Totals {
         if event.is_wake_up() {
             return;
         }
-        let mixed = (self.event_hash ^ event.order).rotate_left(29).wrapping_add(event.time);
+        let mixed = (self.event_hash ^ event.order).rotate_left(29).wrapping_add(event.time.0);
         self.event_hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
 /// The time, what is going to happen, and what is under way between devices.
 pub(crate) struct Env {
-    /// Picoseconds.
-    pub(crate) now: u64,
+    pub(crate) now: Ps,
     pub(crate) window: MeterWindow,
     pub(crate) queue: EventQueue,
     pub(crate) flights: Slab<FlightId, Flight>,
@@ -64,7 +64,7 @@ pub(crate) struct Env {
 impl Env {
     pub(crate) fn new(window: MeterWindow, fabric: Fabric) -> Env {
         Env {
-            now: 0,
+            now: Ps::ZERO,
             window,
             queue: EventQueue::new(),
             flights: Slab::new(Flight::BLANK),
@@ -76,9 +76,9 @@ impl Env {
         }
     }
 
-    /// Lets something happen in `after` picoseconds.
+    /// Lets something happen after so long.
     #[inline]
-    pub(crate) fn after(&mut self, after: u64, event: Event) {
+    pub(crate) fn after(&mut self, after: Ps, event: SimEvent) {
         self.queue.push(self.now + after, event);
     }
 

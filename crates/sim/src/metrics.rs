@@ -1,6 +1,7 @@
 //! What a run shows: every resource metered, every cache counted.
 
 use crate::core::index::{Id, MachineId};
+use crate::core::ps::Ps;
 use crate::device::SimDevice;
 use crate::host::Uncore;
 use crate::meter::Meter;
@@ -167,7 +168,7 @@ impl Metrics {
     pub(crate) fn of(w: &World) -> Metrics {
         let totals = &w.env.totals;
         let mut metrics = Metrics {
-            window_ps: w.env.window.len(),
+            window_ps: w.env.window.len().0,
             dropped: totals.dropped,
             lost: w.env.fabric.lost(),
             accounts: Accounts {
@@ -195,8 +196,8 @@ impl Metrics {
         metrics
     }
 
-    fn add(&mut self, w: &World, meter: Meter, machine: MachineId, busy: u64) {
-        let utilization = busy as f64 / w.env.window.len().max(1) as f64;
+    fn add(&mut self, w: &World, meter: Meter, machine: MachineId, busy: Ps) {
+        let utilization = busy.0 as f64 / w.env.window.len().0.max(1) as f64;
         let machine = machine.index() as u32;
         self.resources.push(ResourceUse { meter, machine, utilization });
     }
@@ -205,8 +206,8 @@ impl Metrics {
         let window = w.env.window;
         for thread in w.threads.iter().filter(|t| t.machine == machine) {
             let until = if thread.waiting == Waiting::Ended { thread.clock } else { window.to };
-            let busy = window.overlap(0, until).saturating_sub(thread.idle);
-            self.add(w, Meter::core(thread.core.0), machine, busy);
+            let busy = window.overlap(Ps::ZERO, until).saturating_sub(thread.idle);
+            self.add(w, Meter::core(thread.core.0.into()), machine, busy);
         }
     }
 
@@ -214,7 +215,7 @@ impl Metrics {
         d.qps.iter().for_each(|slot| self.sent_again.add(slot.qp.repeats()));
         let host = &w.hosts[d.machine];
         let is_one_of_several = host.devices() > 1;
-        let mut add = |meter: Meter, busy: u64| {
+        let mut add = |meter: Meter, busy: Ps| {
             let meter = if is_one_of_several { meter.on(d.attached.local) } else { meter };
             self.add(w, meter, d.machine, busy);
         };
@@ -223,16 +224,16 @@ impl Metrics {
         add(Meter::of_device(Part::PcieReadCompletions), t.completion_busy);
         add(Meter::of_device(Part::PcieToHost), d.pcie.to_host.busy);
         let (sending, receiving) = (&d.sending, &d.receiving);
-        let mean = |busy: u64, units: usize| busy / units.max(1) as u64;
+        let mean = |busy: Ps, units: usize| busy / units.max(1) as u64;
         let busy = sending.units.iter().map(|u| u.busy).sum();
         add(Meter::of_device(Part::SendingUnits), mean(busy, sending.units.len()));
         let busy = receiving.units.iter().map(|u| u.busy).sum();
         add(Meter::of_device(Part::ReceivingUnits), mean(busy, receiving.units.len()));
         // One QP, or flow, has one unit at a time, which may be what limits it.
-        let most = d.qps.iter().map(|q| q.tx_busy).max().unwrap_or(0);
+        let most = d.qps.iter().map(|q| q.tx_busy).max().unwrap_or_default();
         add(Meter::of_device(Part::BusiestSendingUnit), most);
         let flows = d.qps.iter().map(|q| &q.flow).chain(&receiving.datagrams);
-        add(Meter::of_device(Part::BusiestReceivingUnit), flows.map(|f| f.busy).max().unwrap_or(0));
+        add(Meter::of_device(Part::BusiestReceivingUnit), flows.map(|f| f.busy).max().unwrap_or_default());
         let (lock, busy) = d.locks.busiest();
         add(Meter::busiest_lock(lock.0), busy);
         for port in w.env.fabric.ports.iter().filter(|p| p.device == d.id) {

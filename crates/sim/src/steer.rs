@@ -1,5 +1,6 @@
 //! Runs whose end is decided while they go on.
 
+use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
 use crate::world::Waiting;
 use crate::world::World;
@@ -33,13 +34,13 @@ pub struct SteeredRun<'a>(pub(crate) &'a mut World);
 impl SteeredRun<'_> {
     /// The time up to which everything has happened.
     pub fn now(&self) -> Time {
-        Time::from_ps(self.0.env.now)
+        self.0.env.now.time()
     }
 
     /// The first moment that nothing reaches into that has begun by now: no thread's clock is past it, and what ports,
     /// PCIe links and processing units have taken on is done.
     pub fn horizon(&self) -> Time {
-        Time::from_ps(self.0.horizon())
+        self.0.horizon().time()
     }
 
     /// What senders are ahead by.
@@ -49,18 +50,18 @@ impl SteeredRun<'_> {
         Ahead {
             ended: env.totals.verbs,
             messages: env.totals.ahead,
-            writes: Span::from_ps(waiting.max().unwrap_or(0)),
+            writes: waiting.max().unwrap_or_default().span(),
         }
     }
 
     /// Meters from this moment on, which must not be before the horizon.
     pub fn meter_from(&mut self, from: Time) {
-        self.0.meter(MeterWindow { from: from.as_ps(), to: u64::MAX });
+        self.0.meter(MeterWindow { from: from.into(), to: Ps::NEVER });
     }
 
     /// Meters up to this moment, which must not be before the horizon.
     pub fn meter_until(&mut self, to: Time) {
-        let window = MeterWindow { to: to.as_ps(), ..self.0.env.window };
+        let window = MeterWindow { to: to.into(), ..self.0.env.window };
         self.0.meter(window);
     }
 
@@ -71,11 +72,11 @@ impl SteeredRun<'_> {
 }
 
 impl World {
-    fn horizon(&self) -> u64 {
+    fn horizon(&self) -> Ps {
         let threads = self.threads.iter().filter(|t| t.waiting != Waiting::Ended).map(|t| t.clock);
         let ports = self.env.fabric.ports.iter().map(|p| p.out.free_at().max(p.into.free_at()));
         let devices = self.devices.iter().map(crate::device::SimDevice::committed_until);
-        threads.chain(ports).chain(devices).fold(self.env.now, u64::max)
+        threads.chain(ports).chain(devices).fold(self.env.now, Ps::max)
     }
 
     fn meter(&mut self, window: MeterWindow) {

@@ -4,6 +4,7 @@
 pub(crate) mod fetch;
 pub(crate) mod index;
 pub(crate) mod payload;
+pub(crate) mod ps;
 pub(crate) mod queue;
 pub(crate) mod server;
 pub(crate) mod slab;

@@ -4,7 +4,8 @@ use super::locks::IS_ATOMIC;
 use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, LockId, Maybe, UnitId};
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::fabric::PendingAtomic;
 use crate::host::Host;
@@ -53,9 +54,9 @@ impl SimDevice {
         let new = op.apply(original);
         // A compare-and-swap that fails has nothing to write.
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
-            self.write_word(host, env, addr, new, 0);
+            self.write_word(host, env, addr, new, Ps::ZERO);
         }
-        env.after(self.costs.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
+        env.after(Ps(self.costs.lock_hold), SimEvent::Unlock { device: self.id, lock: self.lock_of(addr) });
         let f = &mut env.flights[flight];
         let qp = f.from_qp;
         if self.qps[qp].life == life {

@@ -1,6 +1,7 @@
 //! What a NIC keeps in its SRAM: WQEs, QP contexts, address translations.
 
-use doorbell_nic::Caches as Sizes;
+use crate::core::ps::Ps;
+use doorbell_nic::Caches as CacheSizes;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -40,7 +41,7 @@ pub(crate) struct WqeCache {
 }
 
 impl WqeCache {
-    fn new(sizes: &Sizes) -> WqeCache {
+    fn new(sizes: &CacheSizes) -> WqeCache {
         WqeCache {
             to_send: InOrder::of(sizes.wqe_entries),
             asked: InOrder::of(sizes.read_wqe_entries),
@@ -91,25 +92,25 @@ pub(crate) struct Caches {
     pub(crate) responder: DrawnCache,
     pub(crate) translations: DrawnCache,
     /// Until when each of the NIC's readers of contexts reads one.
-    readers: Vec<u64>,
+    readers: Vec<Ps>,
 }
 
 impl Caches {
     /// Caches of a NIC with so many units: as each of them waits for the context that it reads, no more readers are ever busy.
-    pub(super) fn new(sizes: &Sizes, units: u32) -> Caches {
+    pub(super) fn new(sizes: &CacheSizes, units: u32) -> Caches {
         Caches {
             wqes: WqeCache::new(sizes),
             requester: DrawnCache::new(sizes.requester_entries as usize),
             responder: DrawnCache::new(sizes.responder_entries as usize),
             translations: DrawnCache::new(sizes.translation_entries as usize),
-            readers: vec![0; sizes.context_reads.min(units) as usize],
+            readers: vec![Ps::ZERO; sizes.context_reads.min(units) as usize],
         }
     }
 }
 
 impl Caches {
     /// Reads a context, which takes so long once there is a reader; returns when it is there.
-    pub(super) fn context_read(&mut self, now: u64, time: u64) -> u64 {
+    pub(super) fn context_read(&mut self, now: Ps, time: Ps) -> Ps {
         let free = self.readers.iter_mut().min().expect("a NIC has a reader of contexts");
         *free = now.max(*free) + time;
         *free

@@ -5,7 +5,8 @@ use super::qp::{Cqe, EndedSend, QpSlot};
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{CoreId, CqId, Maybe, QpId};
 use crate::core::payload::Payload;
-use crate::core::queue::{Event, EventQueue};
+use crate::core::ps::Ps;
+use crate::core::queue::{EventQueue, SimEvent};
 use crate::env::Env;
 use crate::host::{CoreSet, Host, Lines};
 use doorbell_nic::wqe;
@@ -75,16 +76,16 @@ impl SimDevice {
     /// Starts the DMA write of a completion.
     pub(super) fn write_cqe(&mut self, env: &mut Env, cq: CqId, cqe: Cqe) {
         let bytes = u64::from(self.costs.cqe);
-        let hop = self.cqs[cq].as_ref().map_or(0, |slot| slot.hop);
+        let hop = self.cqs[cq].as_ref().map_or(Ps::ZERO, |slot| slot.hop);
         let (_, visible) = self.pcie.write(env.now, (0, bytes), hop, env.window);
         let Some(slot) = &mut self.cqs[cq] else { return };
         if slot.send(visible, cqe) {
-            env.queue.push(visible, Event::Completion { device: self.id, cq });
+            env.queue.push(visible, SimEvent::Completion { device: self.id, cq });
         }
     }
 
     /// A completion has become visible that somebody waits for; returns the cores that do.
-    pub(crate) fn completion_visible(&mut self, host: &mut Host, now: u64, cq: CqId) -> CoreSet {
+    pub(crate) fn completion_visible(&mut self, host: &mut Host, now: Ps, cq: CqId) -> CoreSet {
         let agent = self.agent();
         let Some(slot) = &mut self.cqs[cq] else { return CoreSet::EMPTY };
         slot.settle(host, agent, now);
@@ -92,7 +93,7 @@ impl SimDevice {
     }
 
     /// Whether a completion is to be seen in a CQ, or never will be.
-    pub(crate) fn has_completion(&self, now: u64, cq: CqId) -> bool {
+    pub(crate) fn has_completion(&self, now: Ps, cq: CqId) -> bool {
         self.cqs[cq].as_ref().is_none_or(|slot| slot.is_ready(now))
     }
 
@@ -109,7 +110,7 @@ impl SimDevice {
     pub(crate) fn watch_cq(&mut self, host: &mut Host, queue: &mut EventQueue, cq: CqId, core: CoreId) {
         let Some(slot) = &mut self.cqs[cq] else { return };
         if let Some(visible) = slot.watch(host, core) {
-            queue.push(visible, Event::Completion { device: self.id, cq });
+            queue.push(visible, SimEvent::Completion { device: self.id, cq });
         }
     }
 }

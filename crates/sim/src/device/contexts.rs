@@ -3,24 +3,25 @@
 use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{Id, QpId};
+use crate::core::ps::Ps;
 use crate::env::Env;
 use crate::host::{ALLOCATED, Host, MemPlace};
 
 impl SimDevice {
     /// Looks up a QP context; returns how long the unit stands still for it.
-    pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> u64 {
+    pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> Ps {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
         if cache.touch(qp.index() as u32, env.counts()) {
-            return 0;
+            return Ps::ZERO;
         }
         self.refetch(env, self.profile.device.caches.context);
-        self.caches.context_read(env.now, self.costs.send.context_stall) - env.now
+        self.caches.context_read(env.now, Ps(self.costs.send.context_stall)) - env.now
     }
 
     /// Looks up the translations of the pages that `len` bytes lie in, and reads those that are missing; returns the place, and
     /// for how long the unit that needs them stands still.
     #[inline]
-    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, u64) {
+    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, Ps) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
         let last = MemPlace { offset: place.offset + len.max(1) - 1, ..place };
         let stalls =
@@ -28,12 +29,12 @@ impl SimDevice {
         (place, stalls.sum())
     }
 
-    fn translation(&mut self, env: &mut Env, page: u32) -> u64 {
+    fn translation(&mut self, env: &mut Env, page: u32) -> Ps {
         if self.caches.translations.touch(page, env.counts()) {
-            return 0;
+            return Ps::ZERO;
         }
         self.refetch(env, self.profile.device.caches.translation);
-        self.costs.translation_stall
+        Ps(self.costs.translation_stall)
     }
 
     /// Reads again what fell out of a cache; only its traffic matters.

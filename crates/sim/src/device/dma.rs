@@ -5,7 +5,8 @@ use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, ReadId};
 use crate::core::payload::Payload;
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::host::{ALLOCATED, AccessKind, Agent, DmaWrite, Host, LINE, Lines, WriteData, lines_touched};
 
@@ -30,7 +31,7 @@ impl SimDevice {
         let bytes = self.dma.reads[read].bytes;
         self.dma.outstanding += 1;
         let at_host = self.pcie.request_read(env.now, u64::from(bytes), env.window);
-        env.queue.push(at_host, Event::ReadAtHost { device: self.id, read });
+        env.queue.push(at_host, SimEvent::ReadAtHost { device: self.id, read });
     }
 
     /// The packet that a read under way is for, if it is for one.
@@ -74,10 +75,10 @@ impl SimDevice {
             _ if host.has_sockets() => done += self.ring_hop(host, purpose),
             _ => {}
         }
-        done += u64::from(late);
+        done += Ps(late.into());
         if done > env.now {
             // Others' completions may go before.
-            env.queue.push(done, Event::ReadFetched { device: self.id, read });
+            env.queue.push(done, SimEvent::ReadFetched { device: self.id, read });
         } else {
             self.complete_read(env, read, offset, bytes);
         }
@@ -85,7 +86,7 @@ impl SimDevice {
 
     /// The NIC reads WQEs where the driver has written them; returns when it has them.
     #[cold]
-    fn load_ring(&mut self, host: &mut Host, now: u64, purpose: ReadPurpose) -> u64 {
+    fn load_ring(&mut self, host: &mut Host, now: Ps, purpose: ReadPurpose) -> Ps {
         match purpose {
             ReadPurpose::SendWqes { qp, first, count, .. } => {
                 self.load_send_ring(host, now, qp, first, count)
@@ -120,7 +121,7 @@ impl SimDevice {
     #[inline(always)] // The other caller is cold.
     fn complete_read(&mut self, env: &mut Env, read: ReadId, addr: u64, bytes: u32) {
         let done = self.pcie.complete_read(env.now, addr, u64::from(bytes), env.window);
-        env.queue.push(done, Event::ReadDone { device: self.id, read });
+        env.queue.push(done, SimEvent::ReadDone { device: self.id, read });
     }
 
     /// The data of a read is in the NIC.
@@ -156,7 +157,7 @@ impl SimDevice {
         addr: u64,
         (payload, payload_offset): (Payload, u32),
         len: u32,
-    ) -> u64 {
+    ) -> Ps {
         let (_, stall) = self.translate(host, env, addr, len.into());
         self.write_payload(host, env, addr, (payload, payload_offset), len, stall);
         stall
@@ -171,13 +172,13 @@ impl SimDevice {
         addr: u64,
         (payload, payload_offset): (Payload, u32),
         len: u32,
-        late: u64,
+        late: Ps,
     ) {
         let hop = late + self.dma_hop(host, addr, u64::from(len));
         let (first, last) = self.pcie.write(env.now, (addr % LINE, u64::from(len)), hop, env.window);
         let lines = lines_touched(addr % LINE, u64::from(len)).max(1);
         let (first, per_line) = match lines {
-            1 => (last, 0),
+            1 => (last, Ps::ZERO),
             _ => (first, (last - first) / (lines - 1)),
         };
         let data = WriteData::Payload(payload, payload_offset);
@@ -185,37 +186,37 @@ impl SimDevice {
     }
 
     /// Starts a DMA write of a word, so much later.
-    pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64, late: u64) {
+    pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64, late: Ps) {
         let hop = late + self.dma_hop(host, addr, 8);
         let (_, last) = self.pcie.write(env.now, (addr % LINE, 8), hop, env.window);
-        self.send_write(host, env, DmaWrite::new(last, 0, addr, WriteData::Word(value), 8));
+        self.send_write(host, env, DmaWrite::new(last, Ps::ZERO, addr, WriteData::Word(value), 8));
     }
 
     /// A DMA write is on its way.
     #[inline(always)] // It is written where it stays.
     pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: DmaWrite) {
         if host.incoming(self.attached.local, write, env.now, &mut env.payloads) {
-            env.queue.push(write.at, Event::Visible { device: self.id });
+            env.queue.push(write.at, SimEvent::Visible { device: self.id });
         }
     }
 
     /// How much longer it takes to reach so many bytes at an address, where these are at another socket.
     #[inline]
-    pub(super) fn dma_hop(&self, host: &Host, addr: u64, len: u64) -> u64 {
+    pub(super) fn dma_hop(&self, host: &Host, addr: u64, len: u64) -> Ps {
         if !host.has_sockets() {
-            return 0;
+            return Ps::ZERO;
         }
         let place = host.memory.place(addr, len).expect(ALLOCATED);
         host.dma_hop(self.attached.socket, place, len)
     }
 
     /// The same of the WQEs that a read is for.
-    fn ring_hop(&self, host: &Host, purpose: ReadPurpose) -> u64 {
+    fn ring_hop(&self, host: &Host, purpose: ReadPurpose) -> Ps {
         let ring = match purpose {
             ReadPurpose::SendWqes { qp, .. } | ReadPurpose::WqeAgain { qp, .. } => &self.qps[qp].ring,
             ReadPurpose::RecvWqes { recv_queue, .. } => &self.recv_queues[recv_queue].ring,
             // The driver has the tables of the NIC, and the rings of TCP, at its socket.
-            ReadPurpose::Refetch | ReadPurpose::Segment => return 0,
+            ReadPurpose::Refetch | ReadPurpose::Segment => return Ps::ZERO,
             ReadPurpose::Payload { .. } | ReadPurpose::Atomic { .. } => {
                 unreachable!("it is for no WQE")
             }

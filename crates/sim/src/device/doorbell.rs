@@ -4,6 +4,7 @@ use super::nic::SimDevice;
 use super::qp::QpSlot;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{QpId, RecvQueueId, WqeId};
+use crate::core::ps::Ps;
 use crate::env::Env;
 use crate::host::{AccessKind, Core, Host, Mmio};
 use doorbell_nic::accounting::doorbell_fetches;
@@ -48,14 +49,7 @@ impl SimDevice {
     }
 
     /// The NIC reads WQEs where the driver has written them; returns when it has them.
-    pub(super) fn load_send_ring(
-        &self,
-        host: &mut Host,
-        now: u64,
-        qp: QpId,
-        first: WqeId,
-        count: u16,
-    ) -> u64 {
+    pub(super) fn load_send_ring(&self, host: &mut Host, now: Ps, qp: QpId, first: WqeId, count: u16) -> Ps {
         let QpSlot { ring, wqes, .. } = &self.qps[qp];
         let mut entry = first.0;
         let mut done = now;
@@ -68,13 +62,7 @@ impl SimDevice {
     }
 
     /// The NIC reads RECVs where the driver has written them; returns when it has them.
-    pub(super) fn load_recv_ring(
-        &mut self,
-        host: &mut Host,
-        now: u64,
-        queue: RecvQueueId,
-        count: u16,
-    ) -> u64 {
+    pub(super) fn load_recv_ring(&mut self, host: &mut Host, now: Ps, queue: RecvQueueId, count: u16) -> Ps {
         let agent = self.agent();
         let slot = &mut self.recv_queues[queue];
         let mut done = now;

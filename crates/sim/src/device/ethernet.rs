@@ -1,6 +1,7 @@
 //! What a NIC has as a plain Ethernet NIC: rings of descriptors, buffers, and the segments and frames in it.
 
 use crate::core::index::{CoreId, PortId};
+use crate::core::ps::Ps;
 use crate::fabric::{Row, Segment};
 use crate::host::{Host, LINE, Ring, RingQueue};
 use doorbell_nic::Tcp;
@@ -60,8 +61,8 @@ impl ReceivedFrame {
 /// What a NIC has of it.
 pub(crate) struct Ethernet {
     pub(super) mss: u32,
-    pub(super) out_time: u64,
-    pub(super) in_time: u64,
+    pub(super) out_time: Ps,
+    pub(super) in_time: Ps,
     pub(super) room: u32,
     pub(super) descriptor_in: u32,
     pub(super) descriptor_out: u32,
@@ -96,8 +97,8 @@ impl Ethernet {
         let frame = FRAME_AT + u64::from(tcp.mtu) + 14;
         Ethernet {
             mss: TcpCost::new(tcp).mss,
-            out_time: tcp.nic_out.as_ps(),
-            in_time: tcp.nic_in.as_ps(),
+            out_time: tcp.nic_out.into(),
+            in_time: tcp.nic_in.into(),
             room: tcp.nic_buffer,
             descriptor_in: tcp.descriptor_in,
             descriptor_out: tcp.descriptor_out,

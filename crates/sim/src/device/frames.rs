@@ -8,7 +8,8 @@ use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId};
 use crate::core::payload::Payload;
-use crate::core::queue::{Event, TcpStep};
+use crate::core::ps::Ps;
+use crate::core::queue::{SimEvent, TcpStep};
 use crate::env::Env;
 use crate::fabric::{Flight, Segment};
 use crate::host::{AccessKind, Host};
@@ -16,13 +17,13 @@ use doorbell_nic::Tcp;
 use doorbell_nic::cost::{FRAME_HEADERS, frame_on_link};
 
 /// A step of TCP.
-const fn tcp(device: DeviceId, step: TcpStep) -> Event {
-    Event::Tcp { device, step, number: 0 }
+const fn tcp(device: DeviceId, step: TcpStep) -> SimEvent {
+    SimEvent::Tcp { device, step, number: 0 }
 }
 
 /// A step of a frame.
-const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> Event {
-    Event::Tcp { device, step, number: frame.0 }
+const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> SimEvent {
+    SimEvent::Tcp { device, step, number: frame.0 }
 }
 
 /// Why events of frames are of a device that has this part.
@@ -42,7 +43,7 @@ impl SimDevice {
     }
 
     /// The driver has written the descriptor of a segment; the doorbell leaves its core at `at`.
-    pub(crate) fn post_segment(&mut self, env: &mut Env, at: u64, posted: PostedSegment) {
+    pub(crate) fn post_segment(&mut self, env: &mut Env, at: Ps, posted: PostedSegment) {
         self.ethernet().posted.push_back(posted);
         env.queue.push(at, tcp(self.id, TcpStep::SegmentDoorbell));
     }
@@ -60,7 +61,7 @@ impl SimDevice {
     }
 
     /// The NIC reads a descriptor where the driver has written it; returns when it has it.
-    pub(super) fn load_descriptor(&mut self, host: &mut Host, now: u64) -> u64 {
+    pub(super) fn load_descriptor(&mut self, host: &mut Host, now: Ps) -> Ps {
         let agent = self.agent();
         let ethernet = self.ethernet();
         let entry = ethernet.nic_out;
@@ -183,8 +184,8 @@ impl SimDevice {
         let descriptor = ethernet.descriptor_in;
         let buffer = ethernet.take_buffer(host);
         ethernet.arriving.push_back(ReceivedFrame { segment, buffer, from });
-        self.write_payload(host, env, buffer + FRAME_AT, (payload, 0), bytes, 0);
-        let (_, visible) = self.pcie.write(env.now, (0, descriptor.into()), 0, env.window);
+        self.write_payload(host, env, buffer + FRAME_AT, (payload, 0), bytes, Ps::ZERO);
+        let (_, visible) = self.pcie.write(env.now, (0, descriptor.into()), Ps::ZERO, env.window);
         env.queue.push(visible, tcp(self.id, TcpStep::FrameVisible));
         env.fabric.make_room(into, link_bytes);
     }
@@ -208,7 +209,7 @@ impl SimDevice {
     }
 
     /// When an interrupt that the NIC raises now is at a core: behind all that it has written.
-    pub(crate) fn interrupt_arrives(&self, now: u64) -> u64 {
+    pub(crate) fn interrupt_arrives(&self, now: Ps) -> Ps {
         self.pcie.beside_writes(now)
     }
 }

@@ -1,6 +1,7 @@
 //! The locks under which atomics are executed, and the answers that wait for them.
 
 use crate::core::index::{FlightId, IdVec, LockId};
+use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
 use std::collections::VecDeque;
 
@@ -11,14 +12,14 @@ pub(super) const IS_ATOMIC: &str = "what takes a lock is the answer to an atomic
 #[derive(Default)]
 pub(crate) struct AtomicLock {
     /// Since when it is held, if it is.
-    pub(super) held_since: Option<u64>,
+    pub(super) held_since: Option<Ps>,
     pub(super) waiting: VecDeque<FlightId>,
     /// Time in the metering window that it was held.
-    pub(crate) busy: u64,
+    pub(crate) busy: Ps,
 }
 
 impl AtomicLock {
-    pub(super) fn release(&mut self, now: u64, window: MeterWindow) -> Option<FlightId> {
+    pub(super) fn release(&mut self, now: Ps, window: MeterWindow) -> Option<FlightId> {
         let since = self.held_since.take().expect("a lock that is given back is held");
         self.busy += window.overlap(since, now);
         self.waiting.pop_front()
@@ -51,8 +52,8 @@ impl AtomicLocks {
     }
 
     /// The lock that was held longest, the first of several, and for how long.
-    pub(crate) fn busiest(&self) -> (LockId, u64) {
+    pub(crate) fn busiest(&self) -> (LockId, Ps) {
         let held = self.locks.named().map(|(id, lock)| (id, lock.busy));
-        held.min_by_key(|(_, busy)| std::cmp::Reverse(*busy)).unwrap_or((LockId(0), 0))
+        held.min_by_key(|(_, busy)| std::cmp::Reverse(*busy)).unwrap_or((LockId(0), Ps::ZERO))
     }
 }

@@ -9,9 +9,10 @@ use super::reads::Dma;
 use super::receiving::Receiving;
 use super::sending::Sending;
 use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQueueId};
+use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 use doorbell_nic::cost::{self, Costs};
-use doorbell_transport::{Body, Keys, Packet, Part};
+use doorbell_transport::{Body, Keys, Packet, PacketPart};
 use doorbell_verbs::{AhAttr, AhHandle, QpType};
 use std::rc::Rc;
 
@@ -52,11 +53,11 @@ pub(crate) struct SimDevice {
 
 impl SimDevice {
     /// Until when its PCIe link and its units are busy with what they have taken on.
-    pub(crate) fn committed_until(&self) -> u64 {
+    pub(crate) fn committed_until(&self) -> Ps {
         let sending = self.sending.units.iter().map(|unit| unit.until);
         let receiving = self.receiving.units.iter().map(|unit| unit.until.max(unit.free_at));
         let link = self.pcie.to_host.free_at().max(self.pcie.to_device.free_at());
-        sending.chain(receiving).fold(link, u64::max)
+        sending.chain(receiving).fold(link, Ps::max)
     }
 
     pub(crate) fn new(
@@ -119,17 +120,17 @@ impl SimDevice {
 
 /// A packet, as far as its costs depend on it.
 #[inline]
-pub(super) fn priced(packet: &Packet) -> cost::Packet {
+pub(super) fn priced(packet: &Packet) -> cost::PacketShape {
     let (kind, part, imm) = match packet.body {
-        Body::Send { part, imm } => (cost::Kind::Send, part, imm.is_some()),
-        Body::Write { part, imm, .. } => (cost::Kind::Write, part, imm.is_some()),
-        Body::ReadRequest(_) => (cost::Kind::ReadRequest, Part::Only, false),
-        Body::ReadResponse { part } => (cost::Kind::ReadResponse, part, false),
-        Body::Atomic { .. } => (cost::Kind::Atomic, Part::Only, false),
-        Body::AtomicAck { .. } => (cost::Kind::AtomicAck, Part::Only, false),
-        Body::Ack(_) => (cost::Kind::Ack, Part::Only, false),
+        Body::Send { part, imm } => (cost::PacketKind::Send, part, imm.is_some()),
+        Body::Write { part, imm, .. } => (cost::PacketKind::Write, part, imm.is_some()),
+        Body::ReadRequest(_) => (cost::PacketKind::ReadRequest, PacketPart::Only, false),
+        Body::ReadResponse { part } => (cost::PacketKind::ReadResponse, part, false),
+        Body::Atomic { .. } => (cost::PacketKind::Atomic, PacketPart::Only, false),
+        Body::AtomicAck { .. } => (cost::PacketKind::AtomicAck, PacketPart::Only, false),
+        Body::Ack(_) => (cost::PacketKind::Ack, PacketPart::Only, false),
     };
-    cost::Packet {
+    cost::PacketShape {
         kind,
         begins: part.begins(),
         ends: part.ends(),

@@ -4,6 +4,7 @@ use super::receiving::Flow;
 use super::sending::{TxTask, TxWork};
 use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
+use crate::core::ps::Ps;
 use crate::core::slab::Slab;
 use crate::fabric::{Flight, Row};
 use crate::host::{AccessKind, Agent, CoreSet, Host, Ring};
@@ -130,9 +131,9 @@ pub(crate) struct QpSlot {
     /// Packets that came in for it, where it is connected.
     pub(crate) flow: Flow,
     /// Time in the metering window that sending units spent on it.
-    pub(crate) tx_busy: u64,
-    /// When the pending timer event fires; `u64::MAX` for none.
-    pub(super) timer_at: u64,
+    pub(crate) tx_busy: Ps,
+    /// When the pending timer event fires; [`Ps::NEVER`] for none.
+    pub(super) timer_at: Ps,
     /// What sending units have to do for it, one at a time.
     pub(super) work: TxWork,
     pub(crate) recv_queue: RecvQueueId,
@@ -206,14 +207,14 @@ impl QpSlot {
             fetching: 0,
             work: TxWork::NONE,
             served: false,
-            tx_busy: 0,
+            tx_busy: Ps::ZERO,
             active: false,
             was_idle: false,
             requests: Row::EMPTY,
             max_inl_recv: attr.max_inl_recv,
             answers: Row::EMPTY,
             flow: Flow::default(),
-            timer_at: u64::MAX,
+            timer_at: Ps::NEVER,
             life: 0,
             leaving: 0,
             left: 0,
@@ -276,13 +277,13 @@ pub(crate) struct Cqe {
 /// A completion queue.
 pub(crate) struct CqSlot {
     pub(crate) ring: Ring,
-    /// How much longer a completion takes to it, in picoseconds.
-    pub(super) hop: u64,
+    /// How much longer a completion takes to it.
+    pub(super) hop: Ps,
     /// The entry of the ring that becomes visible next, and the one that is polled next.
     written: u32,
     pub(crate) polled: u32,
     /// Completions with when they become visible: those that have, then those on their way to memory.
-    cqes: VecDeque<(u64, Cqe)>,
+    cqes: VecDeque<(Ps, Cqe)>,
     /// How many have become visible.
     visible: usize,
     pub(crate) capacity: usize,
@@ -297,7 +298,7 @@ pub(crate) struct CqSlot {
 
 impl CqSlot {
     /// Empty, to which a completion takes `hop` longer; `at_once`: completions must be taken in when they come.
-    pub(crate) fn new(capacity: u32, (ring, hop): (Ring, u64), at_once: bool) -> CqSlot {
+    pub(crate) fn new(capacity: u32, (ring, hop): (Ring, Ps), at_once: bool) -> CqSlot {
         CqSlot {
             ring,
             hop,
@@ -314,14 +315,14 @@ impl CqSlot {
     }
 
     /// A completion is on its way. Returns whether there must be an event when it becomes visible.
-    pub(super) fn send(&mut self, visible: u64, cqe: Cqe) -> bool {
+    pub(super) fn send(&mut self, visible: Ps, cqe: Cqe) -> bool {
         self.cqes.push_back((visible, cqe));
         self.at_once || !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
     }
 
     /// Takes in what has become visible by now. Must come before every look.
     #[inline(always)] // Most find nothing to do.
-    pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: u64) {
+    pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: Ps) {
         while let Some(&(visible, _)) = self.cqes.get(self.visible)
             && visible <= now
         {
@@ -340,7 +341,7 @@ impl CqSlot {
 
     /// A completion reaches the ring.
     #[cold]
-    fn write_entry(&mut self, host: &mut Host, agent: Agent, at: u64) {
+    fn write_entry(&mut self, host: &mut Host, agent: Agent, at: Ps) {
         host.reach_entry(at, agent, self.ring.whole(self.written), AccessKind::Store);
         self.written = self.ring.next(self.written);
     }
@@ -359,19 +360,19 @@ impl CqSlot {
     }
 
     /// The first completions that have become visible, `most` of them, each with when it did.
-    pub(crate) fn first_visible(&self, most: usize) -> impl Iterator<Item = (u64, Cqe)> {
+    pub(crate) fn first_visible(&self, most: usize) -> impl Iterator<Item = (Ps, Cqe)> {
         self.cqes.iter().take(self.visible.min(most)).copied()
     }
 
     /// Whether there is something to be seen now.
-    pub(super) fn is_ready(&self, now: u64) -> bool {
+    pub(super) fn is_ready(&self, now: Ps) -> bool {
         let next = self.cqes.get(self.visible).is_some_and(|(visible, _)| *visible <= now);
         next || !self.is_empty() || self.overrun
     }
 
     /// Lets the thread on a core sleep until there is something to be seen. Returns when the event must be
     /// that wakes it, if there must be one more.
-    pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<u64> {
+    pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<Ps> {
         host.add_core(&mut self.watchers, core);
         let (visible, _) = self.cqes.get(self.visible)?;
         (!self.at_once && !std::mem::replace(&mut self.wakes, true)).then_some(*visible)

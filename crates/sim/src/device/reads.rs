@@ -2,6 +2,7 @@
 
 use super::qp::EndedSend;
 use crate::core::index::{FlightId, QpId, ReadId, RecvQueueId, WqeId};
+use crate::core::ps::Ps;
 use crate::core::slab::Slab;
 use std::collections::VecDeque;
 
@@ -39,8 +40,8 @@ impl DmaRead {
     }
 
     /// The same, so much later.
-    pub(super) fn late(self, late: u64) -> DmaRead {
-        DmaRead { late: u32::try_from(late).unwrap_or(u32::MAX), ..self }
+    pub(super) fn late(self, late: Ps) -> DmaRead {
+        DmaRead { late: u32::try_from(late.0).unwrap_or(u32::MAX), ..self }
     }
 
     /// Where it begins, as far as that matters to completions: the entries of rings and the words of atomics cross no boundary.

@@ -1,6 +1,7 @@
 //! The receiving units of a NIC, and the flows whose packets they look at.
 
 use crate::core::index::{DeviceId, Id, IdVec, QpId, UnitId};
+use crate::core::ps::Ps;
 use crate::fabric::Row;
 use doorbell_transport::Packet;
 use std::collections::VecDeque;
@@ -41,12 +42,12 @@ pub(crate) struct Flow {
     pub(super) served: bool,
     /// Time in the metering window in which a unit looked at a packet of it, or one waited until the unit had issued
     /// its DMAs: it is never more than the window.
-    pub(crate) busy: u64,
+    pub(crate) busy: Ps,
 }
 
 impl Default for Flow {
     fn default() -> Flow {
-        Flow { waiting: Row::EMPTY, served: false, busy: 0 }
+        Flow { waiting: Row::EMPTY, served: false, busy: Ps::ZERO }
     }
 }
 
@@ -56,15 +57,15 @@ pub(crate) struct RxUnit {
     /// What it works on, or has worked on last.
     pub(super) flow: Option<FlowId>,
     /// Since when it looks at its packet, or looked at its last.
-    pub(super) since: u64,
+    pub(super) since: Ps,
     /// Until when.
-    pub(super) until: u64,
+    pub(super) until: Ps,
     /// Until when it issues DMAs for the last packet.
-    pub(super) issues_until: u64,
+    pub(super) issues_until: Ps,
     /// The same, or until when the link holds it up.
-    pub(super) free_at: u64,
+    pub(super) free_at: Ps,
     /// Time in the metering window that it worked.
-    pub(crate) busy: u64,
+    pub(crate) busy: Ps,
 }
 
 /// The receiving units, and the flows that wait for one.

@@ -6,12 +6,13 @@ use super::qp::{Cqe, EndedSend, QpSlot};
 use super::receiving::{Flow, FlowId};
 use crate::core::index::{FlightId, Maybe, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::fabric::{Flight, PendingAtomic};
 use crate::host::{DmaWrite, Host, WriteData};
-use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
-use doorbell_verbs::{QpType, Time, Wc, WcStatus};
+use doorbell_transport::{Action, Body, Packet, PacketPart, Queue, Source, TxPacket};
+use doorbell_verbs::{QpType, Wc, WcStatus};
 
 /// Why a received packet has a port, a flow and a QP.
 const CAME_IN: &str = "a packet that was received came in by a port";
@@ -46,7 +47,7 @@ impl SimDevice {
         let done = env.fabric.receive(env.now, env.window, port, link_bytes);
         if done > env.now {
             let port = env.fabric.ports[port].number;
-            env.queue.push(done, Event::Ingress { device: self.id, port, flight });
+            env.queue.push(done, SimEvent::Ingress { device: self.id, port, flight });
         } else {
             self.came_in(env, flight);
         }
@@ -103,10 +104,10 @@ impl SimDevice {
         f.rx_unit = Maybe::some(unit);
         let Flight { packet, link_bytes, in_port: into, to_qp: to, .. } = f;
         let (link_bytes, into) = (*link_bytes, *into);
-        let cost = self.costs.receive.look(&priced(packet));
+        let cost = Ps(self.costs.receive.look(&priced(packet)));
         let (qp, is_answer) = (to.expect(HAS_QP), packet.is_answer());
         // What an answer needs the NIC keeps with the request under way.
-        let stall = if is_answer { 0 } else { self.context(env, qp, false) };
+        let stall = if is_answer { Ps::ZERO } else { self.context(env, qp, false) };
         let state = &mut self.receiving.units[unit];
         let start = state.free_at.max(env.now);
         let end = start + cost + stall;
@@ -117,7 +118,7 @@ impl SimDevice {
         state.until = end;
         state.busy += busy;
         self.flow(id).busy += waits + busy;
-        env.queue.push(end, Event::RxDone { device: self.id, unit, flight });
+        env.queue.push(end, SimEvent::RxDone { device: self.id, unit, flight });
         env.fabric.make_room(into.expect(CAME_IN), link_bytes);
     }
 
@@ -135,7 +136,7 @@ impl SimDevice {
                 if begins && packet.transport != QpType::Rc && recv_queue.visible() == 0 {
                     env.totals.dropped += 1;
                 }
-                slot.qp.receive(Time::from_ps(env.now), packet, keys, recv_queue, actions);
+                slot.qp.receive(env.now.time(), packet, keys, recv_queue, actions);
             } else {
                 env.totals.unclaimed += 1;
             }
@@ -156,7 +157,7 @@ impl SimDevice {
     /// Payload bytes of a received packet that come in the CQE of its RECV; 0 where they are placed
     /// in memory.
     fn inline_bytes(&self, qp: QpId, packet: &Packet) -> u32 {
-        let Body::Send { part: Part::Only, .. } = packet.body else { return 0 };
+        let Body::Send { part: PacketPart::Only, .. } = packet.body else { return 0 };
         let most = self.qps[qp].max_inl_recv;
         let ud = packet.transport == QpType::Ud;
         let inline =
@@ -183,12 +184,12 @@ impl SimDevice {
             match *action {
                 Action::Place { addr, payload_offset: offset, len } if inline > 0 => {
                     env.totals.placed_bytes += u64::from(len);
-                    busy += self.costs.receive.inline;
+                    busy += Ps(self.costs.receive.inline);
                     self.place_inline(host, env, received, PayloadPart { addr, offset, len });
                 }
                 Action::Place { addr, payload_offset: offset, len } => {
                     env.totals.placed_bytes += u64::from(len);
-                    busy += self.costs.receive.dma_write;
+                    busy += Ps(self.costs.receive.dma_write);
                     if !is_answer {
                         busy += self.crossing_write(host, addr, len.into());
                     }
@@ -197,14 +198,14 @@ impl SimDevice {
                 }
                 Action::PlaceAtomic { addr, original } => {
                     env.totals.placed_bytes += ATOMIC_BYTES;
-                    busy += self.costs.receive.dma_write;
+                    busy += Ps(self.costs.receive.dma_write);
                     let (_, stall) = self.translate(host, env, addr, ATOMIC_BYTES);
                     busy += stall;
                     self.write_word(host, env, addr, original, stall);
                 }
                 Action::Complete { queue: Queue::Recv, wc, .. } => {
                     env.totals.received += u64::from(wc.status == WcStatus::Success);
-                    busy += self.costs.receive.dma_write;
+                    busy += Ps(self.costs.receive.dma_write);
                     let wc = Wc { slid: sender_lid(env, received), ..wc };
                     self.complete_recv(env, qp, wc, inline);
                 }
@@ -216,12 +217,12 @@ impl SimDevice {
                 Action::RespondRead(stream) => {
                     // Each packet of the answer takes a DMA read.
                     for answer in stream {
-                        busy += self.costs.receive.dma_read + self.crossing_read(host, &answer);
+                        busy += Ps(self.costs.receive.dma_read) + self.crossing_read(host, &answer);
                         busy += self.respond(host, env, qp, received, answer).stall;
                     }
                 }
                 Action::Complete { queue: Queue::Send, signaled, .. } => {
-                    busy += if signaled { self.costs.receive.requester_cqe } else { 0 };
+                    busy += if signaled { Ps(self.costs.receive.requester_cqe) } else { Ps::ZERO };
                     self.settle(env, qp, action);
                 }
                 Action::Transmit | Action::Failed => self.settle(env, qp, action),
@@ -232,18 +233,22 @@ impl SimDevice {
 
     /// What a receiving unit spends more on a request's DMA write to another socket.
     #[inline]
-    fn crossing_write(&self, host: &Host, addr: u64, len: u64) -> u64 {
-        if self.dma_hop(host, addr, len) > 0 { self.costs.receive.crossing_write } else { 0 }
+    fn crossing_write(&self, host: &Host, addr: u64, len: u64) -> Ps {
+        if self.dma_hop(host, addr, len) > Ps::ZERO {
+            Ps(self.costs.receive.crossing_write)
+        } else {
+            Ps::ZERO
+        }
     }
 
     /// What it spends more on the DMA read of an answer from another socket.
     #[inline]
-    fn crossing_read(&self, host: &Host, answer: &TxPacket) -> u64 {
+    fn crossing_read(&self, host: &Host, answer: &TxPacket) -> Ps {
         match answer.source {
-            Source::Memory { addr, len } if self.dma_hop(host, addr, len.into()) > 0 => {
-                self.costs.receive.crossing_read
+            Source::Memory { addr, len } if self.dma_hop(host, addr, len.into()) > Ps::ZERO => {
+                Ps(self.costs.receive.crossing_read)
             }
-            _ => 0,
+            _ => Ps::ZERO,
         }
     }
 
@@ -296,7 +301,7 @@ impl SimDevice {
         received: FlightId,
         PayloadPart { addr, offset, len }: PayloadPart,
         last: bool,
-    ) -> u64 {
+    ) -> Ps {
         let payload = env.flights[received].payload;
         let part = if last {
             env.flights[received].payload = Payload::EMPTY;
@@ -321,7 +326,7 @@ impl SimDevice {
         let copy = env.payloads.take(len);
         env.payloads.copy(copy, env.flights[received].payload, offset, len);
         let visible = self.pcie.beside_writes(env.now);
-        self.send_write(host, env, DmaWrite::new(visible, 0, addr, WriteData::Payload(copy, 0), len));
+        self.send_write(host, env, DmaWrite::new(visible, Ps::ZERO, addr, WriteData::Payload(copy, 0), len));
     }
 
     /// Makes the packet of an answer; returns how that holds up the receiving unit.

@@ -1,6 +1,7 @@
 //! The sending units of a NIC, and what they have to do for QPs.
 
 use crate::core::index::{FlightId, IdVec, QpId, UnitId};
+use crate::core::ps::Ps;
 use crate::core::slab::Slab;
 use crate::fabric::{Flight, Row};
 use std::collections::VecDeque;
@@ -49,11 +50,11 @@ impl TxWork {
 #[derive(Default)]
 pub(crate) struct TxUnit {
     /// Since when it works on its packet, or worked on its last.
-    pub(super) since: u64,
+    pub(super) since: Ps,
     /// Until when.
-    pub(super) until: u64,
+    pub(super) until: Ps,
     /// Time in the metering window that it worked.
-    pub(crate) busy: u64,
+    pub(crate) busy: Ps,
     /// Packets that it has sent for the QP whose turn it is.
     pub(super) burst: u32,
 }

@@ -2,9 +2,9 @@
 
 use super::nic::SimDevice;
 use crate::core::index::QpId;
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
-use doorbell_verbs::Time;
 
 impl SimDevice {
     /// Makes sure that the QP's next time-out is an event; one that was destroyed has none.
@@ -12,20 +12,20 @@ impl SimDevice {
         let slot = &mut self.qps[qp];
         if slot.alive
             && let Some(deadline) = slot.qp.deadline()
-            && deadline.as_ps() < slot.timer_at
+            && Ps::from(deadline) < slot.timer_at
         {
-            slot.timer_at = deadline.as_ps();
-            env.queue.push(slot.timer_at.max(env.now), Event::Timer { device: self.id, qp });
+            slot.timer_at = deadline.into();
+            env.queue.push(slot.timer_at.max(env.now), SimEvent::Timer { device: self.id, qp });
         }
     }
 
     /// A timer event, perhaps of a time-out that has been put off meanwhile.
     pub(crate) fn timer(&mut self, env: &mut Env, qp: QpId) {
         env.with_actions(|env, actions| {
-            let now = Time::from_ps(env.now);
+            let now = env.now.time();
             let slot = &mut self.qps[qp];
             if env.now >= slot.timer_at {
-                slot.timer_at = u64::MAX;
+                slot.timer_at = Ps::NEVER;
             }
             if slot.alive && slot.qp.deadline().is_some_and(|d| d <= now) {
                 slot.qp.timeout(now, &self.keys, actions);

@@ -7,13 +7,14 @@ use super::reads::{DmaRead, ReadPurpose};
 use super::sending::TxTask;
 use crate::core::index::{FlightId, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::fabric::{Fabric, Flight, Gather, OwnCompletion};
 use crate::host::Host;
 use doorbell_nic::{cost, wqe};
 use doorbell_transport::{Action, Queue, Source, TxPacket};
-use doorbell_verbs::{SendFlags, Time, UdDest};
+use doorbell_verbs::{SendFlags, UdDest};
 
 impl SimDevice {
     /// Has the QP served by a sending unit.
@@ -49,20 +50,20 @@ impl SimDevice {
         };
         match hold {
             UnitHold { waits: true, .. } => {}
-            UnitHold { stall: 0, .. } => self.tx_goes_on(env, unit, qp),
+            UnitHold { stall: Ps::ZERO, .. } => self.tx_goes_on(env, unit, qp),
             UnitHold { stall, .. } => self.tx_stands_still(env, unit, qp, stall),
         }
     }
 
     /// A sending unit goes on only when the translations are there that the packet needs which it has made.
-    fn tx_stands_still(&mut self, env: &mut Env, unit: UnitId, qp: QpId, stall: u64) {
+    fn tx_stands_still(&mut self, env: &mut Env, unit: UnitId, qp: QpId, stall: Ps) {
         let end = env.now + stall;
         let busy = env.window.overlap(env.now, end);
         self.qps[qp].tx_busy += busy;
         let state = &mut self.sending.units[unit];
         state.until = end;
         state.busy += busy;
-        env.queue.push(end, Event::TxOn { device: self.id, unit, qp });
+        env.queue.push(end, SimEvent::TxOn { device: self.id, unit, qp });
     }
 
     /// A sending unit has handed the packet of a QP on.
@@ -94,7 +95,7 @@ impl SimDevice {
                 state.since = env.now;
                 state.until = end;
                 state.busy += busy;
-                return env.queue.push(end, Event::TxPu { device: self.id, unit, flight });
+                return env.queue.push(end, SimEvent::TxPu { device: self.id, unit, flight });
             }
             self.sending.units[unit].burst = 0;
             let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
@@ -103,12 +104,12 @@ impl SimDevice {
     }
 
     /// The next packet of a QP, whatever it is, and what it costs a unit.
-    fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
+    fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         loop {
             let slot = &mut self.qps[qp];
             match slot.next_task(&env.flights) {
                 Some(TxTask::Answer(flight)) => {
-                    return Some((flight, self.costs.send.answer(&priced(&env.flights[flight].packet))));
+                    return Some((flight, Ps(self.costs.send.answer(&priced(&env.flights[flight].packet)))));
                 }
                 Some(TxTask::Request) => {
                     if let Some(started) = self.next_request(env, qp) {
@@ -124,20 +125,20 @@ impl SimDevice {
     }
 
     /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
-    fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
+    fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         let made = env.with_actions(|env, actions| self.make_request(env, qp, actions));
         self.arm_timer(env, qp);
-        let (flight, cost) = made?;
-        let flight = env.flights.insert(flight);
-        self.qps[qp].work.push_requests();
-        Some((flight, cost))
+        if made.is_some() {
+            self.qps[qp].work.push_requests();
+        }
+        made
     }
 
     /// Makes the next request of a QP, and does what the QP asks for then.
-    #[inline(always)] // It is written where it stays.
-    fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(Flight, u64)> {
+    #[inline(always)] // It has one caller.
+    fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(FlightId, Ps)> {
         let slot = &mut self.qps[qp];
-        let now = Time::from_ps(env.now);
+        let now = env.now.time();
         let next = if slot.alive { slot.qp.next_request(now, &self.keys, actions) } else { None };
         let Some(TxPacket { packet, source }) = next else {
             slot.active = false;
@@ -166,12 +167,18 @@ impl SimDevice {
             others = before;
         }
         self.settle_all(env, qp, others);
-        Some((flight, cost))
+        Some((env.flights.insert(flight), cost))
     }
 
     /// Time a request takes its sending unit, with what the caches miss; says by which number its WQE is in
     /// the cache then.
-    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: &mut Gather, packet: &cost::Packet) -> u64 {
+    fn request_cost(
+        &mut self,
+        env: &mut Env,
+        qp: QpId,
+        gather: &mut Gather,
+        packet: &cost::PacketShape,
+    ) -> Ps {
         let slot = &mut self.qps[qp];
         let wqe = slot.qp.send_wqe(gather.wqe.0);
         let inline = wqe.flags.contains(SendFlags::INLINE);
@@ -184,21 +191,21 @@ impl SimDevice {
         gather.entered = state.entered;
         let lines = wqe::lines(u32::from(state.bytes));
         let wqe = cost::Wqe { lines, by_mmio: state.by_mmio };
-        let mut time = self.costs.send.request(packet, wqe, dmas);
+        let mut time = Ps(self.costs.send.request(packet, wqe, dmas));
         if packet.is_answered_with_data() {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
             // A WQE that the NIC reads costs the same again where it fell out of the cache.
             if state.by_mmio {
-                time += self.costs.send.wqe_stall;
+                time += Ps(self.costs.send.wqe_stall);
             }
             state.entered = self.caches.wqes.enter();
             gather.entered = state.entered;
             self.refetch(env, lines * wqe::LINE);
         }
         if std::mem::take(&mut self.qps[qp].was_idle) {
-            time += self.costs.send.idle_qp;
+            time += Ps(self.costs.send.idle_qp);
         }
         time + self.context(env, qp, true)
     }
@@ -226,7 +233,7 @@ impl SimDevice {
             env.drop_flight(flight);
             return UnitHold::NONE;
         }
-        let mut stall = 0;
+        let mut stall = Ps::ZERO;
         if len > 0 {
             let inline = slot.wqe(wqe).inline;
             if inline == Payload::EMPTY {
@@ -253,12 +260,12 @@ impl SimDevice {
     }
 
     /// Reads what a packet carries of a message from the buffers of its work request; returns for how long the unit stands still.
-    fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> u64 {
+    fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> Ps {
         let Gather { wqe, offset, len, .. } = gather;
         let qp = env.flights[flight].from_qp;
         env.flights[flight].payload = env.payloads.take(len);
         let (mut skip, mut into) = (offset, 0);
-        let (mut sge, mut stall) = (0, 0);
+        let (mut sge, mut stall) = (0, Ps::ZERO);
         while into < len {
             let s = self.qps[qp].qp.send_wqe(wqe.0).sges[sge];
             sge += 1;
@@ -284,7 +291,7 @@ impl SimDevice {
         addr: u64,
         len: u32,
         into: u32,
-    ) -> u64 {
+    ) -> Ps {
         let (place, stall) = self.translate(host, env, addr, len.into());
         host.memory.fetch(place);
         env.flights[flight].reads += 1;

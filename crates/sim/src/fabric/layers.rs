@@ -2,6 +2,7 @@
 
 use super::flight::Flight;
 use crate::core::index::{IdVec, PortId};
+use crate::core::ps::Ps;
 use doorbell_verbs::{QpType, Span};
 
 /// What a fabric does to packets that a good one does not. Each layer draws for each link by itself, a link
@@ -31,8 +32,8 @@ impl Layers {
 pub(super) struct Fate {
     pub(super) lost: bool,
     pub(super) twice: bool,
-    /// Picoseconds that it is held up.
-    pub(super) late: u64,
+    /// For how long it is held up.
+    pub(super) late: Ps,
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -86,7 +87,7 @@ impl LinkLayers {
         let draws = &mut self.links[flight.out_port];
         let lost = draws.one_of(loss_ppm);
         let twice = draws.one_of(duplicate_ppm);
-        let late = if draws.one_of(delay_ppm) { draws.next() % (delay.as_ps() + 1) } else { 0 };
+        let late = if draws.one_of(delay_ppm) { Ps(draws.next() % (delay.as_ps() + 1)) } else { Ps::ZERO };
         self.lost += u64::from(lost);
         Fate { lost, twice, late }
     }
@@ -114,11 +115,11 @@ mod tests {
         let mut all = layers(Layers { delay_ppm: 20_000, delay: Span::from_ns(5), ..asked });
         let fates: Vec<Fate> = (0..100_000).map(|_| all.draw(&packet(0, QpType::Ud))).collect();
         let count = |of: fn(&Fate) -> bool| fates.iter().filter(|f| of(f)).count();
-        let (lost, twice, late) = (count(|f| f.lost), count(|f| f.twice), count(|f| f.late > 0));
+        let (lost, twice, late) = (count(|f| f.lost), count(|f| f.twice), count(|f| f.late > Ps::ZERO));
         assert!((2_800..3_200).contains(&lost), "{lost} lost of 100000");
         assert!((900..1_100).contains(&twice), "{twice} doubled of 100000");
         assert!((1_850..2_150).contains(&late), "{late} delayed of 100000");
-        assert!(fates.iter().all(|f| f.late <= 5_000));
+        assert!(fates.iter().all(|f| f.late <= Ps(5_000)));
         assert_eq!(all.lost, lost as u64);
         assert_eq!(all.draw(&packet(0, QpType::Rc)), Fate::default(), "RC loses nothing");
     }

@@ -6,12 +6,13 @@ use super::model::MemoryModel;
 use super::reach::{Access, AccessKind, Agent, Lines, ScanSteps};
 use super::rings::RingEntry;
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 
 impl Host {
-    /// Lets `who` reach `lines` of memory at `at` picoseconds. Every load, store, atomic and DMA comes here;
+    /// Lets `who` reach `lines` of memory at `at`. Every load, store, atomic and DMA comes here;
     /// the bytes are the caller's to move.
     #[inline]
-    pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: AccessKind) -> Access {
+    pub(crate) fn access(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Access {
         let MemoryModel::Flat(flat) = &mut self.model else { return self.access_sized(at, who, lines, kind) };
         match who {
             Agent::Core(core) => flat.core(at, core, lines, kind),
@@ -19,9 +20,9 @@ impl Host {
         }
     }
 
-    /// Lets `who` reach an entry of a ring at `at` picoseconds; returns when it has.
+    /// Lets `who` reach an entry of a ring at `at`; returns when it has.
     #[inline]
-    pub(crate) fn reach_entry(&mut self, at: u64, who: Agent, entry: RingEntry<'_>, kind: AccessKind) -> u64 {
+    pub(crate) fn reach_entry(&mut self, at: Ps, who: Agent, entry: RingEntry<'_>, kind: AccessKind) -> Ps {
         match (&self.model, who) {
             (MemoryModel::Flat(flat), Agent::Core(_)) => at + flat.ring(entry, kind),
             // There the lines of a ring have no state that a device could change.
@@ -32,7 +33,7 @@ impl Host {
 
     /// [`Host::reach_entry`] where caches have sizes.
     #[inline(never)]
-    fn reach_entry_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: AccessKind) -> u64 {
+    fn reach_entry_sized(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Ps {
         match &mut self.model {
             MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent() => {
                 hierarchy.uncached(at, who, lines, kind)
@@ -43,7 +44,7 @@ impl Host {
 
     /// [`Host::access`] where caches have sizes.
     #[inline(never)]
-    fn access_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: AccessKind) -> Access {
+    fn access_sized(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Access {
         let MemoryModel::Hierarchy(hierarchy) = &mut self.model else {
             unreachable!("the other model was asked")
         };
@@ -57,7 +58,7 @@ impl Host {
 
     /// Lets a core access a line so many times, with so many instructions for each, none of which waits for
     /// another.
-    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: MemPlace, steps: ScanSteps) -> Access {
+    pub(crate) fn scan(&mut self, at: Ps, core: CoreId, line: MemPlace, steps: ScanSteps) -> Access {
         let access = match &mut self.model {
             MemoryModel::Flat(flat) => flat.scan(at, core, line, steps),
             MemoryModel::Hierarchy(hierarchy) => hierarchy.scan(at, core, line, steps),

@@ -93,6 +93,7 @@ mod tests {
     use super::*;
     use crate::core::index::{CoreId, DeviceId};
     use crate::core::payload::PayloadPool;
+    use crate::core::ps::Ps;
     use crate::core::server::MeterWindow;
     use crate::host::{AccessKind, Agent, DmaWrite, WriteData};
     use doorbell_nic::Profile;
@@ -130,7 +131,7 @@ mod tests {
         (hierarchy.l2, hierarchy.l2_ways) = (8 * LINE, 2);
         (hierarchy.llc, hierarchy.llc_ways) = (16 * LINE, 4);
         let costs = CpuCost::new(&profile.host, profile.hierarchy.as_ref());
-        let window = MeterWindow { from: 0, to: u64::MAX };
+        let window = MeterWindow { from: Ps::ZERO, to: Ps::NEVER };
         let mut host = Host::new(&profile, costs, DeviceId(0), std::iter::once(0), window);
         let mem = host.alloc_near(0, CoreId(0), LINES * LINE, PageSize::Huge).expect("memory");
         (host, mem)
@@ -141,7 +142,7 @@ mod tests {
         host: Host,
         mem: Mem,
         payloads: PayloadPool,
-        now: u64,
+        now: Ps,
         /// What was ever in each word, the newest last.
         words: Vec<Vec<u64>>,
     }
@@ -154,12 +155,12 @@ mod tests {
         fn new(coherent: bool) -> Checked {
             let words = vec![vec![0]; (LINES * 8) as usize];
             let (host, mem) = host(coherent);
-            Checked { host, mem, payloads: PayloadPool::new(), now: 0, words }
+            Checked { host, mem, payloads: PayloadPool::new(), now: Ps::ZERO, words }
         }
 
         /// Takes a step at a word; around what a device does, its line is flushed where that is said.
         fn take(&mut self, step: Step, line: u64, word: u64, flushes: bool) {
-            self.now += 1_000_000;
+            self.now += Ps(1_000_000);
             let place = place(line, word);
             let by_device = matches!(step, Step::DeviceReads | Step::DeviceWrites);
             if by_device && flushes {
@@ -167,9 +168,9 @@ mod tests {
             }
             let history = &mut self.words[(line * 8 + word) as usize];
             if matches!(step, Step::Store(_) | Step::DeviceWrites) {
-                history.push(self.now);
+                history.push(self.now.0);
             }
-            let value = self.now;
+            let value = self.now.0;
             match step {
                 Step::Load(core) => {
                     self.access(Agent::Core(CoreId(core)), place, AccessKind::Load);
@@ -189,9 +190,9 @@ mod tests {
                 }
                 Step::DeviceWrites => {
                     let addr = self.mem.addr(place.offset);
-                    let write = DmaWrite::new(value, 0, addr, WriteData::Word(value), 8);
-                    self.host.incoming(0, write, value, &mut self.payloads);
-                    self.host.settle(value, &mut self.payloads);
+                    let write = DmaWrite::new(self.now, Ps::ZERO, addr, WriteData::Word(value), 8);
+                    self.host.incoming(0, write, self.now, &mut self.payloads);
+                    self.host.settle(self.now, &mut self.payloads);
                 }
             }
             if by_device && flushes {

@@ -11,6 +11,7 @@ use super::streams::{FetchTime, LineNumber, Streams};
 use super::touched::Touched;
 use crate::core::fetch::fetch;
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 use doorbell_nic::Host as HostCosts;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::Touch;
@@ -48,7 +49,7 @@ struct ReachedLine {
     /// Whether it comes by a stream, which the lines after it keep to.
     streams: bool,
     /// When.
-    there: u64,
+    there: Ps,
 }
 
 /// The lines that caches hold of memory that is larger than they are: the last that were fetched
@@ -125,12 +126,12 @@ struct LastWrites {
     /// The core that has last; none where a device has.
     by: Option<CoreId>,
     /// When others had before, and when it has.
-    before: u64,
-    last: u64,
+    before: Ps,
+    last: Ps,
 }
 
 impl LastWrites {
-    fn again(&mut self, by: Option<CoreId>, at: u64) {
+    fn again(&mut self, by: Option<CoreId>, at: Ps) {
         if self.by != by {
             (self.by, self.before) = (by, self.last);
         }
@@ -138,7 +139,7 @@ impl LastWrites {
     }
 
     /// When others than this core have, at the latest.
-    fn by_others(&self, core: CoreId) -> u64 {
+    fn by_others(&self, core: CoreId) -> Ps {
         if self.by == Some(core) { self.before } else { self.last }
     }
 }
@@ -174,13 +175,13 @@ impl AllocationLines {
     }
 }
 
-/// Picoseconds of the profile's host.
+/// Times of the profile's host.
 struct Times {
-    l1_hit: u64,
-    llc_hit: u64,
-    dma_line: u64,
-    line_transfer: u64,
-    line_transfer_queued: u64,
+    l1_hit: Ps,
+    llc_hit: Ps,
+    dma_line: Ps,
+    line_transfer: Ps,
+    line_transfer_queued: Ps,
     /// From the core's own socket.
     dram: FetchTime,
     /// From another.
@@ -190,22 +191,22 @@ struct Times {
     /// The same where a load does not overlap with those before it, or of a store.
     cache_elsewhere_alone: FetchTime,
     /// What it takes more where another socket has the line.
-    hop: u64,
-    atomic_op: u64,
-    copy_line: u64,
+    hop: Ps,
+    atomic_op: Ps,
+    copy_line: Ps,
     /// Writing a line of a send WQE into its ring.
-    send_line: u64,
+    send_line: Ps,
     /// Loading a CQE that the NIC has written.
-    cqe: u64,
+    cqe: Ps,
 }
 
 impl Times {
     /// What it takes to pass a line on to a core that has `waited` for others: the longer it has, the more of its request
     /// was on its way meanwhile.
-    fn transfer_after(&self, waited: u64) -> u64 {
+    fn transfer_after(&self, waited: Ps) -> Ps {
         let (alone, queued) = (self.line_transfer, self.line_transfer_queued);
         let saved = alone.saturating_sub(queued);
-        queued + (saved as u128 * u128::from(alone) / u128::from((alone + waited).max(1))) as u64
+        queued + saved.share(alone.0, (alone + waited).0.max(1))
     }
 }
 
@@ -240,26 +241,26 @@ pub(crate) struct Flat {
 
 impl Flat {
     pub(crate) fn new(costs: &HostCosts, sockets: Sockets, driver: &CpuCost) -> Flat {
-        let dram = costs.dram.as_ps();
-        let stream = (dram, costs.stream_line.as_ps());
-        let alone = costs.llc_hit.max(costs.dma_line).as_ps();
+        let dram = Ps::from(costs.dram);
+        let stream = (dram, Ps::from(costs.stream_line));
+        let alone = Ps::from(costs.llc_hit.max(costs.dma_line));
         Flat {
             sockets,
             times: Times {
-                l1_hit: costs.l1_hit.as_ps(),
-                llc_hit: costs.llc_hit.as_ps(),
-                dma_line: costs.dma_line.as_ps(),
-                line_transfer: costs.line_transfer.as_ps(),
-                line_transfer_queued: costs.line_transfer_queued.as_ps(),
+                l1_hit: costs.l1_hit.into(),
+                llc_hit: costs.llc_hit.into(),
+                dma_line: costs.dma_line.into(),
+                line_transfer: costs.line_transfer.into(),
+                line_transfer_queued: costs.line_transfer_queued.into(),
                 dram: FetchTime::of(dram, stream),
                 dram_elsewhere: FetchTime::of(dram + sockets.hop, stream),
-                cache_elsewhere: FetchTime::of(costs.dma_line.as_ps() + sockets.hop, stream),
+                cache_elsewhere: FetchTime::of(Ps::from(costs.dma_line) + sockets.hop, stream),
                 cache_elsewhere_alone: FetchTime::of(alone + sockets.hop, stream),
                 hop: sockets.hop,
-                atomic_op: costs.atomic_op.as_ps(),
-                copy_line: costs.copy_line.as_ps(),
-                send_line: driver.send_line,
-                cqe: driver.cqe,
+                atomic_op: costs.atomic_op.into(),
+                copy_line: costs.copy_line.into(),
+                send_line: Ps(driver.send_line),
+                cqe: Ps(driver.cqe),
             },
             fill_buffers: costs.fill_buffers as usize,
             cores: Vec::new(),
@@ -307,8 +308,8 @@ impl Flat {
     }
 
     /// What loading lines takes that are in the core's own cache.
-    pub(crate) fn at_hand(&self, lines: u64) -> u64 {
-        if lines == 0 { 0 } else { self.times.l1_hit + self.times.copy_line * (lines - 1) }
+    pub(crate) fn at_hand(&self, lines: u64) -> Ps {
+        if lines == 0 { Ps::ZERO } else { self.times.l1_hit + self.times.copy_line * (lines - 1) }
     }
 
     pub(crate) fn watch(&mut self, place: MemPlace, core: CoreId) {
@@ -325,7 +326,7 @@ impl Flat {
 
     /// A core reaches lines.
     #[inline]
-    pub(crate) fn core(&mut self, at: u64, core: CoreId, lines: Lines, kind: AccessKind) -> Access {
+    pub(crate) fn core(&mut self, at: Ps, core: CoreId, lines: Lines, kind: AccessKind) -> Access {
         let first = lines.first;
         match kind {
             AccessKind::Load if lines.count() == 0 => Access { done: at, woken: CoreSet::EMPTY },
@@ -366,7 +367,7 @@ impl Flat {
     }
 
     /// A line is on its way: a load finds it busy until it is there. When it begins to be.
-    fn prefetch(&mut self, at: u64, core: CoreId, place: MemPlace) -> u64 {
+    fn prefetch(&mut self, at: Ps, core: CoreId, place: MemPlace) -> Ps {
         if self.holds(place, core) {
             return at;
         }
@@ -379,7 +380,7 @@ impl Flat {
     /// A core accesses a line in steps: the first reaches it, the others find it in the core's own cache.
     pub(crate) fn scan(
         &mut self,
-        at: u64,
+        at: Ps,
         core: CoreId,
         line: MemPlace,
         ScanSteps { touch, accesses, .. }: ScanSteps,
@@ -394,18 +395,18 @@ impl Flat {
     /// What a core's access to a ring takes: the states of its lines do not matter, what the driver spends
     /// on them is known on the whole. RECVs and empty polls have theirs in the driver's own times.
     #[inline]
-    pub(crate) fn ring(&self, entry: RingEntry<'_>, kind: AccessKind) -> u64 {
+    pub(crate) fn ring(&self, entry: RingEntry<'_>, kind: AccessKind) -> Ps {
         match (entry.queue(), kind) {
             (RingQueue::Send, AccessKind::Store) => self.times.send_line * entry.lines().count(),
             (RingQueue::Completion, AccessKind::Load) => self.times.cqe,
-            _ => 0,
+            _ => Ps::ZERO,
         }
     }
 
     /// A device reaches lines. What it writes goes to a last-level cache, and no core holds it any
     /// more; what it reads stays where it is. How much longer a write takes to another socket is known when it sets out.
     #[inline]
-    pub(crate) fn device(&mut self, at: u64, socket: CpuSocket, lines: Lines, kind: AccessKind) -> Access {
+    pub(crate) fn device(&mut self, at: Ps, socket: CpuSocket, lines: Lines, kind: AccessKind) -> Access {
         let mut woken = CoreSet::EMPTY;
         if kind == AccessKind::Load {
             return Access { done: at + self.dma_hop(socket, lines), woken };
@@ -425,14 +426,14 @@ impl Flat {
 
     /// How much longer a device at a socket takes to reach lines of which another socket has one, in caches or else in memory.
     #[inline]
-    pub(super) fn dma_hop(&self, device: CpuSocket, lines: Lines) -> u64 {
+    pub(super) fn dma_hop(&self, device: CpuSocket, lines: Lines) -> Ps {
         if !self.sockets.are_several() {
-            return 0;
+            return Ps::ZERO;
         }
         let AllocationLines { home, zeroed_at, .. } = self.allocations[lines.first.allocation as usize];
         let begins = zeroed_at.unwrap_or(home);
         let elsewhere = |place| is_elsewhere(&self.line(place), device, begins, false);
-        if lines.places().any(elsewhere) { self.sockets.dma(home != device) } else { 0 }
+        if lines.places().any(elsewhere) { self.sockets.dma(home != device) } else { Ps::ZERO }
     }
 
     /// Asks our own processor for what is known of a line.
@@ -452,7 +453,7 @@ impl Flat {
 
     /// When a core that begins at `at` has reached a line, after a transfer that is under way.
     #[inline]
-    fn reach(&mut self, at: u64, core: CoreId, place: MemPlace, by: ReachBy) -> ReachedLine {
+    fn reach(&mut self, at: Ps, core: CoreId, place: MemPlace, by: ReachBy) -> ReachedLine {
         let Flat { times, cores, allocations, sets, sockets, .. } = self;
         let CoreState { serialized, streams, .. } = of_core(cores, core);
         let allocation = &mut allocations[place.allocation as usize];
@@ -466,17 +467,17 @@ impl Flat {
         let begins = line.busy_until.max(at);
         let socket = sockets.of_core(core);
         let store = by == ReachBy::Store;
-        let hop = if is_elsewhere(line, socket, home, store) { times.hop } else { 0 };
+        let hop = if is_elsewhere(line, socket, home, store) { times.hop } else { Ps::ZERO };
         let from =
             if store { store_to(line, (core, socket), sets) } else { load_from(line, (core, socket), sets) };
         // What instructions ask for takes fill buffers, and is in no stream.
         let way = match from {
             _ if by == ReachBy::Prefetch => None,
-            Reach::Dram if hop == 0 => Some(times.dram),
+            Reach::Dram if hop == Ps::ZERO => Some(times.dram),
             Reach::Dram => Some(times.dram_elsewhere),
             // A line in a cache is no further away than one in the memory beside it.
-            Reach::LastLevel if hop > 0 && (store || *serialized) => Some(times.cache_elsewhere_alone),
-            Reach::LastLevel if hop > 0 => Some(times.cache_elsewhere),
+            Reach::LastLevel if hop > Ps::ZERO && (store || *serialized) => Some(times.cache_elsewhere_alone),
+            Reach::LastLevel if hop > Ps::ZERO => Some(times.cache_elsewhere),
             _ => None,
         };
         // What others write meanwhile does not come by itself.
@@ -572,18 +573,12 @@ mod tests {
         flat
     }
 
-    /// How long a core takes for so many lines from one on, of the memory at a socket.
-    fn takes(
-        flat: &mut Flat,
-        now: &mut u64,
-        (socket, line): (u32, u64),
-        lines: u64,
-        kind: AccessKind,
-    ) -> u64 {
+    /// How long, in picoseconds, a core takes for so many lines from one on, of the memory at a socket.
+    fn takes(flat: &mut Flat, now: &mut Ps, (socket, line): (u32, u64), lines: u64, kind: AccessKind) -> u64 {
         let place = MemPlace { allocation: socket, offset: line * LINE };
         let begun = *now;
         *now = flat.core(begun, CoreId(0), Lines::of(place, lines * LINE), kind).done;
-        *now - begun
+        (*now - begun).0
     }
 
     fn of_two_sockets() -> Profile {
@@ -596,7 +591,7 @@ mod tests {
         let costs = profile.host;
         let mut flat = memory(&profile, 800);
         flat.limit_cached(0, 2 * LINE);
-        let mut now = 0;
+        let mut now = Ps::ZERO;
         let mut load = |line: u64| takes(&mut flat, &mut now, (0, line), 1, AccessKind::Load);
         let (own, llc, dram) = (costs.l1_hit.as_ps(), costs.dma_line.as_ps(), costs.dram.as_ps());
         assert_eq!([load(400), load(100)], [llc, dram], "0 and 400 were there, 0 went");
@@ -612,7 +607,7 @@ mod tests {
         let far = line * (dram + hop) / dram;
         for kind in [AccessKind::Load, AccessKind::Store] {
             for (socket, way, interval) in [(0, dram, line), (1, dram + hop, far)] {
-                let (mut flat, mut now) = (memory(&profile, 1000), 0);
+                let (mut flat, mut now) = (memory(&profile, 1000), Ps::ZERO);
                 let mut one = |line: u64| takes(&mut flat, &mut now, (socket, line), 1, kind);
                 assert_eq!([one(10), one(11), one(12)], [way, interval, interval], "{kind:?}");
                 assert_eq!([one(500), one(100), one(900)], [way; 3], "{kind:?}");
@@ -629,7 +624,7 @@ mod tests {
         for (kind, own) in
             [(AccessKind::Load, costs.dma_line.as_ps()), (AccessKind::Store, costs.llc_hit.as_ps())]
         {
-            let (mut flat, mut now) = (memory(&profile, 1000), 1_000_000);
+            let (mut flat, mut now) = (memory(&profile, 1000), Ps(1_000_000));
             flat.allocations[1].zeroed_at = Some(1);
             let mut lines = |first: u64, lines: u64| takes(&mut flat, &mut now, (1, first), lines, kind);
             let interval = line * (own + hop) / dram;
@@ -657,15 +652,15 @@ mod tests {
     fn lines_of_a_block_come_no_faster_than_those_of_a_walk() {
         let profile = of_two_sockets();
         let (dram, line) = (profile.host.dram.as_ps(), profile.host.stream_line.as_ps());
-        let (mut flat, mut now) = (memory(&profile, 1000), 0);
+        let (mut flat, mut now) = (memory(&profile, 1000), Ps::ZERO);
         let mut block = |from: u64| takes(&mut flat, &mut now, (0, from), 8, AccessKind::Load);
         assert_eq!([block(0), block(8), block(500)], [dram + 7 * line, 8 * line, dram + 7 * line]);
-        let at_hand = flat.at_hand(8);
+        let at_hand = flat.at_hand(8).0;
         assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, AccessKind::Load), at_hand, "the core has them");
         // Its copy takes longer than lines that come so fast.
         let mut quick = profile;
         quick.host.stream_line = doorbell_verbs::Span::from_ps(1);
-        let (mut flat, mut now) = (memory(&quick, 1000), 0);
+        let (mut flat, mut now) = (memory(&quick, 1000), Ps::ZERO);
         let copied = dram + 7 * quick.host.copy_line.as_ps();
         assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, AccessKind::Load), copied);
     }
@@ -674,7 +669,7 @@ mod tests {
     fn what_instructions_prefetch_is_in_no_stream() {
         let profile = of_two_sockets();
         let (dram, issue) = (profile.host.dram.as_ps(), profile.host.l1_hit.as_ps());
-        let (mut flat, mut now) = (memory(&profile, 1000), 0);
+        let (mut flat, mut now) = (memory(&profile, 1000), Ps::ZERO);
         assert_eq!(takes(&mut flat, &mut now, (0, 0), 4, AccessKind::Prefetch), 4 * issue);
         let last = takes(&mut flat, &mut now, (0, 3), 1, AccessKind::Load);
         assert_eq!(last, dram, "as it was asked for, not behind the first three");
@@ -693,11 +688,11 @@ mod tests {
         let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
         of_core(&mut flat.cores, CoreId(0)).serialized = false;
         flat.allocated(0, 0, 8 * LINE);
-        let mut now = 0;
+        let mut now = Ps::ZERO;
         let mut prefetch = |line: u64| {
             let place = MemPlace { allocation: 0, offset: line * LINE };
             now = flat.core(now, CoreId(0), Lines::at(place), AccessKind::Prefetch).done;
-            now
+            now.0
         };
         let (issue, dram) = (costs.l1_hit.as_ps(), costs.dram.as_ps());
         assert_eq!([prefetch(0), prefetch(1)], [issue, 2 * issue]);

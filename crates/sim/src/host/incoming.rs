@@ -9,6 +9,7 @@ use super::machine::{ALLOCATED, Host};
 use super::memory::{LINE, lines_touched};
 use super::reach::{AccessKind, Agent, Lines};
 use crate::core::payload::PayloadPool;
+use crate::core::ps::Ps;
 
 /// Writes of a device that nobody has looked for: more have those put into memory that are visible, as where nobody ever looks
 /// they would become ever more.
@@ -22,7 +23,7 @@ impl Host {
         &mut self,
         device: u8,
         write: DmaWrite,
-        now: u64,
+        now: Ps,
         payloads: &mut PayloadPool,
     ) -> bool {
         let writes = &mut self.lanes[usize::from(device)].writes;
@@ -37,7 +38,7 @@ impl Host {
 
     /// Puts into memory what has become visible by now. Must come before every look at memory.
     #[inline]
-    pub(crate) fn settle(&mut self, now: u64, payloads: &mut PayloadPool) {
+    pub(crate) fn settle(&mut self, now: Ps, payloads: &mut PayloadPool) {
         for device in 0..self.lanes.len() {
             while self.is_due(device as u8, now) {
                 self.put_line(device as u8, payloads);
@@ -50,14 +51,14 @@ impl Host {
     pub(crate) fn next_line(
         &mut self,
         device: u8,
-        now: u64,
+        now: Ps,
         payloads: &mut PayloadPool,
     ) -> Option<VisibleLine> {
         self.is_due(device, now).then(|| self.put_line(device, payloads))
     }
 
     /// When all that a device has sent off will have become visible; none where it has.
-    pub(crate) fn landed(&self, device: u8) -> Option<u64> {
+    pub(crate) fn landed(&self, device: u8) -> Option<Ps> {
         let last = self.lanes[usize::from(device)].writes.back()?;
         let lines = lines_touched((last.addr + u64::from(last.done)) % LINE, u64::from(last.len - last.done));
         Some(last.at + last.per_line * lines.saturating_sub(1))
@@ -65,7 +66,7 @@ impl Host {
 
     /// Whether a line of a device's writes has become visible by now.
     #[inline]
-    fn is_due(&self, device: u8, now: u64) -> bool {
+    fn is_due(&self, device: u8, now: Ps) -> bool {
         self.lanes[usize::from(device)].writes.front().is_some_and(|write| write.at <= now)
     }
 
@@ -116,12 +117,12 @@ impl Host {
 
     /// From now on there must be an event for each line that becomes visible: somebody sleeps until one does.
     /// Returns, the first time, the devices with writes under way and when each of these goes on.
-    pub(crate) fn watch_lines(&mut self) -> Vec<(u8, u64)> {
+    pub(crate) fn watch_lines(&mut self) -> Vec<(u8, Ps)> {
         if std::mem::replace(&mut self.lines_are_watched, true) {
             return Vec::new();
         }
         let under_way = |(device, lane): (u8, &WriteLane)| {
-            let times: Vec<(u8, u64)> = lane.writes.iter().map(|write| (device, write.at)).collect();
+            let times: Vec<(u8, Ps)> = lane.writes.iter().map(|write| (device, write.at)).collect();
             times
         };
         (0..).zip(&self.lanes).flat_map(under_way).collect()

@@ -3,6 +3,7 @@
 use super::lines::CoreSet;
 use super::sockets::CpuSocket;
 use crate::core::payload::Payload;
+use crate::core::ps::Ps;
 use std::collections::VecDeque;
 
 /// What a DMA write writes.
@@ -17,9 +18,9 @@ pub(crate) enum WriteData {
 /// A DMA write under way.
 #[derive(Clone, Copy)]
 pub(crate) struct DmaWrite {
-    /// When its next line becomes visible, and how long after that each other one does, in picoseconds.
-    pub(crate) at: u64,
-    pub(crate) per_line: u64,
+    /// When its next line becomes visible, and how long after that each other one does.
+    pub(crate) at: Ps,
+    pub(crate) per_line: Ps,
     pub(crate) addr: u64,
     pub(crate) data: WriteData,
     pub(crate) len: u32,
@@ -29,7 +30,7 @@ pub(crate) struct DmaWrite {
 
 impl DmaWrite {
     /// `len` bytes at `addr`, the first of which become visible at `at`.
-    pub(crate) fn new(at: u64, per_line: u64, addr: u64, data: WriteData, len: u32) -> DmaWrite {
+    pub(crate) fn new(at: Ps, per_line: Ps, addr: u64, data: WriteData, len: u32) -> DmaWrite {
         DmaWrite { at, per_line, addr, data, len, done: 0 }
     }
 }
@@ -51,5 +52,5 @@ pub(crate) struct VisibleLine {
     /// The cores whose threads slept until then.
     pub(crate) woken: CoreSet,
     /// When the next line of the same write does.
-    pub(crate) next: Option<u64>,
+    pub(crate) next: Option<Ps>,
 }

@@ -2,6 +2,7 @@
 
 use super::sockets::CpuSocket;
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 
 /// Cores that hold a line, or wait for one: up to three by number, more as a bit set elsewhere.
 ///
@@ -176,7 +177,7 @@ impl Iterator for Cores {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LineState {
     /// Until when a transfer of it is under way.
-    pub(crate) busy_until: u64,
+    pub(crate) busy_until: Ps,
     /// Which cores hold it, with the mark [`LineState::MODIFIED`] and one for each socket whose last-level cache has it.
     pub(crate) holders: CoreSet,
     /// Which cores' threads sleep until it is written.

@@ -10,6 +10,7 @@ use super::reach::Lines;
 use super::rings::{Ring, RingQueue, Rings};
 use super::sockets::{CpuSocket, Sockets};
 use crate::core::index::{CoreId, DeviceId, IdVec};
+use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
 use doorbell_nic::Profile;
 use doorbell_nic::cost::CpuCost;
@@ -24,12 +25,12 @@ pub(crate) struct Host {
     pub(crate) costs: CpuCost,
     /// Clock rate that programs state work at, and that they compute at.
     clocks: (u64, u64),
-    /// How long the empty pass of a poll loop takes beside what it looks at, in picoseconds.
-    pub(crate) pause: u64,
+    /// How long the empty pass of a poll loop takes beside what it looks at.
+    pub(crate) pause: Ps,
     /// Write-combined lines that a core may have on their way.
     pub(crate) wc_buffers: usize,
-    /// From a core's MMIO until what it wrote has left it, in picoseconds.
-    pub(crate) mmio_drain: u64,
+    /// From a core's MMIO until what it wrote has left it.
+    pub(crate) mmio_drain: Ps,
     pub(crate) memory: HostMemory,
     pub(crate) cores: IdVec<CoreId, Core>,
     /// Its first device; the others follow.
@@ -66,9 +67,9 @@ impl Host {
             model: MemoryModel::new(profile, &costs, measured),
             costs,
             clocks: profile.clocks(),
-            pause: profile.host.l1_hit.as_ps().max(1),
+            pause: Ps::from(profile.host.l1_hit).max(Ps(1)),
             wc_buffers: profile.host.wc_buffers as usize,
-            mmio_drain: profile.host.mmio_drain.as_ps(),
+            mmio_drain: profile.host.mmio_drain.into(),
         }
     }
 
@@ -140,18 +141,18 @@ impl Host {
         }
     }
 
-    /// How long loading `lines` lines takes that are in the core's own cache, in picoseconds.
-    pub(crate) fn at_hand(&self, lines: u64) -> u64 {
+    /// How long loading `lines` lines takes that are in the core's own cache.
+    pub(crate) fn at_hand(&self, lines: u64) -> Ps {
         self.model.at_hand(lines)
     }
 
     /// When a core has done what a program states as work of `span`, which is of instructions: a faster core is done
     /// earlier.
-    pub(crate) fn compute(&mut self, at: u64, core: CoreId, span: u64) -> u64 {
+    pub(crate) fn compute(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         let (stated, clock) = self.clocks;
         let span = match stated == clock {
             true => span,
-            false => (u128::from(span) * u128::from(stated) / u128::from(clock)) as u64,
+            false => span.share(stated, clock),
         };
         self.work(at, core, span)
     }
@@ -166,19 +167,19 @@ impl Host {
 
     /// When a core that begins something else at `at` has done it.
     #[inline]
-    pub(crate) fn work(&mut self, at: u64, core: CoreId, span: u64) -> u64 {
+    pub(crate) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         self.model.work(at, core, span)
     }
 
     /// When all that a core has loaded by `at` is there: it does not go on before that where it must know.
     #[inline]
-    pub(crate) fn loaded(&mut self, at: u64, core: CoreId) -> u64 {
+    pub(crate) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         self.model.loaded(at, core)
     }
 
     /// When all that a core has loaded and stored by `at` is there, as a store to a device demands.
     #[inline]
-    pub(crate) fn stored(&mut self, at: u64, core: CoreId) -> u64 {
+    pub(crate) fn stored(&mut self, at: Ps, core: CoreId) -> Ps {
         self.model.stored(at, core)
     }
 
@@ -234,24 +235,24 @@ impl Host {
         self.sockets.are_several()
     }
 
-    /// How much longer an MMIO of a core is on its way to a device at this socket, in picoseconds.
+    /// How much longer an MMIO of a core is on its way to a device at this socket.
     #[inline]
-    pub(crate) fn mmio_hop(&self, core: CoreId, device: CpuSocket) -> u64 {
-        if self.socket_of(core) == device { 0 } else { self.sockets.pcie_hop }
+    pub(crate) fn mmio_hop(&self, core: CoreId, device: CpuSocket) -> Ps {
+        if self.socket_of(core) == device { Ps::ZERO } else { self.sockets.pcie_hop }
     }
 
-    /// How much longer a device at this socket takes to reach so many bytes from a place on, in picoseconds.
+    /// How much longer a device at this socket takes to reach so many bytes from a place on.
     #[inline]
-    pub(crate) fn dma_hop(&self, device: CpuSocket, place: MemPlace, len: u64) -> u64 {
+    pub(crate) fn dma_hop(&self, device: CpuSocket, place: MemPlace, len: u64) -> Ps {
         match &self.model {
             MemoryModel::Flat(flat) => flat.dma_hop(device, Lines::of(place, len)),
-            MemoryModel::Hierarchy(_) => 0,
+            MemoryModel::Hierarchy(_) => Ps::ZERO,
         }
     }
 
     /// The same of an entry of a ring.
     #[inline]
-    pub(crate) fn ring_hop(&self, device: CpuSocket, ring: &Ring) -> u64 {
-        if ring.home() == device { 0 } else { self.sockets.dma(true) }
+    pub(crate) fn ring_hop(&self, device: CpuSocket, ring: &Ring) -> Ps {
+        if ring.home() == device { Ps::ZERO } else { self.sockets.dma(true) }
     }
 }

@@ -6,6 +6,7 @@ use super::lines::{CoreSet, Sets};
 use super::memory::MemPlace;
 use super::sockets::{CpuSocket, Sockets};
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
 use doorbell_nic::Profile;
 use doorbell_nic::cost::CpuCost;
@@ -63,7 +64,7 @@ impl MemoryModel {
         }
     }
 
-    pub(super) fn at_hand(&self, lines: u64) -> u64 {
+    pub(super) fn at_hand(&self, lines: u64) -> Ps {
         match self {
             MemoryModel::Flat(flat) => flat.at_hand(lines),
             MemoryModel::Hierarchy(hierarchy) => hierarchy.at_hand(lines),
@@ -86,7 +87,7 @@ impl MemoryModel {
 
     /// When a core that begins something else at `at` has done it.
     #[inline]
-    pub(super) fn work(&mut self, at: u64, core: CoreId, span: u64) -> u64 {
+    pub(super) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         match self {
             MemoryModel::Flat(_) => at + span,
             MemoryModel::Hierarchy(hierarchy) => hierarchy.work(at, core, span),
@@ -95,7 +96,7 @@ impl MemoryModel {
 
     /// When all that a core has loaded by `at` is there.
     #[inline]
-    pub(super) fn loaded(&mut self, at: u64, core: CoreId) -> u64 {
+    pub(super) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         match self {
             MemoryModel::Flat(_) => at,
             MemoryModel::Hierarchy(hierarchy) => hierarchy.loaded(at, core),
@@ -104,7 +105,7 @@ impl MemoryModel {
 
     /// When all that a core has loaded and stored by `at` is there.
     #[inline]
-    pub(super) fn stored(&mut self, at: u64, core: CoreId) -> u64 {
+    pub(super) fn stored(&mut self, at: Ps, core: CoreId) -> Ps {
         match self {
             MemoryModel::Flat(_) => at,
             MemoryModel::Hierarchy(hierarchy) => hierarchy.stored(at, core),

@@ -4,6 +4,7 @@ use super::lines::CoreSet;
 use super::memory::{LINE, MemPlace, lines_touched};
 use super::sockets::CpuSocket;
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 use doorbell_verbs::Touch;
 
 /// Who reaches memory.
@@ -69,8 +70,8 @@ impl Lines {
 /// What an access comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// When it is done, in picoseconds.
-    pub(crate) done: u64,
+    /// When it is done.
+    pub(crate) done: Ps,
     /// Cores whose threads slept until one of the lines is written.
     pub(crate) woken: CoreSet,
 }

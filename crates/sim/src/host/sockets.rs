@@ -1,6 +1,7 @@
 //! The sockets of a host: where its cores are, and what it takes to get from one to another.
 
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 
 /// The number of a socket, which is one of four at most.
@@ -12,10 +13,10 @@ pub(crate) struct Sockets {
     count: u8,
     /// Cores of each.
     cores: u16,
-    /// What a core takes longer for a line that another socket has, in picoseconds.
-    pub(super) hop: u64,
-    /// What an MMIO or a DMA takes longer to another socket, in picoseconds.
-    pub(super) pcie_hop: u64,
+    /// What a core takes longer for a line that another socket has.
+    pub(super) hop: Ps,
+    /// What an MMIO or a DMA takes longer to another socket.
+    pub(super) pcie_hop: Ps,
     /// Bytes of the last-level cache of each.
     pub(super) llc: u64,
 }
@@ -24,12 +25,12 @@ impl Sockets {
     pub(super) fn of(profile: &Profile) -> Sockets {
         let cores = profile.host.cores as u16;
         match &profile.sockets {
-            None => Sockets { count: 1, cores, hop: 0, pcie_hop: 0, llc: 0 },
+            None => Sockets { count: 1, cores, hop: Ps::ZERO, pcie_hop: Ps::ZERO, llc: 0 },
             Some(s) => Sockets {
                 count: s.count as u8,
                 cores,
-                hop: s.hop.as_ps(),
-                pcie_hop: s.pcie_hop.as_ps(),
+                hop: s.hop.into(),
+                pcie_hop: s.pcie_hop.into(),
                 llc: s.llc,
             },
         }
@@ -42,8 +43,8 @@ impl Sockets {
     }
 
     /// What a DMA takes longer that finds a line elsewhere: where its home is elsewhere too, that is asked first.
-    pub(super) fn dma(self, home_is_elsewhere: bool) -> u64 {
-        self.pcie_hop + if home_is_elsewhere { self.hop } else { 0 }
+    pub(super) fn dma(self, home_is_elsewhere: bool) -> Ps {
+        self.pcie_hop + if home_is_elsewhere { self.hop } else { Ps::ZERO }
     }
 
     /// Whether there are several.

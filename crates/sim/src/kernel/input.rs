@@ -3,13 +3,14 @@
 use super::socket::{HeldBytes, SocketState, SocketWant, TcpSocket};
 use super::state::{Kernel, KernelContext};
 use crate::core::index::{PortId, SocketId};
-use crate::core::queue::{Event, TcpStep};
+use crate::core::ps::Ps;
+use crate::core::queue::{SimEvent, TcpStep};
 use crate::fabric::{Segment, SegmentControl, SegmentTo};
 
 impl Kernel {
     /// A segment without data has come.
     pub(super) fn input(&mut self, at: &mut KernelContext<'_>, segment: Segment, from: PortId) {
-        at.clock += self.costs.ack_in;
+        at.clock += Ps(self.costs.ack_in);
         let id = match segment.to {
             SegmentTo::Port(port) => return self.asked(at, port, segment, from),
             SegmentTo::Socket(id) => id,
@@ -46,7 +47,7 @@ impl Kernel {
         segment: Segment,
         held: &mut Vec<HeldBytes>,
     ) {
-        at.clock += self.costs.segment_in;
+        at.clock += Ps(self.costs.segment_in);
         self.acknowledged(at, id, &segment);
         let socket = &mut self.sockets[id];
         if socket.closed || socket.state != SocketState::Connected {
@@ -104,7 +105,7 @@ impl Kernel {
 
     /// Says that nobody listens there.
     fn refuse(&mut self, at: &mut KernelContext<'_>, segment: Segment, from: PortId) {
-        at.clock += self.costs.ack_out;
+        at.clock += Ps(self.costs.ack_out);
         let to = SegmentTo::Socket(segment.from);
         self.post_to(at, from, Segment { to, control: SegmentControl::Reset, ..Segment::BLANK });
     }
@@ -154,12 +155,12 @@ impl Kernel {
         if into.owes_ack(mss) {
             return self.send_control(at, id, SegmentControl::None, None);
         }
-        if into.may_ack() && into.ack_due == u64::MAX {
-            into.ack_due = at.clock + self.costs.delayed_ack;
+        if into.may_ack() && into.ack_due == Ps::NEVER {
+            into.ack_due = at.clock + Ps(self.costs.delayed_ack);
             if !std::mem::replace(&mut into.ack_timed, true) {
                 at.env.queue.push(
                     into.ack_due,
-                    Event::Tcp { device: at.device.id, step: TcpStep::DelayedAck, number: id.0 },
+                    SimEvent::Tcp { device: at.device.id, step: TcpStep::DelayedAck, number: id.0 },
                 );
             }
         }

@@ -3,16 +3,17 @@
 use super::socket::{SocketState, TcpSocket};
 use super::state::{Kernel, KernelContext};
 use crate::core::index::{PortId, SocketId};
+use crate::core::ps::Ps;
 use crate::device::PostedSegment;
 use crate::fabric::{Segment, SegmentControl, SegmentTo};
 use crate::host::{AccessKind, Agent};
 
 impl Kernel {
     /// What it costs a core to send the next segment of a socket; none where nothing may be sent.
-    pub(crate) fn next_costs(&self, socket: SocketId) -> Option<u64> {
+    pub(crate) fn next_costs(&self, socket: SocketId) -> Option<Ps> {
         let socket = &self.sockets[socket];
         let (len, _) = socket.out.next().filter(|_| socket.state == SocketState::Connected)?;
-        Some(self.costs.segment_out(len))
+        Some(Ps(self.costs.segment_out(len)))
     }
 
     /// Hands the next segment of a socket to the NIC, if there is one; what that costs the core has been spent.
@@ -40,7 +41,7 @@ impl Kernel {
         control: SegmentControl,
         to: Option<SegmentTo>,
     ) {
-        at.clock += self.costs.ack_out;
+        at.clock += Ps(self.costs.ack_out);
         let segment = self.sockets[id].make(id, 0, control, self.costs.mss);
         self.post(at, id, Segment { to: to.unwrap_or(segment.to), ..segment });
     }
@@ -64,7 +65,7 @@ impl Kernel {
         let KernelContext { host, device, env, core, clock } = at;
         let (ring, entry) = device.ethernet().write_descriptor();
         let written = host.reach_entry(*clock, Agent::Core(*core), ring.whole(entry), AccessKind::Store);
-        *clock = host.stored(written, *core) + host.costs.doorbell;
+        *clock = host.stored(written, *core) + Ps(host.costs.doorbell);
         device.post_segment(env, *clock, posted);
     }
 }

@@ -2,6 +2,7 @@
 //! no memory.
 
 use crate::core::index::{PortId, SocketId, ThreadId};
+use crate::core::ps::Ps;
 use crate::device::SocketBuffer;
 use crate::fabric::{Segment, SegmentControl};
 use std::collections::VecDeque;
@@ -162,8 +163,8 @@ pub(crate) struct Incoming {
     pub(crate) held: VecDeque<HeldBytes>,
     bytes: u64,
     ended: bool,
-    /// When an ACK is due at the latest; `u64::MAX`: none is.
-    pub(crate) ack_due: u64,
+    /// When an ACK is due at the latest; [`Ps::NEVER`]: none is.
+    pub(crate) ack_due: Ps,
     /// An event stands where one was due.
     pub(crate) ack_timed: bool,
 }
@@ -178,7 +179,7 @@ impl Incoming {
             held: VecDeque::new(),
             bytes: 0,
             ended: false,
-            ack_due: u64::MAX,
+            ack_due: Ps::NEVER,
             ack_timed: false,
         }
     }
@@ -296,7 +297,7 @@ impl TcpSocket {
         let Incoming { next, .. } = self.into;
         self.into.told = next;
         self.into.edge = self.into.room_up_to();
-        self.into.ack_due = u64::MAX;
+        self.into.ack_due = Ps::NEVER;
         let to = crate::fabric::SegmentTo::Socket(self.peer.1);
         Segment { from, to, control, push, seq, len, ack: next, edge: self.into.edge, mss }
     }

@@ -2,6 +2,7 @@
 
 use super::socket::{HeldBytes, Incoming, Outgoing, SocketState, SocketWant, TcpSocket};
 use crate::core::index::{CoreId, Id, IdVec, PortId, SocketId, ThreadId};
+use crate::core::ps::Ps;
 use crate::device::{ReceivedFrame, SimDevice, SocketBuffer};
 use crate::env::Env;
 use crate::fabric::Segment;
@@ -24,7 +25,7 @@ pub(crate) struct KernelContext<'a> {
     pub(crate) device: &'a mut SimDevice,
     pub(crate) env: &'a mut Env,
     pub(crate) core: CoreId,
-    pub(crate) clock: u64,
+    pub(crate) clock: Ps,
 }
 
 /// What is known of interrupts, and what the driver has under way.
@@ -35,9 +36,9 @@ pub(super) struct Interrupts {
     /// The driver polls.
     pub(super) polls: bool,
     /// When the next interrupt comes.
-    pub(super) next: Option<u64>,
+    pub(super) next: Option<Ps>,
     /// Until when the core is in the kernel for the last.
-    pub(super) busy: u64,
+    pub(super) busy: Ps,
     /// Frames for whose buffers the NIC has no others yet.
     pub(super) emptied: u32,
     /// The segment that the frames taken last make, and where they are.

@@ -1,7 +1,8 @@
 //! A thread's processor: time, and its loads, stores and atomics.
 
 use super::SimProvider;
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::host::{Access, AccessKind, Agent, LINE, Lines, MemPlace, ScanSteps};
 use crate::world::World;
 use crate::world::{PassLook, Waiting};
@@ -19,7 +20,7 @@ impl SimProvider<'_> {
     }
 
     /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
-    pub(super) fn access(&self, w: &mut World, lines: Lines, kind: AccessKind) -> (u64, Access) {
+    pub(super) fn access(&self, w: &mut World, lines: Lines, kind: AccessKind) -> (Ps, Access) {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);
@@ -139,7 +140,7 @@ impl SimProvider<'_> {
                 PassLook::Read { place, len } => Lines::of(place, u64::from(len)),
             };
             for (device, visible) in host.watch_lines() {
-                env.queue.push(visible, Event::Visible { device: host.device(device) });
+                env.queue.push(visible, SimEvent::Visible { device: host.device(device) });
             }
             lines.places().for_each(|line| host.watch(line, self.core));
         }
@@ -152,7 +153,7 @@ const LONG_SCAN: u32 = 1024;
 impl Cpu for SimProvider<'_> {
     #[inline]
     fn now(&self) -> Time {
-        Time::from_ps(self.world.borrow().threads[self.thread].clock)
+        self.world.borrow().threads[self.thread].clock.time()
     }
 
     fn work(&self, span: Span) {
@@ -162,7 +163,7 @@ impl Cpu for SimProvider<'_> {
             if thread.replayed(self.thread, |look| *look == PassLook::Work).is_some() {
                 return false;
             }
-            let done = hosts[self.machine].compute(thread.clock, self.core, span.as_ps());
+            let done = hosts[self.machine].compute(thread.clock, self.core, span.into());
             let took = done - thread.clock;
             thread.clock = done;
             thread.note(PassLook::Work, took);
@@ -186,7 +187,7 @@ impl Cpu for SimProvider<'_> {
             let steady = thread.end_pass();
             let (started, since) = (thread.last_pass_started(), thread.clock);
             thread.idle += window.overlap(started, since);
-            let deadline = deadline.as_ps();
+            let deadline = Ps::from(deadline);
             if !skip || !steady || since >= deadline || !self.unchanged(w) {
                 // A thread that does nothing else would go on and on.
                 return (false, since > w.end);

@@ -2,6 +2,7 @@
 
 use super::{SimProvider, invalid, object};
 use crate::core::index::DeviceId;
+use crate::core::ps::Ps;
 use crate::device::SimDevice;
 use crate::host::{AccessKind, Agent};
 use crate::world::PassLook;
@@ -49,7 +50,7 @@ impl SimProvider<'_> {
                 return Err(VerbsError::NoRoom(format!("the CQ of {} entries was overrun", slot.capacity)));
             }
             if slot.is_empty() {
-                let looked = thread.clock + host.costs.poll_empty;
+                let looked = thread.clock + Ps(host.costs.poll_empty);
                 let done = host.reach_entry(looked, core, slot.ring.whole(slot.polled), AccessKind::Spin);
                 let cost = done - thread.clock;
                 thread.clock = done;
@@ -61,7 +62,7 @@ impl SimProvider<'_> {
             if let Some(tracer) = tracer {
                 tracer.polls(slot, wc.len());
             }
-            let mut clock = thread.clock + host.costs.poll_empty;
+            let mut clock = thread.clock + Ps(host.costs.poll_empty);
             let mut n = 0;
             while n < wc.len()
                 && let Some(cqe) = slot.take()
@@ -69,7 +70,7 @@ impl SimProvider<'_> {
                 wc[n] = cqe.wc;
                 n += 1;
                 clock = host.reach_entry(clock, core, slot.ring.whole(slot.polled), AccessKind::Load);
-                clock += host.costs.take_cqe + host.costs.take_inline(cqe.inline);
+                clock += Ps(host.costs.take_cqe + host.costs.take_inline(cqe.inline));
                 slot.polled = slot.ring.next(slot.polled);
                 let of = &mut qps[cqe.qp];
                 if let Some(wqe) = cqe.wqe.get()

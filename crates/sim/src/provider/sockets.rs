@@ -5,6 +5,7 @@
 
 use super::SimProvider;
 use crate::core::index::{DeviceId, Id, MachineId, SocketId};
+use crate::core::ps::Ps;
 use crate::fabric::{SegmentControl, SegmentTo};
 use crate::host::{ALLOCATED, AccessKind, LINE, Lines, MemPlace, ScanSteps};
 use crate::kernel::{Kernel, KernelContext, SocketState, SocketWant, TcpSocket};
@@ -65,7 +66,7 @@ impl SimProvider<'_> {
     }
 
     /// Spends time of this thread's core.
-    fn spend(&self, span: u64) {
+    fn spend(&self, span: Ps) {
         self.with(|w| {
             let clock = &mut w.threads[self.thread].clock;
             *clock = w.hosts[self.machine].work(*clock, self.core, span);
@@ -75,7 +76,7 @@ impl SimProvider<'_> {
 
     /// Begins a system call on sockets; an error where there are none.
     fn call(&self) -> Result<(), SocketError> {
-        let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| kernel.costs.call));
+        let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| Ps(kernel.costs.call)));
         let Some(cost) = cost else {
             let why = "the machine has no TCP: the profile of its host has no section [tcp], which says what it costs";
             return Err(SocketError::Unsupported(why.into()));
@@ -93,15 +94,15 @@ impl SimProvider<'_> {
     }
 
     /// Sleeps until one of these sockets has what is wanted, or `deadline` comes.
-    fn sleep(&self, sockets: impl Iterator<Item = SocketId> + Clone, want: SocketWant, deadline: u64) {
+    fn sleep(&self, sockets: impl Iterator<Item = SocketId> + Clone, want: SocketWant, deadline: Ps) {
         self.with(|w| {
             let kernel = w.kernels[self.machine].as_mut().expect(HAS_TCP);
             for socket in sockets.clone() {
                 kernel.sockets[socket].sleeper = Some(want);
             }
             let thread = &mut w.threads[self.thread];
-            thread.waiting = Waiting::Socket { since: thread.clock, deadline, interrupted: 0 };
-            if deadline < u64::MAX {
+            thread.waiting = Waiting::Socket { since: thread.clock, deadline, interrupted: Ps::ZERO };
+            if deadline < Ps::NEVER {
                 w.schedule_deadline(self.thread, deadline);
             }
         });
@@ -125,11 +126,11 @@ impl SimProvider<'_> {
             if let Some(done) = self.on_socket(socket, &mut ready) {
                 return done;
             }
-            self.spend(self.in_kernel(|kernel, _| kernel.costs.sleep));
+            self.spend(self.in_kernel(|kernel, _| Ps(kernel.costs.sleep)));
             if let Some(done) = self.on_socket(socket, &mut ready) {
                 return done;
             }
-            self.sleep(std::iter::once(socket), want, u64::MAX);
+            self.sleep(std::iter::once(socket), want, Ps::NEVER);
         }
     }
 
@@ -324,20 +325,20 @@ impl Sockets for SimProvider<'_> {
         if !are_all {
             return invalid("there is no such socket");
         }
-        let each = self.in_kernel(|kernel, _| kernel.costs.poll_socket);
+        let each = self.in_kernel(|kernel, _| Ps(kernel.costs.poll_socket));
         let mut slept = false;
         loop {
             self.spend(each * sockets.len() as u64);
             let ready = self.in_kernel(|kernel, _| named.clone().position(|s| kernel.sockets[s].has_some()));
-            let late = self.with(|w| w.threads[self.thread].clock >= deadline.as_ps());
+            let late = self.with(|w| w.threads[self.thread].clock >= deadline.into());
             if ready.is_some() || late {
                 return Ok(ready);
             }
             if slept {
-                self.sleep(named.clone(), SocketWant::Take, deadline.as_ps());
+                self.sleep(named.clone(), SocketWant::Take, deadline.into());
             } else {
                 // What comes until it sleeps is looked at once more.
-                self.spend(self.in_kernel(|kernel, _| kernel.costs.sleep));
+                self.spend(self.in_kernel(|kernel, _| Ps(kernel.costs.sleep)));
             }
             slept = !slept;
         }

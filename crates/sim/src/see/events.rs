@@ -6,7 +6,8 @@ use super::tracer::{Drawing, LastSeen, ReceivedPacket, Tracer};
 use super::tracks::TrackPlace;
 use super::way::{OperationPath, OperationStage, Wait};
 use crate::core::index::{DeviceId, FlightId, IdVec, PortId, ReadId, UnitId};
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::device::{FIRST_QPN, ReadPurpose, SimDevice};
 use crate::env::Env;
 use crate::fabric::{Flight, SegmentControl};
@@ -16,7 +17,7 @@ use doorbell_transport::{Body, Packet, Syndrome};
 #[derive(Clone, Copy)]
 struct TraceView<'a> {
     /// Time of the event that is looked at.
-    now: u64,
+    now: Ps,
     env: &'a Env,
     devices: &'a IdVec<DeviceId, SimDevice>,
 }
@@ -50,8 +51,8 @@ fn packet_name(packet: &Packet) -> String {
 }
 
 /// What is to be said of a packet that a good link would not do to it.
-fn comment(&Flight { lost, twice, .. }: &Flight, late: u64) -> Option<String> {
-    let late = (late > 0).then(|| format!("held up by {late} ps"));
+fn comment(&Flight { lost, twice, .. }: &Flight, late: Ps) -> Option<String> {
+    let late = (late > Ps::ZERO).then(|| format!("held up by {} ps", late.0));
     let all = [lost.then(|| "lost on its link".into()), twice.then(|| "arrives twice".into()), late];
     let said: Vec<String> = all.into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(", "))
@@ -68,7 +69,7 @@ impl TraceView<'_> {
 impl Tracer {
     /// An event is going to be processed. What the one before has changed is looked at now: posts and polls since
     /// then change none of it. False where all is seen that was asked for: then it need not be told of more.
-    pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>, event: Event) -> bool {
+    pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>, event: SimEvent) -> bool {
         self.settle(env, devices);
         if self.is_done() {
             return false;
@@ -79,11 +80,11 @@ impl Tracer {
         self.last = Some((env.now, event));
         let view = TraceView { now: env.now, env, devices };
         match event {
-            Event::ReadDone { device, read } => self.read_done(view, device, read),
-            Event::Arrive { flight, .. } => self.arrived(view, flight),
-            Event::Ingress { flight, .. } => self.came_in(view, flight),
-            Event::TxPu { device, unit, flight } => self.sent(view, device, unit, flight),
-            Event::RxDone { device, unit, flight } => self.received(view, device, unit, flight),
+            SimEvent::ReadDone { device, read } => self.read_done(view, device, read),
+            SimEvent::Arrive { flight, .. } => self.arrived(view, flight),
+            SimEvent::Ingress { flight, .. } => self.came_in(view, flight),
+            SimEvent::TxPu { device, unit, flight } => self.sent(view, device, unit, flight),
+            SimEvent::RxDone { device, unit, flight } => self.received(view, device, unit, flight),
             _ => {}
         }
         true
@@ -95,7 +96,7 @@ impl Tracer {
         let Some((now, event)) = self.last.take() else { return };
         let view = TraceView { now, env, devices };
         let own = event.device();
-        if let Event::RxDone { device, unit, .. } = event {
+        if let SimEvent::RxDone { device, unit, .. } = event {
             self.issued(view, device, unit);
         }
         for device in devices.iter() {
@@ -210,7 +211,7 @@ impl Tracer {
         }
         let flow = self.flow(view, number);
         // One that is held up would stand in the file behind those that have overtaken it.
-        if late == 0 {
+        if late == Ps::ZERO {
             self.drawing.slice(TrackPlace::PortOut(out), &name(view, flight), begun, left, flow);
         }
         let stage = if lost { OperationStage::Lost } else { OperationStage::Link };

@@ -2,6 +2,7 @@
 
 use super::way::{OperationPath, OperationStage, Wait};
 use crate::core::index::{DeviceId, FlightId, QpId, WqeId};
+use crate::core::ps::Ps;
 use crate::device::{Cqe, QpSlot};
 use doorbell_verbs::{Opcode, QpType, WcStatus};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -23,7 +24,7 @@ pub(super) struct TracedOperation {
     announced: bool,
     answered: bool,
     /// When the data of its answer began to cross the PCIe link.
-    placed: Option<u64>,
+    placed: Option<Ps>,
 }
 
 /// A QP of a device.
@@ -84,7 +85,7 @@ fn ahead(psn: u32, of: u32) -> u32 {
 
 impl TracedOperation {
     /// The work request in a slot, whose WQE was built from `begin` to `built`.
-    fn new(number: u64, slot: &QpSlot, wqe: WqeId, (begin, built): (u64, u64)) -> TracedOperation {
+    fn new(number: u64, slot: &QpSlot, wqe: WqeId, (begin, built): (Ps, Ps)) -> TracedOperation {
         let request = slot.qp.send_wqe(wqe.0);
         let code = request.op.opcode();
         let mut way = OperationPath::new(begin);
@@ -129,12 +130,12 @@ impl TracedOperation {
     }
 
     /// Its data began to cross the PCIe link to memory.
-    pub(super) fn placed(&mut self, at: u64) {
+    pub(super) fn placed(&mut self, at: Ps) {
         self.placed = Some(at);
     }
 
     /// Its CQE, which began to cross the PCIe link and became visible, was polled.
-    fn polled(&mut self, (began, visible): (u64, u64), (from, to): (u64, u64)) {
+    fn polled(&mut self, (began, visible): (Ps, Ps), (from, to): (Ps, Ps)) {
         if let Some(placed) = self.placed {
             self.way.go(Wait::PcieLink, OperationStage::DataWrite, placed, began);
         }
@@ -147,8 +148,8 @@ impl TracedOperation {
 #[derive(Clone, Copy)]
 pub(super) struct TakenCqe {
     pub(super) cqe: Cqe,
-    pub(super) began: u64,
-    pub(super) visible: u64,
+    pub(super) began: Ps,
+    pub(super) visible: Ps,
 }
 
 impl Operations {
@@ -160,7 +161,7 @@ impl Operations {
         slot: &QpSlot,
         wqe: WqeId,
         number: Option<u64>,
-        built: (u64, u64),
+        built: (Ps, Ps),
     ) -> Vec<EndedOperation> {
         let over = match self.on.get(&of) {
             Some(on) if on.life != slot.life => self.give_up(of, "the QP was reset"),
@@ -179,7 +180,7 @@ impl Operations {
 
     /// The first `count` work requests of a QP of which the NIC was not told were written by MMIO, or a
     /// doorbell for them, and will be at the NIC at `at`.
-    pub(super) fn announced(&mut self, of: DeviceQp, count: usize, mmio: (u64, u64), at: u64) {
+    pub(super) fn announced(&mut self, of: DeviceQp, count: usize, mmio: (Ps, Ps), at: Ps) {
         let Some(on) = self.on.get_mut(&of) else { return };
         let all = on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut());
         for operation in all.filter(|operation| !operation.announced).take(count) {
@@ -213,13 +214,7 @@ impl Operations {
     }
 
     /// An answer is at a QP by now: it answers those before it, too. Returns those that end with it.
-    pub(super) fn answered(
-        &mut self,
-        of: DeviceQp,
-        psn: u32,
-        refused: bool,
-        now: u64,
-    ) -> Vec<EndedOperation> {
+    pub(super) fn answered(&mut self, of: DeviceQp, psn: u32, refused: bool, now: Ps) -> Vec<EndedOperation> {
         let Some(on) = self.on.get_mut(&of) else { return Vec::new() };
         for operation in on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut()) {
             if operation.is_before(psn) && !operation.answered {
@@ -242,7 +237,7 @@ impl Operations {
         &mut self,
         device: DeviceId,
         taken: TakenCqe,
-        poll: (u64, u64),
+        poll: (Ps, Ps),
     ) -> Vec<EndedOperation> {
         let of = (device, taken.cqe.qp);
         let Some(on) = self.on.get_mut(&of).filter(|on| on.life == taken.cqe.life) else { return Vec::new() };

@@ -3,6 +3,7 @@
 
 use super::file::TraceFile;
 use crate::core::index::PortId;
+use crate::core::ps::Ps;
 use doorbell_transport::Packet;
 use doorbell_transport::codec::{self, IpRoute, ROCE_V2_PORT, Route};
 use std::collections::HashMap;
@@ -137,12 +138,12 @@ impl Pcapng {
     }
 
     /// Writes a packet that is at its port at `time`; `name` is that of the port.
-    pub(super) fn packet(&mut self, time: u64, captured: &Captured<'_>, name: impl FnOnce() -> String) {
+    pub(super) fn packet(&mut self, time: Ps, captured: &Captured<'_>, name: impl FnOnce() -> String) {
         let interface = self.interface(captured.into, name);
         let frame = frame(captured);
         let len = frame.len() as u32;
         let mut body = Vec::with_capacity(frame.len() + 64);
-        for word in [interface, (time >> 32) as u32, time as u32, len, len] {
+        for word in [interface, (time.0 >> 32) as u32, time.0 as u32, len, len] {
             body.extend_from_slice(&word.to_le_bytes());
         }
         body.extend_from_slice(&frame);

@@ -6,6 +6,7 @@
 //! slices of a track must be written in their order.
 
 use super::file::TraceFile;
+use crate::core::ps::Ps;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
@@ -128,8 +129,8 @@ pub(super) struct Described<T> {
 /// with others.
 pub(super) struct Slice<'a> {
     pub(super) name: &'a str,
-    pub(super) from: u64,
-    pub(super) to: u64,
+    pub(super) from: Ps,
+    pub(super) to: Ps,
     pub(super) notes: &'a [Note],
     pub(super) flow: Option<u64>,
 }
@@ -225,9 +226,9 @@ impl<T: Track> Perfetto<T> {
         uuid
     }
 
-    fn event(&mut self, time: u64, event: &ProtoMessage, told: &ProtoMessage) {
+    fn event(&mut self, time: Ps, event: &ProtoMessage, told: &ProtoMessage) {
         let mut packet = ProtoMessage::default();
-        packet.number(field::TIMESTAMP, time / 1000).message(field::TRACK_EVENT, event);
+        packet.number(field::TIMESTAMP, time.0 / 1000).message(field::TRACK_EVENT, event);
         if !told.0.is_empty() {
             packet.message(field::INTERNED_DATA, told);
         }
@@ -264,7 +265,7 @@ impl<T: Track> Perfetto<T> {
     }
 
     /// Ends the slice of a track that began last.
-    pub(super) fn end(&mut self, names: &T::Names, track: T, time: u64) {
+    pub(super) fn end(&mut self, names: &T::Names, track: T, time: Ps) {
         let uuid = self.uuid(track, names);
         let mut event = ProtoMessage::default();
         event.number(field::TYPE, END).number(field::TRACK_UUID, uuid);
@@ -278,7 +279,7 @@ impl<T: Track> Perfetto<T> {
     }
 
     /// A counter has a value from now on.
-    pub(super) fn count(&mut self, names: &T::Names, track: T, time: u64, value: u64) {
+    pub(super) fn count(&mut self, names: &T::Names, track: T, time: Ps, value: u64) {
         let uuid = self.uuid(track, names);
         let mut event = ProtoMessage::default();
         event.number(field::TYPE, COUNTER).number(field::TRACK_UUID, uuid);

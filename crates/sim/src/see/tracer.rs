@@ -7,7 +7,8 @@ use super::perfetto::{Note, Perfetto, Slice};
 use super::tracks::{Names, TrackPlace};
 use super::way::{OperationPath, Rows};
 use crate::core::index::{CoreId, DeviceId, IdVec, MachineId, QpId, WqeId};
-use crate::core::queue::Event;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
 use crate::device::{COUNTS, CqSlot, Cqe, SimDevice};
 use crate::env::Env;
 use crate::fabric::Fabric;
@@ -75,15 +76,15 @@ pub(super) struct LastSeen {
     pub(super) counts: [Option<u64>; COUNTS.len()],
     pub(super) at_ports: Option<u64>,
     /// Until when its PCIe link towards the host is taken.
-    pub(super) to_host: u64,
+    pub(super) to_host: Ps,
     /// When its last DMA write becomes visible.
-    pub(super) last_visible: u64,
+    pub(super) last_visible: Ps,
 }
 
 /// Watches a run.
 pub(crate) struct Tracer {
     pub(super) asked: u64,
-    pub(super) from: u64,
+    pub(super) from: Ps,
     /// Operations taken up, and those posted after the last of them.
     pub(super) operations_seen: u64,
     pub(super) later: u64,
@@ -92,12 +93,12 @@ pub(crate) struct Tracer {
     pub(super) pcap: Option<Pcapng>,
     pub(super) seen: IdVec<DeviceId, LastSeen>,
     /// The last event, with its time, and what a receiving unit is done with in it.
-    pub(super) last: Option<(u64, Event)>,
+    pub(super) last: Option<(Ps, SimEvent)>,
     pub(super) received: Option<ReceivedPacket>,
     /// The completions that a thread is taking.
-    pub(super) taken: Vec<(u64, Cqe)>,
+    pub(super) taken: Vec<(Ps, Cqe)>,
     /// When each core has built what it is going to tell the NIC of.
-    pub(super) built: HashMap<(MachineId, CoreId), u64>,
+    pub(super) built: HashMap<(MachineId, CoreId), Ps>,
 }
 
 /// The trace, if there is to be one.
@@ -109,7 +110,7 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    pub(super) fn slice(&mut self, place: TrackPlace, name: &str, from: u64, to: u64, flow: Option<u64>) {
+    pub(super) fn slice(&mut self, place: TrackPlace, name: &str, from: Ps, to: Ps, flow: Option<u64>) {
         if let Some(perfetto) = &mut self.perfetto
             && from < to
         {
@@ -117,7 +118,7 @@ impl Drawing {
         }
     }
 
-    pub(super) fn count(&mut self, place: TrackPlace, now: u64, value: u64) {
+    pub(super) fn count(&mut self, place: TrackPlace, now: Ps, value: u64) {
         if let Some(perfetto) = &mut self.perfetto {
             perfetto.count(&self.names, place, now, value);
         }
@@ -133,7 +134,7 @@ impl Drawing {
         flow: u64,
     ) {
         let Some(perfetto) = &mut self.perfetto else { return };
-        let ps = |from, to| Note::Number("ps", to - from);
+        let ps = |from: Ps, to: Ps| Note::Number("ps", (to - from).0);
         let notes = [notes, &[ps(way.begin, way.at)]].concat();
         let slice = Slice { name, from: way.begin, to: way.at, notes: &notes, flow: Some(flow) };
         perfetto.begin(&self.names, place, &slice);
@@ -170,7 +171,7 @@ impl Tracer {
         let Tracing { trace, pcap, from, operations } = tracing;
         Tracer {
             asked: operations.max(1),
-            from: from.map_or(u64::MAX, Time::as_ps),
+            from: from.map_or(Ps::NEVER, Ps::from),
             operations_seen: 0,
             later: 0,
             operations: Operations::default(),
@@ -189,8 +190,8 @@ impl Tracer {
     }
 
     /// Resources are metered from this moment on.
-    pub(crate) fn metered_from(&mut self, from: u64) {
-        if self.from == u64::MAX {
+    pub(crate) fn metered_from(&mut self, from: Ps) {
+        if self.from == Ps::NEVER {
             self.from = from;
         }
     }
@@ -214,8 +215,8 @@ impl Tracer {
             operations: self.operations_seen,
             unfinished,
             reached_limit,
-            from: Time::from_ps(self.from),
-            until: Time::from_ps(env.now),
+            from: self.from.time(),
+            until: env.now.time(),
             trace: self.drawing.perfetto.map_or(Ok(()), Perfetto::close),
             pcap: self.pcap.map_or(Ok(()), Pcapng::close),
         }
@@ -227,7 +228,7 @@ impl Tracer {
         core: (MachineId, CoreId),
         (device, qp): (&SimDevice, QpId),
         slots: impl Iterator<Item = WqeId>,
-        (begin, built): (u64, u64),
+        (begin, built): (Ps, Ps),
     ) {
         if begin < self.from {
             return;
@@ -253,21 +254,14 @@ impl Tracer {
             let name = if mmio.doorbell { "doorbell" } else { "line of a WQE" };
             self.drawing.slice(TrackPlace::Mmio(device.id), name, from, left, None);
         }
-        if let (true, Event::Mmio { qp, count, .. }) = (mmio.last, mmio.then.event()) {
+        if let (true, SimEvent::Mmio { qp, count, .. }) = (mmio.last, mmio.then.event()) {
             let at = device.pcie.mmio_arrives(left) + mmio.hop;
             self.announced(core, (device.id, qp), count.into(), mmio.leaves, at);
         }
     }
 
     /// By `told` a thread has told the NIC of `count` WQEs, which will know of them at `at`.
-    fn announced(
-        &mut self,
-        core: (MachineId, CoreId),
-        of: (DeviceId, QpId),
-        count: usize,
-        told: u64,
-        at: u64,
-    ) {
+    fn announced(&mut self, core: (MachineId, CoreId), of: (DeviceId, QpId), count: usize, told: Ps, at: Ps) {
         if let Some(built) = self.built.remove(&core) {
             self.drawing.slice(TrackPlace::Core(core.0, core.1), "MMIO", built, told, None);
             self.operations.announced(of, count, (built, told), at);
@@ -284,7 +278,7 @@ impl Tracer {
     /// It has taken them.
     #[cold]
     #[inline(never)]
-    pub(crate) fn polled(&mut self, core: (MachineId, CoreId), device: &SimDevice, poll: (u64, u64)) {
+    pub(crate) fn polled(&mut self, core: (MachineId, CoreId), device: &SimDevice, poll: (Ps, Ps)) {
         let cqes = std::mem::take(&mut self.taken);
         if poll.0 < self.from {
             return;

@@ -1,5 +1,7 @@
 //! The way of an operation: stages, one after another, without gaps.
 
+use crate::core::ps::Ps;
+
 /// What an operation, or a message without acknowledgement, goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperationStage {
@@ -86,22 +88,22 @@ impl Wait {
     }
 }
 
-/// Stages in picoseconds.
+/// What an operation goes through, and when.
 pub(super) struct OperationPath {
-    pub(super) begin: u64,
+    pub(super) begin: Ps,
     /// How far it has come.
-    pub(super) at: u64,
+    pub(super) at: Ps,
     /// Each with its end, which is the beginning of the next.
-    stages: Vec<(OperationStage, u64)>,
+    stages: Vec<(OperationStage, Ps)>,
 }
 
 impl OperationPath {
-    pub(super) fn new(begin: u64) -> OperationPath {
+    pub(super) fn new(begin: Ps) -> OperationPath {
         OperationPath { begin, at: begin, stages: Vec::new() }
     }
 
     /// Goes through a stage up to `to`, from where it has come to.
-    pub(super) fn on(&mut self, stage: OperationStage, to: u64) {
+    pub(super) fn on(&mut self, stage: OperationStage, to: Ps) {
         if to <= self.at {
             return; // DeviceQp a message of several packets, another was there first.
         }
@@ -113,14 +115,14 @@ impl OperationPath {
     }
 
     /// Goes through a stage; up to its beginning it waits.
-    pub(super) fn go(&mut self, wait: Wait, stage: OperationStage, from: u64, to: u64) {
+    pub(super) fn go(&mut self, wait: Wait, stage: OperationStage, from: Ps, to: Ps) {
         let lost = self.stages.last().is_some_and(|(last, _)| *last == OperationStage::Lost);
         self.on(OperationStage::Wait(if lost { Wait::Timeout } else { wait }), from);
         self.on(stage, to);
     }
 
     /// The stages with their beginning and end.
-    pub(super) fn stages(&self) -> impl Iterator<Item = (OperationStage, u64, u64)> {
+    pub(super) fn stages(&self) -> impl Iterator<Item = (OperationStage, Ps, Ps)> {
         let begins = std::iter::once(self.begin).chain(self.stages.iter().map(|(_, end)| *end));
         begins.zip(&self.stages).map(|(from, (stage, to))| (*stage, from, *to))
     }
@@ -128,7 +130,7 @@ impl OperationPath {
 
 /// Rows for what overlaps in time, by when the last in each ends.
 #[derive(Default)]
-pub(super) struct Rows(Vec<u64>);
+pub(super) struct Rows(Vec<Ps>);
 
 impl Rows {
     /// The first row with room for a way.

@@ -7,7 +7,7 @@
 use super::state::{Fetched, World};
 use crate::core::fetch::{fetch, fetch_lines};
 use crate::core::index::{DeviceId, FlightId};
-use crate::core::queue::Event;
+use crate::core::queue::SimEvent;
 use crate::device::SimDevice;
 
 /// Buckets of the queue that what an event names is fetched ahead, and what that leads to.
@@ -28,19 +28,19 @@ impl World {
     }
 
     #[inline]
-    fn fetch_named(&self, event: Event) {
+    fn fetch_named(&self, event: SimEvent) {
         match event {
-            Event::Thread(thread) => fetch(&self.threads[thread]),
-            Event::Arrive { flight, .. }
-            | Event::Ingress { flight, .. }
-            | Event::RxDone { flight, .. }
-            | Event::TxPu { flight, .. } => fetch(&self.env.flights[flight]),
-            Event::ReadAtHost { device, read } | Event::ReadDone { device, read } => {
+            SimEvent::Thread(thread) => fetch(&self.threads[thread]),
+            SimEvent::Arrive { flight, .. }
+            | SimEvent::Ingress { flight, .. }
+            | SimEvent::RxDone { flight, .. }
+            | SimEvent::TxPu { flight, .. } => fetch(&self.env.flights[flight]),
+            SimEvent::ReadAtHost { device, read } | SimEvent::ReadDone { device, read } => {
                 if let Some(flight) = self.devices[device].reads_for(read) {
                     fetch(&self.env.flights[flight]);
                 }
             }
-            Event::Mmio { device, qp, .. } | Event::Timer { device, qp } => {
+            SimEvent::Mmio { device, qp, .. } | SimEvent::Timer { device, qp } => {
                 fetch(&self.devices[device].qps[qp])
             }
             _ => {}
@@ -48,16 +48,16 @@ impl World {
     }
 
     #[inline]
-    fn fetch_led_to(&self, event: Event) {
+    fn fetch_led_to(&self, event: SimEvent) {
         match event {
-            Event::Thread(thread) => fetch_lines(self.threads[thread].stopped_at, STACK),
-            Event::Arrive { device, flight, .. }
-            | Event::Ingress { device, flight, .. }
-            | Event::RxDone { device, flight, .. } => self.fetch_receiver(device, flight),
-            Event::TxPu { device, flight, .. } => {
+            SimEvent::Thread(thread) => fetch_lines(self.threads[thread].stopped_at, STACK),
+            SimEvent::Arrive { device, flight, .. }
+            | SimEvent::Ingress { device, flight, .. }
+            | SimEvent::RxDone { device, flight, .. } => self.fetch_receiver(device, flight),
+            SimEvent::TxPu { device, flight, .. } => {
                 fetch(&self.devices[device].qps[self.env.flights[flight].from_qp])
             }
-            Event::ReadDone { device, read } => {
+            SimEvent::ReadDone { device, read } => {
                 let device = &self.devices[device];
                 if let Some(flight) = device.reads_for(read) {
                     self.fetch_qp(device, flight);

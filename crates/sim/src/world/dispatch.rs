@@ -3,7 +3,8 @@
 use super::state::{CROWD, World};
 use super::thread::Thread;
 use crate::core::index::{DeviceId, FlightId, MachineId, PortId, SocketId, ThreadId};
-use crate::core::queue::{Event, EventKey, Packed, TcpStep};
+use crate::core::ps::Ps;
+use crate::core::queue::{EventKey, Packed, SimEvent, TcpStep};
 use crate::device::{Attached, SimDevice};
 use crate::env::Env;
 use crate::host::Host;
@@ -91,7 +92,7 @@ impl World {
     #[cold]
     fn trace(&mut self, event: Packed) {
         let World { tracer: Some(tracer), env, hosts, devices, threads, .. } = self else { return };
-        if let Event::MmioOut { device, thread } = event.event() {
+        if let SimEvent::MmioOut { device, thread } = event.event() {
             let Thread { machine, core, .. } = threads[thread];
             let mmio = hosts[machine].cores[core].mmio.front().expect("a core writes what leaves it");
             return tracer.mmio((machine, core), &devices[device], mmio);
@@ -120,65 +121,65 @@ impl World {
     fn process(&mut self, event: Packed) {
         let World { env, hosts, devices, threads, .. } = self;
         match event.event() {
-            Event::Thread(_) => {}
-            Event::Visible { device } => self.lines_visible(device),
-            Event::Completion { device, cq } => {
+            SimEvent::Thread(_) => {}
+            SimEvent::Visible { device } => self.lines_visible(device),
+            SimEvent::Completion { device, cq } => {
                 let device = &mut devices[device];
                 let machine = device.machine;
                 let woken = device.completion_visible(&mut hosts[machine], env.now, cq);
                 self.wake(machine, woken);
                 self.wake_others(machine);
             }
-            Event::ReadAtHost { device, read } => {
+            SimEvent::ReadAtHost { device, read } => {
                 let device = &mut devices[device];
                 let machine = device.machine;
                 device.read_at_host(&mut hosts[machine], env, read);
                 self.wake_others(machine);
             }
-            Event::ReadFetched { device, read } => devices[device].read_fetched(env, read),
-            Event::ReadDone { device, read } => {
+            SimEvent::ReadFetched { device, read } => devices[device].read_fetched(env, read),
+            SimEvent::ReadDone { device, read } => {
                 let device = &mut devices[device];
                 device.read_done(&mut hosts[device.machine], env, read);
             }
-            Event::Mmio { device, count, qp, by_mmio, life } => {
+            SimEvent::Mmio { device, count, qp, by_mmio, life } => {
                 devices[device].mmio_arrived(env, (qp, life), count, by_mmio)
             }
-            Event::RecvDoorbell { device, count, recv_queue } => {
+            SimEvent::RecvDoorbell { device, count, recv_queue } => {
                 devices[device].recv_doorbell_arrived(env, recv_queue, count);
             }
-            Event::Arrive { device, flight, .. } => {
+            SimEvent::Arrive { device, flight, .. } => {
                 devices[device].arrived(env, flight);
                 self.give_room();
             }
-            Event::Ingress { device, flight, .. } => {
+            SimEvent::Ingress { device, flight, .. } => {
                 devices[device].came_in(env, flight);
                 self.give_room();
             }
-            Event::RxDone { device, unit, flight } => {
+            SimEvent::RxDone { device, unit, flight } => {
                 let device = &mut devices[device];
                 device.received(&mut hosts[device.machine], env, unit, flight);
                 self.give_room();
             }
-            Event::Unlock { device, lock } => {
+            SimEvent::Unlock { device, lock } => {
                 let device = &mut devices[device];
                 device.unlock(&hosts[device.machine], env, lock);
                 self.give_room();
             }
-            Event::TxPu { device, unit, flight } => {
+            SimEvent::TxPu { device, unit, flight } => {
                 let device = &mut devices[device];
                 device.tx_done(&hosts[device.machine], env, unit, flight);
             }
-            Event::TxOn { device, unit, qp } => devices[device].tx_goes_on(env, unit, qp),
-            Event::PortOut { device, port } => {
+            SimEvent::TxOn { device, unit, qp } => devices[device].tx_goes_on(env, unit, qp),
+            SimEvent::PortOut { device, port } => {
                 let device = &mut devices[device];
                 device.drain_port(env, device.port(port), false);
             }
-            Event::Timer { device, qp } => devices[device].timer(env, qp),
-            Event::MmioOut { device, thread } => {
+            SimEvent::Timer { device, qp } => devices[device].timer(env, qp),
+            SimEvent::MmioOut { device, thread } => {
                 let Thread { machine, core, .. } = threads[thread];
                 devices[device].mmio_out(env, &mut hosts[machine].cores[core]);
             }
-            Event::Tcp { device, step, number } => self.process_tcp(device, step, number),
+            SimEvent::Tcp { device, step, number } => self.process_tcp(device, step, number),
         }
     }
 
@@ -198,7 +199,7 @@ impl World {
             TcpStep::FrameVisible => self.in_kernel(id, |kernel, host, device, env| {
                 let frame = device.frame_visible(host, env);
                 kernel.frame_visible(device, env, frame);
-                0
+                Ps::ZERO
             }),
             TcpStep::Interrupt => {
                 self.in_kernel(id, |kernel, _, device, env| kernel.interrupted(device, env))
@@ -215,7 +216,7 @@ impl World {
     fn in_kernel(
         &mut self,
         device: DeviceId,
-        run: impl FnOnce(&mut Kernel, &mut Host, &mut SimDevice, &mut Env) -> u64,
+        run: impl FnOnce(&mut Kernel, &mut Host, &mut SimDevice, &mut Env) -> Ps,
     ) {
         let World { env, hosts, kernels, devices, .. } = self;
         let device = &mut devices[device];
@@ -223,7 +224,7 @@ impl World {
         let kernel = kernels[machine].as_mut().expect("frames come to machines that have TCP");
         let span = run(kernel, &mut hosts[machine], device, env);
         let core = kernel.core();
-        if span > 0 {
+        if span > Ps::ZERO {
             self.interrupt(machine, core, span);
         }
         self.wake_others(machine);
@@ -231,7 +232,7 @@ impl World {
     }
 
     /// Wakes the threads that sleep for a socket of a machine and need not any more.
-    pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: u64) {
+    pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: Ps) {
         while let Some(thread) = self.kernels[machine].as_mut().and_then(|kernel| kernel.woken.pop()) {
             self.wake_sleeper(thread, at);
         }
@@ -242,7 +243,7 @@ impl World {
         let SimDevice { machine, attached: Attached { local, .. }, .. } = self.devices[device];
         while let Some(line) = self.hosts[machine].next_line(local, self.env.now, &mut self.env.payloads) {
             if let Some(next) = line.next {
-                self.env.queue.push(next, Event::Visible { device });
+                self.env.queue.push(next, SimEvent::Visible { device });
             }
             self.wake(machine, line.woken);
             self.wake_others(machine);

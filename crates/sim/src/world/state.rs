@@ -1,7 +1,9 @@
 //! The simulated world.
 
 use super::thread::Thread;
+use crate::config::{Machine, SimConfig};
 use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
+use crate::core::ps::Ps;
 use crate::core::queue::EventKey;
 use crate::core::server::MeterWindow;
 use crate::device::{Attached, SimDevice};
@@ -10,7 +12,6 @@ use crate::fabric::Fabric;
 use crate::host::Host;
 use crate::kernel::Kernel;
 use crate::see::{Traced, Tracer};
-use crate::{Machine, SimConfig};
 use doorbell_nic::Profile;
 use doorbell_nic::cost::Costs;
 use std::collections::HashMap;
@@ -57,8 +58,8 @@ impl<'a> KnownProfiles<'a> {
 }
 
 /// What comes after a time.
-fn past(time: u64) -> EventKey {
-    EventKey { time: time.saturating_add(1), order: 0 }
+fn past(time: Ps) -> EventKey {
+    EventKey { time: time.saturating_add(Ps(1)), order: 0 }
 }
 
 /// The simulated world.
@@ -73,8 +74,8 @@ pub(crate) struct World {
     pub(crate) devices: IdVec<DeviceId, SimDevice>,
     pub(crate) threads: IdVec<ThreadId, Thread>,
     pub(crate) exchange: Exchange,
-    /// Picoseconds at which the run ends.
-    pub(crate) end: u64,
+    /// When the run ends.
+    pub(crate) end: Ps,
     /// What comes after the end.
     pub(super) past_end: EventKey,
     pub(crate) skip_pauses: bool,
@@ -93,8 +94,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(machines: &[Machine<'_>], config: &SimConfig) -> World {
-        let from = config.window.0.as_ps();
-        let window = MeterWindow { from, to: from.saturating_add(config.window.1.as_ps()) };
+        let from = Ps::from(config.window.0);
+        let window = MeterWindow { from, to: from.saturating_add(config.window.1.into()) };
         let mut fabric = Fabric::new(config.layers, config.seed);
         let mut hosts = IdVec::new();
         let mut kernels = IdVec::new();
@@ -131,8 +132,8 @@ impl World {
             devices,
             threads: IdVec::new(),
             exchange: Exchange::default(),
-            end: config.end.as_ps(),
-            past_end: past(config.end.as_ps()),
+            end: config.end.into(),
+            past_end: past(config.end.into()),
             skip_pauses: config.skip_pauses,
             interrupted: false,
             cause: EventKey::NEVER,
@@ -144,7 +145,7 @@ impl World {
     }
 
     /// Lets the run go on up to this time.
-    pub(crate) fn end_at(&mut self, end: u64) {
+    pub(crate) fn end_at(&mut self, end: Ps) {
         (self.end, self.past_end) = (end, past(end));
     }
 }

@@ -10,6 +10,7 @@
 //! pass that looked at nothing is not remembered: after an effect, no more than a pause is no loop yet.
 
 use crate::core::index::{CoreId, CqId, DeviceId, MachineId, ThreadId};
+use crate::core::ps::Ps;
 use crate::core::queue::EventKey;
 use crate::host::MemPlace;
 
@@ -30,7 +31,7 @@ pub(crate) enum PassLook {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassStep {
     pub(crate) look: PassLook,
-    pub(crate) cost: u64,
+    pub(crate) cost: Ps,
 }
 
 /// More steps than a pass may have to be skipped, and more bytes than it may have read.
@@ -46,11 +47,11 @@ pub(crate) struct Pass {
     tail: bool,
     /// It was too long to record.
     too_long: bool,
-    started: u64,
+    started: Ps,
 }
 
 impl Pass {
-    fn clear(&mut self, started: u64) {
+    fn clear(&mut self, started: Ps) {
         self.steps.clear();
         self.bytes.clear();
         self.tail = false;
@@ -87,11 +88,11 @@ pub(crate) enum Waiting {
     /// For something that its passes look at, or its deadline.
     Pause {
         /// When the pass began that would have been the next.
-        since: u64,
+        since: Ps,
         /// Length of a pass.
-        pass: u64,
-        /// When it ends at the latest; `u64::MAX` for never.
-        deadline: u64,
+        pass: Ps,
+        /// When it ends at the latest; [`Ps::NEVER`] for never.
+        deadline: Ps,
         /// Whether its wake-up is already on the way.
         waking: bool,
     },
@@ -100,11 +101,11 @@ pub(crate) enum Waiting {
     /// Asleep in the kernel, for a socket.
     Socket {
         /// Since when.
-        since: u64,
-        /// Until when at the latest; `u64::MAX` for ever.
-        deadline: u64,
+        since: Ps,
+        /// Until when at the latest; [`Ps::NEVER`] for ever.
+        deadline: Ps,
         /// Time in the metering window that interrupts have had of its core meanwhile.
-        interrupted: u64,
+        interrupted: Ps,
     },
     /// It came to its end.
     Ended,
@@ -114,13 +115,13 @@ pub(crate) enum Waiting {
 pub(crate) struct Thread {
     pub(crate) machine: MachineId,
     pub(crate) core: CoreId,
-    pub(crate) clock: u64,
+    pub(crate) clock: Ps,
     pub(crate) waiting: Waiting,
-    /// When its turn comes; `u64::MAX` for none.
-    pub(crate) turn_at: u64,
-    /// When the earliest turn comes that was queued for a deadline; `u64::MAX` for none. It may be
+    /// When its turn comes; [`Ps::NEVER`] for none.
+    pub(crate) turn_at: Ps,
+    /// When the earliest turn comes that was queued for a deadline; [`Ps::NEVER`] for none. It may be
     /// stale: threads mostly pause with the same deadline again and again.
-    pub(crate) deadline_at: u64,
+    pub(crate) deadline_at: Ps,
     pass: Pass,
     last: Pass,
     /// The last pass that was found to repeat.
@@ -130,29 +131,29 @@ pub(crate) struct Thread {
     /// Up to where (exclusive) those answers hold.
     replay_until: EventKey,
     /// What interrupts have taken of its core since it was woken in a pass, from the moment on at which it was.
-    owed: u64,
+    owed: Ps,
     /// Time in the metering window spent on passes that found nothing.
-    pub(crate) idle: u64,
+    pub(crate) idle: Ps,
     /// Address in its stack at which it stopped last, for [`crate::core::fetch`].
     pub(crate) stopped_at: usize,
 }
 
 impl Thread {
-    pub(crate) fn new(machine: MachineId, core: CoreId, clock: u64) -> Thread {
+    pub(crate) fn new(machine: MachineId, core: CoreId, clock: Ps) -> Thread {
         Thread {
             machine,
             core,
             clock,
             waiting: Waiting::Turn,
-            turn_at: u64::MAX,
-            deadline_at: u64::MAX,
+            turn_at: Ps::NEVER,
+            deadline_at: Ps::NEVER,
             pass: Pass::default(),
             last: Pass::default(),
             steady: Pass::default(),
             replay: None,
             replay_until: EventKey::NEVER,
-            owed: 0,
-            idle: 0,
+            owed: Ps::ZERO,
+            idle: Ps::ZERO,
             stopped_at: 0,
         }
     }
@@ -163,7 +164,7 @@ impl Thread {
     }
 
     /// Notes a step without effect, at its end.
-    pub(crate) fn note(&mut self, look: PassLook, cost: u64) {
+    pub(crate) fn note(&mut self, look: PassLook, cost: Ps) {
         let pass = &mut self.pass;
         if pass.steps.is_empty() {
             pass.started = self.clock - cost;
@@ -192,7 +193,7 @@ impl Thread {
     }
 
     /// An interrupt takes `span` of its core from now on, of which its clock is not before.
-    pub(crate) fn put_off(&mut self, span: u64) {
+    pub(crate) fn put_off(&mut self, span: Ps) {
         self.clock += span;
         // What a pass takes by itself is still what it took.
         self.pass.started += span;
@@ -200,7 +201,7 @@ impl Thread {
 
     /// The same where it sleeps in its passes and is woken for it, or was: what is left of the pass that is under
     /// way comes after it.
-    pub(crate) fn put_off_in_pass(&mut self, span: u64) {
+    pub(crate) fn put_off_in_pass(&mut self, span: Ps) {
         self.owed += span;
     }
 
@@ -208,7 +209,7 @@ impl Thread {
     #[inline]
     fn end_replay(&mut self) {
         self.replay = None;
-        if self.owed > 0 {
+        if self.owed > Ps::ZERO {
             self.pay();
         }
     }
@@ -262,7 +263,7 @@ impl Thread {
     }
 
     /// When the pass that was just ended began.
-    pub(crate) fn last_pass_started(&self) -> u64 {
+    pub(crate) fn last_pass_started(&self) -> Ps {
         self.last.started
     }
 
@@ -274,13 +275,13 @@ impl Thread {
     /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`, or to
     /// its end if nothing is looked at in the rest of it. Returns the time of its turn; none where
     /// it does not sleep so or was already put there.
-    pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<u64> {
+    pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<Ps> {
         let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
             return None;
         };
         *waking = true;
         let whole = at.time.saturating_sub(*since) / *pass;
-        self.clock = *since + whole * *pass;
+        self.clock = *since + *pass * whole;
         let end = self.clock + *pass;
         if at.time > self.clock && end <= *deadline && self.last_look() < at.time - self.clock {
             self.clock = end;
@@ -293,8 +294,8 @@ impl Thread {
 
     /// When the last step of the pass that was just ended that looked at something began, counted
     /// from the pass's start.
-    fn last_look(&self) -> u64 {
-        let (mut begins, mut last) = (0, 0);
+    fn last_look(&self) -> Ps {
+        let (mut begins, mut last) = (Ps::ZERO, Ps::ZERO);
         for step in &self.last.steps {
             if !matches!(step.look, PassLook::Work) {
                 last = begins;

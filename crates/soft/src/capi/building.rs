@@ -2,7 +2,7 @@
 
 use crate::errno::{EINVAL, Errno};
 use crate::queues::qp::posting::Posting;
-use crate::queues::qp::window_wr::{WindowOp, WindowWr, invalidating};
+use crate::queues::qp::window_wr::{WindowOp, WindowWr};
 use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge, UdDest};
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -89,8 +89,8 @@ impl Building {
                 let (wr, inline) = self.wr(op, list);
                 posting.check(&wr, inline).map(|_| ())
             }
-            Op::SendInvalidating(rkey) => {
-                let (wr, inline) = self.wr(invalidating(rkey), list);
+            Op::SendInvalidating(_) => {
+                let (wr, inline) = self.wr(SendOp::Send, list);
                 posting.check_invalidating(&wr, inline)
             }
             Op::Window(op) => op.ok_or(EINVAL).and_then(|_| posting.check_window()),
@@ -105,8 +105,8 @@ impl Building {
                 posting.post(&wr, inline)
             }
             Op::SendInvalidating(rkey) => {
-                let (wr, inline) = self.wr(invalidating(rkey), list);
-                posting.post_invalidating(&wr, inline)
+                let (wr, inline) = self.wr(SendOp::Send, list);
+                posting.post_invalidating(&wr, rkey, inline)
             }
             Op::Window(op) => {
                 let Building { wr_id, flags, .. } = *self;

@@ -1,6 +1,7 @@
 //! Why a work request was refused or not answered, found again by the same checks once more: nobody keeps what each check
 //! has seen, as nearly all succeed.
 
+use super::request::Request;
 use crate::fabric::link::Link;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
@@ -12,7 +13,7 @@ use crate::memory::window::domain_like;
 use crate::rings::recvs::Front;
 use doorbell_abi::CEnum;
 use doorbell_transport::{KeyError, check_enabled, local_rights, takes_requests};
-use doorbell_verbs::{AccessFlags, AhAttr, QpState, QpType, SendFlags, SendOp, SendWr, Sge};
+use doorbell_verbs::{AccessFlags, AhAttr, QpState, QpType, SendFlags, SendOp, Sge};
 use std::sync::atomic::Ordering::*;
 
 /// An access to memory.
@@ -53,9 +54,10 @@ impl Access {
 }
 
 /// Why the requester's own memory cannot be used.
-pub(crate) fn local(process: &Process, pd: u32, wr: &SendWr<'_>) -> Cause {
-    let need = local_rights(wr.op.opcode());
-    let used = wr.sg_list.iter().filter(|sge| sge.length > 0 && !wr.flags.contains(SendFlags::INLINE));
+pub(crate) fn local(process: &Process, pd: u32, request: &Request<'_>) -> Cause {
+    let need = local_rights(request.op.opcode());
+    let is_inline = request.flags.contains(SendFlags::INLINE);
+    let used = request.sg_list.iter().filter(|sge| sge.length > 0 && !is_inline);
     let mut causes = used.filter_map(|sge| of_sge(process, Memory::Local, pd, sge, need));
     causes.next().unwrap_or(Cause::of(Check::Changed, 0))
 }

@@ -3,7 +3,8 @@
 //! What was found then still holds where three records show what they did: the responder's QP, its region, and this process's
 //! own regions. All that is checked on the long way is checked here, against what is remembered of them.
 
-use super::batch::{Batch, Request};
+use super::batch::Batch;
+use super::request::Request;
 use super::responder::Caches;
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::{Owner, Peer};
@@ -13,7 +14,7 @@ use crate::memory::regions::Place;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Piece};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, SOLICITED, Slots};
-use doorbell_transport::{Keys, MAX_MESSAGE_BYTES};
+use doorbell_transport::{Keys, MAX_MESSAGE_BYTES, check_enabled};
 use doorbell_verbs::{AccessFlags, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
@@ -143,7 +144,7 @@ impl PlainWrite<'_> {
     fn gather(&self, batch: &mut Batch, from: u64, pid: u32, at: u64) -> Written {
         let PlainWrite { wr_id, remote, sge, flags, number } = *self;
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Write(remote), std::slice::from_ref(sge)) };
-        let request = Request { wr, len: sge.length, inline: None, number, srqn: 0, invalidates: false };
+        let request = Request::of(&wr, sge.length, number);
         match batch.add(&request, &[Piece { addr: from, len: sge.length as usize }], pid, at) {
             true => Written::Gathered,
             false => Written::Not,
@@ -266,6 +267,12 @@ impl Regions {
     #[inline(never)]
     fn find_written(&mut self, caches: &mut Caches, to: &Target, key: u32) -> bool {
         let Peer { segment, views, link, .. } = &*to.peer;
+        // The message that the responder took may have been a SEND, which needs no right of the QP.
+        let Some(qp) = segment.qp(index_of(to.qpn) as usize) else { return false };
+        let enabled = AccessFlags::from_bits_truncate(qp.access.load(Relaxed));
+        if check_enabled(AccessFlags::REMOTE_WRITE, 0, enabled, 0).is_err() {
+            return false;
+        }
         let at = |place: &Place, cache: &mut ViewCache| match place.shared {
             Some(shared) => Some((segment.in_arena(shared, place.region.len).ok()? as u64, false)),
             None if link.is_some() || cache.address(views, segment, place, 0).is_some() => None,

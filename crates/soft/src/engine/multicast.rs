@@ -1,7 +1,8 @@
 //! Datagrams to multicast groups: each QP that is attached gets one of its own.
 
 use super::attempt::Outcome;
-use super::batch::{Batch, Request};
+use super::batch::Batch;
+use super::request::Request;
 use super::requester::{Requester, Route};
 use super::responder::{Caches, Message};
 use crate::fabric::peer::Peer;

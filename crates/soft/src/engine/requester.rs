@@ -1,9 +1,11 @@
 //! The requester: it finds the memory and the responder of a work request, and acts for both.
 
 use super::attempt::{Attempt, Obstacle, Outcome};
-use super::batch::{Batch, Request};
+use super::batch::Batch;
 use super::direct::{Direct, PlainWrite, Sent, Written};
-use super::responder::{Caches, Message, Refusal, Responder, receives};
+use super::refusal::Refusal;
+use super::request::{Request, RequestOp};
+use super::responder::{Caches, Message, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::groups::GroupAddress;
@@ -98,7 +100,7 @@ pub(crate) struct Route {
 impl Requester {
     /// Tries to carry out a work request, or gathers it.
     pub(crate) fn execute(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
-        let op = &request.wr.op;
+        let op = &request.op;
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
         }
@@ -152,10 +154,9 @@ impl Requester {
             pieces.push(Piece { addr: bytes.as_ptr() as u64, len: bytes.len() });
             return true;
         }
-        let wr = &request.wr;
-        let inline = wr.flags.contains(SendFlags::INLINE);
-        let need = local_rights(wr.op.opcode());
-        for sge in wr.sg_list.iter().filter(|sge| sge.length > 0) {
+        let inline = request.flags.contains(SendFlags::INLINE);
+        let need = local_rights(request.op.opcode());
+        for sge in request.sg_list.iter().filter(|sge| sge.length > 0) {
             let addr = if inline {
                 sge.addr
             } else {
@@ -191,7 +192,7 @@ impl Requester {
             };
         };
         let Scratch { caches, batch, peer, direct, .. } = scratch;
-        let takes_recv = request.wr.op.opcode().consumes_recv();
+        let takes_recv = request.op.opcode().consumes_recv();
         let reached = self
             .responder(peer.as_deref(), dest_qpn, takes_recv)
             .filter(|responder| self.reaches(responder, route));
@@ -204,7 +205,7 @@ impl Requester {
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
         match responder.carry_out(caches, batch, &message) {
             Ok(attempt) => {
-                let is_like_direct = matches!(request.wr.op, SendOp::Write(_) | SendOp::Send)
+                let is_like_direct = matches!(request.op, RequestOp::Verb(SendOp::Write(_) | SendOp::Send))
                     && matches!(attempt, Attempt::Over(_) | Attempt::Gathered)
                     && self.qp_type != QpType::Ud;
                 if is_like_direct && direct.as_ref().is_none_or(|direct| !direct.holds()) {

@@ -2,9 +2,10 @@
 //! are about, in whichever process it is (IB specification vol. 1, annex A14).
 
 use super::attempt::{Attempt, Outcome};
-use super::batch::Request;
+use super::refusal::Refusal;
+use super::request::Request;
 use super::requester::{Requester, Route, Scratch};
-use super::responder::{Message, Refusal, Responder, XrcSrq};
+use super::responder::{Message, Responder, XrcSrq};
 use crate::fabric::peer::{Owner, Peer};
 use crate::memory::records::{QPS, index_of};
 use crate::memory::segment::Segment;

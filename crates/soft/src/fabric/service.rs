@@ -339,6 +339,7 @@ fn wake(head: &Head) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::link::SendOperand;
     use super::*;
     use doorbell_transport::Region;
     use std::os::fd::FromRawFd;
@@ -485,13 +486,12 @@ mod tests {
             to: 9,
             generation: 0,
             from: 3,
-            imm: None,
+            operand: SendOperand::None,
             solicited: false,
             has_grh: false,
             header: 0,
             len: 21,
             number: 1,
-            invalidates: false,
             srqn: None,
         };
         assert_eq!(

@@ -282,3 +282,14 @@ fn a_send_the_short_way_to_a_full_cq_fails_as_on_the_long_one() {
     assert_eq!(pair.side.wait_for(1)[0][1], u64::from(WcStatus::RemOpErr.to_c()));
     assert!(!pair.sends(8), "the QP is in Err");
 }
+
+#[test]
+fn a_write_does_not_go_the_short_way_where_only_a_send_is_allowed() {
+    let mut pair = Pair::of_sends();
+    pair.peer.ask(&format!("allow {}", AccessFlags::REMOTE_READ.bits()));
+    pair.peer.ask("recv 2");
+    assert_eq!(pair.send_long(), u64::from(WcStatus::Success.to_c()));
+    assert!(pair.sends(8), "a SEND like the one before");
+    assert!(!pair.goes(0, 8, |_, _| {}), "the QP allows no WRITE");
+    assert_eq!(pair.write_long(), u64::from(WcStatus::RemInvReqErr.to_c()));
+}

@@ -38,12 +38,12 @@ use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::qp_num;
 use doorbell_transport::{check_modify, check_post_recv};
-use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcStatus};
+use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::Role;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
-use waiting::{Queued, Wait};
+use waiting::{SendWait, WaitingWhat, WaitingWr};
 
 /// `IBV_EVENT_SQ_DRAINED`.
 const EVENT_SQ_DRAINED: u32 = 5;
@@ -91,8 +91,8 @@ pub(crate) struct Sends {
     /// Send work requests posted since the QP was made or reset.
     posted: u64,
     /// Those not carried out yet.
-    queue: VecDeque<Queued>,
-    wait: Option<Wait>,
+    queue: VecDeque<WaitingWr>,
+    wait: Option<SendWait>,
     scratch: Scratch,
     /// What is wanted of what is posted, if anything is.
     watch: Option<Box<Watch>>,
@@ -373,7 +373,13 @@ impl Qp {
     fn flush_sends(&self, sends: &mut Sends) {
         sends.wait = None;
         for queued in std::mem::take(&mut sends.queue) {
-            self.complete(&queued.request(), WcStatus::WrFlushErr);
+            let WaitingWr { number, what } = queued;
+            match what {
+                WaitingWhat::Send(send) => self.complete(&send.request(number), WcStatus::WrFlushErr),
+                WaitingWhat::Window(window) => {
+                    self.push(window.wr_id, WcOpcode::Send.to_c(), 0, number, WcStatus::WrFlushErr);
+                }
+            }
         }
     }
 

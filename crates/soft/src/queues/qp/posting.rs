@@ -2,8 +2,8 @@
 
 use super::{Qp, Role, Sends};
 use crate::device;
-use crate::engine::batch::Request;
 use crate::engine::direct::{PlainWrite, Sent, Written};
+use crate::engine::request::{Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::is_armed;
@@ -119,16 +119,16 @@ impl<'a> Posting<'a> {
     /// Posts one; `inline` as in [`Posting::check`].
     #[inline(always)]
     pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
-        self.post_as(wr, inline, false)
+        self.post_op(wr, RequestOp::Verb(wr.op), inline)
     }
 
-    /// The same; of a SEND with immediate `invalidates` says whether it is one with invalidate.
+    /// Posts a work request whose operation is another than the one that it was checked as.
     #[inline(always)]
-    pub(super) fn post_as(
+    pub(super) fn post_op(
         &mut self,
         wr: &SendWr<'_>,
+        op: RequestOp,
         inline: Option<&'a [u8]>,
-        invalidates: bool,
     ) -> Result<(), Errno> {
         let len = self.check(wr, inline)?;
         if self.room() == 0 {
@@ -136,8 +136,8 @@ impl<'a> Posting<'a> {
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
-        self.tells |= !wr.op.opcode().returns_data();
-        let request = Request { wr: *wr, len, inline, number: sends.posted, srqn: self.srqn, invalidates };
+        self.tells |= !op.opcode().returns_data();
+        let request = Request { op, inline, srqn: self.srqn, ..Request::of(wr, len, sends.posted) };
         if sends.watch.is_some() && qp.post_watched(sends, &request) {
             return Ok(());
         }

@@ -1,10 +1,11 @@
 //! Posts of a QP that is watched, and the faults that come to them.
 
+use super::waiting::WaitingWr;
 use super::waiting::{SILENT_RETRY, wait_again};
-use super::{Qp, Queued, Sends};
+use super::{Qp, Sends};
 use crate::engine::attempt::{Obstacle, Outcome};
-use crate::engine::batch::Request;
 use crate::engine::diagnosis;
+use crate::engine::request::Request;
 use crate::memory::cause::{Cause, Check, Memory};
 use crate::memory::records::{EVENT_QP_FATAL, QpRecord, index_of};
 use crate::watch::faults::{QpFaults, Verdict};
@@ -14,7 +15,7 @@ use crate::watch::strict::{self, Held, Holder, violated};
 use crate::watch::trace::Slice;
 use doorbell_abi::CEnum;
 use doorbell_transport::{is_signaled, local_rights, takes_requests};
-use doorbell_verbs::{QpState, QpType, SendFlags, SendWr, Sge, WcStatus};
+use doorbell_verbs::{QpState, QpType, SendFlags, Sge, WcStatus};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
@@ -36,16 +37,15 @@ impl Qp {
         let outstanding = sends.posted.saturating_sub(self.share.freed.load(Relaxed));
         let Some(watch) = &mut sends.watch else { return false };
         if let Some(counts) = &mut watch.counts {
-            let wr = &request.wr;
-            let signaled = is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all);
-            counts.posted(wr, request.len, request.inline.is_some(), signaled, outstanding);
+            let signaled = is_signaled(WcStatus::Success, request.flags, self.sq_sig_all);
+            counts.posted(&request.as_wr(), request.len, request.inline.is_some(), signaled, outstanding);
         }
         let slice = watch.traced.as_mut().and_then(|traced| {
             traced.list += 1;
-            let (wr, number, bytes) = (&request.wr, request.number, request.len);
-            let signaled = is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all);
+            let (number, bytes) = (request.number, request.len);
+            let signaled = is_signaled(WcStatus::Success, request.flags, self.sq_sig_all);
             let args = format!("\"number\":{number},\"bytes\":{bytes},\"signaled\":{signaled}");
-            Slice::begin(traced.track.clone(), request.name(), wr.wr_id, &args)
+            Slice::begin(traced.track.clone(), request.op.name(), request.wr_id, &args)
         });
         if watch.strict.is_some() {
             return self.post_strictly(sends, request, slice);
@@ -63,17 +63,16 @@ impl Qp {
         if sends.state != QpState::Rts {
             return false;
         }
-        sends.queue.push_back(Queued::new(request));
+        sends.queue.push_back(WaitingWr::of_send(request));
         self.run_queue(sends);
         true
     }
 
     /// The same in strict mode.
     fn post_strictly(&self, sends: &mut Sends, request: &Request<'_>, slice: Option<Slice>) -> bool {
-        let (wr, number) = (&request.wr, request.number);
-        let opcode = wr.op.opcode();
-        let has_lkeys = request.inline.is_none() && !wr.flags.contains(SendFlags::INLINE);
-        let sges = if has_lkeys { wr.sg_list } else { &[] };
+        let (number, opcode) = (request.number, request.op.opcode());
+        let has_lkeys = request.inline.is_none() && !request.flags.contains(SendFlags::INLINE);
+        let sges = if has_lkeys { request.sg_list } else { &[] };
         let (process, pd) = (self.requester.process, self.requester.pd);
         let need = local_rights(opcode);
         let used = sges.iter().filter(|sge| sge.length > 0);
@@ -81,7 +80,7 @@ impl Qp {
         if let Some(cause) = &wrong {
             violated(format_args!(
                 "work request {number} ({}) of QP {:#x} cannot use its memory: {cause} (ibv_post_send(3))",
-                request.name(),
+                request.op.name(),
                 self.num()
             ));
         }
@@ -89,7 +88,7 @@ impl Qp {
             self.compare_limits(sends);
         }
         if let Some(strict) = sends.watch.as_mut().and_then(|watch| watch.strict.as_mut())
-            && is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all)
+            && is_signaled(WcStatus::Success, request.flags, self.sq_sig_all)
         {
             strict.signaled = number;
         }
@@ -107,7 +106,7 @@ impl Qp {
         let mut awaited = unsafe { Awaited::new(sges, request.len) };
         let instead = [Sge { addr: awaited.place(), length: request.len, lkey }];
         flights.posted(Flight { number, _held, awaited: Some(awaited), slice });
-        let request = Request { wr: SendWr { sg_list: &instead, ..*wr }, ..*request };
+        let request = Request { sg_list: &instead, ..*request };
         if !self.post_to_faults(sends, &request) {
             while !self.try_post(sends, &request) {
                 self.carry_out_gathered(sends);
@@ -164,7 +163,7 @@ impl Qp {
     /// Whether the oldest work request is to be carried out now.
     pub(super) fn turn(&self, sends: &mut Sends, request: &Request<'_>) -> Turn {
         let Some(own) = faults(sends) else { return Turn::Go };
-        let takes_recv = request.wr.op.opcode().consumes_recv();
+        let takes_recv = request.op.opcode().consumes_recv();
         let rc = self.qp_type() == QpType::Rc;
         let pending = own.pending(request.number);
         if pending.is_some() && rc {
