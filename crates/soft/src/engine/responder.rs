@@ -10,6 +10,7 @@ use super::diagnosis::There;
 use super::far_memory::{FarMemory, ServedBytes};
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
+use super::verified::{MemoryUse, Verified, VerifiedRegion};
 use crate::fabric::link::{Delivery, Link, SendOperand, Ticket};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
@@ -27,7 +28,7 @@ use crate::rings::recvs::{
     CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
 };
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_WC_GRH};
-use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
+use doorbell_transport::{AtomicOp, Fault, NakCode, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
@@ -140,8 +141,8 @@ impl<'a> Responder<'a> {
     /// Carries a message out, or gathers it.
     pub(super) fn carry_out(
         &self,
-        caches: &mut Caches,
-        batch: &mut Batch,
+        (caches, batch): (&mut Caches, &mut Batch),
+        verified: &Verified,
         message: &Message<'_>,
     ) -> Result<Attempt, Refusal> {
         // RC waits for what is under way; on UC a message that cannot come in its turn is lost.
@@ -160,18 +161,20 @@ impl<'a> Responder<'a> {
         match op {
             SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
             SendOp::Write(remote) => {
-                return self.one_sided(caches, batch, message, (Direction::Write, remote));
+                return self.one_sided((caches, batch), verified, message, (Direction::Write, remote));
             }
             SendOp::WriteWithImm(remote, _) => self
-                .remote(caches, remote, message.request.len, AccessFlags::REMOTE_WRITE)
+                .remote(caches, verified, (remote, message.request.len), AccessFlags::REMOTE_WRITE)
                 .and_then(|target| self.write_with_imm(message, target))
                 .map_err(Refusal::with_imm)?,
-            SendOp::Read(remote) => return self.one_sided(caches, batch, message, (Direction::Read, remote)),
+            SendOp::Read(remote) => {
+                return self.one_sided((caches, batch), verified, message, (Direction::Read, remote));
+            }
             SendOp::CompareSwap { remote, compare, swap } => {
-                self.atomic(caches, remote, AtomicOp::CompareSwap { compare, swap }, message)?;
+                self.atomic(caches, verified, remote, AtomicOp::CompareSwap { compare, swap }, message)?;
             }
             SendOp::FetchAdd { remote, add } => {
-                self.atomic(caches, remote, AtomicOp::FetchAdd { add }, message)?;
+                self.atomic(caches, verified, remote, AtomicOp::FetchAdd { add }, message)?;
             }
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
@@ -181,8 +184,8 @@ impl<'a> Responder<'a> {
     #[inline(always)]
     fn one_sided(
         &self,
-        caches: &mut Caches,
-        batch: &mut Batch,
+        (caches, batch): (&mut Caches, &mut Batch),
+        verified: &Verified,
         message: &Message<'_>,
         (direction, remote): (Direction, RemoteAddr),
     ) -> Result<Attempt, Refusal> {
@@ -191,7 +194,7 @@ impl<'a> Responder<'a> {
             Direction::Write => AccessFlags::REMOTE_WRITE,
             Direction::Read => AccessFlags::REMOTE_READ,
         };
-        match (self.remote(caches, remote, request.len, need)?, direction) {
+        match (self.remote(caches, verified, (remote, request.len), need)?, direction) {
             (FarMemory::Reached(Far::Foreign { pid, addr }), _) => {
                 return Ok(match batch.add(request, pieces, pid, addr) {
                     true => Attempt::Gathered,
@@ -228,18 +231,41 @@ impl<'a> Responder<'a> {
     fn remote(
         &self,
         caches: &mut Caches,
-        remote: RemoteAddr,
-        len: u32,
+        verified: &Verified,
+        (remote, len): (RemoteAddr, u32),
         need: AccessFlags,
     ) -> Result<FarMemory<'a>, Refusal> {
-        self.check_enabled(need, remote.addr)?;
+        verified.check_enabled(need, remote.addr)?;
         if len == 0 {
             return Ok(FarMemory::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
-        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.pd(), self.qpn);
-        let offset = place.check_remote(by, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
-        self.far(views, place, offset, u64::from(len), Fault::Access)
+        let (used, len) = (verified.remote(need), u64::from(len));
+        let (place, views) = self.find(caches, used, remote.rkey)?;
+        let offset = used.check(place, remote.addr, len)?;
+        self.far(views, place, used, (offset, len))
+    }
+
+    /// A whole region that a message may use so, where it is, and whether that is in its process's arena. For the short way.
+    pub(super) fn region(
+        &self,
+        caches: &mut Caches,
+        used: MemoryUse,
+        key: u32,
+    ) -> Result<(VerifiedRegion, FarMemory<'a>, bool), Refusal> {
+        let (place, views) = self.find(caches, used, key)?;
+        let region = VerifiedRegion::of(place, used)?;
+        Ok((region, self.far(views, place, used, (0, place.region.len))?, place.shared.is_some()))
+    }
+
+    /// A whole region that a RECV may be filled in. For the short way.
+    pub(super) fn buffer(
+        &self,
+        caches: &mut Caches,
+        used: MemoryUse,
+        key: u32,
+    ) -> Result<VerifiedRegion, Refusal> {
+        let (place, _) = self.find(caches, used, key)?;
+        Ok(VerifiedRegion::of(place, used)?)
     }
 
     /// The protection domain of the memory that messages are about.
@@ -274,21 +300,13 @@ impl<'a> Responder<'a> {
         self.srq.map_or((self.owner, self.segment), |srq| srq.home)
     }
 
-    /// [`check_enabled`] as the QP's record has it.
-    #[inline(always)]
-    fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
-        let access = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
-        let max_dest_rd_atomic = self.qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into());
-        check_enabled(need, va, access, max_dest_rd_atomic as u8)
-    }
-
     /// The region with this key, and what [`Self::far`] needs to find where it is.
     #[inline(always)]
     fn find<'c>(
         &self,
         caches: &'c mut Caches,
+        used: MemoryUse,
         key: u32,
-        missing: Fault,
     ) -> Result<(&'c Place, &'c mut ViewCache), Refusal> {
         let Caches { regions, remote, views } = caches;
         let found = match self.owner {
@@ -299,24 +317,23 @@ impl<'a> Responder<'a> {
                 found.map_err(|Unsettled| Refusal::Silence)?
             }
         };
-        Ok((found.ok_or(missing)?, views))
+        Ok((found.ok_or_else(|| used.fault())?, views))
     }
 
-    /// Where `len` bytes of a region are for this process; it is this fault that they are nowhere.
+    /// Where `len` bytes from `offset` on of a region are for this process.
     #[inline(always)]
     fn far(
         &self,
         views: &mut ViewCache,
         place: &Place,
-        offset: u64,
-        len: u64,
-        outside: Fault,
+        used: MemoryUse,
+        (offset, len): (u64, u64),
     ) -> Result<FarMemory<'a>, Refusal> {
         match (self.owner, place.shared) {
             (Owner::This, _) => Ok(FarMemory::Reached(Far::Mapped((place.host + offset) as *mut u8))),
             (Owner::Peer(_), Some(at)) => match self.segment.in_arena(at.saturating_add(offset), len) {
                 Ok(address) => Ok(FarMemory::Reached(Far::Mapped(address))),
-                Err(Unmapped::Outside) => Err(outside.into()),
+                Err(Unmapped::Outside) => Err(used.fault().into()),
                 Err(Unmapped::Refused(error)) => {
                     say_unreachable(self.qpn, &error);
                     Err(Refusal::Silence)
@@ -337,20 +354,20 @@ impl<'a> Responder<'a> {
     fn atomic(
         &self,
         caches: &mut Caches,
+        verified: &Verified,
         remote: RemoteAddr,
         op: AtomicOp,
         message: &Message<'_>,
     ) -> Result<(), Refusal> {
-        self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
-        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.pd(), self.qpn);
-        let offset =
-            place.check_remote(by, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
+        let (need, used) = (AccessFlags::REMOTE_ATOMIC, verified.remote(AccessFlags::REMOTE_ATOMIC));
+        verified.check_enabled(need, remote.addr)?;
+        let (place, views) = self.find(caches, used, remote.rkey)?;
+        let offset = used.check(place, remote.addr, 8)?;
         let host = place.host.wrapping_add(offset);
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
         }
-        let target = self.far(views, place, offset, 8, Fault::Access)?;
+        let target = self.far(views, place, used, (offset, 8))?;
         // Where in the segment the region lies is its owner's word, which need not be true.
         if matches!(target, FarMemory::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
@@ -507,7 +524,8 @@ impl<'a> Responder<'a> {
             return Err(Fault::RecvTooSmall.into());
         }
         let carried = total <= CARRIED_BYTES as u64;
-        let (pd, mut at, mut places) = (slots.record.pd.load(Relaxed), 0, Vec::new());
+        let used = MemoryUse::Recv { pd: slots.record.pd.load(Relaxed) };
+        let (mut at, mut places) = (0, Vec::new());
         let mut served = None;
         for n in 0..sges {
             if at == total {
@@ -518,12 +536,10 @@ impl<'a> Responder<'a> {
             if len == 0 {
                 continue;
             }
-            let (place, views) = self.find(caches, sge.lkey, Fault::RecvProtection)?;
-            let offset = place
-                .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
-                .map_err(|_| Fault::RecvProtection)?;
+            let (place, views) = self.find(caches, used, sge.lkey)?;
+            let offset = used.check(place, sge.addr, len)?;
             if !carried {
-                match self.far(views, place, offset, len, Fault::RecvProtection)? {
+                match self.far(views, place, used, (offset, len))? {
                     FarMemory::Reached(far) => places.push((far, len as usize)),
                     FarMemory::Served(link, _) => served = Some(link),
                 }
@@ -603,10 +619,9 @@ impl<'a> Responder<'a> {
     fn completion(&self, message: &Message<'_>) -> RecvDone {
         let request = message.request;
         let (imm, imm_flag) = request.op.imm_data().unwrap_or((0, 0));
-        let solicited = if request.flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 };
         RecvDone {
             imm,
-            flags: solicited | imm_flag,
+            flags: solicited(request.flags) | imm_flag,
             src_qp: if message.qp_type == QpType::Ud || self.srq.is_some() { message.from } else { 0 },
             ..RecvDone::of_send(self.qpn, self.generation)
         }
@@ -756,6 +771,12 @@ impl<'a> Responder<'a> {
         }
         flush(&self.completer());
     }
+}
+
+/// The bit of a completion's flags that says that the sender asked for a solicited event.
+#[inline(always)]
+pub(super) fn solicited(flags: SendFlags) -> u8 {
+    if flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 }
 }
 
 /// The event that tells a responder's program of a NAK.

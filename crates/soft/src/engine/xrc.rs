@@ -73,11 +73,12 @@ impl Requester {
             Found::Nowhere => None,
         };
         let Scratch { caches, batch, peer, .. } = scratch;
-        let target = self.responder(peer.as_deref(), dest_qpn, false);
-        let Some(target) = target.filter(|target| self.reaches(target, route)) else {
+        let found = self.responder(peer.as_deref(), dest_qpn, false);
+        let Some((target, verified)) = found.and_then(|target| Some((target, self.verify(&target, route)?)))
+        else {
             return scratch.in_turn(self.silence());
         };
-        if target.qp.shown().state() == QpState::Rtr.to_c() {
+        if verified.shown.state() == QpState::Rtr.to_c() {
             target.establish();
         }
         let place = srq_peer.as_ref().map(|peer| match peer {
@@ -89,7 +90,10 @@ impl Requester {
             Some((place, srq)) => {
                 let responder = target.with_srq(*place, srq);
                 let message = Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: None };
-                responder.carry_out(caches, batch, &message).map_err(|refusal| (responder, refusal))
+                // The SRQ has the memory that messages are about.
+                let verified = verified.with_pd(srq.0.record.pd.load(Relaxed));
+                let done = responder.carry_out((caches, batch), &verified, &message);
+                done.map_err(|refusal| (responder, refusal))
             }
             None => Err((target, Refusal::from(Fault::Invalid))),
         };

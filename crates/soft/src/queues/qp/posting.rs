@@ -192,8 +192,7 @@ impl<'a> Posting<'a> {
         if !self.may_go_directly(sge, flags) {
             return false;
         }
-        let (inline, solicited) = (flags.contains(SendFlags::INLINE), flags.contains(SendFlags::SOLICITED));
-        match self.sends.scratch.send_directly(&self.qp.requester, sge, inline, solicited) {
+        match self.sends.scratch.send_directly(&self.qp.requester, sge, flags) {
             Sent::Not => return false,
             Sent::Received => self.has_gone(wr_id, WcOpcode::Send.to_c(), sge.length, flags),
             Sent::CqFull => {
