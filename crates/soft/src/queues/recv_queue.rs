@@ -132,7 +132,7 @@ struct Entry {
 
 /// A completed RECV.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenRecv {
     pub(crate) wr_id: u64,
     pub(crate) done: RecvDone,
     /// Whether the payload that came along could be placed in its buffers.
@@ -471,7 +471,7 @@ impl RecvQueue {
 
     /// Takes the completion of the next RECV in order, if there is one.
     #[inline(always)]
-    pub(crate) fn take_next(&self) -> Option<Taken> {
+    pub(crate) fn take_next(&self) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let state = &mut *state;
         if self.has_late()
@@ -525,7 +525,7 @@ impl RecvQueue {
         }
     }
 
-    fn take_late(&self, state: &mut State) -> Option<Taken> {
+    fn take_late(&self, state: &mut State) -> Option<TakenRecv> {
         for n in 0..state.late.len() {
             let index = state.late[n];
             let slot = self.slot(state.place, index)?;
@@ -539,7 +539,7 @@ impl RecvQueue {
     }
 
     /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
-    pub(crate) fn take_told(&self, what: What) -> Option<Taken> {
+    pub(crate) fn take_told(&self, what: What) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
         let position = state.entries[index as usize].position.checked_sub(1)?;
@@ -583,7 +583,7 @@ impl RecvQueue {
 
     /// Frees the slot of a RECV that is complete, and makes its completion.
     #[inline(always)]
-    fn take(&self, state: &mut State, index: u32, slot: &RqSlot) -> Taken {
+    fn take(&self, state: &mut State, index: u32, slot: &RqSlot) -> TakenRecv {
         // It is posted again soon.
         expect_write(slot);
         let done = RecvDone::of(slot);
@@ -604,7 +604,7 @@ impl RecvQueue {
         }
         reach(Point::Taking);
         self.release(state, index);
-        Taken { wr_id, done, placed }
+        TakenRecv { wr_id, done, placed }
     }
 
     /// The slot is free.

@@ -9,7 +9,7 @@ use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
 use crate::memory::groups::MULTICAST_QPN;
 use crate::path::Paths;
-use crate::queues::cq::Own;
+use crate::queues::cq::SendDone;
 use doorbell_abi::CEnum;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
 use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
@@ -125,7 +125,14 @@ impl Qp {
     /// Adds a completion, of an `enum ibv_wc_opcode`. What it takes goes by registers.
     #[inline(never)]
     pub(super) fn push(&self, wr_id: u64, opcode: u32, len: u32, number: u64, status: WcStatus) {
-        self.send_cq.push(Own { wr_id, status, opcode, byte_len: len, qp_num: self.num(), sends: number });
+        self.send_cq.push(SendDone {
+            wr_id,
+            status,
+            opcode,
+            byte_len: len,
+            qp_num: self.num(),
+            sends: number,
+        });
     }
 
     /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
