@@ -58,7 +58,7 @@ impl Requester {
         let found = self.responder(peer, qpn, true);
         let verified = found.and_then(|responder| Some((responder, self.verify(&responder, route)?)));
         let Some((responder, verified)) = verified else { return false };
-        match responder.carry_out((caches, &mut Batch::default()), &verified, message) {
+        match responder.respond((caches, &mut Batch::default()), &verified, message) {
             Ok(_) => true,
             Err(refusal) => {
                 self.conclude(&responder, refusal, message.request);

@@ -93,8 +93,8 @@ pub(crate) struct Route {
 }
 
 impl Requester {
-    /// Tries to carry out a work request, or gathers it.
-    pub(crate) fn execute(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
+    /// Tries to carry out a work request, or gathers it. The queues call this.
+    pub(crate) fn attempt(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
         let op = &request.op;
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
@@ -105,7 +105,7 @@ impl Requester {
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
         let attempt = if self.find_pieces(&mut scratch.caches.regions, &mut pieces, request) {
-            self.deliver(scratch, route, request, &pieces)
+            self.attempt_at_qp(scratch, route, request, &pieces)
         } else {
             scratch.in_turn(Outcome::Done(WcStatus::LocProtErr))
         };
@@ -167,7 +167,7 @@ impl Requester {
     }
 
     #[inline(always)]
-    fn deliver(
+    fn attempt_at_qp(
         &self,
         scratch: &mut Scratch,
         route: &Route,
@@ -175,7 +175,7 @@ impl Requester {
         pieces: &[Piece],
     ) -> Attempt {
         if self.responder_type == IBV_QPT_XRC_RECV {
-            return self.deliver_to_srq(scratch, route, request, pieces);
+            return self.attempt_at_srq(scratch, route, request, pieces);
         }
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
             return match &route.groups {
@@ -199,7 +199,7 @@ impl Requester {
         }
         let message =
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
-        match responder.carry_out((caches, batch), &verified, &message) {
+        match responder.respond((caches, batch), &verified, &message) {
             Ok(attempt) => {
                 let is_like_direct = matches!(request.op, RequestOp::Verb(SendOp::Write(_) | SendOp::Send))
                     && matches!(attempt, Attempt::Over(_) | Attempt::Gathered)

@@ -6,7 +6,7 @@
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Batch;
-use super::diagnosis::There;
+use super::diagnosis::ResponderMemory;
 use super::far_memory::{FarMemory, ServedBytes};
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
@@ -129,7 +129,8 @@ impl<'a> Responder<'a> {
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
         let qp = segment.qp(index_of(qpn) as usize)?;
-        // Before anything else is read of the QP: whoever resets it meanwhile makes another of it.
+        // Acquire, so that both generations are read before anything else of the QP: whoever resets it meanwhile makes another of
+        // it, and is found out by them.
         let rq_generation = match takes_recv {
             true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
             false => 0,
@@ -139,7 +140,7 @@ impl<'a> Responder<'a> {
     }
 
     /// Carries a message out, or gathers it.
-    pub(super) fn carry_out(
+    pub(super) fn respond(
         &self,
         (caches, batch): (&mut Caches, &mut Batch),
         verified: &Verified,
@@ -289,6 +290,7 @@ impl<'a> Responder<'a> {
     pub(super) fn establish(&self) {
         let (index, generation) = (index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
+        // Relaxed: only one sender swaps the generation in, and nothing is read by it.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
             let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
             tell(self.owner, self.qp.async_fd.load(Relaxed), event);
@@ -658,6 +660,7 @@ impl<'a> Responder<'a> {
     }
 
     fn after_take(&self, rq: &RqRecord) {
+        // Relaxed: the claim before it, a compare-and-swap, is a fence on x86; see `RecvQueue::arm_limit`.
         if rq.limit.load(Relaxed) != 0 {
             check_limit(self.owner, rq);
         }
@@ -675,14 +678,14 @@ impl<'a> Responder<'a> {
         let status = self.recv_status(refusal, message.qp_type)?;
         if matches!(refusal, Refusal::Fault(fault) if fault.is_fatal(message.qp_type)) {
             let total = message.header().0.len() as u64 + u64::from(message.request.len);
-            let cause = self.there().recv(front, slots.record.pd.load(Relaxed), total);
+            let cause = self.memory().recv(front, slots.record.pd.load(Relaxed), total);
             self.blame(message.from, message.request, cause);
         }
         Some(status)
     }
 
-    fn there(&self) -> There<'_> {
-        There { process: self.process, owner: self.owner, segment: self.segment }
+    fn memory(&self) -> ResponderMemory<'_> {
+        ResponderMemory { process: self.process, owner: self.owner, segment: self.segment }
     }
 
     /// Leaves in the responder's segment why it refuses a work request of QP `from`.
@@ -705,7 +708,7 @@ impl<'a> Responder<'a> {
                 Cause::of(Check::NotBound, rkey.into())
             }
             (Refusal::Fault(_), RequestOp::Verb(op)) => {
-                self.there().remote((self.qp, self.pd(), self.qpn), &op, request.len)
+                self.memory().remote((self.qp, self.pd(), self.qpn), &op, request.len)
             }
             (Refusal::CqFull, _) => {
                 let cq = self.segment.cq(self.cq() as usize);
@@ -747,7 +750,7 @@ impl<'a> Responder<'a> {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
             match self.take(front, self.failed(status), &Carried::none(), None) {
-                // There is nobody left to tell where this fails.
+                // ResponderMemory is nobody left to tell where this fails.
                 RecvTaken::Completed | RecvTaken::Refused(_) => return,
                 RecvTaken::Missed => {}
             }

@@ -25,6 +25,9 @@ pub(super) struct Verified {
 }
 
 impl Verified {
+    // The fields are loaded Relaxed. The version was loaded before them, with Acquire, and the owner of the record stores the
+    // next version behind its changes: facts of which some are newer are of no version that is found again.
+
     /// The facts of a QP whose record showed this version, and that was seen to take the requester's messages.
     #[inline(always)]
     pub(super) fn of(qp: &QpRecord, shown: Shown, (qpn, generation): (u32, u32)) -> Verified {

@@ -223,7 +223,8 @@ impl Sleeping for Cq {
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // Release: a sender that still finds the ring finds it as it was.
+        // A sender that finds no ring tells nothing. One that has found it before may still write to a cell, for which no two rings
+        // have the same positions.
         self.record.ring.store(0, Release);
         self.record.generation.fetch_add(1, Relaxed);
         self.state.lock().free_rings();

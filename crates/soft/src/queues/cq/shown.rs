@@ -80,7 +80,7 @@ impl ShownState {
 
     /// Whether nothing is there, as far as can be seen without the lock. The segment is this process's.
     pub(super) fn looks_empty(&self, segment: &'static Segment) -> bool {
-        // Acquire, as all that follows is read behind it.
+        // Acquire: what is shown beside it is read after it.
         if self.waiting.load(Acquire) {
             return false;
         }

@@ -30,10 +30,10 @@ pub(crate) struct QpShare {
     pub(crate) num: u32,
     /// LID of the port, that of every sender, too.
     pub(crate) lid: u16,
-    /// As in the QP's record.
+    /// As in the QP's record. Relaxed: a reset stores it before it takes the CQ's lock to forget what has completed.
     pub(crate) generation: AtomicU32,
     /// Send work requests whose room is free again: those up to the last one whose completion was
-    /// taken.
+    /// taken. Changed under the lock of the CQ of its sends; a post that reads it old finds less room than there is.
     pub(crate) freed: AtomicU64,
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) uses_srq: bool,
@@ -514,6 +514,7 @@ impl OwnRing {
     /// The completion at its head is taken.
     fn pass(&mut self, ring: &Ring<'_>) {
         self.head += 1;
+        // Release: a sender that finds the room writes the cell after it was read here.
         ring.ends.head.0.store(self.head, Release);
     }
 

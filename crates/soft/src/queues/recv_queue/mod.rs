@@ -56,7 +56,8 @@ pub(crate) struct RecvQueue {
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
     capacity: u32,
-    /// Position of the next RECV to complete, where that is in order.
+    /// Position of the next RECV to complete, where that is in order. Changed under the lock; a CQ that reads it old without
+    /// the lock looks again when it is polled next.
     next: AtomicU64,
     late: LateRecvs,
     /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
@@ -216,6 +217,7 @@ impl RecvQueue {
     pub(crate) fn set_domain(&self, domain: Option<DomainId>, cq: u32) {
         self.record.cq.store(cq, Relaxed);
         if let Some(record) = self.process.segment.domain(self.index as usize) {
+            // At least Release: a sender that finds the domain finds the queue made.
             record.store(domain.map_or(0, DomainId::in_record), SeqCst);
         }
     }
@@ -260,7 +262,7 @@ impl RecvQueue {
 
     /// Posts a RECV.
     #[inline]
-    pub(crate) fn post(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+    pub(crate) fn enqueue(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
         if sges.len() > self.max_sge as usize {
             return Err(EINVAL);
         }
@@ -415,6 +417,7 @@ impl RecvQueue {
     #[inline]
     fn pass(&self, position: u64) {
         self.next.store(position + 1, Relaxed);
+        // Senders count by it how many completions the CQ has room for. What is in a slot is ordered by the slot's state.
         self.record.posted.0.polled.store(position + 1, Release);
     }
 
