@@ -10,12 +10,12 @@ mod attr;
 pub mod cm;
 mod convert;
 mod layout;
+mod names;
 mod objects;
 mod serve;
-mod work;
 
 pub use attr::*;
 pub use convert::CEnum;
+pub use names::{opcode_name, status_name};
 pub use objects::*;
 pub use serve::*;
-pub use work::*;

@@ -3,7 +3,10 @@
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::mistake;
-use doorbell_soft::launch::{BadFaults, Launch, LaunchError, Link, Stats, Strict};
+use doorbell_launch::faults::BadFaults;
+use doorbell_launch::stats::Stats;
+use doorbell_launch::strict::Strict;
+use doorbell_launch::{Launch, LaunchError, Link};
 
 /// The profile that statistics are for, unless one is given here or by `--as`.
 const USUAL_PROFILE: &str = "cib";

@@ -5,8 +5,8 @@
 //! has of RDMA devices is not seen.
 
 use crate::next::next;
+use doorbell_launch::variables;
 use doorbell_soft::capi::cm;
-use doorbell_soft::launch::FOLDER_VARIABLE;
 use doorbell_soft::shown;
 use libc::{DIR, FILE, c_char, c_int, c_void, mode_t, size_t, ssize_t};
 use std::ffi::CStr;
@@ -20,7 +20,7 @@ const SHOWN: [&[u8]; 3] = [b"/sys/class/infiniband", b"/dev/infiniband", b"/sys/
 /// Whether the program is led: it was launched to be.
 fn is_led() -> bool {
     static IS_LED: OnceLock<bool> = OnceLock::new();
-    *IS_LED.get_or_init(|| std::env::var_os(FOLDER_VARIABLE).is_some())
+    *IS_LED.get_or_init(|| std::env::var_os(variables::FOLDER).is_some())
 }
 
 /// Where to is known before the program begins, as what it may interrupt must not allocate: nothing does, but for the one time

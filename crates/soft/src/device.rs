@@ -4,8 +4,9 @@ use crate::identity::Identity;
 use crate::limits::limits;
 use crate::memory::records::{CQS, GROUPS, MRS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::MAX_PD;
-use crate::say::say;
 use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
+use doorbell_launch::say::say;
+use doorbell_launch::variables::{self, DEVICE_ID};
 use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Gid, LinkLayer, Mtu};
 use std::ffi::CStr;
@@ -45,12 +46,6 @@ const ODP_SRQ_RECV: u32 = 32;
 const ODP_ALL: u32 = 63;
 /// Completion vectors.
 pub(crate) const COMP_VECTORS: i32 = 1;
-
-/// How the device presents itself: `ib` (the default) or `roce`.
-pub(crate) const LINK_VARIABLE: &str = "DOORBELL_LINK";
-
-/// Vendor and kind of the NIC that the device says it is, as `vendor_id:vendor_part_id`; without it, those below.
-pub(crate) const ID_VARIABLE: &str = "DOORBELL_DEVICE_ID";
 
 /// What the device calls itself otherwise: an OUI that nobody has (locally administered), and its first kind.
 const OWN_ID: (u32, u32) = (0x02_dbe1, 1);
@@ -102,11 +97,11 @@ pub(crate) enum GidType {
 /// How the port presents itself.
 pub(crate) fn link_layer() -> LinkLayer {
     static LINK: OnceLock<LinkLayer> = OnceLock::new();
-    *LINK.get_or_init(|| match std::env::var(LINK_VARIABLE).as_deref() {
+    *LINK.get_or_init(|| match std::env::var(variables::LINK).as_deref() {
         Ok("roce") => LinkLayer::Ethernet,
         Err(_) | Ok("ib") => LinkLayer::Infiniband,
         Ok(other) => {
-            say(format_args!("{LINK_VARIABLE} is {other:?}, must be ib or roce; the port is InfiniBand"));
+            say(format_args!("{} is {other:?}, must be ib or roce; the port is InfiniBand", variables::LINK));
             LinkLayer::Infiniband
         }
     })
@@ -116,12 +111,12 @@ pub(crate) fn link_layer() -> LinkLayer {
 fn id() -> (u32, u32) {
     static ID: OnceLock<(u32, u32)> = OnceLock::new();
     *ID.get_or_init(|| {
-        let Ok(text) = std::env::var(ID_VARIABLE) else { return OWN_ID };
+        let Ok(text) = std::env::var(DEVICE_ID) else { return OWN_ID };
         let told =
             text.split_once(':').and_then(|(vendor, part)| Some((vendor.parse().ok()?, part.parse().ok()?)));
         told.unwrap_or_else(|| {
             say(format_args!(
-                "{ID_VARIABLE} is {text:?}, must be two numbers as 713:4113; the device says what it is"
+                "{DEVICE_ID} is {text:?}, must be two numbers as 713:4113; the device says what it is"
             ));
             OWN_ID
         })

@@ -1,17 +1,13 @@
 //! Which fabric a process is on. Programs tell each other addresses and QP numbers by ways of their own, which cross
 //! users, namespaces and names of fabrics: so each fabric has other ones, and what is sent to another's leads nowhere.
 
+use doorbell_launch::trust::user;
+use doorbell_launch::variables::{FABRIC, MEET, is_fabric_name};
 use sha2::{Digest, Sha256};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-
-/// Names the registry for programs that must not meet others of the same user.
-pub(crate) const FABRIC_VARIABLE: &str = "DOORBELL_FABRIC";
-
-/// A folder that processes of several namespaces share, who are of one fabric where both name it and the fabric.
-pub(crate) const MEET_VARIABLE: &str = "DOORBELL_MEET";
 
 /// Where the folders of all fabrics are that are of one namespace of process numbers.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -72,17 +68,6 @@ impl Identity {
     }
 }
 
-/// Whether a fabric can have this name, which becomes that of a folder.
-pub(crate) fn is_fabric_name(name: &str) -> bool {
-    (1..=100).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-}
-
-/// This user, whose processes alone meet.
-pub(crate) fn user() -> u32 {
-    // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::geteuid() }
-}
-
 /// Where the processes of a fabric find each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -100,16 +85,14 @@ impl Place {
     /// That of this process's fabric.
     pub(crate) fn own() -> io::Result<Place> {
         let fabric = fabric()?;
-        let Some(folder) = std::env::var_os(MEET_VARIABLE) else {
+        let Some(folder) = std::env::var_os(MEET) else {
             let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
             let rest = namespace.to_string() + &fabric.map_or(String::new(), |fabric| format!("-{fabric}"));
             let prefix = format!("doorbell-{}-", user());
             return Ok(Place { folder: SHARED_MEMORY.into(), prefix, rest, is_joined: false });
         };
         let rest = fabric.ok_or_else(|| {
-            let why = format!(
-                "{MEET_VARIABLE} is set without {FABRIC_VARIABLE}, which names the fabric that meets there"
-            );
+            let why = format!("{MEET} is set without {FABRIC}, which names the fabric that meets there");
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
         Ok(Place { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
@@ -132,13 +115,11 @@ impl Place {
 
 /// The fabric's name, if it has one.
 fn fabric() -> io::Result<Option<String>> {
-    let Some(fabric) = std::env::var_os(FABRIC_VARIABLE) else { return Ok(None) };
+    let Some(fabric) = std::env::var_os(FABRIC) else { return Ok(None) };
     match fabric.to_str().filter(|fabric| is_fabric_name(fabric)) {
         Some(fabric) => Ok(Some(fabric.to_owned())),
         None => {
-            let why = format!(
-                "{FABRIC_VARIABLE} is {fabric:?}: only 1 to 100 letters, digits, - and _ can be in it"
-            );
+            let why = format!("{FABRIC} is {fabric:?}: only 1 to 100 letters, digits, - and _ can be in it");
             Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
     }

@@ -1,104 +1,22 @@
 //! What programs may ask the device for at most: what it has, or less where it is shown as a NIC that has less.
 
-use crate::say::say;
-use doorbell_nic::Profile;
+use doorbell_launch::limits::{Limits, OWN};
+use doorbell_launch::say::say;
+use doorbell_launch::variables::DEVICE_LIMITS;
 use std::sync::OnceLock;
-
-/// Limits of the NIC that the device is shown as: the numbers of [`Limits`] in their order, with colons between.
-pub(crate) const VARIABLE: &str = "DOORBELL_DEVICE_LIMITS";
-
-/// Sizes of queues and work requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// Work requests in a queue.
-    pub(crate) wr: u32,
-    /// SGEs in a work request.
-    pub(crate) sge: u32,
-    /// Bytes of inline payload.
-    pub(crate) inline: u32,
-    /// Completions in a CQ.
-    pub(crate) cqe: u32,
-    /// READs and atomics outstanding, on either side.
-    pub(crate) rd_atomic: u32,
-}
-
-/// What the device has.
-pub(crate) const OWN: Limits = Limits { wr: 1 << 15, sge: 32, inline: 1024, cqe: 1 << 20, rd_atomic: 16 };
-
-impl Limits {
-    /// Those of a profile's NIC.
-    pub(crate) fn of(profile: &Profile) -> Limits {
-        let nic = &profile.nic;
-        Limits {
-            wr: nic.max_qp_wr,
-            sge: nic.max_sge,
-            inline: nic.max_inline,
-            cqe: nic.max_cqe,
-            rd_atomic: nic.max_rd_atomic,
-        }
-    }
-
-    /// As [`VARIABLE`] has it.
-    pub(crate) fn text(&self) -> String {
-        let Limits { wr, sge, inline, cqe, rd_atomic } = self;
-        format!("{wr}:{sge}:{inline}:{cqe}:{rd_atomic}")
-    }
-
-    /// `None` where a text is not of that form, or has a limit that no NIC has: 0 of what a program needs one of.
-    fn parse(text: &str) -> Option<Limits> {
-        let numbers: Option<Vec<u32>> = text.split(':').map(|number| number.parse().ok()).collect();
-        let &[wr, sge, inline, cqe, rd_atomic] = numbers?.as_slice() else { return None };
-        (wr > 0 && sge > 0 && cqe > 0).then_some(Limits { wr, sge, inline, cqe, rd_atomic })
-    }
-
-    /// The lesser of both, each.
-    fn least(self, other: Limits) -> Limits {
-        Limits {
-            wr: self.wr.min(other.wr),
-            sge: self.sge.min(other.sge),
-            inline: self.inline.min(other.inline),
-            cqe: self.cqe.min(other.cqe),
-            rd_atomic: self.rd_atomic.min(other.rd_atomic),
-        }
-    }
-}
 
 /// Those of this process's device.
 pub(crate) fn limits() -> &'static Limits {
     static LIMITS: OnceLock<Limits> = OnceLock::new();
     LIMITS.get_or_init(|| {
-        let Ok(text) = std::env::var(VARIABLE) else { return OWN };
+        let Ok(text) = std::env::var(DEVICE_LIMITS) else { return OWN };
         let Some(shown) = Limits::parse(&text) else {
             say(format_args!(
-                "{VARIABLE} is {text:?}, must be five numbers as {}; the device has its own",
+                "{DEVICE_LIMITS} is {text:?}, must be five numbers as {}; the device has its own",
                 OWN.text()
             ));
             return OWN;
         };
         shown.least(OWN)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_of_a_profile_are_told_and_never_above_what_is_there() {
-        for (name, most) in [("cib", 30), ("cx3", 32)] {
-            let profile = Profile::named_or_file(name).expect("it is built in");
-            let limits = Limits::of(&profile);
-            assert_eq!(Limits::parse(&limits.text()), Some(limits));
-            assert!(limits.least(OWN).sge <= most, "{name}");
-        }
-        let most = Limits { wr: 7, sge: 1000, inline: 0, cqe: u32::MAX, rd_atomic: 255 };
-        assert_eq!(most.least(OWN), Limits { wr: 7, inline: 0, ..OWN });
-    }
-
-    #[test]
-    fn what_are_no_limits_is_refused() {
-        for text in ["", "1:2:3:4", "1:2:3:4:5:6", "0:1:1:1:1", "1:1:1:1:x", "1:1:1:4294967296:1"] {
-            assert_eq!(Limits::parse(text), None, "{text}");
-        }
-    }
 }

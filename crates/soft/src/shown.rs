@@ -7,10 +7,11 @@
 
 use crate::device::{self, GidType};
 use crate::fabric::registry;
-use crate::identity::{Identity, Place, user};
-use crate::memory::sealed::check_file_size;
-use crate::tree::{self, Contents, Entry};
+use crate::identity::{Identity, Place};
 use doorbell_abi::cm::RDMA_USER_CM_ABI_VERSION;
+use doorbell_launch::sealed::check_file_size;
+use doorbell_launch::tree::{self, Contents, Entry};
+use doorbell_launch::trust::user;
 use doorbell_verbs::LinkLayer;
 use libc::c_int;
 use std::ffi::{CStr, CString};

@@ -5,7 +5,7 @@ use crate::common::running::{alone, role};
 use crate::common::{ROLE, one_test};
 use doorbell_abi::cm::port_space::TCP;
 use doorbell_abi::cm::*;
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use libc::{EADDRINUSE, EAGAIN, EBADF, EINVAL, c_int, c_void};
 use std::fs::File;
 use std::mem::ManuallyDrop;

@@ -1,7 +1,7 @@
 //! `docs/ci.md`: its commands, in their order, in a folder with the files of `docs/ci`.
 
 use crate::common::{finish, installed, launch, leaves_something, library, text};
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;

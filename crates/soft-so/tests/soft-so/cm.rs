@@ -5,7 +5,7 @@ use crate::common::cm::{self, Channel, address, bytes_of, param, port, told, tol
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::{launch, leaves_something, own_program};
 use doorbell_abi::cm::*;
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use libc::{EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOENT, ENOSPC, ENOSYS};
 use port_space::{TCP, UDP};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -713,7 +713,7 @@ fn hosts_listen_on_one_port() {
     let start = |role: &str, ip: Option<&str>, tell: &str| {
         let mut command = own_program(&launch, module_path!(), role);
         if let Some(ip) = ip {
-            command.env(doorbell_soft::capi::cm::IP_VARIABLE, ip);
+            command.env(doorbell_launch::variables::IP, ip);
         }
         let mut started = Running::of(command);
         started.tell(tell);

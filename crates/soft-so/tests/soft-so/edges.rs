@@ -7,7 +7,7 @@ use doorbell_abi::{
     CEnum, ibv_comp_channel, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr,
     ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;

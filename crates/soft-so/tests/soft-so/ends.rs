@@ -3,7 +3,8 @@
 use crate::common::running::role;
 use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, fork_init};
 use crate::common::{ROLE, launch, one_test, text};
-use doorbell_soft::launch::{Launch, Link, Stats};
+use doorbell_launch::stats::Stats;
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::SendOp;
 use serde_json::Value;
 use std::ffi::OsString;

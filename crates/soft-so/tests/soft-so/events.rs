@@ -7,7 +7,7 @@ use doorbell_abi::{
     CEnum, ibv_async_event, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_srq, ibv_srq_attr,
     ibv_srq_init_attr,
 };
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use doorbell_verbs::{Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{EAGAIN, c_int};
 use std::ptr::null_mut;

@@ -4,7 +4,7 @@ use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, open_device, to_gid, to_lid};
 use crate::common::{counting, finish, installed, launch, leaves_something, of_qps, own_program, text};
 use doorbell_abi::{ibv_ah_attr, ibv_gid};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::c_int;
 use serde_json::json;

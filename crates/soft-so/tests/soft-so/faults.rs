@@ -4,7 +4,7 @@ use crate::common::running::{role, say};
 use crate::common::verbs::{INLINED, Node, PORT, Retries, SIGNALED, Wr, call, to_lid};
 use crate::common::{finish, launch, own_program, pair, text};
 use doorbell_abi::{ibv_async_event, ibv_context, ibv_port_attr};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::c_int;
 use std::time::{Duration, Instant};

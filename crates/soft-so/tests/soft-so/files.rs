@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::running::role;
 use crate::common::verbs::Node;
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::io::{BufRead, BufReader, Write};

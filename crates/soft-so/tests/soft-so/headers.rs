@@ -5,7 +5,7 @@ use crate::common::verbs::{Node, PORT, Wr, call, errno, to_gid, to_lid};
 use doorbell_abi::{
     IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_grh, ibv_pd, ibv_wc,
 };
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::c_int;
 use std::net::Ipv4Addr;

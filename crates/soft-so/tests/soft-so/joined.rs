@@ -7,7 +7,7 @@ use crate::common::{
     command, finish, free_port, installed, launch, leaves_something, own_program, text, wait_for_listener,
 };
 use doorbell_abi::{CEnum, ibv_comp_channel, ibv_cq};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::{c_int, c_void};
 use std::os::unix::fs::DirBuilderExt;

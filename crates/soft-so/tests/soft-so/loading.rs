@@ -2,7 +2,7 @@
 //! where there is no C compiler.
 
 use crate::common::{self, compile, installed, text};
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use std::path::Path;
 
 /// As wheels name what they bring along.

@@ -5,7 +5,7 @@ use crate::common::verbs::{Node, PORT, SIGNALED, Wr, call, state, to_gid};
 use crate::common::{counting, launch, leaves_something, of_qps};
 use doorbell_abi::ibv_qp_attr_mask::{IBV_QP_QKEY, IBV_QP_STATE};
 use doorbell_abi::{IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_gid, ibv_qp, ibv_qp_attr, ibv_wc};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{QpState, QpType, SendOp};
 use libc::{EBUSY, EINVAL, c_int};
 use serde_json::json;

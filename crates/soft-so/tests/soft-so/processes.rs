@@ -5,7 +5,7 @@ use crate::common;
 use crate::common::running::{Running, end_in_time, hear, role, say};
 use crate::common::verbs::{Endpoint, INLINED, Node, Retries, SIGNALED, Wr, fork_init};
 use crate::common::{installed, launch, leaves_something, pair};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::SendOp;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

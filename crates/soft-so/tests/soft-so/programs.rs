@@ -3,7 +3,7 @@
 use crate::common::{
     command, finish, free_port, installed, launch, leaves_something, library, pair, text, wait_for_listener,
 };
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 
 #[test]
 fn the_device_is_listed() {
@@ -100,7 +100,7 @@ fn perftests_of_latency() {
         if pair(&launch(Link::Ib), program, arguments).is_none() {
             return;
         }
-        let private = doorbell_soft::launch::Launch { private_buffers: true, ..launch(Link::Roce) };
+        let private = doorbell_launch::Launch { private_buffers: true, ..launch(Link::Roce) };
         pair(&private, program, arguments);
     }
 }
@@ -154,11 +154,8 @@ fn without_privilege() {
     }
     let programs = ["ib_write_lat", "ib_send_bw", "ib_read_bw", "ib_atomic_bw", "ibv_ud_pingpong"];
     for (program, private_buffers) in programs.iter().flat_map(|p| [(p, false), (p, true)]) {
-        let launch = doorbell_soft::launch::Launch {
-            library: Some(copy.clone()),
-            private_buffers,
-            ..launch(Link::Ib)
-        };
+        let launch =
+            doorbell_launch::Launch { library: Some(copy.clone()), private_buffers, ..launch(Link::Ib) };
         let port = free_port().to_string();
         let nobody =
             ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];

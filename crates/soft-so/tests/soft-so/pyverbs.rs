@@ -1,7 +1,7 @@
 //! rdma-core's own tests, through pyverbs. Skipped where they are not installed.
 
 use crate::common;
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use std::path::Path;
 use std::process::Command;
 

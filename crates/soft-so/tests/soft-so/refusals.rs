@@ -9,7 +9,7 @@ use doorbell_abi::{
     ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr,
     ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_wc, verbs_context,
 };
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use doorbell_verbs::{Opcode, QpState, QpType};
 use libc::{EBUSY, EINVAL, ENOENT, ENOMEM, ENOSYS, EOPNOTSUPP, c_char, c_int, c_void};
 use std::mem::{offset_of, zeroed};

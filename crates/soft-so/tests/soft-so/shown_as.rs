@@ -6,8 +6,8 @@ use crate::common::{self, finish, text};
 use doorbell_abi::{
     CEnum, ibv_context, ibv_cq, ibv_device_attr, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr,
 };
+use doorbell_launch::{Launch, Link};
 use doorbell_nic::Profile;
-use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::QpType;
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
@@ -41,7 +41,7 @@ fn can_make(node: &Node, cap: ibv_qp_cap) -> bool {
 #[test]
 #[ignore = "a program that a test runs"]
 fn program() {
-    let nic = Profile::named_or_file(&role()).expect("it is built in").nic;
+    let nic = Profile::named_or_file(&role()).expect("it is built in").device.nic;
     let node = Node::open(64, 0);
     // SAFETY: integers, which may be zero.
     let mut told: ibv_device_attr = unsafe { std::mem::zeroed() };

@@ -3,9 +3,10 @@
 use crate::common::running::role;
 use crate::common::verbs::{INLINED, Node, SIGNALED, Wr};
 use crate::common::{command, finish, free_port, installed, launch, own_program, text, wait_for_listener};
+use doorbell_launch::stats::Stats;
+use doorbell_launch::{Launch, Link};
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::{Generation, PostShape, Profile, RecvShape};
-use doorbell_soft::launch::{Launch, Link, Stats};
 use doorbell_verbs::{Opcode, QpType, SendOp};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -147,7 +148,7 @@ fn every_qp_is_told_exactly() {
     let sum = [
         times(&posts(Opcode::Write, 16, 1, true, 1), 10),
         times(&quiet, 5),
-        Transactions::dma_write(&cib.pcie, cib.nic.cqe).times(5),
+        Transactions::dma_write(&cib.device.pcie, cib.device.nic.cqe).times(5),
         times(&single(Opcode::Read, 4096), 3),
         times(&single(Opcode::FetchAdd, 8), 2),
         accounting::post_recv(&cib, 7, 1),

@@ -2,7 +2,7 @@
 //! that also tests other devices.
 
 use crate::common;
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 

@@ -3,7 +3,7 @@
 use crate::common::running::role;
 use crate::common::verbs::{Node, SIGNALED, Wr};
 use crate::common::{launch, own_program, pair, text};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::SendOp;
 use serde_json::Value;
 use std::collections::HashMap;

@@ -5,7 +5,7 @@ use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, state, t
 use crate::common::{finish, launch, own_program, text};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_sge};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;

@@ -7,7 +7,7 @@ use doorbell_abi::{
     CEnum, IBV_WC_WITH_INV, ibv_context, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp,
     ibv_qp_ex, ibv_send_wr, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_sge, ibv_wc,
 };
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpState, RemoteAddr, SendOp, WcStatus};
 use libc::{EBUSY, EINVAL, c_int, c_void};
 use std::ptr::null_mut;

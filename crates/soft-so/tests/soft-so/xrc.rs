@@ -10,7 +10,7 @@ use doorbell_abi::{
     ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_srq, ibv_srq_attr,
     ibv_srq_init_attr_ex, ibv_xrcd, ibv_xrcd_init_attr, verbs_context,
 };
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpState};
 use libc::{EAGAIN, EBADF, EBUSY, EINVAL, EOPNOTSUPP, O_CREAT, O_EXCL, c_int};
 use std::mem::offset_of;

@@ -6,8 +6,6 @@ use crate::device;
 use crate::errno::Errno;
 use libc::{c_int, c_void, size_t, ssize_t};
 
-pub use crate::cm::IP_VARIABLE;
-
 /// Whether a descriptor is one of the device file.
 #[inline(always)]
 pub fn is_channel(fd: c_int) -> bool {

@@ -2,11 +2,11 @@
 
 use super::object::{Context, Subjects};
 use super::{minus_one, object_or_null};
+use crate::counts;
 use crate::device;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
-use crate::stats;
 use crate::watch::{faults, port};
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
 use libc::{c_char, c_int};
@@ -96,7 +96,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
         return Err(EINVAL);
     }
     let process = Process::current()?;
-    stats::tell_at_exit();
+    counts::tell_at_exit();
     faults::tell_at_exit();
     let async_pipe = Arc::new(EventPipe::new()?);
     port::opened(async_pipe.in_record());

@@ -6,13 +6,14 @@ use super::{object_or_null, status};
 use crate::counts;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::limits::limits;
-use crate::memory::records::{QPS, qp_num};
+use crate::memory::records::QPS;
 use crate::queues::events::Events;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use doorbell_abi::{
     ibv_context, ibv_cq, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
     ibv_xrcd,
 };
+use doorbell_launch::qp_numbers::qp_num;
 use libc::c_int;
 use std::sync::Arc;
 

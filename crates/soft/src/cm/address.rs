@@ -5,8 +5,10 @@
 
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::locks;
-use crate::say::say;
 use doorbell_abi::cm::Address;
+use doorbell_launch::is_of_one_host;
+use doorbell_launch::say::say;
+use doorbell_launch::variables::IP;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -14,9 +16,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-
-/// The address that this process has as a host of its own.
-pub const IP_VARIABLE: &str = "DOORBELL_IP";
 
 /// What the names of all files begin with that are made here in the fabric's folder.
 pub(super) const PREFIX: &str = crate::fabric::registry::CM_PREFIX;
@@ -66,7 +65,7 @@ pub(super) fn to_bytes(address: Option<SocketAddr>) -> Address {
 /// `EINVAL` where it does not, `ENODEV` where there is no such interface.
 pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     let SocketAddr::V6(v6) = address else { return Ok(()) };
-    if !is_of_link(*v6.ip()) {
+    if !v6.ip().is_unicast_link_local() {
         return Ok(());
     }
     let mut name = [0; libc::IF_NAMESIZE];
@@ -83,16 +82,11 @@ pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
 /// An address that leads to another one, on its interface where that is of one link.
 pub(super) fn on_link_of(to: SocketAddr, mut from: SocketAddr) -> SocketAddr {
     if let (SocketAddr::V6(to), SocketAddr::V6(from)) = (to, &mut from)
-        && is_of_link(*from.ip())
+        && from.ip().is_unicast_link_local()
     {
         from.set_scope_id(to.scope_id());
     }
     from
-}
-
-/// Whether it is one of fe80::/10.
-fn is_of_link(ip: Ipv6Addr) -> bool {
-    ip.segments()[0] & 0xffc0 == 0xfe80
 }
 
 /// The wildcard of the same family.
@@ -118,13 +112,13 @@ impl Host {
     /// This process's.
     pub(super) fn own() -> Host {
         static OWN: OnceLock<Host> = OnceLock::new();
-        *OWN.get_or_init(|| match std::env::var(IP_VARIABLE) {
+        *OWN.get_or_init(|| match std::env::var(IP) {
             Err(_) => Host::Machine,
             Ok(text) => match text.parse::<IpAddr>() {
-                Ok(ip) if is_ordinary(ip) => Host::Of(ip.to_canonical()),
+                Ok(ip) if is_of_one_host(ip) => Host::Of(ip.to_canonical()),
                 _ => {
                     say(format_args!(
-                        "{IP_VARIABLE} is {text:?}, must be an IP address of one host, not of the loopback network; this \
+                        "{IP} is {text:?}, must be an IP address of one host, not of the loopback network; this \
                          process has the machine's addresses"
                     ));
                     Host::Machine
@@ -193,12 +187,6 @@ impl Host {
         locks::lock(&file, 0..1, true)?;
         Ok(Some(file))
     }
-}
-
-/// Whether it can be an address of one host alone, on whatever link.
-pub(crate) fn is_ordinary(ip: IpAddr) -> bool {
-    let is_of_link = matches!(ip, IpAddr::V6(ip) if is_of_link(ip));
-    !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_of_link)
 }
 
 fn host_file(ip: IpAddr) -> String {
@@ -292,7 +280,7 @@ mod tests {
         }
         assert_eq!(check_link("[fd00::1]:7".parse().expect("an address")), Ok(()));
         assert_eq!(on_link_of(link(1), link(0)), link(1));
-        assert!(!is_ordinary("fe80::1".parse().expect("an address")));
+        assert!(!is_of_one_host("fe80::1".parse().expect("an address")));
     }
 
     #[test]

@@ -16,9 +16,6 @@ mod multicast;
 mod state;
 mod user;
 
-pub use address::IP_VARIABLE;
-pub(crate) use address::is_ordinary;
-
 use crate::descriptors::Descriptors;
 use crate::errno::{EINVAL, Errno};
 use channel::Channel;

@@ -7,8 +7,8 @@ use super::requester::{Requester, Route};
 use super::responder::{Caches, Message};
 use crate::fabric::peer::Peer;
 use crate::memory::groups::{GroupAddress, members};
-use crate::memory::records::qp_num;
 use crate::memory::transfer::Piece;
+use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::WcStatus;
 
 impl Requester {

@@ -3,10 +3,10 @@
 use super::link::{Link, Met};
 use super::mapping::Views;
 use super::registry::{Member, Registry};
-use crate::identity::user;
 use crate::memory::records::EventRecord;
 use crate::memory::segment::Segment;
 use crate::sync::lock;
+use doorbell_launch::trust::user;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

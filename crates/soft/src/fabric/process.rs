@@ -11,14 +11,15 @@ use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::{Identity, Place};
 use crate::memory::groups::{Group, Groups};
-use crate::memory::records::{CLAIMER_BITS, CQS, PROCESSES, QP_INDICES, QPS, RQS, slot_of};
+use crate::memory::records::{CLAIMER_BITS, CQS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
-use crate::say::say;
-use crate::sync::biased::can_order_all_threads;
+use crate::sync::platform::has_heavy_fence;
 use crate::sync::{Anew, lock};
+use doorbell_launch::qp_numbers::{PROCESSES, slot_of};
+use doorbell_launch::say::say;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::ops::Range;
@@ -296,7 +297,7 @@ fn prepare() {
             libc::pthread_atfork(None, None, Some(in_child));
             libc::atexit(at_exit);
         }
-        can_order_all_threads();
+        has_heavy_fence();
     });
 }
 

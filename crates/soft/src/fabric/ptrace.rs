@@ -4,10 +4,8 @@
 //! With a `ptrace_scope` of 1 Yama gives that to parents alone, and a process may give it to one other or to all, but not
 //! to those of a fabric.
 
-use crate::say::say;
-
-/// Whether it may be opened: `yes`, which is usual, or `no`.
-pub(crate) const VARIABLE: &str = "DOORBELL_PTRACE";
+use doorbell_launch::say::say;
+use doorbell_launch::variables::PTRACE;
 
 /// Where the kernel says what Yama allows; absent without Yama.
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
@@ -30,13 +28,13 @@ pub(crate) fn open() {
 
 /// Whether it may be opened.
 pub(crate) fn is_wanted() -> bool {
-    match std::env::var(VARIABLE).as_deref() {
+    match std::env::var(PTRACE).as_deref() {
         Ok("no") => false,
         Err(_) | Ok("yes") => true,
         Ok(other) => {
             static ONCE: std::sync::Once = std::sync::Once::new();
             ONCE.call_once(|| {
-                say(format_args!("{VARIABLE} is {other:?}, must be yes or no; memory stays closed"));
+                say(format_args!("{PTRACE} is {other:?}, must be yes or no; memory stays closed"));
             });
             false
         }

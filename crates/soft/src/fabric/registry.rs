@@ -7,12 +7,14 @@
 
 use super::locks;
 use crate::descriptors::Private;
-use crate::identity::{Identity, Place, user};
-use crate::memory::records::PROCESSES;
-use crate::memory::sealed::check_file_size;
+use crate::identity::{Identity, Place};
 use crate::memory::segment::layout;
 use crate::point::{Point, reach};
-use crate::trust::check_private;
+use doorbell_launch::process_start::ProcessStart;
+use doorbell_launch::qp_numbers::PROCESSES;
+use doorbell_launch::sealed::check_file_size;
+use doorbell_launch::trust::check_private;
+use doorbell_launch::trust::user;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -68,7 +70,8 @@ impl Member {
 
     /// The member that process `pid` is, if it lives.
     pub(crate) fn of(pid: u32, fd: u32) -> io::Result<Option<Member>> {
-        Ok(start_time(pid)?.map(|start_time| Member { pid, fd, start_time }))
+        let found = ProcessStart::of(pid)?;
+        Ok(found.map(|ProcessStart { pid, start_time }| Member { pid, fd, start_time }))
     }
 
     /// Whether it is this very process that still runs.
@@ -76,7 +79,7 @@ impl Member {
     /// # Errors
     /// If that cannot be found out: it must not be taken for dead then.
     pub(crate) fn is_alive(&self) -> io::Result<bool> {
-        Ok(self.pid != 0 && start_time(self.pid)? == Some(self.start_time))
+        ProcessStart { pid: self.pid, start_time: self.start_time }.is_alive()
     }
 
     fn to_bytes(self) -> [u8; SLOT_BYTES as usize] {
@@ -105,24 +108,6 @@ impl Member {
 }
 
 const FREE: Member = Member { pid: 0, fd: 0, start_time: 0 };
-
-/// When a process started, unless it is gone or waits to be collected by its parent (proc(5)).
-fn start_time(pid: u32) -> io::Result<Option<u64>> {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => Ok(start_time_in(&stat)),
-        // It ended before the file was opened, or before it was read.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn start_time_in(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
-}
 
 /// The opened registry of this process's fabric.
 #[derive(Debug)]

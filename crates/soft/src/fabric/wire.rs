@@ -1,8 +1,8 @@
 //! What a process and the thread of another that serves it say to each other: one message of a SOCK_SEQPACKET socket each,
 //! a head of words and what follows it.
 
-use crate::identity::user;
 use crate::memory::transfer::Piece;
+use doorbell_launch::trust::user;
 use std::fmt::Display;
 use std::io;
 use std::mem::size_of;

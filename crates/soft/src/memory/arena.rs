@@ -4,13 +4,11 @@
 //! that peers reach them by plain loads and stores. All others stay where they are.
 
 use super::segment::{ARENA_AT, ARENA_BYTES, Segment};
+use doorbell_launch::variables::SHARED_BUFFERS;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
-
-/// Set to 1 by the launcher: page-aligned allocations come from shared memory.
-pub(crate) const VARIABLE: &str = "DOORBELL_SHARED_BUFFERS";
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -52,7 +50,7 @@ pub(crate) fn own() -> std::io::Result<&'static Own> {
 /// Whether the program's buffers are to be shared.
 fn wanted() -> bool {
     static WANTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *WANTED.get_or_init(|| std::env::var_os(VARIABLE).is_some_and(|value| value == "1"))
+    *WANTED.get_or_init(|| std::env::var_os(SHARED_BUFFERS).is_some_and(|value| value == "1"))
 }
 
 /// What is allocated. A lock of its own, as fork(2) must find it free.

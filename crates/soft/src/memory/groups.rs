@@ -9,9 +9,6 @@ use doorbell_verbs::Gid;
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering::*, fence};
 
-/// The QP number that datagrams to groups are for (IB specification vol. 1, 10.5.2).
-pub(crate) const MULTICAST_QPN: u32 = 0xff_ffff;
-
 /// LIDs of groups (IB specification vol. 1, 4.1.3): not the permissive one, which is beyond them.
 pub(crate) fn is_multicast_lid(lid: u16) -> bool {
     (0xc000..0xffff).contains(&lid)

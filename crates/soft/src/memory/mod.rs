@@ -8,7 +8,6 @@ pub(crate) mod lock;
 pub(crate) mod maps;
 pub(crate) mod records;
 pub(crate) mod regions;
-pub(crate) mod sealed;
 pub(crate) mod segment;
 pub(crate) mod transfer;
 pub(crate) mod window;

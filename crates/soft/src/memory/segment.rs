@@ -2,8 +2,8 @@
 //! were placed there.
 
 use super::records::*;
-use super::sealed::Sealed;
 use crate::sync::lock;
+use doorbell_launch::sealed::Sealed;
 use std::fs::File;
 use std::io;
 use std::mem::size_of;

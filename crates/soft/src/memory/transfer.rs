@@ -2,7 +2,7 @@
 //! processes by process_vm_writev(2) and process_vm_readv(2).
 
 use crate::point::{Point, reach};
-use crate::say::say;
+use doorbell_launch::say::say;
 use doorbell_transport::AtomicOp;
 use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};

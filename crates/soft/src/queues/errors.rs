@@ -2,18 +2,17 @@
 
 use crate::engine::request::Request;
 use crate::fabric::process::Process;
-use crate::memory::cause::{Blame, Cause, Check, opcode_name, status_name};
+use crate::memory::cause::{Blame, Cause, Check};
 use crate::memory::records::{CauseRecord, index_of};
 use crate::memory::windows::WindowError;
-use crate::say::say;
-use doorbell_abi::CEnum;
+use doorbell_abi::{CEnum, opcode_name, status_name};
+use doorbell_launch::say::say;
+use doorbell_launch::variables;
 use doorbell_verbs::{QpState, QpType, WcStatus};
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// 1 where nothing is to be said.
-pub(crate) const QUIET_VARIABLE: &str = "DOORBELL_QUIET";
 /// QPs of which a process says why they are in error.
 const MOST: u32 = 20;
 
@@ -40,7 +39,7 @@ impl Said {
 
 fn is_quiet() -> bool {
     static QUIET: OnceLock<bool> = OnceLock::new();
-    *QUIET.get_or_init(|| std::env::var_os(QUIET_VARIABLE).is_some_and(|value| value == "1"))
+    *QUIET.get_or_init(|| std::env::var_os(variables::QUIET).is_some_and(|value| value == "1"))
 }
 
 /// Says a line of a QP, unless it was said of many.

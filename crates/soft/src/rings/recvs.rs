@@ -11,12 +11,12 @@
 use super::completions;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
-use crate::limits::OWN;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{Piece, copy_short};
 use crate::point::{Point, reach};
 use doorbell_abi::CEnum;
+use doorbell_launch::limits::OWN;
 use doorbell_verbs::{Sge, WcOpcode, WcStatus};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
@@ -129,7 +129,6 @@ impl RqSlot {
 /// Asks for a cache line, as it will be written soon.
 #[inline]
 pub(crate) fn expect_write<T>(line: &T) {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which does nothing to memory.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
@@ -603,7 +602,7 @@ impl Completer<'_> {
         let Some(record) = self.segment.cq(cq as usize) else { return false };
         if !lane {
             let rq = self.srq.unwrap_or_else(|| self.qp.rq.load(Relaxed));
-            let what = completions::What::new(rq, claim.position, claim.index);
+            let what = completions::RecvNotice::new(rq, claim.position, claim.index);
             if !completions::push(self.segment, record, what) {
                 completions::overrun(self.owner, record, cq);
                 return false;

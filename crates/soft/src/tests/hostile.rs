@@ -3,10 +3,10 @@
 
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::process::Process;
-use crate::limits::OWN;
 use crate::memory::records::*;
 use crate::rings::recvs::{Slots, stride};
 use doorbell_abi::ibv_wc;
+use doorbell_launch::limits::OWN;
 use doorbell_transport::Region;
 use doorbell_verbs::*;
 use rand_xoshiro::Xoshiro256PlusPlus;

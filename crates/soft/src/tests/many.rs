@@ -3,10 +3,10 @@
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
-use crate::identity::FABRIC_VARIABLE;
 use crate::memory::arena;
 use crate::queues::cq::Cq;
 use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_launch::variables;
 use doorbell_transport::Region;
 use doorbell_verbs::*;
 use std::collections::BTreeSet;
@@ -40,8 +40,8 @@ fn a_process_meets_more_than_a_thousand_others() {
     let output = Command::new(std::env::current_exe().expect("this test has a file"))
         .args(["--exact", "tests::many::the_crowd", "--ignored", "--nocapture", "--test-threads=1"])
         .env(CROWD, "1")
-        .env(FABRIC_VARIABLE, &fabric)
-        .env(arena::VARIABLE, "1")
+        .env(variables::FABRIC, &fabric)
+        .env(variables::SHARED_BUFFERS, "1")
         .output()
         .expect("it starts");
     let said = [output.stdout, output.stderr].concat();

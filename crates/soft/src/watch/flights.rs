@@ -3,11 +3,12 @@
 //! In strict mode results of READs and atomics are here until then: the program sees them when it has polled, and no
 //! sooner, as it may on a NIC.
 
-use super::strict::{Held, Strict};
+use super::strict::Held;
 use super::trace::{self, Slice};
-use crate::memory::cause::status_name;
 use crate::sync::lock;
 use doorbell_abi::CEnum;
+use doorbell_abi::status_name;
+use doorbell_launch::strict::Strict;
 use doorbell_verbs::{Sge, WcStatus};
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -8,11 +8,12 @@ pub(crate) mod port;
 pub(crate) mod strict;
 pub(crate) mod trace;
 
-use crate::counts::qp::QpCounter;
-use crate::say::say;
+use crate::sync::thread_id;
+use doorbell_launch::counts::qp::QpCounter;
+use doorbell_launch::say::say;
+use doorbell_launch::strict::Strict;
 use doorbell_verbs::QpType;
 use faults::QpFaults;
-use strict::Strict;
 
 /// What is wanted of a QP's send work requests.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Watch {
     #[inline]
     pub(crate) fn list_ends(&mut self, peer: u32) {
         if let Some(counts) = &mut self.counts {
-            counts.list_ends(peer);
+            counts.list_ends(peer, thread_id);
         }
         if let Some(traced) = self.traced.as_mut().filter(|traced| traced.list > 0) {
             trace::instant(&traced.track, "doorbell", &format!("\"wqes\":{}", traced.list));

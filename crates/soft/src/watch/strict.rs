@@ -1,44 +1,14 @@
 //! What works here and not on a NIC, where `doorbell run --strict` wants to know of it.
 
 use crate::memory::regions::Regions;
-use crate::say::say;
 use crate::sync::lock;
+use doorbell_launch::say::say;
+use doorbell_launch::strict::Strict;
 use doorbell_transport::Region;
 use doorbell_verbs::{AccessFlags, Sge};
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Mutex, OnceLock};
-
-/// `fail` or `warn`; nothing is looked for where it is not set.
-pub(crate) const VARIABLE: &str = "DOORBELL_STRICT";
-
-/// What follows where a program does what would not work on a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strict {
-    /// It is said, and the program is ended by SIGABRT.
-    Fail,
-    /// It is said.
-    Warn,
-}
-
-impl Strict {
-    /// As the environment has it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Strict::Fail => "fail",
-            Strict::Warn => "warn",
-        }
-    }
-
-    /// What this process was told.
-    pub(crate) fn own() -> Option<Strict> {
-        static OWN: OnceLock<Option<Strict>> = OnceLock::new();
-        *OWN.get_or_init(|| {
-            let value = std::env::var(VARIABLE).ok()?;
-            [Strict::Fail, Strict::Warn].into_iter().find(|strict| strict.name() == value)
-        })
-    }
-}
+use std::sync::Mutex;
 
 /// The program has done what would not work on a NIC.
 #[cold]

@@ -1,32 +1,15 @@
 //! Posts and completions as a trace that ui.perfetto.dev opens: events of its JSON format, a line each, put at the end of
 //! one file by all processes of a run as they happen. That format needs no end, so that a program may end as it likes.
 
-use crate::say::say;
 use crate::sync::lock;
+use doorbell_launch::say::say;
+use doorbell_launch::trace::now;
+use doorbell_launch::variables;
 use std::fmt::{Display, Write as _};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, OnceLock};
-
-/// The file, behind the time at which its run began and how many work requests of a process are traced, as
-/// `nanoseconds:number:file`.
-pub(crate) const VARIABLE: &str = "DOORBELL_TRACE";
-
-/// Nanoseconds of CLOCK_MONOTONIC.
-fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a struct of ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Begins a file; returns what [`VARIABLE`] is to hold.
-pub(crate) fn begin(path: &Path, most: u64) -> io::Result<String> {
-    File::create(path)?.write_all(b"[\n")?;
-    Ok(format!("{}:{most}:{}", now(), std::path::absolute(path)?.display()))
-}
 
 struct Tracer {
     file: File,
@@ -37,7 +20,7 @@ struct Tracer {
 fn tracer() -> Option<&'static Tracer> {
     static TRACER: OnceLock<Option<Tracer>> = OnceLock::new();
     let open = || {
-        let value = std::env::var(VARIABLE).ok()?;
+        let value = std::env::var(variables::TRACE).ok()?;
         let mut parts = value.splitn(3, ':');
         let (since, most) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let file = OpenOptions::new().append(true).open(parts.next()?);

@@ -4,7 +4,8 @@ pub(crate) mod cm;
 pub(crate) mod running;
 pub(crate) mod verbs;
 
-use doorbell_soft::launch::{Launch, Link, Stats};
+use doorbell_launch::stats::Stats;
+use doorbell_launch::{Launch, Link};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

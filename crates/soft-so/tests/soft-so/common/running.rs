@@ -1,7 +1,7 @@
 //! Programs of a test's own that talk with it while they run.
 
 use super::{ROLE, finish, launch, own_program, text};
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_launch::{Launch, Link};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 

@@ -21,7 +21,7 @@ use crate::common::{
     finish, free_port, installed, launch, leaves_something, library, output_of, text, wait_for_listener,
     wait_until_ready,
 };
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Run {
         // Which port it is, and where a script lies, is no matter.
         let line: String = env.chain([self.program.to_owned()]).chain(arguments).collect();
         let line = line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/"), "");
-        line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/../../"), "")
+        line.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/../"), "target/")
     }
 
     fn waits(&self, fabric: &str, port: &str, server: &mut Child) {

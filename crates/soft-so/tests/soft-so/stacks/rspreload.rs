@@ -2,7 +2,7 @@
 
 use super::{payload, wait_for_cm};
 use crate::common::{compile, finish, free_port, installed, launch, leaves_something, library, text};
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

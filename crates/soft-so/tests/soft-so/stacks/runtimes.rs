@@ -2,7 +2,7 @@
 //! jemalloc's allocator. Linked, and preloaded before the library and behind it.
 
 use crate::common::{INSTALLED, compile, finish, installed, launch, leaves_something, library, text};
-use doorbell_soft::launch::Link;
+use doorbell_launch::Link;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 

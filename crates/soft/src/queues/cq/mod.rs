@@ -23,7 +23,7 @@ use doorbell_verbs::WcStatus;
 use shown::ShownState;
 use state::CqState;
 pub(crate) use state::{QpShare, SendDone};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Empty polls, some 10 ns each, before the processor is offered to others, and how often then.
@@ -189,9 +189,6 @@ impl Cq {
         // From when nothing is there, something that is came after this.
         self.empty_polls.store(self.looks_empty().into(), Relaxed);
         arm(self.record, if solicited_only { Armed::Solicited } else { Armed::Next });
-        // The arming before the program's poll: whoever completes a RECV and does not see it armed, which it looks for behind
-        // a fence of its own, has completed the RECV before that poll.
-        fence(SeqCst);
     }
 
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).

@@ -3,8 +3,8 @@
 use super::state::{CqState, SendDone};
 use crate::memory::records::RqSlot;
 use crate::memory::segment::Segment;
-use crate::rings::completions::{Place as RingPlace, Ring};
-use crate::sync::biased::{Biased, Guard};
+use crate::rings::completions::{CompletionRing, RingPlace};
+use crate::sync::biased::{Biased, BiasedGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
@@ -27,7 +27,7 @@ pub(super) struct ShownState {
 /// The lock of a CQ, until it is dropped.
 pub(super) struct CqGuard<'a> {
     shown: &'a ShownState,
-    state: Guard<'a, CqState>,
+    state: BiasedGuard<'a, CqState>,
 }
 
 impl ShownState {
@@ -92,7 +92,7 @@ impl ShownState {
         {
             return false;
         }
-        let ring = Ring::at(segment, RingPlace::of_record(self.ring.load(Relaxed)));
+        let ring = CompletionRing::at(segment, RingPlace::of_record(self.ring.load(Relaxed)));
         ring.is_none_or(|ring| ring.get(self.head.load(Relaxed)).is_none())
     }
 }

@@ -1,7 +1,6 @@
 //! What a CQ has under its lock: the completions of its three parts, and the queues that they come from.
 
 use crate::counts;
-use crate::counts::qp::RecvCounter;
 use crate::device;
 use crate::errno::{ENOMEM, Errno};
 use crate::fabric::process::Process;
@@ -9,11 +8,13 @@ use crate::memory::records::*;
 use crate::point::{Point, reach};
 use crate::queues::errors::{Said, say_of_responder};
 use crate::queues::recv_queue::{RecvQueue, TakenRecv};
-use crate::rings::completions::{Place as RingPlace, Ring, What};
+use crate::rings::completions::{CompletionRing, RecvNotice, RingPlace};
 use crate::rings::recvs::{SOLICITED, SlotState};
 use crate::sync::lock;
 use crate::watch::flights::Flights;
 use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_launch::counts::qp::RecvCounter;
+use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
@@ -242,7 +243,7 @@ impl CqState {
                 }
             }
             // What comes next may need the room.
-            while ring.get(own.head) == Some(What::NOTHING) {
+            while ring.get(own.head) == Some(RecvNotice::NOTHING) {
                 own.pass(&ring);
             }
         }
@@ -251,8 +252,7 @@ impl CqState {
     /// Adds a completion of this process. Inlined, as [`super::Cq::push`] is.
     #[inline(always)]
     pub(super) fn push(&mut self, own: SendDone) {
-        // Acquire: a completion that came before this one is taken before it.
-        let after = self.rings.newest.ring(self.process).map_or(0, |ring| ring.ends.tail.0.load(Acquire));
+        let after = self.rings.newest.ring(self.process).map_or(0, |ring| ring.tail());
         let after_lane = self.lane.as_ref().map_or(0, |lane| lane.user.rq.complete_until());
         self.own.push_back(QueuedSend { own, after, after_lane });
     }
@@ -290,7 +290,7 @@ impl CqState {
     }
 
     /// What was told next; not what was told after `before`, a position in the newest ring.
-    fn next_told(&mut self, before: Option<u64>) -> Option<What> {
+    fn next_told(&mut self, before: Option<u64>) -> Option<RecvNotice> {
         let CqRings { older, newest } = &mut self.rings;
         if let Some(what) = older.iter_mut().find_map(|own| own.next(self.process)) {
             return Some(what);
@@ -361,7 +361,7 @@ impl CqState {
 
     /// The completion that was told of; not where it is of no QP that there is, of no RECV that is posted, or not yet
     /// the next of its queue.
-    fn take_told(&mut self, what: What, slot: u32, to: &mut ibv_wc) -> bool {
+    fn take_told(&mut self, what: RecvNotice, slot: u32, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
             let srq = self.srqs.iter().find(|(srq, _)| srq.index == rq);
@@ -471,7 +471,7 @@ impl QpShare {
     }
 
     /// Whether this tells of one of its RECVs; one of an SRQ is free then.
-    fn is_told_of(&self, what: What) -> bool {
+    fn is_told_of(&self, what: RecvNotice) -> bool {
         what.rq() == self.rq.index && (!self.uses_srq || self.rq.drop_told(what, self.num))
     }
 }
@@ -493,8 +493,9 @@ impl OwnRing {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let at = process.heap.alloc(RingPlace::bytes(capacity)).ok_or(ENOMEM)?;
         let place = RingPlace::new(at, capacity);
-        let ring = Ring::begin(process.segment, place, NUMBER.fetch_add(1, Relaxed)).ok_or(ENOMEM)?;
-        Ok(OwnRing { place, head: ring.ends.head.0.load(Relaxed) })
+        let ring =
+            CompletionRing::begin(process.segment, place, NUMBER.fetch_add(1, Relaxed)).ok_or(ENOMEM)?;
+        Ok(OwnRing { place, head: ring.head() })
     }
 
     /// Where it is, and the position of its next completion.
@@ -504,7 +505,7 @@ impl OwnRing {
 
     /// Takes its next completion.
     #[inline]
-    fn next(&mut self, process: &Process) -> Option<What> {
+    fn next(&mut self, process: &Process) -> Option<RecvNotice> {
         let ring = self.ring(process)?;
         let what = ring.get(self.head)?;
         self.pass(&ring);
@@ -512,13 +513,12 @@ impl OwnRing {
     }
 
     /// The completion at its head is taken.
-    fn pass(&mut self, ring: &Ring<'_>) {
+    fn pass(&mut self, ring: &CompletionRing<'_>) {
         self.head += 1;
-        // Release: a sender that finds the room writes the cell after it was read here.
-        ring.ends.head.0.store(self.head, Release);
+        ring.pass(self.head);
     }
 
-    fn ring(&self, process: &Process) -> Option<Ring<'static>> {
-        Ring::at(process.segment, self.place)
+    fn ring(&self, process: &Process) -> Option<CompletionRing<'static>> {
+        CompletionRing::at(process.segment, self.place)
     }
 }

@@ -27,15 +27,16 @@ use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
 use crate::fabric::service::deliver_by;
 use crate::limits::limits;
-use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord, qp_num};
+use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord};
 use crate::path::Path;
 use crate::point::{Point, reach};
 use crate::rings::recvs::{Completer, flush};
-use crate::sync::biased::{Biased, Guard};
+use crate::sync::biased::{Biased, BiasedGuard};
 use crate::sync::lock;
 use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
+use doorbell_launch::qp_numbers::qp_num;
 use doorbell_transport::{check_modify, check_post_recv};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
@@ -231,7 +232,7 @@ impl Qp {
     }
 
     #[inline(always)]
-    fn sends(&self) -> Guard<'_, Sends> {
+    fn sends(&self) -> BiasedGuard<'_, Sends> {
         self.sends.lock()
     }
 

@@ -7,7 +7,7 @@ use crate::engine::request::{Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::is_armed;
-use crate::sync::biased::Guard;
+use crate::sync::biased::BiasedGuard;
 use doorbell_abi::CEnum;
 use doorbell_transport::{SendShape, is_signaled};
 use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::*;
 /// Send work requests being posted.
 pub(crate) struct Posting<'a> {
     pub(super) qp: &'a Qp,
-    pub(super) sends: Guard<'a, Sends>,
+    pub(super) sends: BiasedGuard<'a, Sends>,
     /// Whether all completions of what was posted before have been taken.
     idle: bool,
     /// Whether a message is among them that the peer may be waiting for.

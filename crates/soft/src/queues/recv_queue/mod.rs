@@ -17,20 +17,23 @@ use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
-use crate::memory::cause::{Memory, status_name};
+use crate::memory::cause::Memory;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
-use crate::rings::completions::What;
+use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
     Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
     write_posted,
 };
 use crate::sync::biased::Biased;
-use crate::watch::strict::{Held, Holder, Strict, violated};
+use crate::watch::strict::{Held, Holder, violated};
 use crate::watch::trace::{self, Slice};
 use doorbell_abi::CEnum;
+use doorbell_abi::status_name;
+use doorbell_launch::qp_numbers::qp_num;
+use doorbell_launch::strict::Strict;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use late::LateRecvs;
 use layout::{RecvLayout, SlotOrder, sweep};
@@ -447,7 +450,7 @@ impl RecvQueue {
     }
 
     /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
-    pub(crate) fn take_told(&self, what: What) -> Option<TakenRecv> {
+    pub(crate) fn take_told(&self, what: RecvNotice) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
         let position = state.entries[index as usize].position?;
@@ -458,7 +461,7 @@ impl RecvQueue {
     }
 
     /// Frees the slot of a completion that a CQ was told of, if it is one of this QP; returns whether it was.
-    pub(crate) fn drop_told(&self, what: What, qpn: u32) -> bool {
+    pub(crate) fn drop_told(&self, what: RecvNotice, qpn: u32) -> bool {
         let slot = self.state.lock().layout.slot(self.process, what.slot());
         slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
     }

@@ -4,9 +4,7 @@ use super::super::peer::exact;
 use super::actor::{ACTOR, ANSWER, BETWEEN};
 use super::harm::REACHED;
 use super::traffic::Way;
-use crate::fabric::ptrace;
-use crate::identity::FABRIC_VARIABLE;
-use crate::memory::arena;
+use doorbell_launch::variables;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
@@ -52,9 +50,9 @@ impl Member {
     pub(super) fn start_with(name: &str, fabric: &str, closed: bool) -> Member {
         let mut child = exact("tests::soak::actor::the_actor")
             .env(ACTOR, "1")
-            .env(FABRIC_VARIABLE, fabric)
-            .env(arena::VARIABLE, "1")
-            .env(ptrace::VARIABLE, if closed { "no" } else { "yes" })
+            .env(variables::FABRIC, fabric)
+            .env(variables::SHARED_BUFFERS, "1")
+            .env(variables::PTRACE, if closed { "no" } else { "yes" })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -5,7 +5,7 @@ use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::point::{Point, arm};
-use crate::rings::completions::Place;
+use crate::rings::completions::RingPlace;
 use crate::rings::recvs::stride;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -158,7 +158,7 @@ fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus
 
 fn scribble_ring(segment: &Segment, cq: usize, random: &mut Xoshiro256PlusPlus) {
     let Some(record) = segment.cq(cq) else { return };
-    let at = Place::of_record(record.ring.load(Relaxed)).at();
+    let at = RingPlace::of_record(record.ring.load(Relaxed)).at();
     let at = at + random.next_u64() % 6 * size_of::<CqRing>() as u64 / 2 / 64 * 64;
     if let Some(cells) = segment.in_heap::<Line<[AtomicU64; 8]>>(at) {
         scribble(cells, random, &[]);

@@ -1,0 +1,239 @@
+//! Memory in which processes count, and which is read when they have ended, however they did.
+//!
+//! Whoever launches programs makes one for all of them; a program that finds none makes one of its own. What is
+//! written there is there at once, and stays when the writer is killed. So nothing is moved in two steps: a record is
+//! filled before it can be found, and a number changes by one store.
+
+use crate::process_start::ProcessStart;
+use crate::sealed::Sealed;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
+
+/// Bytes of address space; pages exist when they are first touched.
+const BYTES: u64 = 64 << 30;
+/// What is allocated begins at multiples of this: a cache line.
+const ALIGN: u64 = 64;
+/// Says that a file is a board of this layout.
+const MAGIC: u64 = 0xd00b_e110_c027_0002;
+
+/// Something that lies on a board.
+///
+/// # Safety
+/// It is `repr(C)`, holds only atomics, and needs no more alignment than [`ALIGN`] gives: then any bytes are one.
+pub(crate) unsafe trait Record {}
+
+// SAFETY: an atomic.
+unsafe impl Record for AtomicU8 {}
+
+/// A record that leads to the one that was put into its list before.
+pub(crate) trait Listed: Record {
+    fn before(&self) -> &AtomicU64;
+}
+
+/// The first record of a board.
+#[repr(C)]
+#[derive(Debug)]
+struct Head {
+    magic: AtomicU64,
+    /// Bytes that are allocated, from the first one on.
+    used: AtomicU64,
+    /// Not 0 where something could not be counted for want of room.
+    full: AtomicU64,
+    /// The list of processes.
+    processes: AtomicU64,
+}
+
+// SAFETY: all are atomics.
+unsafe impl Record for Head {}
+
+/// A board, which is never unmapped.
+#[derive(Debug)]
+pub struct Board(Sealed);
+
+impl Board {
+    /// A new one, and its file.
+    ///
+    /// # Errors
+    /// If the system has no memory for it, or allows no file of its size.
+    pub fn create() -> io::Result<(File, &'static Board)> {
+        let (file, mapped) = Sealed::create(c"doorbell-counts", BYTES)?;
+        let board = Board(mapped);
+        board.head().used.store((size_of::<Head>() as u64).next_multiple_of(ALIGN), Relaxed);
+        board.head().magic.store(MAGIC, Release);
+        Ok((file, Box::leak(Box::new(board))))
+    }
+
+    /// What [`COUNTS`](crate::variables::COUNTS) is to hold for programs to find this process's board in `file`.
+    pub(crate) fn address(file: &File) -> Option<String> {
+        let own = ProcessStart::of(std::process::id()).ok()??;
+        Some(format!("{}:{}:{}", own.pid, file.as_raw_fd(), own.start_time))
+    }
+
+    /// The board at such an address, as long as the process that made it runs.
+    ///
+    /// # Errors
+    /// If there is no board, or one of another user.
+    pub fn open(address: &str) -> io::Result<&'static Board> {
+        let missing = || io::Error::from_raw_os_error(libc::ESRCH);
+        let mut numbers = address.splitn(3, ':').map(|number| number.parse::<u64>().map_err(|_| missing()));
+        let mut next = || numbers.next().unwrap_or_else(|| Err(missing()));
+        let (pid, fd) = (next()? as u32, next()? as u32);
+        let maker = ProcessStart { pid, start_time: next()? };
+        let path = format!("/proc/{pid}/fd/{fd}");
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
+        if file.metadata()?.uid() != crate::trust::user() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let board = Board(Sealed::open(&file, BYTES, BYTES)?);
+        // The process was still running after its file had been opened: the number meant it.
+        if board.head().magic.load(Acquire) != MAGIC || !maker.is_alive().unwrap_or(false) {
+            return Err(missing());
+        }
+        Ok(Box::leak(Box::new(board)))
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: at the first byte of the mapping, which is that of a page; any bytes are a record.
+        unsafe { &*self.0.base().cast::<Head>() }
+    }
+
+    /// The list of processes.
+    pub(crate) fn processes(&self) -> &AtomicU64 {
+        &self.head().processes
+    }
+
+    /// Whether something could not be counted for want of room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.head().full.load(Relaxed) != 0
+    }
+
+    /// `len` new records of zeros, and where they lie; `None` where there is no room.
+    pub(crate) fn alloc<T: Record>(&self, len: usize) -> Option<(u64, &[T])> {
+        let bytes = (size_of::<T>() * len) as u64;
+        let at = self.head().used.fetch_add(bytes.next_multiple_of(ALIGN), Relaxed);
+        let made = self.slice(at, len).map(|records| (at, records));
+        if made.is_none() {
+            self.head().full.store(1, Relaxed);
+        }
+        made
+    }
+
+    /// One new record of zeros, and where it lies.
+    pub(crate) fn make<T: Record>(&self) -> Option<(u64, &T)> {
+        let (at, records) = self.alloc(1)?;
+        Some((at, &records[0]))
+    }
+
+    /// The records at `at`, where all of them lie on the board.
+    pub(crate) fn slice<T: Record>(&self, at: u64, len: usize) -> Option<&[T]> {
+        let end = (len as u64).checked_mul(size_of::<T>() as u64)?.checked_add(at)?;
+        let lies =
+            at >= size_of::<Head>() as u64 && end <= BYTES && at.is_multiple_of(align_of::<T>() as u64);
+        // SAFETY: within the mapping, which is never unmapped; aligned; any bytes are a record.
+        lies.then(|| unsafe { std::slice::from_raw_parts(self.0.base().add(at as usize).cast::<T>(), len) })
+    }
+
+    /// Puts a record, which is filled, into a list.
+    pub(crate) fn list<T: Listed>(&self, list: &AtomicU64, at: u64, record: &T) {
+        let mut before = list.load(Relaxed);
+        loop {
+            record.before().store(before, Relaxed);
+            match list.compare_exchange_weak(before, at, Release, Relaxed) {
+                Ok(_) => return,
+                Err(other) => before = other,
+            }
+        }
+    }
+
+    /// The records of a list in the order in which they were put into it.
+    pub(crate) fn listed<T: Listed>(&self, list: &AtomicU64) -> Vec<&T> {
+        // More than there is room for are not there: a program has written where it should not.
+        let most = self.head().used.load(Relaxed) / size_of::<T>() as u64;
+        let mut at = list.load(Acquire);
+        let mut records = Vec::new();
+        while at != 0 && (records.len() as u64) < most {
+            let Some([record]) = self.slice::<T>(at, 1) else { break };
+            records.push(record);
+            at = record.before().load(Acquire);
+        }
+        records.reverse();
+        records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Number {
+        before: AtomicU64,
+        number: AtomicU64,
+    }
+
+    // SAFETY: all are atomics.
+    unsafe impl Record for Number {}
+
+    impl Listed for Number {
+        fn before(&self) -> &AtomicU64 {
+            &self.before
+        }
+    }
+
+    fn put(board: &Board, list: &AtomicU64, number: u64) {
+        let (at, record) = board.make::<Number>().expect("there is room");
+        record.number.store(number, Relaxed);
+        board.list(list, at, record);
+    }
+
+    fn numbers(board: &Board, list: &AtomicU64) -> Vec<u64> {
+        board.listed::<Number>(list).iter().map(|record| record.number.load(Relaxed)).collect()
+    }
+
+    #[test]
+    fn what_one_writes_all_read_who_have_the_address() {
+        let (file, board) = Board::create().expect("a board");
+        let address = Board::address(&file).expect("this process runs");
+        let other = Board::open(&address).expect("it is there");
+        put(board, board.processes(), 1);
+        put(other, other.processes(), 2);
+        assert_eq!(numbers(board, board.processes()), [1, 2]);
+        assert_eq!(numbers(other, other.processes()), [1, 2]);
+    }
+
+    #[test]
+    fn what_is_no_board_is_not_opened() {
+        let (file, _) = Board::create().expect("a board");
+        let address = Board::address(&file).expect("this process runs");
+        let (process, start_time) = (std::process::id(), address.rsplit(':').next().expect("the start time"));
+        let unsealed = File::open("/dev/null").expect("it is there");
+        let unsealed = format!("{process}:{}:{start_time}", unsealed.as_raw_fd());
+        let another = format!("{}1", address);
+        for wrong in ["", "1", "1:2", "a:b:c", &unsealed, &another] {
+            assert!(Board::open(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_any_bytes_ends() {
+        let (_, board) = Board::create().expect("a board");
+        let list = board.processes();
+        (0..10).for_each(|number| put(board, list, number));
+        let first = board.listed::<Number>(list)[0];
+        for wrong in [list.load(Relaxed), 1, 8, BYTES - 8, u64::MAX - 7] {
+            first.before.store(wrong, Relaxed);
+            assert!(numbers(board, list).len() < 100, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_is_remembered() {
+        let (_, board) = Board::create().expect("a board");
+        assert!(board.alloc::<AtomicU8>(1 << 20).is_some() && !board.is_full());
+        assert!(board.alloc::<AtomicU8>(BYTES as usize).is_none() && board.is_full());
+    }
+}

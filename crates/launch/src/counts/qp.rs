@@ -1,0 +1,431 @@
+//! The counts of a QP: as little work as possible while the program runs.
+
+use super::board::{Board, Listed, Record};
+use super::tally::{Tally, TallyRecord};
+use crate::limits::OWN;
+use crate::qp_numbers::{MULTICAST_QPN, PROCESSES};
+use doorbell_abi::CEnum;
+use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+/// What decides the cost of a work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    pub(crate) opcode: Opcode,
+    pub(crate) payload: u32,
+    pub(crate) sges: u32,
+    pub(crate) inline: bool,
+    pub(crate) signaled: bool,
+}
+
+/// A shape and the length of a list in one word, from the lowest bit on: payload, length, SGEs,
+/// opcode, inline, signalled.
+const LIST_AT: u32 = 32;
+const SGES_AT: u32 = 48;
+const OPCODE_AT: u32 = 56;
+const INLINE_AT: u32 = 60;
+const SIGNALED_AT: u32 = 61;
+
+const _: () = assert!(OWN.wr < 1 << 16 && OWN.sge < 1 << 8);
+
+impl Shape {
+    #[inline]
+    fn key(&self) -> u64 {
+        u64::from(self.payload)
+            | u64::from(self.sges) << SGES_AT
+            | (self.opcode as u64) << OPCODE_AT
+            | u64::from(self.inline) << INLINE_AT
+            | u64::from(self.signaled) << SIGNALED_AT
+    }
+
+    /// The shape, and the length of the list that it was posted in.
+    fn from_key(key: u64) -> (Shape, u32) {
+        let shape = Shape {
+            opcode: Opcode::ALL[(key >> OPCODE_AT) as usize & 0xf],
+            payload: key as u32,
+            sges: (key >> SGES_AT) as u32 & 0xff,
+            inline: key >> INLINE_AT & 1 != 0,
+            signaled: key >> SIGNALED_AT & 1 != 0,
+        };
+        (shape, (key >> LIST_AT) as u32 & 0xffff)
+    }
+}
+
+/// What a QP has posted and received, as it lies on a board.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct QpRecord {
+    before: AtomicU64,
+    num: AtomicU64,
+    qp_type: AtomicU64,
+    /// Sum and greatest of the work requests outstanding when one was posted, with that one.
+    outstanding_sum: AtomicU64,
+    outstanding_max: AtomicU64,
+    /// Messages of UC and UD that nobody took.
+    undelivered: AtomicU64,
+    /// Messages to multicast groups.
+    multicast: AtomicU64,
+    /// Processes that it has sent to, a bit for each.
+    peers: [AtomicU64; PROCESSES / 64],
+    /// Lists of one shape, by that and their length.
+    uniform: TallyRecord,
+    /// Work requests of other lists by shape and length of their list, and those lists by length.
+    mixed: TallyRecord,
+    mixed_lists: TallyRecord,
+    /// Threads that have posted.
+    threads: TallyRecord,
+    recvs: RecvRecord,
+}
+
+/// RECVs, and the messages that came, as they lie on a board.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct RecvRecord {
+    posts: TallyRecord,
+    messages: TallyRecord,
+}
+
+// SAFETY: all are atomics.
+unsafe impl Record for QpRecord {}
+
+impl Listed for QpRecord {
+    fn before(&self) -> &AtomicU64 {
+        &self.before
+    }
+}
+
+/// Who counts what a QP posts.
+#[derive(Debug)]
+pub struct QpCounter {
+    record: &'static QpRecord,
+    uniform: Tally,
+    mixed: Tally,
+    mixed_lists: Tally,
+    threads: Tally,
+    /// The last thread that has posted, as the C library names it, and the last process that it sent to.
+    last_thread: libc::pthread_t,
+    last_peer: Option<u32>,
+    list: List,
+}
+
+/// The list being posted: runs of like work requests. It counts when it ends, which is when a NIC would see it.
+#[derive(Clone, Debug, Default)]
+struct List {
+    length: u32,
+    /// Shape of the last run, and where it begins.
+    key: u64,
+    from: u32,
+    /// Shapes of the runs before it, with their lengths.
+    before: Vec<(u64, u32)>,
+    outstanding_sum: u64,
+    /// The same of the last one posted, which no other of the list exceeds.
+    outstanding: u64,
+}
+
+/// Who counts RECVs, and the messages that come.
+#[derive(Debug)]
+pub struct RecvCounter {
+    posts: Tally,
+    messages: Tally,
+}
+
+/// What a QP has posted and received.
+#[derive(Clone, Debug)]
+pub(crate) struct QpCounts {
+    pub(crate) qp_num: u32,
+    pub(crate) qp_type: QpType,
+    pub(crate) outstanding_sum: u64,
+    pub(crate) outstanding_max: u64,
+    pub(crate) undelivered: u64,
+    pub(crate) multicast: u64,
+    pub(crate) recvs: RecvCounts,
+    pub(crate) threads: Vec<u32>,
+    peers: [u64; PROCESSES / 64],
+    uniform: Vec<(u64, u64)>,
+    mixed: Vec<(u64, u64)>,
+    mixed_lists: Vec<(u64, u64)>,
+}
+
+/// RECVs, and the messages that came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecvCounts {
+    posts: Vec<(u64, u64)>,
+    messages: Vec<(u64, u64)>,
+}
+
+impl QpCounter {
+    /// Counts for a QP in a new record of a list; `None` where there is no room.
+    pub(crate) fn new(
+        board: &'static Board,
+        list: &AtomicU64,
+        num: u32,
+        qp_type: QpType,
+    ) -> Option<(QpCounter, RecvCounter)> {
+        let (at, record) = board.make::<QpRecord>()?;
+        record.num.store(num.into(), Relaxed);
+        record.qp_type.store(qp_type.to_c().into(), Relaxed);
+        board.list(list, at, record);
+        let tally = |record| Tally::new(board, record);
+        let counter = QpCounter {
+            record,
+            uniform: tally(&record.uniform),
+            mixed: tally(&record.mixed),
+            mixed_lists: tally(&record.mixed_lists),
+            threads: tally(&record.threads),
+            last_thread: 0,
+            last_peer: None,
+            list: List::default(),
+        };
+        Some((counter, RecvCounter::new(board, &record.recvs)))
+    }
+
+    /// A work request of a list is posted, as the `outstanding`-th that waits for its completion.
+    #[inline]
+    pub fn posted(&mut self, wr: &SendWr<'_>, payload: u32, inline: bool, signaled: bool, outstanding: u64) {
+        let shape = Shape {
+            opcode: wr.op.opcode(),
+            payload,
+            sges: wr.sg_list.len() as u32,
+            inline: inline || wr.flags.contains(SendFlags::INLINE),
+            signaled,
+        };
+        if wr.dest.is_some_and(|dest| dest.qpn == MULTICAST_QPN) {
+            self.multicast();
+        }
+        let (key, list) = (shape.key(), &mut self.list);
+        if key != list.key {
+            list.begin_run(key);
+        }
+        list.length += 1;
+        list.outstanding_sum += outstanding;
+        list.outstanding = list.outstanding.max(outstanding);
+    }
+
+    /// A message of UC or UD is complete that nobody took.
+    #[cold]
+    pub fn undelivered(&mut self) {
+        let count = &self.record.undelivered;
+        count.store(count.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// A message to a multicast group is posted.
+    #[cold]
+    fn multicast(&mut self) {
+        let count = &self.record.multicast;
+        count.store(count.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// The list ends: it took one doorbell. `thread_id` tells the thread's number in the system.
+    #[inline]
+    pub fn list_ends(&mut self, peer: u32, thread_id: impl FnOnce() -> u32) {
+        let list = &mut self.list;
+        if list.length == 0 {
+            return;
+        }
+        if list.from == 0 {
+            self.uniform.add(list.key | u64::from(list.length) << LIST_AT, 1);
+        } else {
+            self.mixed_list_ends();
+        }
+        let (record, list) = (self.record, &mut self.list);
+        record.outstanding_sum.store(record.outstanding_sum.load(Relaxed) + list.outstanding_sum, Relaxed);
+        if list.outstanding > record.outstanding_max.load(Relaxed) {
+            record.outstanding_max.store(list.outstanding, Relaxed);
+        }
+        (list.length, list.from, list.outstanding_sum, list.outstanding) = (0, 0, 0, 0);
+        // SAFETY: takes nothing, cannot fail.
+        let thread = unsafe { libc::pthread_self() };
+        if self.last_thread != thread || self.last_peer != Some(peer) {
+            (self.last_thread, self.last_peer) = (thread, Some(peer));
+            self.remember(peer, thread_id());
+        }
+    }
+
+    #[cold]
+    fn mixed_list_ends(&mut self) {
+        let list = &mut self.list;
+        let length = u64::from(list.length);
+        let last = (list.key, list.length - list.from);
+        for (key, run) in list.before.drain(..).chain([last]) {
+            self.mixed.add(key | length << LIST_AT, u64::from(run));
+        }
+        self.mixed_lists.add(length, 1);
+    }
+
+    #[cold]
+    fn remember(&mut self, peer: u32, thread_id: u32) {
+        let word = &self.record.peers[peer as usize % PROCESSES / 64];
+        word.store(word.load(Relaxed) | 1 << (peer % 64), Relaxed);
+        self.threads.add(thread_id.into(), 1);
+    }
+}
+
+impl List {
+    #[cold]
+    fn begin_run(&mut self, key: u64) {
+        if self.length > 0 {
+            self.before.push((self.key, self.length - self.from));
+            self.from = self.length;
+        }
+        self.key = key;
+    }
+}
+
+impl RecvCounter {
+    pub(crate) fn new(board: &'static Board, record: &'static RecvRecord) -> RecvCounter {
+        RecvCounter { posts: Tally::new(board, &record.posts), messages: Tally::new(board, &record.messages) }
+    }
+
+    /// A call has posted so many RECVs, of at most so many SGEs.
+    #[inline]
+    pub fn posted(&mut self, recvs: u32, sges: u32) {
+        self.posts.add(u64::from(recvs) << 8 | u64::from(sges), 1);
+    }
+
+    /// A message of so many bytes has come: a WRITE with immediate, or a SEND, whose bytes on UD
+    /// include the room of the GRH.
+    #[inline]
+    pub fn came(&mut self, bytes: u32, write: bool) {
+        self.messages.add(u64::from(bytes) << 1 | u64::from(write), 1);
+    }
+}
+
+impl QpCounts {
+    /// What a record says; `None` where a program has written into it.
+    pub(crate) fn of(board: &Board, record: &QpRecord) -> Option<QpCounts> {
+        Some(QpCounts {
+            qp_num: record.num.load(Relaxed) as u32,
+            qp_type: QpType::from_c(record.qp_type.load(Relaxed) as u32)?,
+            outstanding_sum: record.outstanding_sum.load(Relaxed),
+            outstanding_max: record.outstanding_max.load(Relaxed),
+            undelivered: record.undelivered.load(Relaxed),
+            multicast: record.multicast.load(Relaxed),
+            recvs: RecvCounts::of(board, &record.recvs),
+            threads: record.threads.counts(board).into_iter().map(|(thread, _)| thread as u32).collect(),
+            peers: record.peers.each_ref().map(|word| word.load(Relaxed)),
+            uniform: record.uniform.counts(board),
+            mixed: record.mixed.counts(board),
+            mixed_lists: record.mixed_lists.counts(board),
+        })
+    }
+
+    /// Work requests by shape and by the length of the list that they were posted in.
+    pub(crate) fn sends(&self) -> BTreeMap<(Shape, u32), u64> {
+        let mut all = BTreeMap::new();
+        for (key, lists) in &self.uniform {
+            let (shape, length) = Shape::from_key(*key);
+            *all.entry((shape, length)).or_default() += lists * u64::from(length);
+        }
+        for (key, n) in &self.mixed {
+            *all.entry(Shape::from_key(*key)).or_default() += n;
+        }
+        all
+    }
+
+    /// Lists by length: doorbells.
+    pub(crate) fn doorbells(&self) -> BTreeMap<u32, u64> {
+        let mut all = BTreeMap::new();
+        let uniform = self.uniform.iter().map(|(key, n)| (Shape::from_key(*key).1, n));
+        let mixed = self.mixed_lists.iter().map(|(length, n)| (*length as u32, n));
+        for (length, n) in uniform.chain(mixed) {
+            *all.entry(length).or_default() += n;
+        }
+        all
+    }
+
+    /// Processes that it has sent to.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
+        (0..PROCESSES as u32).filter(|peer| self.peers[*peer as usize / 64] >> (peer % 64) & 1 != 0)
+    }
+}
+
+impl RecvCounts {
+    /// What a record says.
+    pub(crate) fn of(board: &Board, record: &RecvRecord) -> RecvCounts {
+        RecvCounts { posts: record.posts.counts(board), messages: record.messages.counts(board) }
+    }
+
+    /// Calls that posted RECVs: number of RECVs, most SGEs of one, how many such calls.
+    pub(crate) fn posts(&self) -> impl Iterator<Item = (u32, u32, u64)> {
+        self.posts.iter().map(|(key, n)| ((key >> 8) as u32, *key as u32 & 0xff, *n))
+    }
+
+    /// Messages: bytes, whether they were WRITEs with immediate, how many.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (u32, bool, u64)> {
+        self.messages.iter().map(|(key, n)| ((key >> 1) as u32, key & 1 != 0, *n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_verbs::{RemoteAddr, SendOp, Sge};
+
+    /// A QP that is counted, and its counts.
+    fn counted(qp_type: QpType) -> ((QpCounter, RecvCounter), impl Fn() -> QpCounts) {
+        let (_, board) = Board::create().expect("a board");
+        let list: &AtomicU64 = Box::leak(Box::default());
+        let counter = QpCounter::new(board, list, 2, qp_type).expect("there is room");
+        let counts =
+            move || QpCounts::of(board, board.listed(list)[0]).expect("it was written as it should be");
+        (counter, counts)
+    }
+
+    #[test]
+    fn a_shape_survives_its_key() {
+        for opcode in Opcode::ALL {
+            for (payload, sges, inline, signaled) in [(u32::MAX, 32, true, false), (0, 0, false, true)] {
+                let shape = Shape { opcode, payload, sges, inline, signaled };
+                for list in [1, 1 << 15] {
+                    assert_eq!(Shape::from_key(shape.key() | u64::from(list) << LIST_AT), (shape, list));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lists_are_counted_by_shape_and_length() {
+        let ((mut counter, _), counts) = counted(QpType::Rc);
+        let sges = [Sge::default()];
+        let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
+        for _ in 0..3 {
+            counter.posted(&write, 8, false, false, 1);
+            counter.posted(&write, 8, false, false, 2);
+            counter.list_ends(0, || 1);
+        }
+        counter.posted(&write, 8, true, true, 5);
+        assert_eq!(counts().doorbells(), BTreeMap::from([(2, 3)]));
+        counter.posted(&write, 8, false, false, 6);
+        counter.list_ends(1023, || 1);
+        counter.list_ends(1, || 1);
+        let counts = counts();
+        let plain = Shape { opcode: Opcode::Write, payload: 8, sges: 1, inline: false, signaled: false };
+        let inline = Shape { inline: true, signaled: true, ..plain };
+        assert_eq!(counts.sends(), BTreeMap::from([((plain, 2), 7), ((inline, 2), 1)]));
+        assert_eq!(counts.doorbells(), BTreeMap::from([(2, 4)]));
+        assert_eq!((counts.outstanding_sum, counts.outstanding_max), (20, 6));
+        assert_eq!(counts.peers().collect::<Vec<_>>(), [0, 1023]);
+        assert_eq!(counts.threads.len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_allocated_for_what_was_seen_before() {
+        let ((mut counts, mut recvs), _) = counted(QpType::Ud);
+        let sges = [Sge::default()];
+        let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
+        let send = SendWr::new(0, SendOp::Send, &sges);
+        let mut round = |n: u32| {
+            counts.posted(&write, 64 << (n % 8), false, n.is_multiple_of(16), 1);
+            counts.posted(&send, 8, true, true, 2);
+            counts.list_ends(n % 100, || 1);
+            counts.posted(&send, n % 32, false, true, 1);
+            counts.list_ends(n % 100, || 1);
+            recvs.posted(n % 4, 1);
+            recvs.came(n % 32, false);
+        };
+        (0..400).for_each(&mut round);
+        let allocated = allocation_counter::measure(|| (0..10_000).for_each(round));
+        assert_eq!(allocated.count_total, 0);
+    }
+}

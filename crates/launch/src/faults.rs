@@ -1,0 +1,154 @@
+//! Faults that `doorbell run --fault` asks for, as the command line and the environment have them.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How often the responder has no RECV, where nothing else is said.
+const USUAL_RNR: &str = "1e-2";
+
+/// Faults that come to a program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// How often a message is lost.
+    pub drop: Chance,
+    /// By how much work requests are carried out later, at least and at most.
+    pub delay: Option<(Duration, Duration)>,
+    /// How often the responder answers as if it had no RECV.
+    pub rnr: Chance,
+    /// Number of the send work request by which each QP ends.
+    pub kill: Option<u64>,
+    /// From when on the port is down, and until when, since the device was opened.
+    pub port_down: Option<(Duration, Option<Duration>)>,
+    text: String,
+}
+
+/// A probability, in parts of 2^64 - 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chance(u64);
+
+/// Why a text says no faults.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct BadFaults(String);
+
+impl Chance {
+    fn parse(fault: &str, text: &str) -> Result<Chance, BadFaults> {
+        let number: Option<f64> = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+        let wrong = || BadFaults(format!("{fault}={text}: {text:?} is no probability from 0 to 1, as 1e-4"));
+        // The conversion saturates.
+        Ok(Chance((number.ok_or_else(wrong)? * u64::MAX as f64) as u64))
+    }
+
+    /// Whether a number that was drawn from all 64-bit numbers is within it.
+    pub fn is_hit(self, drawn: u64) -> bool {
+        self.0 != 0 && drawn <= self.0
+    }
+}
+
+fn duration(fault: &str, text: &str) -> Result<Duration, BadFaults> {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
+    // An hour is more than any test takes.
+    let ns = parsed.filter(|ns| (0.0..=3.6e12).contains(ns));
+    let wrong = || {
+        BadFaults(format!(
+            "{fault}: {text:?} is no time up to an hour: give a number with ns, us, ms or s, as 10us"
+        ))
+    };
+    ns.map(|ns| Duration::from_nanos(ns as u64)).ok_or_else(wrong)
+}
+
+/// Two times, the second not before the first.
+fn span(fault: &str, text: &str) -> Result<(Duration, Option<Duration>), BadFaults> {
+    let Some((from, to)) = text.split_once("..") else { return Ok((duration(fault, text)?, None)) };
+    let (from, to) = (duration(fault, from)?, duration(fault, to)?);
+    if from > to {
+        return Err(BadFaults(format!("{fault}: {text} ends before it begins: give the lesser time first")));
+    }
+    Ok((from, Some(to)))
+}
+
+impl FromStr for Faults {
+    type Err = BadFaults;
+
+    fn from_str(text: &str) -> Result<Faults, BadFaults> {
+        let mut faults = Faults { text: text.to_owned(), ..Faults::default() };
+        let mut seen: Vec<&str> = Vec::new();
+        for fault in text.split(',') {
+            let (name, value) = match fault.split_once(['=', '@']) {
+                Some((name, value)) => (name, Some(value)),
+                None => (fault, None),
+            };
+            let sign = fault.as_bytes().get(name.len());
+            match (name, sign, value) {
+                ("drop", Some(b'='), Some(value)) => faults.drop = Chance::parse(name, value)?,
+                ("delay", Some(b'='), Some(value)) => {
+                    let (least, most) = span(name, value)?;
+                    faults.delay = Some((least, most.unwrap_or(least)));
+                }
+                ("rnr", None, None) => faults.rnr = Chance::parse(name, USUAL_RNR)?,
+                ("rnr", Some(b'='), Some(value)) => faults.rnr = Chance::parse(name, value)?,
+                ("kill-qp", Some(b'@'), Some(value)) => {
+                    let number = value.parse().ok().filter(|number: &u64| *number > 0);
+                    let wrong = || {
+                        BadFaults(format!(
+                            "kill-qp@{value}: {value:?} is no number of a work request from 1 on"
+                        ))
+                    };
+                    faults.kill = Some(number.ok_or_else(wrong)?);
+                }
+                ("port-down", Some(b'@'), Some(value)) => faults.port_down = Some(span(name, value)?),
+                _ => {
+                    return Err(BadFaults(format!(
+                        "{fault:?} is no fault: give drop=P, delay=T or T1..T2, rnr or rnr=P, kill-qp@N, port-down@T or \
+                         T1..T2, with commas between"
+                    )));
+                }
+            }
+            if seen.contains(&name) {
+                return Err(BadFaults(format!("{name} is given twice, and is to be given once")));
+            }
+            seen.push(name);
+        }
+        Ok(faults)
+    }
+}
+
+impl Display for Faults {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_faults_are_refused_in_a_sentence() {
+        for (text, what) in [
+            ("", "\"\" is no fault: give drop=P"),
+            ("drop", "\"drop\" is no fault"),
+            ("drop@3", "\"drop@3\" is no fault"),
+            ("drop=2", "drop=2: \"2\" is no probability from 0 to 1"),
+            ("drop=NaN", "is no probability"),
+            ("drop=0.1,drop=0.2", "drop is given twice"),
+            ("delay=10", "delay: \"10\" is no time up to an hour"),
+            ("delay=20us..10us", "ends before it begins"),
+            ("kill-qp@0", "kill-qp@0: \"0\" is no number of a work request"),
+            ("kill-qp=5", "\"kill-qp=5\" is no fault"),
+            ("port-down@-1s", "is no time"),
+            ("rnr,", "\"\" is no fault"),
+        ] {
+            let error = text.parse::<Faults>().expect_err(text).to_string();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+        for text in
+            ["drop=1e-4", "delay=10us..1ms,rnr", "kill-qp@5,port-down@1s..2s,drop=1", "rnr=0.5,delay=0ns"]
+        {
+            assert_eq!(text.parse::<Faults>().expect(text).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A folder of what a program is led to: the library by its names, and nothing beside it, as that would be loaded as well.
+
+use crate::tree::{Contents, Entry, write};
+use crate::trust::{Distrust, check, check_private, user};
+use sha2::{Digest, Sha256};
+use std::fs::{DirBuilder, Permissions, read_dir, read_link, rename};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+/// Where the library is in such a folder, and nothing else.
+pub(super) const LIBRARIES: &str = "lib";
+/// The names by which programs ask the loader for the library.
+const NAMES: [&str; 2] = ["libibverbs.so", "libibverbs.so.1"];
+/// What the names of folders begin with that are made or removed.
+const UNDER_WAY: &str = ".";
+/// After so long a folder that is made or removed is one that a killed launcher has left.
+const LEFT: Duration = Duration::from_secs(60 * 60);
+/// How often a folder is made that others remove, or put something into.
+const TRIES: u32 = 10;
+
+/// The library by its names.
+pub(super) fn links(library: &Path) -> Contents {
+    NAMES.iter().map(|name| (Path::new(LIBRARIES).join(name), Entry::Link(library.into()))).collect()
+}
+
+/// The folder with these contents, made where it is missing; `top` has all of them.
+pub(super) fn folder(top: &Path, contents: &Contents) -> Result<PathBuf, Distrust> {
+    let unknown = |cause| Distrust::Unknown { path: top.into(), cause };
+    make_private(top)?;
+    sweep(top);
+    let hash = Sha256::digest(format!("{contents:?}"));
+    let name: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let folder = top.join(name);
+    for _ in 0..TRIES {
+        if is_right(&folder, contents) {
+            return Ok(folder);
+        }
+        install(top, &folder, contents).map_err(unknown)?;
+    }
+    Err(unknown(io::Error::other("somebody changes what is made there")))
+}
+
+/// Where the folders of all libraries are: below this user's folder for things of this kind if there is one, or in memory.
+pub(super) fn top() -> PathBuf {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let own = own.and_then(|path| path.canonicalize().ok()).filter(|path| is_loadable(path));
+    match own.filter(|path| check_private(path).is_ok()) {
+        Some(path) => path.join("doorbell-libraries"),
+        None => PathBuf::from(format!("/dev/shm/doorbell-libraries-{}", user())),
+    }
+}
+
+/// Whether the loader's lists can have this path.
+pub(super) fn is_loadable(path: &Path) -> bool {
+    !path.as_os_str().as_encoded_bytes().iter().any(|b| b" :;$\t\n".contains(b))
+}
+
+fn make_private(path: &Path) -> Result<(), Distrust> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Distrust::Unknown { path: path.into(), cause })
+        }
+        _ => check_private(path),
+    }
+}
+
+/// Whether a folder has these contents, and nothing else.
+fn is_right(folder: &Path, contents: &Contents) -> bool {
+    let mut found = Contents::new();
+    read_into(&mut found, folder, Path::new("")).is_ok()
+        && found == *contents
+        && check(&folder.join(LIBRARIES)).is_ok()
+}
+
+/// Reads what is below a path of a folder.
+fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()> {
+    for entry in read_dir(folder.join(below))? {
+        let entry = entry?;
+        let (path, kind) = (below.join(entry.file_name()), entry.file_type()?);
+        if kind.is_dir() {
+            read_into(found, folder, &path)?;
+        } else if kind.is_symlink() {
+            found.insert(path, Entry::Link(read_link(entry.path())?));
+        } else {
+            found.insert(path, Entry::File(std::fs::read_to_string(entry.path())?));
+        }
+    }
+    Ok(())
+}
+
+/// Puts a folder with these contents in the place of what is there, at once and whole.
+fn install(top: &Path, folder: &Path, contents: &Contents) -> io::Result<()> {
+    let new = under_way(top)?;
+    write(contents, new.path())?;
+    match rename(new.path(), folder) {
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOTEMPTY | libc::EEXIST)) => Err(error),
+        // Another launcher was first.
+        Err(_) if is_right(folder, contents) => Ok(()),
+        Err(_) => put_away(top, folder),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Removes a folder so that nobody finds half of it.
+fn put_away(top: &Path, folder: &Path) -> io::Result<()> {
+    let away = under_way(top)?;
+    match rename(folder, away.path().join("old")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn under_way(top: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(UNDER_WAY).permissions(Permissions::from_mode(0o700)).tempdir_in(top)
+}
+
+/// Removes links to libraries that are gone, and what killed launchers have left. What cannot be removed is no worse than
+/// before.
+fn sweep(top: &Path) {
+    for entry in read_dir(top).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let leads_nowhere = || NAMES.iter().all(|name| !path.join(LIBRARIES).join(name).exists());
+        if entry.file_name().as_encoded_bytes().starts_with(UNDER_WAY.as_bytes()) {
+            let made = entry.metadata().and_then(|about| about.modified()).ok();
+            let age = made.and_then(|made| SystemTime::now().duration_since(made).ok());
+            if age.is_some_and(|age| age > LEFT) {
+                let _ = std::fs::remove_dir_all(&path);
+            }
+        } else if leads_nowhere() {
+            let _ = put_away(top, &path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A folder for folders, and a library beside it.
+    fn place() -> (TempDir, PathBuf, PathBuf) {
+        let place = tempfile::tempdir().expect("a folder");
+        let path = place.path().canonicalize().expect("it is there");
+        let library = path.join("lib.so");
+        std::fs::write(&library, "").expect("a file");
+        (place, path.join("top"), library)
+    }
+
+    fn entries(folder: &Path) -> Vec<String> {
+        let names = read_dir(folder).expect("it can be listed").flatten();
+        let mut names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_folder_has_links_to_the_library_and_nothing_else() {
+        let (_place, top, library) = place();
+        let folder = folder(&top, &links(&library)).expect("it can be made");
+        let libraries = folder.join(LIBRARIES);
+        assert_eq!(entries(&libraries), ["libibverbs.so", "libibverbs.so.1"]);
+        for name in NAMES {
+            assert_eq!(read_link(libraries.join(name)).expect("a link"), library);
+        }
+        for path in [&top, &folder] {
+            assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o7777, 0o700);
+        }
+        // Whatever else was put there is gone next time.
+        std::fs::write(libraries.join("libmlx5.so"), "").expect("a file");
+        assert_eq!(super::folder(&top, &links(&library)).expect("it is there"), folder);
+        assert_eq!(entries(&libraries), ["libibverbs.so", "libibverbs.so.1"]);
+        assert_eq!(entries(&top).len(), 1, "nothing is left on the way");
+    }
+
+    #[test]
+    fn links_to_a_library_that_is_gone_go_with_the_next_launch() {
+        let (_place, top, library) = place();
+        let gone = folder(&top, &links(&library.with_file_name("gone.so"))).expect("links may lead nowhere");
+        let kept = folder(&top, &links(&library)).expect("it can be made");
+        assert!(!gone.exists() && kept.exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_refused() {
+        let (_place, top, library) = place();
+        DirBuilder::new().mode(0o755).create(&top).expect("a folder");
+        assert!(matches!(folder(&top, &links(&library)), Err(Distrust::NotPrivate { .. })));
+        std::fs::remove_dir(&top).expect("it is empty");
+        symlink(library.parent().expect("a folder"), &top).expect("a link");
+        assert!(
+            matches!(folder(&top, &links(&library)), Err(Distrust::NotPrivate { .. })),
+            "a link is not followed"
+        );
+    }
+
+    #[test]
+    fn launchers_at_once_find_the_folder_whole() {
+        let (_place, top, library) = place();
+        let other = library.with_file_name("other.so");
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let library = if thread % 2 == 0 { &library } else { &other };
+                let top = &top;
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let contents = links(library);
+                        let folder = folder(top, &contents).expect("it can be made");
+                        if thread % 2 == 0 {
+                            assert!(is_right(&folder, &contents), "{folder:?}");
+                        }
+                    }
+                });
+            }
+        });
+        std::fs::write(&other, "").expect("a file");
+        folder(&top, &links(&other)).expect("it can be made");
+        assert_eq!(entries(&top).len(), 2);
+    }
+}

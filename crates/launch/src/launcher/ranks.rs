@@ -1,0 +1,264 @@
+//! Several processes of one program, as ranks of one run.
+//!
+//! Each rank is the first process of a group of its own, so that this process alone hears of Ctrl-C and passes it on, once, to
+//! whoever the rank has started too; and what ranks leave behind comes to this process (a subreaper, prctl(2)), which ends it.
+//! Where one rank fails the others have a while to see it and to say what they see, as RC's time-outs do, before they are told
+//! to end: a program whose ranks wait for each other would else wait for ever.
+
+use super::lines::pass_on;
+use super::signals;
+use crate::address;
+use crate::qp_numbers::PROCESSES;
+use crate::say::say;
+use crate::variables;
+use libc::{c_int, pid_t};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::net::IpAddr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Ranks of a run: as many as a fabric has processes.
+pub const MOST_RANKS: u32 = PROCESSES as u32;
+
+/// How long ranks have after one has failed, and after they were told to end.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long what ranks have left behind may go on to end by itself, as by exit(3), and to be seen to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Signals by which a run is ended, stopped and continued: for whatever a rank has started too.
+const FOR_GROUPS: [c_int; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
+
+/// Runs so many processes of a program until all have ended; returns how the first one has that failed, if one has.
+///
+/// # Errors
+/// If not all of them start; none runs then.
+pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::Result<ExitStatus> {
+    let before = signals::block(&signals::all());
+    // Where they were ignored, nobody would learn how one has ended.
+    let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    let mut ranks = Ranks::default();
+    for rank in 0..count {
+        let mut command = of_rank(program, rank, count, first);
+        signals::for_child(&mut command, before, children);
+        if let Err(error) = ranks.start(rank, command) {
+            ranks.end_all();
+            signals::set_action(libc::SIGCHLD, &children);
+            signals::block(&before);
+            return Err(io::Error::new(
+                error.kind(),
+                format!("rank {rank} of {count} does not start: {error}"),
+            ));
+        }
+    }
+    ranks.watch();
+    ranks.end_all();
+    Ok(ranks.failed.unwrap_or_default())
+}
+
+/// The program as a rank.
+fn of_rank(program: &Command, rank: u32, count: u32, first: Option<IpAddr>) -> Command {
+    let mut command = Command::new(program.get_program());
+    command.args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env(variables::RANK, rank.to_string()).env(variables::SIZE, count.to_string());
+    if let Some(address) = first.and_then(|first| address::nth(first, rank)) {
+        command.env(variables::IP, address.to_string());
+    }
+    let input = match rank {
+        // Of a terminal only its foreground group may read, which ranks are not.
+        0 if io::stdin().is_terminal() => Stdio::piped(),
+        0 => Stdio::inherit(),
+        _ => Stdio::null(),
+    };
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command
+}
+
+/// What is to be done to those that run, and when.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Instant,
+    signal: c_int,
+}
+
+#[derive(Debug, Default)]
+struct Ranks {
+    /// Those that run, by their process numbers.
+    running: BTreeMap<pid_t, u32>,
+    /// The groups of all.
+    groups: Vec<pid_t>,
+    /// What passes on what they print, and whether it could.
+    printing: Vec<JoinHandle<bool>>,
+    /// How the first has ended that failed.
+    failed: Option<ExitStatus>,
+    due: Option<Due>,
+}
+
+impl Ranks {
+    fn start(&mut self, rank: u32, mut command: Command) -> io::Result<()> {
+        let mut child = command.spawn()?;
+        let pid = child.id() as pid_t;
+        self.running.insert(pid, rank);
+        self.groups.push(pid);
+        if let Some(out) = child.stdout.take() {
+            self.printing.push(pass_on(rank, out, io::stdout)?);
+        }
+        if let Some(errors) = child.stderr.take() {
+            self.printing.push(pass_on(rank, errors, io::stderr)?);
+        }
+        feed(&mut child)
+    }
+
+    /// Until all have ended.
+    fn watch(&mut self) {
+        let heeded = signals::heeded();
+        while !self.running.is_empty() {
+            let left = self.due.map(|due| due.at.saturating_duration_since(Instant::now()));
+            if let Some(came) = signals::next_within(&heeded, left)
+                && came.signal != libc::SIGCHLD
+            {
+                self.pass(came.signal);
+            }
+            while let Some((pid, ended)) = next_ended() {
+                self.see(pid, ended);
+            }
+            if let Some(due) = self.due.filter(|due| due.at <= Instant::now()) {
+                self.carry_out(due);
+            }
+        }
+    }
+
+    /// A process has ended: a rank, or one that a rank has left behind.
+    fn see(&mut self, pid: pid_t, ended: ExitStatus) {
+        let Some(rank) = self.running.remove(&pid) else { return };
+        if ended.success() || self.failed.is_some() {
+            return;
+        }
+        self.failed = Some(ended);
+        if !self.running.is_empty() && self.due.is_none() {
+            let how = match ended.signal() {
+                Some(signal) => format!("by signal {signal}"),
+                None => format!("with exit code {}", ended.code().unwrap_or_default()),
+            };
+            say(format_args!(
+                "rank {rank} has ended {how}; the others are told to end in {} s",
+                GRACE.as_secs()
+            ));
+            self.due = Some(Due { at: Instant::now() + GRACE, signal: libc::SIGTERM });
+        }
+    }
+
+    /// A signal has come for all.
+    fn pass(&mut self, signal: c_int) {
+        self.tell(signal);
+        match signal {
+            libc::SIGINT | libc::SIGTERM => {
+                self.due = Some(Due { at: Instant::now() + GRACE, signal: libc::SIGKILL });
+            }
+            libc::SIGTSTP => {
+                // Until SIGCONT, which then comes as any other signal.
+                // SAFETY: takes nothing, cannot fail.
+                signals::send(unsafe { libc::getpid() }, libc::SIGSTOP);
+            }
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, due: Due) {
+        let ranks = self.running.values().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        self.tell(due.signal);
+        self.due = None;
+        if due.signal == libc::SIGTERM {
+            say(format_args!("ranks that still run are told to end: {ranks}"));
+            self.due = Some(Due { at: Instant::now() + GRACE, signal: libc::SIGKILL });
+        } else {
+            say(format_args!("ranks that do not end are killed: {ranks}"));
+        }
+    }
+
+    /// Sends a signal to all that run.
+    fn tell(&self, signal: c_int) {
+        let for_groups = FOR_GROUPS.contains(&signal) || signal == libc::SIGKILL;
+        for pid in self.running.keys() {
+            signals::send(if for_groups { -pid } else { *pid }, signal);
+        }
+    }
+
+    /// Ends what is left behind, and waits until all is passed on that was printed.
+    fn end_all(&mut self) {
+        self.running.keys().for_each(|pid| signals::send(-pid, libc::SIGKILL));
+        let begin = Instant::now();
+        while has_children() && begin.elapsed() < 2 * PATIENCE {
+            while next_ended().is_some() {}
+            if begin.elapsed() >= PATIENCE {
+                self.kill_rest();
+            }
+            std::thread::sleep(LOOK);
+        }
+        let begin = Instant::now();
+        while self.printing.iter().any(|thread| !thread.is_finished()) && begin.elapsed() < PATIENCE {
+            std::thread::sleep(LOOK);
+        }
+        let done = self.printing.drain(..).filter(JoinHandle::is_finished);
+        if done.map(JoinHandle::join).any(|passed| !passed.unwrap_or(false)) {
+            // A program that cannot print ends with 1.
+            self.failed.get_or_insert(ExitStatus::from_raw(1 << 8));
+        }
+    }
+
+    fn kill_rest(&self) {
+        self.groups.iter().for_each(|group| signals::send(-group, libc::SIGKILL));
+        own_children().into_iter().for_each(|pid| signals::send(pid, libc::SIGKILL));
+    }
+}
+
+/// Passes what is typed on to a rank that cannot read the terminal itself.
+fn feed(child: &mut Child) -> io::Result<()> {
+    let Some(mut to) = child.stdin.take() else { return Ok(()) };
+    let pass = move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut to);
+    };
+    std::thread::Builder::new().spawn(pass).map(drop)
+}
+
+/// A child that has ended, and how.
+fn next_ended() -> Option<(pid_t, ExitStatus)> {
+    let mut status = 0;
+    // SAFETY: our variable.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+    (pid > 0).then(|| (pid, ExitStatus::from_raw(status)))
+}
+
+/// Whether there are children, ended or not.
+fn has_children() -> bool {
+    // SAFETY: room for what is told, which nobody looks at; nobody is collected by it.
+    unsafe {
+        let mut told = std::mem::zeroed();
+        libc::waitid(libc::P_ALL, 0, &mut told, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
+    }
+}
+
+/// The children of this process, those among them that ranks have left behind.
+fn own_children() -> Vec<pid_t> {
+    let own = std::process::id().to_string();
+    let is_own = |pid: &pid_t| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name: the state, and the parent (proc(5)).
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&own))
+    };
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_own).collect()
+}

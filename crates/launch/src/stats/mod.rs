@@ -1,0 +1,217 @@
+//! What a program posts, counted, and what it would cost a given NIC: the paper's instrumented
+//! driver (ATC'16, 3) for any program and any profile.
+//!
+//! `doorbell_nic`'s accounting turns the counts of a process into PCIe transactions when it ends: the process itself
+//! where it calls exit(3), else whoever launched it.
+
+mod display;
+mod posting;
+mod report;
+mod together;
+mod workload;
+
+pub use report::Report;
+pub use together::Together;
+
+use crate::counts::process::ProcessCounts;
+use crate::say::say;
+use crate::variables;
+use doorbell_nic::{Profile, ProfileError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const NO_ROOM: &str = "no statistics: more was posted than there is room to count";
+
+/// Counting of what the program posts.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Name or file of the profile of the NIC whose PCIe transactions are to be told.
+    pub profile: String,
+    /// Whether a summary is printed when the program ends.
+    pub print: bool,
+    /// File for the JSON of the program's only process, or of several together; each of these then has a file with the
+    /// process number before the extension.
+    pub json: Option<PathBuf>,
+    /// Whether nothing is told of each process, but of all together, also in the file.
+    pub as_one: bool,
+}
+
+impl Stats {
+    /// Has a program counted.
+    pub(crate) fn set(&self, command: &mut Command) -> Result<(), ProfileError> {
+        // Found out here, where it can be told, not when the program ends.
+        Profile::named_or_file(&self.profile)?;
+        command.env(variables::PROFILE, &self.profile);
+        if self.as_one {
+            command.env_remove(variables::STATS).env_remove(variables::STATS_JSON);
+        } else if self.print {
+            command.env(variables::STATS, "1");
+        }
+        if let Some(path) = &self.json {
+            // What an earlier run has left would keep this one from using the name.
+            let _ = std::fs::remove_file(path);
+            if !self.as_one {
+                command.env(variables::STATS_JSON, std::path::absolute(path).unwrap_or(path.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What this process was told when it was launched.
+    pub fn of_environment() -> Option<Stats> {
+        let profile = std::env::var(variables::PROFILE).ok()?;
+        let print = std::env::var_os(variables::STATS).is_some_and(|value| value == "1");
+        let json = std::env::var_os(variables::STATS_JSON).map(PathBuf::from);
+        Some(Stats { profile, print, json, as_one: false })
+    }
+
+    /// Tells what a process has counted.
+    pub fn tell(&self, counts: &ProcessCounts<'_>) {
+        if counts.is_incomplete() {
+            return say(NO_ROOM);
+        }
+        let profile = match Profile::named_or_file(&self.profile) {
+            Ok(profile) => profile,
+            Err(error) => return say(format_args!("no statistics: {error}")),
+        };
+        let report = Report::new(&self.profile, &profile, counts);
+        if self.print {
+            // Behind what the program has printed; its own output stays as it is.
+            eprint!("{report}");
+        }
+        if let Some(path) = &self.json
+            && let Err(error) = write_json(path, counts.pid(), &report)
+        {
+            say(format_args!("cannot write {}: {error}", path.display()));
+        }
+        counts.set_told();
+    }
+}
+
+impl Stats {
+    /// Tells what the processes of a run have counted together, where they are several; of one alone where nothing else
+    /// was told.
+    pub(crate) fn tell_together(&self, all: &[ProcessCounts<'_>]) {
+        if all.iter().any(ProcessCounts::is_incomplete) {
+            if self.as_one {
+                say(NO_ROOM);
+            }
+            return;
+        }
+        let Ok(profile) = Profile::named_or_file(&self.profile) else { return };
+        let Some(together) = Together::new(&self.profile, &profile, all) else {
+            let only = all.iter().filter(|counts| self.as_one && counts.has_any());
+            return only.for_each(|counts| self.tell(counts));
+        };
+        if self.print {
+            eprint!("{together}");
+        }
+        if let Some(path) = &self.json
+            && let Err(error) = put_beside(path).and_then(|()| replace_json(path, &together))
+        {
+            say(format_args!("cannot write {}: {error}", path.display()));
+        }
+    }
+}
+
+/// Looks whether a file with this name can be made, or be replaced.
+pub(crate) fn check_place(path: &Path) -> std::io::Result<()> {
+    if path.file_name().is_none() {
+        return Err(std::io::Error::other("that is no name of a file"));
+    }
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(std::io::Error::other("it is there already, and no file"));
+    }
+    tempfile::tempfile_in(directory_of(path)).map(drop)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A new file in the folder of this one.
+fn unnamed(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().permissions(readable()).tempfile_in(directory_of(path))
+}
+
+/// A file with this JSON, which has no name yet: it is there when it is whole, as who writes may be killed.
+fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut file = unnamed(path)?;
+    serde_json::to_writer_pretty(&mut file, report)?;
+    file.write_all(b"\n")?;
+    Ok(file)
+}
+
+/// Writes to the file, whatever there was.
+fn replace_json(path: &Path, report: &impl serde::Serialize) -> std::io::Result<()> {
+    written(path, report)?.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Writes to the file, or where another process has written it already, beside it.
+fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
+    let file = written(path, report)?;
+    match file.persist_noclobber(path) {
+        Err(taken) if taken.error.kind() == ErrorKind::AlreadyExists => name_beside(taken.file, path, pid),
+        other => other.map(drop).map_err(|error| error.error),
+    }
+}
+
+/// Gives a process's file the first name of its own that is free.
+fn name_beside(mut file: tempfile::NamedTempFile, path: &Path, pid: u32) -> std::io::Result<()> {
+    let mut names = (1..).map(|nth| beside(path, pid, nth));
+    loop {
+        let name = names.next().expect("there is no end of them");
+        match file.persist_noclobber(name) {
+            Err(taken) if taken.error.kind() == ErrorKind::AlreadyExists => file = taken.file,
+            other => return other.map(drop).map_err(|error| error.error),
+        }
+    }
+}
+
+/// Gives what the first of several processes has written a name of its own, so that the file can be all of theirs.
+fn put_beside(path: &Path) -> std::io::Result<()> {
+    let text = match std::fs::read(path) {
+        Err(none) if none.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read?,
+    };
+    let report: serde_json::Value = serde_json::from_slice(&text)?;
+    let pid = report["pid"].as_u64().unwrap_or_default() as u32;
+    let mut copy = unnamed(path)?;
+    copy.write_all(&text)?;
+    name_beside(copy, path, pid)
+}
+
+/// What a new file's permissions are before the process's mask takes some away.
+fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}
+
+/// The name for the file of a further process: its number goes before the extension, and how many programs it has been
+/// where it became another one.
+fn beside(path: &Path, pid: u32, nth: u32) -> PathBuf {
+    let part = if nth == 1 { pid.to_string() } else { format!("{pid}-{nth}") };
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(&part);
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_further_processes_keep_their_extension() {
+        for (path, expected) in
+            [("/a/s.json", "/a/s.7.json"), ("s", "s.7"), ("a.b/s.x.json", "a.b/s.x.7.json")]
+        {
+            assert_eq!(beside(Path::new(path), 7, 1), Path::new(expected));
+        }
+        assert_eq!(beside(Path::new("/a/s.json"), 7, 2), Path::new("/a/s.7-2.json"));
+    }
+}

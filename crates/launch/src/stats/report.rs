@@ -1,0 +1,289 @@
+//! What was counted, as numbers.
+
+use super::posting::Posting;
+use super::workload::as_posted;
+use crate::counts::process::ProcessCounts;
+use crate::counts::qp::{QpCounts, RecvCounts, Shape};
+use doorbell_abi::opcode_name;
+use doorbell_nic::accounting::{self, Transactions};
+use doorbell_nic::limits::Limit;
+use doorbell_nic::{PostShape, Profile, RecvShape};
+use doorbell_verbs::{GRH_BYTES, Opcode, QpType};
+use doorbell_workload::Workload;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What depends on the time that this device takes, and would be otherwise on the NIC.
+pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits of class latency, and the workload's \
+                                 window and batch follow from when this device completes work requests, as far as the \
+                                 program posts when it sees completions; all other numbers are of what the program \
+                                 asked for";
+/// What is not counted here.
+pub(super) const NOT_COUNTED: &str = "what one-sided verbs of peers cost this machine is in responder_pcie of the \
+                                      peers' statistics, as only they count them";
+
+/// The statistics of a process.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    schema: u32,
+    pub(super) pid: u32,
+    pub(super) program: String,
+    arguments: Vec<String>,
+    pub(super) profile: String,
+    pub(super) role: Role,
+    notes: [&'static str; 2],
+    pub(super) total: Counts,
+    pub(super) qps: Vec<QpReport>,
+    /// Every analytic bound of all that was posted, the least first.
+    pub(super) limits: Vec<Limit>,
+    /// For `doorbell simulate`; `None` where nothing was posted.
+    pub(super) workload: Option<Workload>,
+    /// The share of all work requests that the workload stands for.
+    pub(super) workload_share: f64,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct QpReport {
+    pub(super) qp_num: u32,
+    #[schemars(with = "String")]
+    pub(super) transport: QpType,
+    #[serde(flatten)]
+    pub(super) counts: Counts,
+    /// The least analytic bound of what this QP posted, were it alone.
+    pub(super) limit: Option<Limit>,
+}
+
+/// What a process is to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Role {
+    /// It posts, and no message comes to it.
+    Requester,
+    /// It posts nothing to send: others reach its memory, or send to it.
+    Responder,
+    /// It posts, and messages come to it.
+    RequesterAndResponder,
+}
+
+impl Role {
+    fn of(total: &Counts) -> Role {
+        match (total.work_requests > 0, total.messages_received > 0) {
+            (true, false) => Role::Requester,
+            (true, true) => Role::RequesterAndResponder,
+            (false, _) => Role::Responder,
+        }
+    }
+
+    /// In words.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Role::Requester => "requester",
+            Role::Responder => "responder",
+            Role::RequesterAndResponder => "requester and responder",
+        }
+    }
+}
+
+/// Counts of a QP or of all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Counts {
+    pub(super) verbs: BTreeMap<&'static str, u64>,
+    pub(super) work_requests: u64,
+    pub(super) payload_bytes: u64,
+    /// Work requests by payload: up to 0, 1, 2, 4, 8 ... bytes.
+    pub(super) sizes: BTreeMap<u32, u64>,
+    pub(super) doorbells: u64,
+    /// Doorbells by WQEs.
+    pub(super) wqes_per_doorbell: BTreeMap<u32, u64>,
+    pub(super) inlined: u64,
+    pub(super) signaled: u64,
+    pub(super) sges: u64,
+    /// Work requests by SGEs.
+    pub(super) sges_per_work_request: BTreeMap<u32, u64>,
+    pub(super) outstanding_mean: f64,
+    pub(super) outstanding_max: u64,
+    pub(super) recvs: u64,
+    pub(super) recv_doorbells: u64,
+    pub(super) messages_received: u64,
+    /// Messages of UC and UD that completed with success, but that nobody took.
+    pub(super) undelivered: u64,
+    /// Datagrams to multicast groups, among the work requests. What each member received, its process counts.
+    pub(super) multicast: u64,
+    /// What this NIC would have spent.
+    pub(super) pcie: Transactions,
+    /// What the NICs that these work requests are for would have spent, RECVs apart.
+    pub(super) responder_pcie: Transactions,
+    #[serde(skip)]
+    outstanding_sum: u64,
+}
+
+impl Report {
+    /// The report of what a process has counted. `name` is what the profile was asked for as.
+    pub(crate) fn new(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Report {
+        let all = &counts.qps()[..];
+        let qps: Vec<QpReport> = all.iter().map(|qp| QpReport::new(profile, qp)).collect();
+        let mut total = Counts::default();
+        for qp in &qps {
+            total.add_all(&qp.counts);
+        }
+        total.add_posted_recvs(profile, &counts.srq());
+        // Those to SRQs of XRC, whose QPs may be of other processes.
+        total.add_messages(profile, QpType::Rc, &counts.srq());
+        let posting = Posting::of(all);
+        let (workload, of_workload) = match as_posted(name, profile, all, &posting) {
+            Some((workload, n)) => (Some(workload), n),
+            None => (None, 0),
+        };
+        let mut command = counts.command().into_iter();
+        Report {
+            schema: 2,
+            pid: counts.pid(),
+            program: command.next().unwrap_or_default(),
+            arguments: command.collect(),
+            profile: profile.name.clone(),
+            role: Role::of(&total),
+            notes: [TIMING, NOT_COUNTED],
+            limits: posting.limits(profile, all),
+            workload_share: of_workload as f64 / total.work_requests.max(1) as f64,
+            total,
+            qps,
+            workload,
+        }
+    }
+}
+
+impl QpReport {
+    fn new(profile: &Profile, qp: &QpCounts) -> QpReport {
+        let alone = std::slice::from_ref(qp);
+        QpReport {
+            qp_num: qp.qp_num,
+            transport: qp.qp_type,
+            counts: Counts::of(profile, qp),
+            limit: Posting::of(alone).limits(profile, alone).into_iter().next(),
+        }
+    }
+}
+
+/// The least power of two that is not less; 0 for 0.
+fn bucket(bytes: u32) -> u32 {
+    if bytes == 0 { 0 } else { bytes.checked_next_power_of_two().unwrap_or(1 << 31) }
+}
+
+impl Counts {
+    fn of(profile: &Profile, qp: &QpCounts) -> Counts {
+        let lists = qp.doorbells();
+        let mut counts = Counts {
+            doorbells: lists.values().sum(),
+            wqes_per_doorbell: lists,
+            outstanding_max: qp.outstanding_max,
+            outstanding_sum: qp.outstanding_sum,
+            undelivered: qp.undelivered,
+            multicast: qp.multicast,
+            ..Counts::default()
+        };
+        for ((shape, list), n) in qp.sends() {
+            counts.add(&shape, n);
+            counts.pcie += accounting::execute(profile, &post(profile, qp.qp_type, &shape, list)).times(n);
+            counts.responder_pcie += arrival(profile, qp.qp_type, shape.opcode, shape.payload).times(n);
+        }
+        for ((shape, list), n) in transferred(qp) {
+            // A list of several shapes costs each its share of what a list of it alone would cost.
+            let lists = n.div_ceil(u64::from(list.max(1)));
+            counts.pcie +=
+                accounting::transfer(profile, &post(profile, qp.qp_type, &shape, list)).times(lists);
+        }
+        counts.add_posted_recvs(profile, &qp.recvs);
+        counts.add_messages(profile, qp.qp_type, &qp.recvs);
+        counts.mean();
+        counts
+    }
+
+    fn add(&mut self, shape: &Shape, n: u64) {
+        *self.verbs.entry(opcode_name(shape.opcode)).or_default() += n;
+        *self.sizes.entry(bucket(shape.payload)).or_default() += n;
+        *self.sges_per_work_request.entry(shape.sges).or_default() += n;
+        self.work_requests += n;
+        self.payload_bytes += u64::from(shape.payload) * n;
+        self.inlined += if shape.inline { n } else { 0 };
+        self.signaled += if shape.signaled { n } else { 0 };
+        self.sges += u64::from(shape.sges) * n;
+    }
+
+    fn add_posted_recvs(&mut self, profile: &Profile, counts: &RecvCounts) {
+        for (recvs, sges, n) in counts.posts() {
+            self.recvs += u64::from(recvs) * n;
+            self.recv_doorbells += n;
+            self.pcie += accounting::post_recv(profile, recvs, sges).times(n);
+        }
+    }
+
+    fn add_messages(&mut self, profile: &Profile, qp_type: QpType, counts: &RecvCounts) {
+        for (bytes, write, n) in counts.messages() {
+            let payload = if qp_type == QpType::Ud { bytes.saturating_sub(GRH_BYTES) } else { bytes };
+            let opcode = if write { Opcode::WriteWithImm } else { Opcode::Send };
+            self.messages_received += n;
+            self.pcie += arrival(profile, qp_type, opcode, payload).times(n);
+        }
+    }
+
+    fn mean(&mut self) {
+        self.outstanding_mean = self.outstanding_sum as f64 / self.work_requests.max(1) as f64;
+    }
+
+    pub(super) fn add_all(&mut self, other: &Counts) {
+        fn merge<K: Ord + Copy>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+            for (key, n) in more {
+                *all.entry(*key).or_default() += n;
+            }
+        }
+        merge(&mut self.verbs, &other.verbs);
+        merge(&mut self.sizes, &other.sizes);
+        merge(&mut self.wqes_per_doorbell, &other.wqes_per_doorbell);
+        merge(&mut self.sges_per_work_request, &other.sges_per_work_request);
+        self.work_requests += other.work_requests;
+        self.payload_bytes += other.payload_bytes;
+        self.doorbells += other.doorbells;
+        self.inlined += other.inlined;
+        self.signaled += other.signaled;
+        self.sges += other.sges;
+        self.outstanding_sum += other.outstanding_sum;
+        self.outstanding_max = self.outstanding_max.max(other.outstanding_max);
+        self.recvs += other.recvs;
+        self.recv_doorbells += other.recv_doorbells;
+        self.messages_received += other.messages_received;
+        self.undelivered += other.undelivered;
+        self.multicast += other.multicast;
+        self.pcie += other.pcie;
+        self.responder_pcie += other.responder_pcie;
+        self.mean();
+    }
+}
+
+/// What a message costs where it arrives.
+fn arrival(profile: &Profile, qp_type: QpType, opcode: Opcode, payload: u32) -> Transactions {
+    accounting::responder(profile, opcode, qp_type, payload, RecvShape { inline: false })
+}
+
+/// Work requests by shape and length of their list, as far as their way to the NIC depends on it:
+/// whether they ask for a completion does not matter.
+fn transferred(qp: &QpCounts) -> BTreeMap<(Shape, u32), u64> {
+    let mut all = BTreeMap::new();
+    for ((shape, list), n) in qp.sends() {
+        *all.entry((Shape { signaled: false, ..shape }, list)).or_default() += n;
+    }
+    all
+}
+
+/// A list of like work requests.
+fn post(profile: &Profile, qp_type: QpType, shape: &Shape, list: u32) -> PostShape {
+    PostShape {
+        opcode: shape.opcode,
+        qp_type,
+        payload: shape.payload,
+        sges: shape.sges.max(u32::from(shape.payload > 0)),
+        inline: shape.inline,
+        signaled: shape.signaled,
+        method: profile.device.generation.posting().method(list),
+    }
+}

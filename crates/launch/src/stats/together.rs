@@ -1,0 +1,630 @@
+//! What the processes of one run posted, as one workload with roles: who posts to whom, and a class of threads for each kind
+//! of poster.
+//!
+//! A workload has one machine that all others have to do with, or lets all post to all; machines but the first are alike.
+//! What processes did is put into that as far as it goes. What is left out then is said, and where it does not go at all,
+//! there is no workload, which is said, too.
+
+use super::posting::Posting;
+use super::report::{Counts, Report, Role};
+use super::workload::{Kind, Kinds, few, kinds_of, posted_of, workload};
+use crate::counts::process::ProcessCounts;
+use crate::counts::qp::QpCounts;
+use crate::qp_numbers::slot_of;
+use doorbell_nic::limits::gcd;
+use doorbell_nic::{Profile, counted};
+use doorbell_verbs::QpType;
+use doorbell_workload::{Pattern, Profiles, ThreadClass, Workload};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A kind of work requests of which a process posts less than this part does not tell it from others.
+const SOME: f64 = 0.05;
+
+/// What depends on the time that this device takes, and would be otherwise on the NIC.
+const NOTE: &str = "the workload's windows and batches follow from when this device completes work requests, as far as \
+                    programs post when they see completions";
+
+/// The processes of a run together.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Together {
+    schema: u32,
+    profile: String,
+    processes: Vec<Process>,
+    /// What all of them have posted.
+    total: Counts,
+    note: &'static str,
+    /// For `doorbell simulate`; absent where no workload says what they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<Workload>,
+    /// The share of all work requests that the workload stands for.
+    workload_share: f64,
+    /// What the workload does not say, or why there is none: a sentence each.
+    left_out: Vec<String>,
+}
+
+/// A process of the run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Process {
+    pid: u32,
+    program: String,
+    role: Role,
+    work_requests: u64,
+    /// The numbers of the processes that it posted to, as far as they are of this run.
+    posts_to: Vec<u32>,
+    /// The class of threads that stands for it; absent where it posts nothing, or there are no classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<String>,
+}
+
+/// A process, as it is counted.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pid: u32,
+    program: String,
+    role: Role,
+    work_requests: u64,
+    total: Counts,
+    /// Where peers find it.
+    slot: u32,
+    qps: Vec<QpCounts>,
+}
+
+impl Member {
+    /// What a process has counted; `None` where it made no QPs.
+    fn of(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Option<Member> {
+        let Report { pid, program, role, total, .. } = Report::new(name, profile, counts);
+        let qps = counts.qps();
+        let slot = slot_of(qps.first()?.qp_num);
+        // Of one that still runs, as these QPs have it.
+        let work_requests = qps.iter().map(posted_of).sum();
+        Some(Member { pid, program, role, work_requests, total, slot, qps })
+    }
+
+    /// QPs that posted to others, not only within the process.
+    fn outward(&self) -> impl Iterator<Item = &QpCounts> {
+        let leads_out = |qp: &&QpCounts| qp.peers().any(|peer| peer != self.slot);
+        self.qps.iter().filter(|qp| posted_of(qp) > 0).filter(leads_out)
+    }
+
+    /// Where those lead.
+    fn peers(&self) -> BTreeSet<u32> {
+        self.outward().flat_map(QpCounts::peers).filter(|peer| *peer != self.slot).collect()
+    }
+
+    fn base(&self) -> &str {
+        self.program.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// What a process posted to others over the transport that it posted most over.
+struct Poster<'m> {
+    member: &'m Member,
+    transport: QpType,
+    kinds: Kinds,
+    qps: Vec<QpCounts>,
+    posted: u64,
+}
+
+impl<'m> Poster<'m> {
+    /// `None` where it posts nothing to others.
+    fn of(member: &'m Member, left_out: &mut Vec<String>) -> Option<Poster<'m>> {
+        let mut transports: BTreeMap<QpType, Vec<QpCounts>> = BTreeMap::new();
+        for qp in member.outward() {
+            transports.entry(qp.qp_type).or_default().push(qp.clone());
+        }
+        let all = |qps: &Vec<QpCounts>| qps.iter().map(posted_of).sum::<u64>();
+        let transport = transports.iter().max_by_key(|(_, qps)| all(qps)).map(|(transport, _)| *transport)?;
+        let qps = transports.remove(&transport)?;
+        for (other, qps) in &transports {
+            left_out.push(format!(
+                "{} of process {} over {other}, as it posted more over {transport}",
+                counted(all(qps), "work request"),
+                member.pid
+            ));
+        }
+        let within = member.work_requests - all(&qps) - transports.values().map(all).sum::<u64>();
+        if within > 0 {
+            left_out.push(format!("{} of process {} to itself", counted(within, "work request"), member.pid));
+        }
+        Some(Poster { member, transport, kinds: kinds_of(&qps), posted: all(&qps), qps })
+    }
+
+    /// What tells it from posters of another kind: transport, verbs and sizes, those to the next power of two.
+    fn sort(&self) -> (QpType, BTreeSet<Kind>) {
+        let mut joined: BTreeMap<Kind, u64> = BTreeMap::new();
+        for (kind, n) in self.kinds.iter().map(|(kind, posted)| (kind.rounded(), posted.work_requests())) {
+            *joined.entry(kind).or_default() += n;
+        }
+        let some = joined.into_iter().filter(|(_, n)| *n as f64 >= SOME * self.posted as f64);
+        (self.transport, some.map(|(kind, _)| kind).collect())
+    }
+}
+
+/// Posters of one kind, which are a class of threads.
+struct Group<'m> {
+    posters: Vec<Poster<'m>>,
+    pattern: Pattern,
+}
+
+impl Group<'_> {
+    fn name(&self) -> String {
+        let first = self.posters[0].member;
+        match self.posters.len() - 1 {
+            0 => format!("{} {}", first.base(), first.pid),
+            more => format!("{} {} and {more} more", first.base(), first.pid),
+        }
+    }
+
+    fn pids(&self) -> impl Iterator<Item = u32> {
+        self.posters.iter().map(|poster| poster.member.pid)
+    }
+
+    fn posted(&self) -> u64 {
+        self.posters.iter().map(|poster| poster.posted).sum()
+    }
+
+    /// They as threads of so many like machines, which stand for this many processes that post.
+    fn workload(
+        &self,
+        name: &str,
+        profile: &Profile,
+        machines: u32,
+        posting_machines: u32,
+    ) -> (Workload, u32) {
+        let each: Vec<&[QpCounts]> = self.posters.iter().map(|poster| &poster.qps[..]).collect();
+        let posting = Posting::of_processes(&each);
+        let threads = posting.threads.div_ceil(posting_machines).max(1);
+        let posting = Posting { machines, threads, ..posting };
+        let own = workload(
+            name,
+            profile,
+            self.posters[0].transport,
+            &few(kinds_of(each.iter().copied().flatten())),
+            &posting,
+        );
+        (Workload { threads: Some(threads), pattern: Some(self.pattern), ..own }, threads)
+    }
+}
+
+/// Who posts to whom.
+enum Shape {
+    /// All that is posted is to this process, or from it.
+    Star(u32),
+    /// Each posts to all others.
+    All,
+}
+
+impl Shape {
+    /// # Errors
+    /// One sentence where it is none of them.
+    fn of(members: &[Member], slots: &BTreeSet<u32>) -> Result<Shape, String> {
+        let edges: Vec<(u32, u32)> =
+            members.iter().flat_map(|m| m.peers().into_iter().map(move |peer| (m.slot, peer))).collect();
+        let centre = |slot: &&u32| edges.iter().all(|(from, to)| *from == **slot || *to == **slot);
+        let comes = |slot: u32| edges.iter().filter(|(_, to)| *to == slot).count();
+        let posts =
+            |slot: u32| members.iter().filter(|m| m.slot == slot).map(|m| m.work_requests).sum::<u64>();
+        // Of two, the server is posted to, and posts less.
+        let most = |slot: &&u32| (comes(**slot), u64::MAX - posts(**slot), u32::MAX - **slot);
+        if let Some(slot) = slots.iter().filter(centre).max_by_key(most) {
+            return Ok(Shape::Star(*slot));
+        }
+        match edges.len() == slots.len() * (slots.len() - 1) {
+            true => Ok(Shape::All),
+            false => Err(format!(
+                "{} processes posted neither to or from one of them alone nor each to all others, which no workload says",
+                slots.len()
+            )),
+        }
+    }
+}
+
+/// A workload that stands for processes.
+struct Made {
+    workload: Workload,
+    posted: u64,
+    /// The class of each process that posts, if there are classes.
+    classes: BTreeMap<u32, String>,
+}
+
+/// Groups of like posters, in the order in which they began.
+fn grouped<'m>(posters: impl Iterator<Item = Poster<'m>>, pattern: Pattern) -> Vec<Group<'m>> {
+    let mut groups: Vec<Group<'m>> = Vec::new();
+    for poster in posters {
+        match groups.iter_mut().find(|group| group.posters[0].sort() == poster.sort()) {
+            Some(group) => group.posters.push(poster),
+            None => groups.push(Group { posters: vec![poster], pattern }),
+        }
+    }
+    groups
+}
+
+/// The workload of all processes.
+///
+/// # Errors
+/// One sentence where there is none.
+fn made(
+    name: &str,
+    profile: &Profile,
+    members: &[Member],
+    left_out: &mut Vec<String>,
+) -> Result<Made, String> {
+    check_places(members)?;
+    let slots: BTreeSet<u32> = members
+        .iter()
+        .filter(|m| m.outward().next().is_some())
+        .flat_map(|m| m.peers().into_iter().chain([m.slot]))
+        .collect();
+    if slots.is_empty() {
+        return Err("no process posted to another".to_owned());
+    }
+    let unknown = slots.iter().filter(|slot| members.iter().all(|m| m.slot != **slot)).count() as u64;
+    if unknown > 0 {
+        left_out.push(format!(
+            "what {} posted, of another run or without QPs that are counted",
+            counted(unknown, "peer")
+        ));
+    }
+    let others = slots.len() as u32 - 1;
+    let (groups, machines) = match Shape::of(members, &slots)? {
+        Shape::Star(hub) => star(members, hub, others, left_out),
+        Shape::All => all_to_all(members, others, left_out)?,
+    };
+    joined(name, profile, &groups, machines)
+}
+
+/// Two that posted were not at one place at the same time.
+fn check_places(members: &[Member]) -> Result<(), String> {
+    let posting: Vec<&Member> = members.iter().filter(|m| m.work_requests > 0).collect();
+    let later = |(at, m): (usize, &&Member)| {
+        let earlier = posting[..at].iter().find(|other| other.slot == m.slot)?;
+        Some((earlier.pid, m.pid))
+    };
+    match posting.iter().enumerate().find_map(later) {
+        Some((one, other)) => Err(format!(
+            "process {other} began after process {one} had ended, and a workload is of processes that run together: simulate the file of each"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Who posts to one, and what that one posts to them. Like posters are machines; of several kinds, threads of the same ones.
+fn star<'m>(
+    members: &'m [Member],
+    hub: u32,
+    others: u32,
+    left_out: &mut Vec<String>,
+) -> (Vec<Group<'m>>, u32) {
+    let centre =
+        members.iter().filter(|m| m.slot == hub).filter_map(|m| Poster::of(m, left_out)).collect::<Vec<_>>();
+    let rest: Vec<Poster<'m>> =
+        members.iter().filter(|m| m.slot != hub).filter_map(|m| Poster::of(m, left_out)).collect();
+    let outbound =
+        centre.into_iter().map(|poster| Group { posters: vec![poster], pattern: Pattern::Outbound });
+    let inbound = grouped(rest.into_iter(), Pattern::Inbound);
+    let sizes = inbound.iter().map(|group| group.posters.len() as u64);
+    let groups: Vec<Group<'m>> = outbound.collect();
+    let of_hub = (!groups.is_empty()).then_some(u64::from(others));
+    let machines = sizes.chain(of_hub).fold(0, gcd).max(1) as u32;
+    if machines < others {
+        left_out.push(format!(
+            "that {others} processes have a NIC each: machines that are posted from are alike, so that those that post different things are threads of {}",
+            counted(machines.into(), "machine")
+        ));
+    }
+    if !groups.is_empty() && !inbound.is_empty() {
+        left_out.push(
+            "which work requests answer others: each class posts as fast as its window lets it, and waits for no other class".to_owned(),
+        );
+    }
+    (groups.into_iter().chain(inbound).collect(), machines)
+}
+
+/// Each posts to all others, and all post alike.
+fn all_to_all<'m>(
+    members: &'m [Member],
+    others: u32,
+    left_out: &mut Vec<String>,
+) -> Result<(Vec<Group<'m>>, u32), String> {
+    let posters: Vec<Poster<'m>> = members.iter().filter_map(|m| Poster::of(m, left_out)).collect();
+    if posters.iter().any(|poster| poster.transport != posters[0].transport) {
+        return Err("processes that post each to all others do so over several transports, but machines of a workload are alike".to_owned());
+    }
+    if posters.iter().any(|poster| poster.sort() != posters[0].sort()) {
+        left_out.push(
+            "that processes post different things: each posts of all what all do on average".to_owned(),
+        );
+    }
+    Ok((vec![Group { posters, pattern: Pattern::AllToAll }], others))
+}
+
+/// The groups as one workload; what they post is posted from so many machines, or from machine 0.
+fn joined(name: &str, profile: &Profile, groups: &[Group<'_>], others: u32) -> Result<Made, String> {
+    let all: Vec<(Workload, u32)> = groups
+        .iter()
+        .map(|group| {
+            let posting = match group.pattern {
+                Pattern::Outbound => 1,
+                Pattern::Inbound => others,
+                Pattern::AllToAll => others + 1,
+            };
+            group.workload(name, profile, others + 1, posting)
+        })
+        .collect();
+    let (threads, cores) = (all.iter().map(|(_, threads)| threads).sum::<u32>(), profile.host.cores);
+    if threads > cores {
+        return Err(format!(
+            "their classes have {} together, but a machine of {} has {cores} cores, and thread t of every machine is of one class",
+            counted(threads.into(), "thread"),
+            profile.name
+        ));
+    }
+    let posted = groups.iter().map(Group::posted).sum();
+    let (workload, classes) = match &all[..] {
+        [(one, _)] => (one.clone(), BTreeMap::new()),
+        several => {
+            let class = |(group, (own, threads)): (&Group<'_>, &(Workload, u32))| ThreadClass {
+                name: Some(group.name()),
+                threads: *threads,
+                says: Workload { profile: None, machines: None, threads: None, ..own.clone() },
+            };
+            let classes = groups.iter().zip(several).map(class).collect();
+            let names = groups.iter().flat_map(|group| group.pids().map(|pid| (pid, group.name())));
+            let whole = Workload {
+                profile: Some(name.to_owned()),
+                machines: Some(others + 1),
+                class: Some(classes),
+                ..Workload::default()
+            };
+            (whole, names.collect())
+        }
+    };
+    // What is told is what can be simulated.
+    let check = workload.resolve(&Profiles::from(profile));
+    check.map_err(|error| format!("no workload says it, as {error}"))?;
+    Ok(Made { workload, posted, classes })
+}
+
+impl Together {
+    /// What all processes of a run have counted; `None` where fewer than two have made QPs. `name` is what the profile was
+    /// asked for as.
+    pub(crate) fn new(name: &str, profile: &Profile, all: &[ProcessCounts<'_>]) -> Option<Together> {
+        let members: Vec<Member> =
+            all.iter().filter_map(|counts| Member::of(name, profile, counts)).collect();
+        let alive = all.iter().filter(|counts| counts.is_alive()).map(ProcessCounts::pid);
+        let alive: Vec<String> =
+            alive.map(|pid| format!("what process {pid} posted later, which still ran")).collect();
+        (members.len() > 1).then(|| Together::of(name, profile, &members, alive))
+    }
+
+    fn of(name: &str, profile: &Profile, members: &[Member], mut left_out: Vec<String>) -> Together {
+        let made = made(name, profile, members, &mut left_out);
+        let all: u64 = members.iter().map(|m| m.work_requests).sum();
+        let (workload, posted, classes) = match made {
+            Ok(made) => (Some(made.workload), made.posted, made.classes),
+            Err(why) => {
+                left_out = vec![format!("all of it: {why}")];
+                (None, 0, BTreeMap::new())
+            }
+        };
+        let mut total = Counts::default();
+        members.iter().for_each(|m| total.add_all(&m.total));
+        let pid_at = |slot: u32| members.iter().find(|m| m.slot == slot).map(|m| m.pid);
+        let process = |m: &Member| Process {
+            pid: m.pid,
+            program: m.program.clone(),
+            role: m.role,
+            work_requests: m.work_requests,
+            posts_to: m.peers().into_iter().filter_map(pid_at).collect(),
+            class: classes.get(&m.pid).cloned(),
+        };
+        Together {
+            schema: 2,
+            profile: profile.name.clone(),
+            processes: members.iter().map(process).collect(),
+            total,
+            note: NOTE,
+            workload,
+            workload_share: posted as f64 / all.max(1) as f64,
+            left_out,
+        }
+    }
+
+    /// What all of them have posted.
+    pub(super) fn total(&self) -> &Counts {
+        &self.total
+    }
+
+    /// What is left out of the workload, or why there is none.
+    pub(super) fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// Its processes, and the classes or the pattern that stand for them, in words.
+    pub(super) fn words(&self) -> String {
+        let classes = |workload: &Workload| workload.class.as_ref().map_or(0, Vec::len);
+        let what = match &self.workload {
+            None => "no workload says what they posted".to_owned(),
+            Some(workload) => {
+                let share = 100.0 * self.workload_share;
+                let pattern =
+                    workload.pattern.map_or(String::new(), |pattern| format!(", {}", name_of(pattern)));
+                let classes = match classes(workload) {
+                    0 => pattern,
+                    several => format!(", {several} classes of threads"),
+                };
+                let machines = counted(workload.machines.unwrap_or(2).into(), "machine");
+                format!("workload of {machines}{classes}: {share:.0}% of the work requests")
+            }
+        };
+        format!("{} processes together: {what}", self.processes.len())
+    }
+}
+
+fn name_of(pattern: Pattern) -> &'static str {
+    Pattern::ALL.iter().find(|(_, known)| *known == pattern).map_or("", |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::board::Board;
+    use crate::counts::qp::QpCounter;
+    use crate::qp_numbers::qp_num;
+    use doorbell_verbs::{RemoteAddr, SendOp, SendWr, Sge};
+    use std::sync::atomic::AtomicU64;
+
+    /// What a QP posts, how often, in lists of so many, to which places.
+    struct Posts {
+        transport: QpType,
+        op: SendOp,
+        bytes: u32,
+        times: u32,
+        list: u32,
+        to: Vec<u32>,
+    }
+
+    const WRITE: SendOp = SendOp::Write(RemoteAddr { addr: 0, rkey: 0 });
+    const READ: SendOp = SendOp::Read(RemoteAddr { addr: 0, rkey: 0 });
+
+    fn posts(op: SendOp, bytes: u32, to: &[u32]) -> Posts {
+        Posts { transport: QpType::Rc, op, bytes, times: 64, list: 1, to: to.to_vec() }
+    }
+
+    /// A process at a place, with QPs that post.
+    fn member(slot: u32, all: &[Posts]) -> Member {
+        let (_, board) = Board::create().expect("a board");
+        let list: &AtomicU64 = Box::leak(Box::default());
+        let idle = Posts { times: 0, ..posts(SendOp::Send, 0, &[]) };
+        for (index, posts) in [&idle].into_iter().chain(all).enumerate() {
+            let num = qp_num(slot, index as u32);
+            let (mut qp, _) = QpCounter::new(board, list, num, posts.transport).expect("there is room");
+            let sges = [Sge::default()];
+            let wr = SendWr::new(0, posts.op, &sges);
+            for (n, to) in posts.to.iter().cycle().take(posts.times as usize).enumerate() {
+                qp.posted(&wr, posts.bytes, false, true, 4);
+                if (n + 1).is_multiple_of(posts.list as usize) {
+                    qp.list_ends(*to, || 1);
+                }
+            }
+        }
+        let qps: Vec<QpCounts> =
+            board.listed(list).into_iter().filter_map(|record| QpCounts::of(board, record)).collect();
+        let work_requests = qps.iter().map(posted_of).sum();
+        let (pid, program) = (100 + slot, "/bin/store".to_owned());
+        Member { pid, program, role: Role::Requester, work_requests, total: Counts::default(), slot, qps }
+    }
+
+    fn together(members: &[Member]) -> Together {
+        Together::of("cib", &Profile::named("cib").unwrap(), members, Vec::new())
+    }
+
+    fn resolved(all: &Together) -> doorbell_workload::Resolved {
+        let workload = all.workload.clone().unwrap_or_else(|| panic!("{all:?}"));
+        // As a file has it.
+        let json = serde_json::to_string(&serde_json::json!({ "schema": 2, "workload": workload })).unwrap();
+        let workload = Workload::from_json("all.json", &json).unwrap();
+        workload.resolve(&workload.load_profiles().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn like_clients_are_machines_that_post_to_the_server() {
+        let clients = [1, 2, 3].map(|slot| member(slot, &[posts(READ, 64, &[0])]));
+        let all = together(&[&[member(0, &[])][..], &clients].concat());
+        let w = resolved(&all);
+        assert_eq!((w.machines, w.pattern, w.threads, w.has_classes()), (4, Pattern::Inbound, 1, false));
+        assert_eq!((w.longest(), w.window().operations(), all.workload_share), (64, 4, 1.0));
+        assert!(all.left_out.is_empty() && all.processes[1].posts_to == [100], "{all:?}");
+    }
+
+    #[test]
+    fn a_server_that_answers_is_a_class_of_its_own() {
+        let request = |slot| member(slot, &[Posts { transport: QpType::Uc, ..posts(WRITE, 32, &[0]) }]);
+        let reply = Posts { transport: QpType::Ud, list: 4, ..posts(SendOp::Send, 16, &[1, 2]) };
+        let all = together(&[member(0, &[reply]), request(1), request(2)]);
+        let w = resolved(&all);
+        let classes = w.classes();
+        let of = |n: usize| {
+            let own = &classes[n].workload;
+            (classes[n].name.as_str(), own.pattern, own.transport, own.longest(), own.batch, own.machines)
+        };
+        assert_eq!(of(0), ("store 100", Pattern::Outbound, QpType::Ud, 16, 4, 3));
+        assert_eq!(of(1), ("store 101 and 1 more", Pattern::Inbound, QpType::Uc, 32, 1, 3));
+        assert_eq!(all.processes[2].class.as_deref(), Some("store 101 and 1 more"));
+        let [answers] = &all.left_out[..] else { panic!("{all:?}") };
+        assert!(answers.starts_with("which work requests answer others"), "{answers}");
+        assert!(
+            all.words().ends_with("workload of 3 machines, 2 classes of threads: 100% of the work requests")
+        );
+    }
+
+    #[test]
+    fn clients_that_differ_are_classes_of_the_same_machines() {
+        let reader = |slot| member(slot, &[posts(READ, 64, &[0])]);
+        let writer = |slot| member(slot, &[posts(WRITE, 4096, &[0])]);
+        let all =
+            together(&[member(0, &[]), reader(1), reader(2), reader(3), reader(4), writer(5), writer(6)]);
+        let w = resolved(&all);
+        let threads: Vec<u32> = w.classes().iter().map(|class| class.workload.threads).collect();
+        // As many posters as there were: two machines with two readers and a writer each.
+        assert_eq!((w.machines, threads), (3, vec![2, 1]));
+        let [merged] = &all.left_out[..] else { panic!("{all:?}") };
+        assert!(
+            merged.contains("6 processes have a NIC each") && merged.ends_with("threads of 2 machines"),
+            "{merged}"
+        );
+    }
+
+    #[test]
+    fn all_that_post_to_all_do_so_in_the_workload() {
+        let others = |slot: u32| (0..4).filter(|other| *other != slot).collect::<Vec<_>>();
+        let peer = |slot: u32| {
+            member(slot, &others(slot).iter().map(|to| posts(WRITE, 8, &[*to])).collect::<Vec<_>>())
+        };
+        let all = together(&[0, 1, 2, 3].map(peer));
+        let w = resolved(&all);
+        assert_eq!(
+            (w.machines, w.pattern, w.only_operation().map(|only| only.verb)),
+            (4, Pattern::AllToAll, Some(doorbell_workload::Verb::Write))
+        );
+        assert!(all.left_out.is_empty(), "{all:?}");
+    }
+
+    #[test]
+    fn what_no_workload_says_is_said() {
+        let to = |slot: u32, peers: &[u32]| member(slot, &[posts(WRITE, 8, peers)]);
+        for (members, why) in [
+            (
+                vec![to(0, &[1]), to(1, &[2]), to(2, &[3]), member(3, &[])],
+                "4 processes posted neither to or from one",
+            ),
+            (vec![to(0, &[0]), member(1, &[])], "no process posted to another"),
+            (vec![member(0, &[]), to(1, &[0]), to(1, &[0])], "process 101 began after process 101 had ended"),
+        ] {
+            let all = together(&members);
+            assert!(all.workload.is_none() && all.workload_share == 0.0, "{all:?}");
+            let [said] = &all.left_out[..] else { panic!("{all:?}") };
+            assert!(said.starts_with("all of it: ") && said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_and_said() {
+        let over_ud = Posts { transport: QpType::Ud, times: 32, ..posts(SendOp::Send, 8, &[0]) };
+        let client = member(1, &[posts(READ, 64, &[0]), over_ud, posts(WRITE, 8, &[1])]);
+        let all = together(&[member(0, &[]), client]);
+        assert_eq!(all.workload_share, 64.0 / 160.0);
+        assert_eq!(
+            all.left_out,
+            [
+                "32 work requests of process 101 over UD, as it posted more over RC",
+                "64 work requests of process 101 to itself"
+            ]
+        );
+        let elsewhere = together(&[member(1, &[posts(READ, 64, &[9])]), member(2, &[posts(READ, 64, &[9])])]);
+        assert_eq!((resolved(&elsewhere).machines, elsewhere.left_out.len()), (3, 1), "{elsewhere:?}");
+        assert!(elsewhere.left_out[0].starts_with("what 1 peer posted, of another run"));
+    }
+}

@@ -1,0 +1,240 @@
+//! What a process posted, as a workload that `doorbell simulate` takes.
+
+use super::posting::Posting;
+use crate::counts::qp::{QpCounts, Shape};
+use doorbell_nic::Profile;
+use doorbell_nic::limits::gcd;
+use doorbell_verbs::{Opcode, QpType};
+use doorbell_workload::{Item, Mix, Pattern, Verb, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Items of a mix at most.
+const MOST_ITEMS: usize = 64;
+
+/// Work requests that a workload does not tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    verb: Verb,
+    size: u32,
+}
+
+/// How often something was posted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Posted {
+    work_requests: u64,
+    signaled: u64,
+    inlined: u64,
+    /// Sum over the lists of their share in this.
+    doorbells: f64,
+    /// SENDs of an immediate and nothing else.
+    header_only: u64,
+}
+
+impl Posted {
+    pub(super) fn work_requests(&self) -> u64 {
+        self.work_requests
+    }
+
+    fn add(&mut self, other: &Posted) {
+        self.work_requests += other.work_requests;
+        self.signaled += other.signaled;
+        self.inlined += other.inlined;
+        self.doorbells += other.doorbells;
+        self.header_only += other.header_only;
+    }
+
+    fn all<'a>(some: impl Iterator<Item = &'a Posted>) -> Posted {
+        some.fold(Posted::default(), |mut all, one| {
+            all.add(one);
+            all
+        })
+    }
+}
+
+/// All that was posted over a transport.
+pub(super) type Kinds = BTreeMap<Kind, Posted>;
+
+/// Work requests that a QP posted.
+pub(super) fn posted_of(qp: &QpCounts) -> u64 {
+    qp.sends().values().sum()
+}
+
+/// What some QPs of one transport posted.
+pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds {
+    let mut kinds = Kinds::new();
+    for qp in qps {
+        for ((shape, list), n) in qp.sends() {
+            kinds.entry(Kind::of(&shape)).or_default().add(&Posted {
+                work_requests: n,
+                signaled: if shape.signaled { n } else { 0 },
+                inlined: if shape.inline { n } else { 0 },
+                doorbells: n as f64 / f64::from(list.max(1)),
+                header_only: if shape.opcode == Opcode::SendWithImm && shape.payload == 0 { n } else { 0 },
+            });
+        }
+    }
+    kinds
+}
+
+/// What was posted over the transport that most of it was posted over, as a workload: one kind of work requests, or a
+/// mix, posted in lists and signalled as they were on average; and how many they were. `None` where nothing was posted.
+/// `name` is what the profile was asked for as.
+pub(super) fn as_posted(
+    name: &str,
+    profile: &Profile,
+    all: &[QpCounts],
+    posting: &Posting,
+) -> Option<(Workload, u64)> {
+    let over = |transport: QpType| kinds_of(all.iter().filter(|qp| qp.qp_type == transport));
+    let transports: BTreeSet<QpType> = all.iter().map(|qp| qp.qp_type).collect();
+    let posted = |kinds: &Kinds| Posted::all(kinds.values()).work_requests;
+    let of_each = transports.into_iter().map(|transport| (transport, over(transport)));
+    let (transport, kinds) = of_each.max_by_key(|(_, kinds)| posted(kinds))?;
+    let n = posted(&kinds);
+    (n > 0).then(|| (workload(name, profile, transport, &few(kinds), posting), n))
+}
+
+/// As many kinds as a mix may have: where there are more, sizes are those of the next powers of two, of 2, of 4, of 16 ...
+pub(super) fn few(mut kinds: Kinds) -> Kinds {
+    let mut bits = 1;
+    while kinds.len() > MOST_ITEMS {
+        let mut joined = Kinds::new();
+        for (Kind { verb, size }, posted) in &kinds {
+            joined.entry(Kind { verb: *verb, size: up(*size, bits) }).or_default().add(posted);
+        }
+        kinds = joined;
+        bits *= 2;
+    }
+    kinds
+}
+
+/// The least power of 2^`bits` that is not less; 0 for 0.
+fn up(size: u32, bits: u32) -> u32 {
+    if size == 0 {
+        return 0;
+    }
+    let exponent =
+        size.checked_next_power_of_two().unwrap_or(1 << 31).trailing_zeros().next_multiple_of(bits);
+    1u32.checked_shl(exponent).unwrap_or(1 << 31)
+}
+
+/// These kinds of work requests, posted so, as a workload.
+pub(super) fn workload(
+    name: &str,
+    profile: &Profile,
+    transport: QpType,
+    kinds: &Kinds,
+    posting: &Posting,
+) -> Workload {
+    let all = Posted::all(kinds.values());
+    let most = profile.device.nic.max_qp_wr.clamp(1, 1024);
+    let batch = ((all.work_requests as f64 / all.doorbells).round() as u32).clamp(1, most);
+    let signal_every = (all.work_requests / all.signaled.max(1)).clamp(1, u64::from(most)) as u32;
+    // A completion that covers several work requests covers those of one QP.
+    let per_qp = signal_every > 1;
+    let depth = if per_qp { posting.of_qp } else { posting.of_thread };
+    let least = if per_qp { 2 * signal_every + batch } else { batch };
+    let window = depth.max(least).min(profile.device.nic.max_qp_wr.max(least));
+    let sends = || kinds.iter().filter(|(kind, _)| kind.verb == Verb::Send);
+    let header_only =
+        all.header_only > 0 && sends().all(|(_, posted)| posted.header_only == posted.work_requests);
+    let of_one = Workload {
+        profile: Some(name.to_owned()),
+        transport: Some(transport),
+        machines: Some(posting.machines),
+        threads: Some(posting.threads.min(profile.host.cores)),
+        qps: Some(posting.qps),
+        window: (!per_qp).then_some(window),
+        window_per_qp: per_qp.then_some(window),
+        batch: Some(batch),
+        signal_every: Some(signal_every),
+        inline: Some(all.inlined > 0),
+        header_only: Some(header_only),
+        pattern: Some(Pattern::Outbound),
+        ..Workload::default()
+    };
+    let longest_inline = kinds.iter().filter(|(_, posted)| 2 * posted.inlined > posted.work_requests);
+    let longest_inline =
+        longest_inline.map(|(kind, _)| kind.size).max().unwrap_or(0).min(profile.device.nic.max_inline);
+    match kinds.iter().next() {
+        Some((kind, _)) if kinds.len() == 1 => Workload {
+            verb: Some(kind.verb),
+            size: Some(kind.size),
+            inline: Some(longest_inline > 0 && longest_inline == kind.size),
+            ..of_one
+        },
+        _ => Workload {
+            mix: Some(mix(kinds)),
+            inline: Some(longest_inline > 0),
+            inline_up_to: (longest_inline > 0).then_some(longest_inline),
+            ..of_one
+        },
+    }
+}
+
+/// Each kind as often as it was posted, as far as numbers of 32 bits tell it.
+fn mix(kinds: &Kinds) -> Mix {
+    let most = kinds.values().map(|posted| posted.work_requests).max().unwrap_or(1);
+    let shift = (u64::BITS - most.leading_zeros()).saturating_sub(u32::BITS - 6);
+    let scaled = |posted: &Posted| (posted.work_requests >> shift).max(1);
+    let common = kinds.values().map(scaled).fold(0, gcd);
+    let item = |(kind, posted): (&Kind, &Posted)| Item {
+        verb: kind.verb,
+        size: Some(kind.size),
+        weight: (scaled(posted) / common) as u32,
+    };
+    Mix::of(kinds.iter().map(item).collect())
+}
+
+impl Kind {
+    fn of(shape: &Shape) -> Kind {
+        Kind { verb: verb(shape.opcode), size: shape.payload }
+    }
+
+    /// The same with a size that is a power of two, or 0.
+    pub(super) fn rounded(self) -> Kind {
+        Kind { size: up(self.size, 1), ..self }
+    }
+}
+
+/// The verb of a workload that an opcode is of.
+fn verb(opcode: Opcode) -> Verb {
+    match opcode {
+        Opcode::Send | Opcode::SendWithImm => Verb::Send,
+        Opcode::Write | Opcode::WriteWithImm => Verb::Write,
+        Opcode::Read => Verb::Read,
+        Opcode::FetchAdd => Verb::FetchAdd,
+        Opcode::CompareSwap => Verb::CompareSwap,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(all: &[(Verb, u32, u64)]) -> Kinds {
+        let posted = |n| Posted { work_requests: n, doorbells: n as f64, signaled: n, ..Posted::default() };
+        all.iter().map(|(verb, size, n)| (Kind { verb: *verb, size: *size }, posted(*n))).collect()
+    }
+
+    #[test]
+    fn weights_are_as_small_as_they_can_be() {
+        let of = |all: &[_]| mix(&kinds(all)).to_string();
+        assert_eq!(of(&[(Verb::Read, 64, 950), (Verb::Write, 8, 50)]), "write/8:1,read/64:19");
+        assert_eq!(of(&[(Verb::Read, 64, 1), (Verb::Write, 8, u64::MAX)]), "write/8:67108863,read/64:1");
+    }
+
+    #[test]
+    fn a_mix_has_no_more_kinds_than_it_may() {
+        for most in [64, 65, 1000, 100_000] {
+            let all: Vec<_> = (0..most).map(|size| (Verb::Write, size, 1)).collect();
+            let few = few(kinds(&all));
+            assert!(few.len() <= MOST_ITEMS, "{most}: {}", few.len());
+            assert_eq!(Posted::all(few.values()).work_requests, u64::from(most));
+            assert!(few.keys().all(|kind| kind.size < 2 * most), "{most}");
+        }
+        assert_eq!([0, 1, 2, 3, 5, 1000].map(|size| up(size, 1)), [0, 1, 2, 4, 8, 1024]);
+        assert_eq!([0, 1, 2, 3, 5, 1000].map(|size| up(size, 2)), [0, 1, 4, 4, 16, 1024]);
+        assert_eq!(up(u32::MAX, 1), 1 << 31);
+    }
+}

@@ -1,0 +1,19 @@
+//! The file of a trace, and the time that its events count from.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a struct of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Begins a file; returns what [`TRACE`](crate::variables::TRACE) is to hold.
+pub(crate) fn begin(path: &Path, most: u64) -> io::Result<String> {
+    File::create(path)?.write_all(b"[\n")?;
+    Ok(format!("{}:{most}:{}", now(), std::path::absolute(path)?.display()))
+}

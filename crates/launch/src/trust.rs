@@ -1,0 +1,169 @@
+//! Which files and folders are trusted: those that nobody but this user and root may have put something into.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why a file or folder is not trusted.
+#[derive(Debug, Error)]
+pub enum Distrust {
+    /// Whoever it belongs to may change it at any time.
+    #[error("{} belongs to user {owner}, and must be of this user ({}) or of root{}", path.display(), user(), unmapped(*owner))]
+    Owner {
+        /// What belongs to another.
+        path: PathBuf,
+        /// To whom.
+        owner: u32,
+    },
+    /// Everyone may change it, or those of a group that is neither this user's nor root's.
+    #[error("{} may be written by others (mode {mode:04o}): `chmod go-w` ends that", path.display())]
+    Others {
+        /// What may be written.
+        path: PathBuf,
+        /// The permissions that it has.
+        mode: u32,
+    },
+    /// Others may enter a folder that is to be of this user alone.
+    #[error("{} must be a folder of this user ({}) alone, mode 0700: it is {found}", path.display(), user())]
+    NotPrivate {
+        /// What is no such folder.
+        path: PathBuf,
+        /// What it is instead.
+        found: String,
+    },
+    /// It cannot be looked at.
+    #[error("{} cannot be used: {cause}", path.display())]
+    Unknown {
+        /// What cannot.
+        path: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
+}
+
+/// Bits of a mode: folders whose entries only their owners may rename or remove, and what everyone, or a group, may write.
+const STICKY: u32 = 0o1000;
+const EVERYONE: u32 = 0o002;
+const GROUP: u32 = 0o020;
+
+/// This user, whose processes alone meet.
+pub fn user() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The group of this process, which many systems give to each user alone.
+fn group() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::getegid() }
+}
+
+/// What the owner of all files is in a user namespace that does not know their users.
+fn unmapped(owner: u32) -> &'static str {
+    const OVERFLOW: u32 = 65534;
+    if owner == OVERFLOW {
+        "; in a user namespace this number stands for all users that it does not have"
+    } else {
+        ""
+    }
+}
+
+/// Checks a path and each folder on it. It is to be canonical: links are not followed.
+pub fn check(path: &Path) -> Result<(), Distrust> {
+    path.ancestors().try_for_each(|path| {
+        let found = look(path)?;
+        judge(path, found.is_dir(), found.mode() & 0o7777, (found.uid(), found.gid()))
+    })
+}
+
+/// Checks that a folder, which is no link, is this user's alone, and each folder on its path as [`check`] does.
+pub fn check_private(path: &Path) -> Result<(), Distrust> {
+    let about = look(path)?;
+    let (owner, mode) = (about.uid(), about.mode() & 0o7777);
+    let found = match about.is_dir() {
+        true if owner == user() && mode & 0o777 == 0o700 => return check(path),
+        true => format!("a folder of user {owner}, mode {mode:04o}"),
+        false if about.is_symlink() => "a symbolic link".to_owned(),
+        false => "no folder".to_owned(),
+    };
+    Err(Distrust::NotPrivate { path: path.into(), found })
+}
+
+fn look(path: &Path) -> Result<std::fs::Metadata, Distrust> {
+    std::fs::symlink_metadata(path).map_err(|cause| Distrust::Unknown { path: path.into(), cause })
+}
+
+fn judge(path: &Path, is_folder: bool, mode: u32, (owner, of): (u32, u32)) -> Result<(), Distrust> {
+    if owner != user() && owner != 0 {
+        return Err(Distrust::Owner { path: path.into(), owner });
+    }
+    let by_others = mode & EVERYONE != 0 || mode & GROUP != 0 && of != group() && of != 0;
+    // Of a folder as /tmp nobody takes away or replaces what is another's.
+    if by_others && !(is_folder && mode & STICKY != 0) {
+        return Err(Distrust::Others { path: path.into(), mode });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_own_or_may_write_is_not_trusted() {
+        let judged_of =
+            |is_folder, mode, owner, of| match judge(Path::new("/x"), is_folder, mode, (owner, of)) {
+                Ok(()) => "trusted",
+                Err(Distrust::Owner { .. }) => "owner",
+                Err(Distrust::Others { .. }) => "others",
+                Err(_) => "else",
+            };
+        let judged = |is_folder, mode, owner| judged_of(is_folder, mode, owner, group());
+        for owner in [0, user()] {
+            assert_eq!(judged(false, 0o755, owner), "trusted");
+            assert_eq!(judged(true, 0o775, owner), "trusted");
+            assert_eq!(judged_of(true, 0o775, owner, group() + 1), "others");
+            assert_eq!(judged_of(false, 0o664, owner, group() + 1), "others");
+            assert_eq!(judged_of(true, 0o1775, owner, group() + 1), "trusted");
+            assert_eq!(judged_of(false, 0o755, owner, group() + 1), "trusted");
+            assert_eq!(judged(true, 0o1777, owner), "trusted");
+            assert_eq!(judged(true, 0o777, owner), "others");
+            assert_eq!(judged(false, 0o646, owner), "others");
+            assert_eq!(judged(false, 0o1777, owner), "others", "a sticky file is no folder");
+        }
+        assert_eq!(judged(true, 0o700, user() + 1), "owner");
+        assert_eq!(judged(true, 0o1777, user() + 1), "owner");
+    }
+
+    #[test]
+    fn each_folder_on_the_path_counts() {
+        let top = tempfile::tempdir().expect("a folder");
+        let top_path = top.path().canonicalize().expect("it is there");
+        let inner = top_path.join("open/inner");
+        std::fs::create_dir_all(&inner).expect("folders");
+        let mode = |path: &Path, mode| {
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(path, permissions).expect("they can be set");
+        };
+        check(&inner).expect("all are ours or root's");
+        mode(&top_path.join("open"), 0o777);
+        let refused = check(&inner).expect_err("everyone may write to one").to_string();
+        assert!(
+            refused.starts_with(&format!("{} may be written by others", top_path.join("open").display())),
+            "{refused}"
+        );
+        mode(&top_path.join("open"), 0o1777);
+        check(&inner).expect("it is sticky");
+        for (wrong, found) in [(0o750, "0750"), (0o500, "0500")] {
+            mode(&inner, wrong);
+            let refused = check_private(&inner).expect_err("it is not so").to_string();
+            assert!(
+                refused.ends_with(&format!("it is a folder of user {}, mode {found}", user())),
+                "{refused}"
+            );
+        }
+        mode(&inner, 0o700);
+        check_private(&inner).expect("it is ours alone");
+    }
+}

@@ -1,0 +1,4 @@
+//! The queues of `doorbell-soft` that processes fill for each other.
+
+#[path = "../../../soft/src/rings/completions.rs"]
+pub(crate) mod completions;
