@@ -388,7 +388,7 @@ impl Told {
     fn post_on(&self, processor: usize) {
         run_on(processor);
         let nothing = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &[]).flags(SendFlags::SIGNALED);
-        self.side().qp.begin_post().post(&nothing, None).expect("there is room");
+        self.side().qp.begin_post().post_wr(&nothing, None).expect("there is room");
         self.side().wait_for(1);
     }
 
