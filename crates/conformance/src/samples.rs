@@ -1,9 +1,9 @@
 //! Small programs, written the way users write theirs, that run on every cluster.
 //!
 //! Each thread opens its own device and queues, tells its peer where to find it by
-//! [`doorbell_verbs::Provider::publish`], and then polls: memory or a completion queue. Every wait has a deadline.
+//! [`Provider::publish`], and then polls: memory or a completion queue. Every wait has a deadline.
 
-mod outcome;
+mod ending;
 mod shared_counter;
 mod ud_send_ping_pong;
 mod write_ping_pong;

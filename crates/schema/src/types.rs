@@ -43,7 +43,8 @@ pub trait Schema {
 /// have none, which is then left out. It can be read again, unchecked, from what it was written as, for which the crate
 /// needs serde.
 /// `pub struct C { fields }` makes one type with all values; it may begin with
-/// `groups { name: Type, ... }`, whose fields are its own, too.
+/// `groups { name: Type, ... }`, whose fields are its own, too. Generic code has a group by `AsRef` and `AsMut`, so a
+/// type has one group of a type at most.
 ///
 /// A field is its docs, of which the first paragraph is the sentence, its name, its type (as serde has it), and
 /// the rest of its [`Field`].
@@ -150,6 +151,20 @@ macro_rules! schema {
             $( $( $(#[doc = $group_about])+ pub $group: $group_type, )* )?
             $( $(#[doc = $about])+ pub $key: $type, )*
         }
+
+        $( $(
+            impl AsRef<$group_type> for $name {
+                fn as_ref(&self) -> &$group_type {
+                    &self.$group
+                }
+            }
+
+            impl AsMut<$group_type> for $name {
+                fn as_mut(&mut self) -> &mut $group_type {
+                    &mut self.$group
+                }
+            }
+        )* )?
 
         impl $name {
             /// Its own fields, those of its groups apart.

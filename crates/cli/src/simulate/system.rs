@@ -20,7 +20,7 @@ pub(super) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     let machines = Workload { profile, host, set, ..Workload::default() };
     let typed = args.workload.typed().map_err(Exit::bad_input)?;
     let profiles = machines.load_profiles().map_err(Exit::bad_input)?;
-    let over_tcp = system.value("stack") == Some(Value::Text("tcp".into()));
+    let over_tcp = system.is_over_tcp();
     if over_tcp && args.trace.pcap.is_some() {
         return Err(Exit::bad_input(
             "--pcap is for what QPs send: frames of kernel TCP are not captured, --trace shows them",
@@ -105,8 +105,8 @@ fn text(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
         rows.insert(0, ("set by you", report::settings(set)));
     }
     if let Some(replies) = o.replies_per_post {
-        if let Some(cores) = w.get("cores") {
-            rows.insert(0, ("server", counted(cores, "core")));
+        if let Some(cores) = w.workers() {
+            rows.insert(0, ("server", counted(cores.into(), "core")));
         }
         rows.push(("replies at a time", Digits(replies, 1).to_string()));
     }
@@ -139,7 +139,7 @@ fn text(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
         let _ = write!(text, "\nCaches and snoops\n{}", uncore(o));
     }
     text += &told.text();
-    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
+    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class_name(), o.bottleneck.text);
     text += &explained::lifts(&o.lift, o.together.as_ref());
     if !o.lift.is_empty() && !o.uncore.is_empty() {
         text += MEMORY_APART;

@@ -13,7 +13,6 @@ use crate::plan::{Control, Run, all};
 use crate::results::{MeasuredTime, Ran};
 use crate::run_error::SimulateError;
 use doorbell_nic::{ModelError, Profile};
-use doorbell_schema::{Arrivals, Value};
 use doorbell_workload::{Profiles, Resolved};
 use draws::Uncertain;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -72,11 +71,8 @@ pub fn of_system(
     measured: &MeasuredTime,
     control: &Control<'_>,
 ) -> Result<Uncertainty, UncertaintyError> {
-    let closed = Value::Text(Arrivals::Closed.name().into());
-    let open = w.value("arrivals").is_some_and(|arrivals| arrivals != closed);
-    let due = w.get("rate").filter(|_| open);
-    let asked =
-        Of { profiles: std::slice::from_ref(profile), seed: w.timing().seed, is_system: true, due, measured };
+    let (profiles, seed, due) = (std::slice::from_ref(profile), w.timing().seed, w.rate());
+    let asked = Of { profiles, seed, is_system: true, due, measured };
     of(&asked, control, &|drawn| Run::system(&drawn[0], w.clone()).timed_as(measured))
 }
 

@@ -39,7 +39,7 @@ const YIELD_EVERY: u32 = 50;
 /// How often a CQ that nothing comes to looks whether a sender has ended in the middle of a message.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// RecvNotice a CQ has to know of a QP that uses it.
+/// What a CQ has to know of a QP that uses it.
 #[derive(Debug)]
 pub(crate) struct QpShare {
     pub(crate) process: &'static Process,
@@ -106,7 +106,7 @@ pub(crate) struct Cq {
     /// Whether it has a completion channel, and somebody looks whether its program is to be woken.
     tells: bool,
     is_looked_at: AtomicBool,
-    /// RecvNotice was asked for when there were completions at the last look.
+    /// What was asked for when there were completions at the last look.
     seen: Mutex<Option<u32>>,
 }
 
@@ -303,7 +303,7 @@ impl Cq {
                     ring.forget(position);
                 }
             }
-            // RecvNotice comes next may need the room.
+            // What comes next may need the room.
             while ring.get(own.head) == Some(RecvNotice::NOTHING) {
                 own.pass(&ring);
             }
@@ -450,7 +450,7 @@ impl Cq {
         }
     }
 
-    /// RecvNotice was told next; not what was told after `before`, a position in the newest ring.
+    /// What was told next; not what was told after `before`, a position in the newest ring.
     fn next_told(&self, state: &mut State, before: Option<u64>) -> Option<RecvNotice> {
         let last = state.rings.len() - 1;
         for (n, own) in state.rings.iter_mut().enumerate() {

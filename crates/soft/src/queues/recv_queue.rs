@@ -1,6 +1,6 @@
 //! Receive queues: those of QPs, and shared ones.
 //!
-//! The posted RECVs lie in slots in the segment, where senders take them. RecvNotice the program asked
+//! The posted RECVs lie in slots in the segment, where senders take them. What the program asked
 //! for is kept in private memory as well: completions are made from that, not from what others
 //! could have changed.
 //!
@@ -54,7 +54,7 @@ pub(crate) enum Senders {
     Named,
 }
 
-/// RecvNotice a receive queue is made for.
+/// What a receive queue is made for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// RECVs.
@@ -104,7 +104,7 @@ struct State {
     /// Since when the next RECV is seen begun and not ended.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
-    /// RecvNotice is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
+    /// What is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
     watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
 }
 
@@ -381,7 +381,7 @@ impl RecvQueue {
         self.offer(state, index)
     }
 
-    /// RecvNotice is wanted of a RECV that is posted.
+    /// What is wanted of a RECV that is posted.
     #[cold]
     fn watch(&self, wr_id: u64, sges: &[Sge]) -> (Option<Held>, Option<Slice>) {
         let held = Strict::own().map(|_| {
@@ -488,7 +488,7 @@ impl RecvQueue {
                 return None;
             }
             let index = state.index_of(position);
-            // RecvNotice was posted here may have been posted again, behind the others.
+            // What was posted here may have been posted again, behind the others.
             if state.holds(index, position) {
                 let slot = self.slot(state.place, index)?;
                 match slot.state().phase_of(SlotState::posted(position, self.generation()))? {

@@ -1,14 +1,14 @@
-//! How the threads of a sample end.
+//! How a sample ends.
 
 use doorbell_verbs::{Cluster, Provider, Span, Task, Time};
 use std::error::Error;
 
 /// What a thread hands back: nothing, or why it stopped.
-pub(super) type SampleEnd = Result<(), Box<dyn Error + Send + Sync>>;
+pub(super) type SampleEnded = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// Runs the cluster's threads and collects their outcomes. A thread's own error says more than
 /// that others waited for it in vain, so it comes first.
-pub(super) fn finish<C: Cluster>(cluster: &mut C, tasks: &[Task<SampleEnd>]) -> Result<(), String> {
+pub(super) fn finish<C: Cluster>(cluster: &mut C, tasks: &[Task<SampleEnded>]) -> Result<(), String> {
     let run = cluster.run();
     for (index, task) in tasks.iter().enumerate() {
         if let Some(Err(error)) = task.take() {
