@@ -4,6 +4,8 @@ mod between;
 mod direct;
 mod hostile;
 mod many;
+#[path = "../../../soft-so/tests/soft-so/common/own_time.rs"]
+mod own_time;
 mod peer;
 mod receiving;
 mod soak;

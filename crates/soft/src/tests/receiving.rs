@@ -1,6 +1,7 @@
 //! What is received: in which order, by which RECVs, and what is left by senders that stop or end in the middle
 //! of a message.
 
+use super::own_time::OwnTime;
 use super::peer::{Buffer, Peer, buffer};
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
@@ -163,7 +164,7 @@ fn a_sender_that_stops_keeps_no_other_from_an_srq() {
     }
     let mut peer = Peer::start();
     peer.ask(&format!("begin {}", side.qp.num()));
-    let begin = Instant::now();
+    let begin = OwnTime::start();
     (0..2).for_each(|_| send(&side));
     assert_eq!(side.completions(), ended([1, 2], WcStatus::Success));
     assert!(begin.elapsed() < Duration::from_millis(100), "nobody waits");
@@ -190,7 +191,7 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
     peer.ask(&format!("begin {}", side.qp.num()));
     (0..2).for_each(|_| side.send_ud());
     assert_eq!(side.completions(), [[0; 3]; 0], "the first is to come first");
-    let begin = Instant::now();
+    let begin = OwnTime::start();
     assert_eq!(side.wait_for(2), ended([1, 2], WcStatus::Success));
     assert!(begin.elapsed() < Duration::from_secs(1));
     peer.ask("end");
