@@ -6,6 +6,7 @@ mod report;
 use crate::args::LiveArgs;
 use crate::exit::{self, Exit};
 use crate::progress;
+use crate::run::not_launched;
 use counted::{Counted, Threads};
 use doorbell_lab::{Entry, Given, Latency, SystemWorkload, Watch};
 use doorbell_launch::Launch;
@@ -145,7 +146,7 @@ fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
 fn library(args: &LiveArgs) -> Result<PathBuf, Exit> {
     match &args.lib {
         Some(library) => Ok(library.clone()),
-        None => Launch::default().find_library().map_err(Exit::bad_input),
+        None => Launch::default().find_library().map_err(|error| not_launched(&error)),
     }
 }
 
