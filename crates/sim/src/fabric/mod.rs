@@ -139,13 +139,20 @@ impl Fabric {
 
     /// The receiving side of a port has room again for what a packet took. Those who wait for it look
     /// again when the event that made it is done, see [`Fabric::next_waiting`].
+    #[inline]
     pub(crate) fn make_room(&mut self, port: PortId, bytes: u32) {
         let own = &mut self.ports[port];
         own.room += u64::from(bytes);
         if !own.waiting.is_empty() {
-            assert!(self.made_room.is_none(), "an event makes room once");
-            self.made_room = Some(port);
+            self.remember_room(port);
         }
+    }
+
+    /// Others wait for the room at a port.
+    #[inline(never)]
+    fn remember_room(&mut self, port: PortId) {
+        assert!(self.made_room.is_none(), "an event makes room once");
+        self.made_room = Some(port);
     }
 
     /// The port that has room again.

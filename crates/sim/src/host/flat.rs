@@ -508,9 +508,15 @@ impl Flat {
 fn of_core(all: &mut Vec<CoreState>, core: CoreId) -> &mut CoreState {
     let number = usize::from(core.0);
     if all.len() <= number {
-        all.resize_with(number + 1, CoreState::default);
+        add_cores(all, number + 1);
     }
     &mut all[number]
+}
+
+#[cold]
+#[inline(never)]
+fn add_cores(all: &mut Vec<CoreState>, count: usize) {
+    all.resize_with(count, CoreState::default);
 }
 
 /// Whether a core at this socket has to go to another one to load from the line or store to it, where it is not in its own cache.
