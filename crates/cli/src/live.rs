@@ -7,6 +7,7 @@ use crate::args::LiveArgs;
 use crate::exit::{self, Exit};
 use crate::flags::USUAL_LIVE;
 use crate::progress;
+use crate::run::not_launched;
 use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
 use doorbell_launch::Launch;
 use doorbell_live::{LiveError, LiveRun};
@@ -97,7 +98,7 @@ fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
 fn library(args: &LiveArgs) -> Result<PathBuf, Exit> {
     match &args.lib {
         Some(library) => Ok(library.clone()),
-        None => Launch::default().find_library().map_err(Exit::bad_input),
+        None => Launch::default().find_library().map_err(|error| not_launched(&error)),
     }
 }
 

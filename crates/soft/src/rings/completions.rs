@@ -269,8 +269,8 @@ impl<'a> CompletionRing<'a> {
                 }
             }
             reach(Point::CellWritten);
-            // AcqRel: whoever loads this tail or a later one sees the cells before it.
-            let _ = tail.compare_exchange(position, position.wrapping_add(1), AcqRel, Relaxed);
+            // Release: whoever loads this tail, or a later one, sees the cells before it.
+            let _ = tail.compare_exchange(position, position.wrapping_add(1), Release, Relaxed);
             if !taken {
                 return true;
             }

@@ -52,7 +52,7 @@ impl Pair {
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
         let remote = RemoteAddr { addr: self.there.addr, rkey: self.there.key };
         let wr = SendWr::new(1, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED);
-        self.side.qp.begin_post().post(&wr, None).expect("there is room");
+        self.side.qp.begin_post().post_wr(&wr, None).expect("there is room");
         self.side.wait_for(1)[0][1]
     }
 
@@ -213,7 +213,7 @@ impl Pair {
         self.side.completions();
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
         let wr = SendWr::new(1, SendOp::Send, &sge).flags(SendFlags::SIGNALED);
-        self.side.qp.begin_post().post(&wr, None).expect("there is room");
+        self.side.qp.begin_post().post_wr(&wr, None).expect("there is room");
         self.side.wait_for(1)[0][1]
     }
 

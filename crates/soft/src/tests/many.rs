@@ -165,7 +165,7 @@ fn be_one_of_many(number: usize, dest: u32, tell: &File, written: &File, over: &
 }
 
 fn post(side: &Side, wr: &SendWr<'_>) {
-    side.qp.begin_post().post(wr, None).expect("there is room");
+    side.qp.begin_post().post_wr(wr, None).expect("there is room");
 }
 
 /// The numbers of the work requests of this kind that complete next, one of each of the others.
