@@ -31,6 +31,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                   the crates with changed files, and a selection of those above; prints what it leaves out
   long            checks that take hours, run once per issue: the first command on a fresh clone, instructions per
                   verb of both profiles, AddressSanitizer and soaks
+  instructions [PROFILE]
+                  prints the instructions per verb of a profile's build, release if not told, for docs/speed.md
   first-run       how long the README's first command takes on a fresh clone, three times, download apart
   bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
   rxe [--kills COUNT] [--seed SEED] [FILTER]
@@ -64,6 +66,8 @@ fn main() -> ExitCode {
         ["test", "--quick"] => quick("HEAD"),
         ["test", "--quick", commit] if !commit.starts_with('-') => quick(commit),
         ["long"] => long::run_all(),
+        ["instructions"] => ended(test::print_instructions("release").map(|()| 0)),
+        ["instructions", profile] => ended(test::print_instructions(profile).map(|()| 0)),
         ["first-run"] => ended(first_run::check().map(|()| 0)),
         ["bless"] => bless::run_all(),
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),

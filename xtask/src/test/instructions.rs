@@ -91,6 +91,11 @@ fn show(profile: &str, figures: Instructions) {
     println!("{profile}: READ {:.0}, SEND {:.0} instructions a verb", figures.read, figures.send);
 }
 
+/// Prints what a profile's build needs, for a row of the page.
+pub(crate) fn print(profile: &str) -> Task<()> {
+    count(profile).map(|figures| show(profile, figures))
+}
+
 /// Fails where `release` needs more than the last figures say.
 pub(crate) fn check() -> Task<()> {
     let (now, before) = (count("release")?, last()?);

@@ -7,7 +7,7 @@ mod reach;
 mod steps;
 mod summary;
 
-pub(crate) use instructions::compare_profiles;
+pub(crate) use instructions::{compare_profiles, print as print_instructions};
 pub(crate) use quick::run_quick;
 pub(crate) use steps::cargo;
 pub(crate) use summary::{CheckStep, Meter, run_steps};
