@@ -6,7 +6,7 @@ use crate::fabric::pipe::events;
 use crate::memory::records::{CqRecord, CqRing};
 use crate::memory::segment::Segment;
 use crate::rings::completions::{Armed, CompletionRing, RecvNotice, RingPlace, arm, push, wake};
-use crate::run::{Bounds, check};
+use crate::run::{ModelBounds, check};
 use crate::sync::atomics::{AtomicU64, LockedCell, Ordering::*};
 use loom::thread;
 use std::rc::Rc;
@@ -125,7 +125,7 @@ fn producer(shared: &Rc<SharedRing>, number: u32, times: usize) -> thread::JoinH
 
 /// Two producers fill a ring that goes round, while the owner polls.
 pub fn two_producers() -> u64 {
-    check("two producers", Bounds { preemptions: Some(2) }, || {
+    check("two producers", ModelBounds { preemptions: Some(2) }, || {
         let shared = Rc::new(SharedRing::new(2));
         assert!(push(&shared.segment, shared.record(), RecvNotice::new(EARLY, 0, 0)));
         let mut poller = Poller::new(&shared, 0, 2);
@@ -140,7 +140,7 @@ pub fn two_producers() -> u64 {
 
 /// The owner forgets completions of a QP that ends, and gives their cells to two producers.
 pub fn forgotten() -> u64 {
-    check("forgotten", Bounds { preemptions: Some(2) }, || {
+    check("forgotten", ModelBounds { preemptions: Some(2) }, || {
         let shared = Rc::new(SharedRing::new(1));
         assert!(push(&shared.segment, shared.record(), RecvNotice::new(EARLY, 0, 0)));
         let mut poller = Poller::new(&shared, 0, 1);
@@ -156,7 +156,7 @@ pub fn forgotten() -> u64 {
 
 /// The owner makes another ring, as ibv_resize_cq(3) does, while a producer fills one or the other.
 pub fn resized() -> u64 {
-    check("resized", Bounds { preemptions: None }, || {
+    check("resized", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRing::new(2));
         let mut first = Poller::new(&shared, 0, 2);
         let producer = producer(&shared, 0, 2);
@@ -172,7 +172,7 @@ pub fn resized() -> u64 {
 
 /// A program asks for an event and polls once more before it sleeps: it gets the completion, or the event.
 pub fn asleep() -> u64 {
-    check("asleep", Bounds { preemptions: None }, || {
+    check("asleep", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRing::new(2));
         let mut poller = Poller::new(&shared, 0, 2);
         let producer = {

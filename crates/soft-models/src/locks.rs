@@ -1,6 +1,6 @@
 //! The biased lock: one thread at a time has the value, and sees all that was done to it before.
 
-use crate::run::{Bounds, check};
+use crate::run::{ModelBounds, check};
 use crate::sync::biased::Biased;
 use loom::thread;
 use std::rc::Rc;
@@ -38,7 +38,7 @@ fn join<T>(thread: thread::JoinHandle<T>) -> T {
 
 /// The favourite acquires the lock twice while another thread takes that right away.
 pub fn favourite_and_other() -> u64 {
-    check("favourite and other", Bounds { preemptions: None }, || {
+    check("favourite and other", ModelBounds { preemptions: None }, || {
         let lock = favoured();
         let other = with(&lock, add);
         add(&lock);
@@ -50,7 +50,7 @@ pub fn favourite_and_other() -> u64 {
 
 /// The right goes from one thread to another, which uses it while the first may still be about to.
 pub fn two_favourites() -> u64 {
-    check("two favourites", Bounds { preemptions: None }, || {
+    check("two favourites", ModelBounds { preemptions: None }, || {
         let lock = favoured();
         let other = with(&lock, |lock| (0..3).for_each(|_| add(lock)));
         add(&lock);
@@ -62,7 +62,7 @@ pub fn two_favourites() -> u64 {
 
 /// Two threads try to acquire the lock, and give the favourite its right back.
 pub fn favourite_and_triers() -> u64 {
-    check("favourite and triers", Bounds { preemptions: Some(3) }, || {
+    check("favourite and triers", ModelBounds { preemptions: Some(3) }, || {
         let lock = favoured();
         let others = [with(&lock, try_to_add), with(&lock, try_to_add)];
         add(&lock);

@@ -9,7 +9,7 @@ use crate::rings::recvs::{
     Carried, Completer, RecvDone, SlotPhase, SlotState, Slots, end_lane, flush, order_slot, show_posted,
     stride,
 };
-use crate::run::{Bounds, check};
+use crate::run::{ModelBounds, check};
 use crate::sync::atomics::{AtomicU64, LockedCell, Ordering::*};
 use doorbell_verbs::Sge;
 use loom::thread;
@@ -35,15 +35,15 @@ enum TakenBy {
 }
 
 /// A receive queue in shared memory, and the buffers of its RECVs.
-struct Shared {
+struct SharedRecvs {
     segment: Segment,
     capacity: u32,
     taken_by: TakenBy,
     buffers: [LockedCell<u32>; MOST],
 }
 
-impl Shared {
-    fn new(capacity: u32, taken_by: TakenBy) -> Shared {
+impl SharedRecvs {
+    fn new(capacity: u32, taken_by: TakenBy) -> SharedRecvs {
         let mut segment = Segment::default();
         for index in 0..u64::from(capacity) {
             segment.put(SLOTS + index * stride(1), RqSlot::default());
@@ -55,7 +55,7 @@ impl Shared {
             segment.put(RING + size_of::<CqRing>() as u64 + 8 * cell, AtomicU64::new(0));
         }
         let buffers = std::array::from_fn(|_| LockedCell::new(0));
-        let shared = Shared { segment, capacity, taken_by, buffers };
+        let shared = SharedRecvs { segment, capacity, taken_by, buffers };
         shared.begin();
         shared
     }
@@ -108,7 +108,7 @@ impl Shared {
     /// For the owner: posts the RECV at a position, as `RecvQueue::offer` does.
     fn post(&self, position: u64) {
         let queue = (&self.segment, self.rq());
-        show_posted(queue, self.slot(position), (position, GENERATION), &[Shared::buffer(position)]);
+        show_posted(queue, self.slot(position), (position, GENERATION), &[SharedRecvs::buffer(position)]);
         if self.taken_by == TakenBy::Several {
             let index = position & u64::from(self.capacity - 1);
             let cell = self.segment.in_heap(ORDER + 8 * index).expect("it is in the segment");
@@ -123,7 +123,7 @@ impl Shared {
         let (position, buffer) = (front.position, front.sge(0)?);
         let completer = self.completer(claimer);
         let claim = front.claim(&completer)?;
-        assert_eq!(buffer, Shared::buffer(position), "what was read was posted, as the claim succeeds");
+        assert_eq!(buffer, SharedRecvs::buffer(position), "what was read was posted, as the claim succeeds");
         // SAFETY: this sender has claimed the RECV.
         unsafe { *self.buffers[position as usize].get_mut() = claimer };
         let done = RecvDone { byte_len: claimer, ..RecvDone::of_send(QPN, 0) };
@@ -157,7 +157,10 @@ impl Shared {
 }
 
 /// Starts a thread with the queue.
-fn with<T: 'static>(shared: &Rc<Shared>, run: impl FnOnce(&Shared) -> T + 'static) -> thread::JoinHandle<T> {
+fn with<T: 'static>(
+    shared: &Rc<SharedRecvs>,
+    run: impl FnOnce(&SharedRecvs) -> T + 'static,
+) -> thread::JoinHandle<T> {
     let shared = shared.clone();
     thread::spawn(move || run(&shared))
 }
@@ -168,8 +171,8 @@ fn join<T>(thread: thread::JoinHandle<T>) -> T {
 
 /// The only sender fills RECVs, whose slot the owner posts again as soon as it has the completion.
 pub fn one_sender() -> u64 {
-    check("one sender", Bounds { preemptions: None }, || {
-        let shared = Rc::new(Shared::new(1, TakenBy::One));
+    check("one sender", ModelBounds { preemptions: None }, || {
+        let shared = Rc::new(SharedRecvs::new(1, TakenBy::One));
         shared.qp().lane.store(1, SeqCst);
         shared.post(0);
         let sender = with(&shared, |shared| [shared.send(1), shared.send(1)].into_iter().flatten().count());
@@ -185,8 +188,8 @@ pub fn one_sender() -> u64 {
 
 /// The only sender fills RECVs while another process puts the QP to Err and flushes them.
 pub fn flushed() -> u64 {
-    check("flushed", Bounds { preemptions: Some(2) }, || {
-        let shared = Rc::new(Shared::new(2, TakenBy::One));
+    check("flushed", ModelBounds { preemptions: Some(2) }, || {
+        let shared = Rc::new(SharedRecvs::new(2, TakenBy::One));
         shared.post(0);
         shared.post(1);
         let sender = with(&shared, |shared| [shared.send(1), shared.send(1)].into_iter().flatten().count());
@@ -204,8 +207,8 @@ pub fn flushed() -> u64 {
 
 /// Two senders of several take RECVs while the owner posts them.
 pub fn two_senders() -> u64 {
-    check("two senders", Bounds { preemptions: Some(3) }, || {
-        let shared = Rc::new(Shared::new(2, TakenBy::Several));
+    check("two senders", ModelBounds { preemptions: Some(3) }, || {
+        let shared = Rc::new(SharedRecvs::new(2, TakenBy::Several));
         shared.qp().lane.store(1, SeqCst);
         shared.post(0);
         let senders = [1, 2].map(|claimer| with(&shared, move |shared| shared.send(claimer)));
@@ -221,8 +224,8 @@ pub fn two_senders() -> u64 {
 /// The CQ ceases to look at the receive queue itself while a sender fills a RECV: it is told of the RECV, or
 /// knows that the RECV was taken before.
 pub fn lane_ended() -> u64 {
-    check("lane ended", Bounds { preemptions: None }, || {
-        let shared = Rc::new(Shared::new(2, TakenBy::One));
+    check("lane ended", ModelBounds { preemptions: None }, || {
+        let shared = Rc::new(SharedRecvs::new(2, TakenBy::One));
         shared.qp().lane.store(1, SeqCst);
         shared.post(0);
         let sender = with(&shared, |shared| shared.send(1));

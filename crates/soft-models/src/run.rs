@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// How much of a model loom runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct ModelBounds {
     /// A thread is stopped for another this often in a run, at most, while it could go on. Without a bound
     /// where it is `None`.
     pub(crate) preemptions: Option<usize>,
 }
 
 /// Runs a model as often as there are orders within the bounds, and says how often that was.
-pub(crate) fn check(name: &str, bounds: Bounds, model: impl Fn() + Send + Sync + 'static) -> u64 {
+pub(crate) fn check(name: &str, bounds: ModelBounds, model: impl Fn() + Send + Sync + 'static) -> u64 {
     let runs = Arc::new(AtomicU64::new(0));
     let counted = runs.clone();
     let mut builder = loom::model::Builder::new();

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST: usize = 3;
 
 /// Names that are still in more modules: to be emptied.
-const NOT_YET: [&str; 31] = [
+const NOT_YET: [&str; 32] = [
     "Asked", "Asker", "Case", "Checker", "Claim", "Client", "Device", "End", "Ended", "Engine", "Found",
-    "Kind", "Message", "Outcome", "Place", "Point", "Reads", "Record", "Role", "Run", "Seen", "Series",
-    "Served", "Server", "Shape", "State", "Step", "Store", "Sweep", "Table", "Walk",
+    "Kind", "Message", "Outcome", "Piece", "Place", "Point", "Reads", "Record", "Role", "Run", "Seen",
+    "Series", "Served", "Server", "Shape", "State", "Step", "Store", "Sweep", "Table", "Walk",
 ];
 
 /// The types that code defines, without those that belong to a trait or an implementation.
