@@ -1,7 +1,7 @@
 //! Threads of this library in programs that know nothing of them.
 //!
 //! They are started by pthread_create(3), which says when there is no room. std's own, in a program written in Rust,
-//! map a signal stack once they run, and end the whole program where there is no room for that.
+//! map a signal stack once they run, and end the whole program where there is no room for that. rustix has no threads.
 
 use std::ffi::CStr;
 use std::io;

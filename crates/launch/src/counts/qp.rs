@@ -234,6 +234,7 @@ impl QpCounter {
             record.outstanding_max.store(list.outstanding, Relaxed);
         }
         (list.length, list.from, list.outstanding_sum, list.outstanding) = (0, 0, 0, 0);
+        // By libc: a load, where std's takes a reference and the kernel's number a system call.
         // SAFETY: takes nothing, cannot fail.
         let thread = unsafe { libc::pthread_self() };
         if self.last_thread != thread || self.last_peer != Some(peer) {

@@ -8,6 +8,7 @@
 
 use super::signals::{self, Came};
 use libc::{c_int, pid_t};
+use rustix::process::{WaitOptions, getpid};
 use std::io;
 use std::os::fd::RawFd;
 
@@ -75,8 +76,7 @@ pub(super) fn put_before() -> io::Result<Front> {
     let blocked = signals::block(&signals::all());
     // Where they were ignored, nobody would learn how one has ended.
     let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
-    // SAFETY: takes nothing, cannot fail.
-    let pid = unsafe { libc::getpid() };
+    let pid = getpid().as_raw_pid();
     // SAFETY: this process has one thread, as the command has made none yet.
     match unsafe { libc::fork() } {
         0 => Ok(Front { pid, blocked, children }),
@@ -96,7 +96,7 @@ fn stand_for(monitor: pid_t) -> ! {
     let mut awaited = signals::all();
     loop {
         let came = signals::next(&awaited);
-        if let Some(ended) = signals::wait(monitor, 0) {
+        if let Some(ended) = signals::wait(monitor, WaitOptions::empty()) {
             signals::end_as(ended);
         }
         match Message::of(&came, monitor) {
@@ -125,6 +125,7 @@ fn stand_for(monitor: pid_t) -> ! {
 /// Lets go of the files that are the program's: of pipes some wait for the end, and locks would stay. Those of `null`
 /// become /dev/null, those of `kept` stay.
 pub(super) fn release_files(null: &[RawFd], kept: &[RawFd]) {
+    // By libc, as the numbers are nobody's: rustix replaces and closes what has an owner.
     // SAFETY: a string; numbers of files, which are either replaced or nobody's here.
     unsafe {
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);

@@ -3,6 +3,7 @@
 use super::front::{Front, Message, release_files};
 use super::signals;
 use libc::{c_int, pid_t};
+use rustix::process::{Pid, WaitOptions, getpgrp, getppid, setpgid};
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
@@ -42,11 +43,10 @@ impl Monitor {
     /// # Errors
     /// If it does not start.
     pub(super) fn start(front: &Front, mut command: Command, kept: RawFd) -> io::Result<Monitor> {
-        // SAFETY: takes numbers and a string; the signal says that the process in front has died.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, Message::signal(), 0, 0, 0);
-            libc::prctl(libc::PR_SET_NAME, NAME.as_ptr(), 0, 0, 0);
-        }
+        // The signal says that the process in front has died. By libc: rustix has names for other signals alone.
+        // SAFETY: takes numbers.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, Message::signal(), 0, 0, 0) };
+        let _ = rustix::thread::set_name(NAME);
         signals::for_child(&mut command, front.blocked, front.children);
         let program = command.spawn()?.id() as pid_t;
         release_files(&[0, 1], &[kept]);
@@ -57,8 +57,7 @@ impl Monitor {
     pub(super) fn watch(mut self) -> ExitStatus {
         let all = signals::all();
         loop {
-            // SAFETY: takes nothing, cannot fail.
-            if unsafe { libc::getppid() } != self.front {
+            if Pid::as_raw(getppid()) != self.front {
                 // Who has killed the process in front meant the program.
                 signals::send(self.program, libc::SIGKILL);
             }
@@ -79,7 +78,7 @@ impl Monitor {
     /// Looks what has become of the program, and has the process in front stopped and continued like it; returns how it
     /// has ended.
     fn look(&mut self) -> Option<ExitStatus> {
-        while let Some(status) = signals::wait(self.program, libc::WUNTRACED | libc::WCONTINUED) {
+        while let Some(status) = signals::wait(self.program, WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
             if let Some(signal) = status.stopped_signal() {
                 self.stopped = Some(signal);
                 Message::Stopped(signal).tell(self.front);
@@ -99,8 +98,7 @@ impl Monitor {
         seen.times += 1;
         seen.asked = seen.asked.wrapping_add(1);
         // Changes nothing, but waits until who signals the group has signalled all of it.
-        // SAFETY: takes numbers.
-        unsafe { libc::setpgid(0, libc::getpgrp()) };
+        let _ = setpgid(None, Some(getpgrp()));
         Message::Asks(signal, seen.asked).tell(self.front);
     }
 

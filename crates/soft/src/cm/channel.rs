@@ -3,11 +3,12 @@
 
 use crate::descriptors::Private;
 use crate::fabric::progress::wait_for;
-use crate::fabric::wire::opened;
 use doorbell_abi::cm::rdma_ucm_event_resp;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::{read, write};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// An event.
 #[derive(Clone, Copy, Debug)]
@@ -28,21 +29,17 @@ impl Channel {
     /// A channel, and its descriptor: what waits for the count (epoll(7)), which itself can be neither read nor written, whoever
     /// gets it and by whichever way.
     pub(super) fn new() -> io::Result<(Channel, OwnedFd)> {
-        // SAFETY: new file descriptors or -1.
-        let (count, fd) = unsafe {
-            let count =
-                opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE | libc::EFD_NONBLOCK))?;
-            (Private::new(count)?, opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)
-        };
-        wait_for(&fd, count.get().as_raw_fd(), 0)?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK;
+        let count = Private::new(eventfd(0, flags)?)?;
+        let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        wait_for(&fd, count.get(), 0)?;
         Ok((Channel { events: VecDeque::new(), count }, fd))
     }
 
     pub(super) fn push(&mut self, event: Event) {
         self.events.push_back(event);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: bytes that live. There are not 2^64 events.
-        unsafe { libc::write(self.count.get().as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // There are not 2^64 events.
+        let _ = write(self.count.get(), &1u64.to_ne_bytes());
     }
 
     pub(super) fn pop(&mut self) -> Option<Event> {
@@ -53,9 +50,8 @@ impl Channel {
 
     /// One event less.
     fn uncount(&self) {
-        let mut one = [0u8; 8];
-        // SAFETY: room for what is read.
-        unsafe { libc::read(self.count.get().as_raw_fd(), one.as_mut_ptr().cast(), one.len()) };
+        // The count is as high as there are events.
+        let _ = read(self.count.get(), &mut [0; 8]);
     }
 
     /// Takes out the events of an id.

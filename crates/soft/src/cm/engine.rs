@@ -7,7 +7,10 @@ use crate::descriptors::Private;
 use crate::errno::Errno;
 use crate::fabric::wire;
 use crate::thread::spawn;
-use std::os::fd::{AsRawFd, RawFd};
+use rustix::event::{Timespec, epoll};
+use rustix::io::read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// How long it sleeps where it has no file left for who asks.
@@ -24,13 +27,15 @@ pub(super) fn start(state: &mut State) -> Result<(), Errno> {
     if state.waits.is_none() {
         let waits = Waits::new()?;
         let all = waits.all.get().as_raw_fd();
+        // SAFETY: epoll(7) of a number that the program has closed says so, and the thread ends.
+        let all = unsafe { BorrowedFd::borrow_raw(all) };
         spawn(c"doorbell-cm", move || run(all))?;
         state.waits = Some(waits);
     }
     Ok(())
 }
 
-fn run(all: RawFd) {
+fn run(all: BorrowedFd<'static>) {
     let mut time = None;
     loop {
         let Some(ready) = wait(all, time) else { return };
@@ -51,15 +56,13 @@ fn run(all: RawFd) {
 }
 
 /// Who is ready, after this time at the latest; `None` where the program has closed what is not its own.
-fn wait(all: RawFd, time: Option<Duration>) -> Option<Vec<u64>> {
-    let mut ready = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-    // A millisecond more than there is, so that it is not looked at too early.
-    let millis = time.map_or(-1, |time| i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX));
-    // SAFETY: room as told.
-    let got = unsafe { libc::epoll_wait(all, ready.as_mut_ptr(), AT_ONCE as i32, millis) };
-    match usize::try_from(got) {
-        Ok(got) => Some(ready[..got].iter().map(|event| event.u64).collect()),
-        Err(_) if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => Some(Vec::new()),
+fn wait(all: BorrowedFd<'_>, time: Option<Duration>) -> Option<Vec<u64>> {
+    let mut room = [MaybeUninit::uninit(); AT_ONCE];
+    // epoll_wait(2) counts in milliseconds, and rustix rounds up: it is not looked at too early.
+    let time = time.and_then(|time| Timespec::try_from(time).ok());
+    match epoll::wait(all, &mut room, time.as_ref()) {
+        Ok((ready, _)) => Some(ready.iter().map(|event| event.data.u64()).collect()),
+        Err(rustix::io::Errno::INTR) => Some(Vec::new()),
         Err(_) => None,
     }
 }
@@ -67,9 +70,8 @@ fn wait(all: RawFd, time: Option<Duration>) -> Option<Vec<u64>> {
 fn wake_up(state: &State, name: u64) {
     debug_assert_eq!(name, WAKE);
     if let Some(waits) = &state.waits {
-        let mut count = [0u8; 8];
-        // SAFETY: room for what is read; it does not block.
-        unsafe { libc::read(waits.wake.get().as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        // Nothing is there where another thread has read it.
+        let _ = read(waits.wake.get(), &mut [0; 8]);
     }
 }
 

@@ -2,8 +2,10 @@
 //! (vol. 1, chapter 12), one of a SOCK_SEQPACKET socket each. The socket is the connection: who closes it leaves it.
 
 use doorbell_abi::cm::{Address, rdma_ucm_conn_param};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// What a message is.
@@ -40,11 +42,8 @@ impl Message {
 
 /// Sends a message. Never blocks.
 pub(super) fn send(socket: &OwnedFd, message: &Message) -> io::Result<()> {
-    let bytes = message.as_bytes();
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: bytes that live.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(net::send(socket, message.as_bytes(), flags).map(drop)?)
 }
 
 /// What a socket has.
@@ -59,16 +58,9 @@ pub(super) enum Received {
 /// Takes the next message. Never blocks.
 pub(super) fn receive(socket: &OwnedFd) -> Received {
     let mut message = Message::new_zeroed();
-    let bytes = message.as_mut_bytes();
-    // SAFETY: room for as many bytes; any are a message.
-    let got =
-        unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
-    match usize::try_from(got) {
-        Ok(got) if got == size_of::<Message>() => Received::Message(Box::new(message)),
-        Ok(_) => Received::End,
-        Err(_) => match io::Error::last_os_error().kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Received::Nothing,
-            _ => Received::End,
-        },
+    match net::recv(socket, message.as_mut_bytes(), RecvFlags::DONTWAIT) {
+        Ok((_, got)) if got == size_of::<Message>() => Received::Message(Box::new(message)),
+        Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+        Ok(_) | Err(_) => Received::End,
     }
 }

@@ -9,14 +9,14 @@ use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::process::Process;
 use crate::fabric::progress::wait_for;
-use crate::fabric::wire::opened;
 use crate::sync::Anew;
 use doorbell_abi::cm::rdma_ucm_event_resp;
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 
 /// What the thread is woken by that is no id's socket.
 pub(super) const WAKE: u64 = u64::MAX;
@@ -50,25 +50,21 @@ pub(super) struct Waits {
 
 impl Waits {
     pub(super) fn new() -> io::Result<Waits> {
-        // SAFETY: new file descriptors or -1.
-        let (all, wake) = unsafe {
-            let all = opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
-            (all, opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)
-        };
+        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let waits = Waits { all: Private::new(all)?, wake: Private::new(wake)? };
         waits.add(&waits.wake, WAKE)?;
         Ok(waits)
     }
 
     fn add(&self, socket: &Private, name: u64) -> io::Result<()> {
-        wait_for(self.all.get(), socket.get().as_raw_fd(), name)
+        wait_for(self.all.get(), socket.get(), name)
     }
 
     /// Has who waits go on.
     fn wake(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: bytes that live.
-        unsafe { libc::write(self.wake.get().as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // It fails where the count is full, which wakes as well.
+        let _ = rustix::io::write(self.wake.get(), &1u64.to_ne_bytes());
     }
 }
 

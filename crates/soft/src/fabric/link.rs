@@ -4,7 +4,7 @@
 //! request stays under way, nothing else is sent meanwhile, and whoever asks next looks for that answer first. So a request
 //! is carried out once, however often its work request is tried.
 
-use super::registry::Member;
+use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, Received, kind, outcome};
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::{Piece, Unreachable};
@@ -117,7 +117,7 @@ struct Asked {
 pub(crate) struct Meeting {
     socket: OwnedFd,
     /// Who it has to be.
-    member: Member,
+    member: FabricMember,
     waited: bool,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct Met {
 
 impl Meeting {
     /// Asks the process whose socket this is in an open folder; `None` where nobody listens.
-    pub(crate) fn begin(folder: &File, slot: u32, member: Member) -> io::Result<Option<Meeting>> {
+    pub(crate) fn begin(folder: &File, slot: u32, member: FabricMember) -> io::Result<Option<Meeting>> {
         let socket = match wire::connect(folder, slot) {
             Ok(socket) => socket,
             Err(error) => {
@@ -154,7 +154,7 @@ impl Meeting {
     }
 
     /// Whether it is this process that was asked.
-    pub(crate) fn is_with(&self, member: &Member) -> bool {
+    pub(crate) fn is_with(&self, member: &FabricMember) -> bool {
         self.member == *member
     }
 

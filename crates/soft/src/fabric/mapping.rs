@@ -11,15 +11,16 @@
 //! means no harm even, and an access would then end this process with SIGBUS. Sealing a file here
 //! would change what its program may do. Such memory is reached like private memory.
 
-use super::registry::Member;
+use super::member::FabricMember;
 use crate::memory::maps::{self, addresses};
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
 use crate::sync::lock;
+use rustix::fs::{SealFlags, fcntl_get_seals};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
@@ -75,7 +76,7 @@ impl View {
 #[derive(Debug)]
 pub(crate) struct Views {
     /// The peer.
-    member: Member,
+    member: FabricMember,
     /// The peer's number among all that this process has had.
     number: u64,
     known: Mutex<Known>,
@@ -92,7 +93,7 @@ struct Known {
 }
 
 impl Views {
-    pub(crate) fn of(member: Member) -> Views {
+    pub(crate) fn of(member: FabricMember) -> Views {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Views { member, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
     }
@@ -127,7 +128,7 @@ impl Views {
 }
 
 impl Known {
-    fn look(&mut self, peer: &Member, segment: &Segment, place: &Place) -> Option<View> {
+    fn look(&mut self, peer: &FabricMember, segment: &Segment, place: &Place) -> Option<View> {
         let pid = peer.pid;
         let bytes = place.host..place.host.checked_add(place.region.len)?;
         if self.private.start <= bytes.start && bytes.end <= self.private.end {
@@ -173,6 +174,7 @@ impl Mapping {
         if namespace("self")? != namespace(&pid.to_string())? {
             return None;
         }
+        // By libc, as are the other calls of System V memory: rustix has none.
         // SAFETY: a new mapping, where the kernel finds room.
         let base = unsafe { libc::shmat(id, std::ptr::null(), 0) };
         if base as isize == -1 {
@@ -202,19 +204,18 @@ impl Mapping {
             .find(|path| std::fs::metadata(path).is_ok_and(|about| is_it(&about)))?;
         let file: File =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path).ok()?;
-        // SAFETY: a query of an open file.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        let seals = fcntl_get_seals(&file).ok()?;
         // The size is asked for once the file is known not to get smaller.
-        let about = file.metadata().ok().filter(|about| is_it(about) && seals >= 0)?;
+        let about = file.metadata().ok().filter(is_it)?;
         let len = usize::try_from(about.len()).ok()?;
-        if seals & libc::F_SEAL_SHRINK == 0 || len == 0 {
+        if !seals.contains(SealFlags::SHRINK) || len == 0 {
             return None;
         }
         let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         // SAFETY: a new mapping, where the kernel finds room.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
-        (base != libc::MAP_FAILED).then(|| Mapping { base: base.cast(), len, source: Source::Memfd(inode) })
+        let base = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) }.ok()?;
+        Some(Mapping { base: base.cast(), len, source: Source::Memfd(inode) })
     }
 }
 
@@ -223,8 +224,8 @@ impl Drop for Mapping {
         // SAFETY: our own mapping, of which no address is used without a `View`.
         unsafe {
             match self.source {
-                Source::SystemV(_) => libc::shmdt(self.base.cast()),
-                Source::Memfd(_) => libc::munmap(self.base.cast(), self.len),
+                Source::SystemV(_) => drop(libc::shmdt(self.base.cast())),
+                Source::Memfd(_) => drop(munmap(self.base.cast(), self.len)),
             }
         };
     }

@@ -2,10 +2,11 @@
 
 use super::domains::{Domain, Domains, Opening};
 use super::link::Meeting;
+use super::member::FabricMember;
 use super::peer::Peer;
 use super::progress::Progress;
 use super::ptrace;
-use super::registry::{Member, Registry};
+use super::registry::Registry;
 use super::service::{self, Served};
 use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
@@ -49,7 +50,7 @@ pub(crate) struct Process {
     pub(crate) claimer: u32,
     registry: Registry,
     /// What this process is in the registry.
-    member: Member,
+    member: FabricMember,
     /// Those that have not answered yet, by their slots. Locked by who meets a peer, so that nobody else meets it too.
     meetings: Mutex<HashMap<u32, Meeting>>,
     /// Number of the process that was met last in each slot; 0 where it means nothing here.
@@ -191,7 +192,7 @@ impl Process {
     }
 
     /// What the process that a QP number belongs to is in the registry.
-    fn member_of(&self, qpn: u32) -> Option<Member> {
+    fn member_of(&self, qpn: u32) -> Option<FabricMember> {
         self.registry.find(slot_of(qpn)).ok().flatten()
     }
 
@@ -261,7 +262,7 @@ fn explain_fabric(error: std::io::Error) -> Errno {
 }
 
 /// The number of a process as one that takes RECVs: its slot, and what tells it from those that had the slot before.
-fn claimer(slot: u32, member: &Member) -> u32 {
+fn claimer(slot: u32, member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
     // Fibonacci hashing: start times follow each other.
     let mixed = (member.start_time << 22 ^ u64::from(member.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

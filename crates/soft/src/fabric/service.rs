@@ -4,9 +4,9 @@
 //! It waits for nobody, and trusts nobody: whatever is asked for is looked up in this process's own regions.
 
 use super::link::Delivery;
+use super::member::FabricMember;
 use super::peer::Owner;
 use super::pipe::tell;
-use super::registry::Member;
 use super::wire::{self, Head, PIECE, Received, kind, outcome};
 use crate::descriptors::Private;
 use crate::memory::records::EventRecord;
@@ -17,6 +17,9 @@ use crate::point::{Point, reach};
 use crate::thread::spawn;
 use doorbell_transport::AtomicOp;
 use doorbell_verbs::AccessFlags;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::fs::{File, Permissions};
@@ -49,18 +52,11 @@ pub(crate) fn deliver_by(delivers: &'static dyn Delivers) {
 /// what rdma_cm has claimed.
 pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<OwnedFd> {
     let socket = wire::socket()?;
-    let (address, len) = wire::address(folder, name);
     let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
     // One that had the name before, and was killed.
     let _ = std::fs::remove_file(&path);
-    // SAFETY: an address that lives, and numbers.
-    let listens = unsafe {
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) == 0
-            && libc::listen(socket.as_raw_fd(), libc::SOMAXCONN) == 0
-    };
-    if !listens {
-        return Err(io::Error::last_os_error());
-    }
+    net::bind(&socket, &wire::address(folder, name)?)?;
+    net::listen(&socket, libc::SOMAXCONN)?;
     std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(socket)
 }
@@ -69,7 +65,7 @@ pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<Own
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
     pub(crate) slot: u32,
-    pub(crate) member: Member,
+    pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
 }
@@ -116,12 +112,10 @@ impl Service {
     fn wait(&self) -> Vec<bool> {
         let sockets =
             std::iter::once(self.listener.get()).chain(self.callers.iter().map(|caller| &caller.socket));
-        let entry =
-            |socket: &OwnedFd| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let mut all: Vec<libc::pollfd> = sockets.map(entry).collect();
-        // SAFETY: as many entries as told.
-        unsafe { libc::poll(all.as_mut_ptr(), all.len() as _, -1) };
-        all.iter().map(|entry| entry.revents != 0).collect()
+        let mut all: Vec<PollFd<'_>> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        // Where it fails nobody is ready.
+        let _ = poll(&mut all, None);
+        all.iter().map(|entry| !entry.revents().is_empty()).collect()
     }
 
     /// Takes who asks; `false` where nobody can ask any more, as the program has closed what is not its own.
@@ -189,9 +183,7 @@ impl Caller {
             return Err(Hangup);
         }
         let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();
-        // SAFETY: takes numbers; the result is a new file descriptor or -1.
-        let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
-        let own = wire::opened(own as RawFd).map_err(|_| Hangup)?;
+        let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(|_| Hangup)?;
         let head = Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, number, 0, 0, 0, 0] };
         self.is_known = true;
         self.send(head, &[], &[segment, own.as_raw_fd()])
@@ -310,6 +302,7 @@ fn reaches_itself() -> bool {
         let (from, mut to) = (1u8, 0u8);
         let local = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
         let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
+        // By libc: rustix does not have the call.
         // SAFETY: a byte of this function's own on each side.
         unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
     })
@@ -341,9 +334,8 @@ fn wake(head: &Head) {
 mod tests {
     use super::*;
     use doorbell_transport::Region;
-    use std::os::fd::FromRawFd;
 
-    const MEMBER: Member = Member { pid: 1, fd: 0, start_time: 77 };
+    const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77 };
     const PAGE: usize = 4096;
 
     /// A caller as the thread has it, and the other end.
@@ -356,13 +348,9 @@ mod tests {
 
     impl Asking {
         fn new() -> Asking {
-            let mut ends = [0; 2];
-            let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK;
-            // SAFETY: room for two file descriptors, which are new.
-            let [one, other] = unsafe {
-                assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), 0);
-                ends.map(|end| OwnedFd::from_raw_fd(end))
-            };
+            let (kind, flags) = (net::SocketType::SEQPACKET, net::SocketFlags::NONBLOCK);
+            let (one, other) =
+                net::socketpair(net::AddressFamily::UNIX, kind, flags, None).expect("there is room");
             // One takes hundreds of gigabytes of addresses.
             static SEGMENT: OnceLock<Segment> = OnceLock::new();
             let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
