@@ -7,10 +7,10 @@
 
 use crate::device::{self, GidType};
 use crate::fabric::folder;
-use crate::identity::{Identity, Place};
+use crate::identity::{FabricPlace, Identity};
 use doorbell_abi::cm::RDMA_USER_CM_ABI_VERSION;
 use doorbell_launch::sealed::check_file_size;
-use doorbell_launch::tree::{self, Contents, Entry};
+use doorbell_launch::tree::{self, Contents, TreeEntry};
 use doorbell_launch::trust::user;
 use doorbell_verbs::LinkLayer;
 use libc::c_int;
@@ -44,7 +44,7 @@ pub fn path() -> Option<&'static CStr> {
     static PATH: OnceLock<Option<CString>> = OnceLock::new();
     let find = || {
         let link = if device::link_layer() == LinkLayer::Ethernet { "roce" } else { "ib" };
-        let path = Place::own().ok()?.path().join(format!("{}{link}", folder::SHOWN_PREFIX));
+        let path = FabricPlace::own().ok()?.path().join(format!("{}{link}", folder::SHOWN_PREFIX));
         CString::new(path.into_os_string().into_vec()).ok()
     };
     PATH.get_or_init(find).as_deref()
@@ -118,7 +118,7 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let mut contents = Contents::new();
     let device = format!("{DEVICES}/{}", device::NAME);
     let mut file = |path: String, text: String| {
-        contents.insert(path.into(), Entry::File(text + "\n"));
+        contents.insert(path.into(), TreeEntry::File(text + "\n"));
     };
     let guid = words(&identity.guid());
     file(format!("{device}/node_guid"), guid.clone());
@@ -147,10 +147,10 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let interface = device::INTERFACE.to_string_lossy();
     contents.insert(
         format!("{device}/device/net/{interface}").into(),
-        Entry::Link(format!("/sys/class/net/{interface}").into()),
+        TreeEntry::Link(format!("/sys/class/net/{interface}").into()),
     );
     for name in [device::DEVICE_FILE, device::CM_FILE] {
-        contents.insert(format!("{FILES}/{name}").into(), Entry::Link(NULL.into()));
+        contents.insert(format!("{FILES}/{name}").into(), TreeEntry::Link(NULL.into()));
     }
     contents
 }
@@ -207,7 +207,7 @@ mod tests {
             let contents = contents(link, Identity::own());
             let port = format!("{DEVICES}/doorbell0/ports/1");
             let text = |name: &str| match contents.get(Path::new(&format!("{port}/{name}"))) {
-                Some(Entry::File(text)) => text.clone(),
+                Some(TreeEntry::File(text)) => text.clone(),
                 other => panic!("{name}: {other:?}"),
             };
             assert_eq!(text("state"), "4: ACTIVE\n");

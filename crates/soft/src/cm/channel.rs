@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 
 /// An event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
+pub(super) struct ChannelEvent {
     /// The id that it is of, on which it is counted. Of a CONNECT_REQUEST that is the listener.
     pub(super) of: u32,
     pub(super) told: rdma_ucm_event_resp,
@@ -20,7 +20,7 @@ pub(super) struct Event {
 
 #[derive(Debug)]
 pub(super) struct Channel {
-    events: VecDeque<Event>,
+    events: VecDeque<ChannelEvent>,
     /// Counts the events.
     count: Private,
 }
@@ -36,13 +36,13 @@ impl Channel {
         Ok((Channel { events: VecDeque::new(), count }, fd))
     }
 
-    pub(super) fn push(&mut self, event: Event) {
+    pub(super) fn push(&mut self, event: ChannelEvent) {
         self.events.push_back(event);
         // There are not 2^64 events.
         let _ = write(self.count.get(), &1u64.to_ne_bytes());
     }
 
-    pub(super) fn pop(&mut self) -> Option<Event> {
+    pub(super) fn pop(&mut self) -> Option<ChannelEvent> {
         let event = self.events.pop_front()?;
         self.uncount();
         Some(event)
@@ -55,7 +55,7 @@ impl Channel {
     }
 
     /// Takes out the events of an id.
-    pub(super) fn take(&mut self, of: u32) -> Vec<Event> {
+    pub(super) fn take(&mut self, of: u32) -> Vec<ChannelEvent> {
         let (taken, kept): (Vec<_>, _) = self.events.drain(..).partition(|event| event.of == of);
         self.events = kept.into();
         taken.iter().for_each(|_| self.uncount());

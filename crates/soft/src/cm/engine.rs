@@ -1,8 +1,8 @@
 //! The thread that takes connections and messages as they come, and sees when it is too late for them.
 
 use super::connection::{ask, hear, too_late};
-use super::id::Step;
-use super::state::{STATE, State, WAKE, Waits};
+use super::id::IdStep;
+use super::state::{CmState, STATE, WAKE, Waits};
 use crate::descriptors::Private;
 use crate::errno::Errno;
 use crate::fabric::wire;
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 64;
 ///
 /// # Errors
 /// Where there is no room for it.
-pub(super) fn start(state: &mut State) -> Result<(), Errno> {
+pub(super) fn start(state: &mut CmState) -> Result<(), Errno> {
     if state.waits.is_none() {
         let waits = Waits::new()?;
         let all = waits.all.get().as_raw_fd();
@@ -67,7 +67,7 @@ fn wait(all: BorrowedFd<'_>, time: Option<Duration>) -> Option<Vec<u64>> {
     }
 }
 
-fn wake_up(state: &State, name: u64) {
+fn wake_up(state: &CmState, name: u64) {
     debug_assert_eq!(name, WAKE);
     if let Some(waits) = &state.waits {
         // Nothing is there where another thread has read it.
@@ -76,9 +76,9 @@ fn wake_up(state: &State, name: u64) {
 }
 
 /// Does what there is to do for an id; `false` where there is no file left for it.
-fn serve(state: &mut State, name: u32) -> bool {
+fn serve(state: &mut CmState, name: u32) -> bool {
     match state.any(name).map(|id| id.step) {
-        Some(Step::Listening { .. }) => take_all(state, name),
+        Some(IdStep::Listening { .. }) => take_all(state, name),
         Some(_) => {
             hear(state, name);
             true
@@ -88,7 +88,7 @@ fn serve(state: &mut State, name: u32) -> bool {
 }
 
 /// Takes all who have come to a listener.
-fn take_all(state: &mut State, listener: u32) -> bool {
+fn take_all(state: &mut CmState, listener: u32) -> bool {
     loop {
         let Some(listens) = state.any(listener) else { return true };
         let Some(listener_socket) = &listens.socket else { return true };
@@ -103,7 +103,7 @@ fn take_all(state: &mut State, listener: u32) -> bool {
         let Ok(socket) = Private::new(socket) else { continue };
         let name = state.add(0, channel, kind);
         if let Some(id) = state.any(name) {
-            id.step = Step::Arriving { listener };
+            id.step = IdStep::Arriving { listener };
         }
         match state.watch(name, socket) {
             Ok(()) => hear(state, name),
@@ -113,18 +113,18 @@ fn take_all(state: &mut State, listener: u32) -> bool {
 }
 
 /// Sees to what is too late and to who is to ask again. Returns how long there is nothing more of that.
-fn look_at_times(state: &mut State) -> Option<Duration> {
+fn look_at_times(state: &mut CmState) -> Option<Duration> {
     let now = Instant::now();
     let times = state.all().filter_map(|(name, id)| Some((name, id.until?, id.step)));
     let mut all: Vec<_> = times.collect();
-    all.retain(|(_, until, step)| *until <= now || matches!(step, Step::Connecting { sent: false }));
+    all.retain(|(_, until, step)| *until <= now || matches!(step, IdStep::Connecting { sent: false }));
     for (name, until, _) in all {
         if until <= now || ask(state, name).is_err() {
             too_late(state, name);
         }
     }
     let next = |id: &super::id::Id| match id.step {
-        Step::Connecting { sent: false } => Some(AGAIN),
+        IdStep::Connecting { sent: false } => Some(AGAIN),
         _ => id.until.map(|until| until.saturating_duration_since(now)),
     };
     state.all().filter_map(|(_, id)| next(id)).min()

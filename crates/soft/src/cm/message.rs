@@ -21,7 +21,7 @@ pub(super) mod kind {
 /// A message. What it does not need is zero. Of UD, REQ and REP are the specification's SIDR_REQ and SIDR_REP.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
-pub(super) struct Message {
+pub(super) struct CmMessage {
     pub(super) kind: u32,
     /// Of a REJ its reason, of a SIDR_REP its status.
     pub(super) reason: u32,
@@ -34,33 +34,33 @@ pub(super) struct Message {
     pub(super) param: rdma_ucm_conn_param,
 }
 
-impl Message {
-    pub(super) fn new(kind: u32) -> Message {
-        Message { kind, ..Message::new_zeroed() }
+impl CmMessage {
+    pub(super) fn new(kind: u32) -> CmMessage {
+        CmMessage { kind, ..CmMessage::new_zeroed() }
     }
 }
 
 /// Sends a message. Never blocks.
-pub(super) fn send(socket: &OwnedFd, message: &Message) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, message: &CmMessage) -> io::Result<()> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     Ok(net::send(socket, message.as_bytes(), flags).map(drop)?)
 }
 
 /// What a socket has.
 #[derive(Debug)]
-pub(super) enum Received {
-    Message(Box<Message>),
+pub(super) enum CmReceived {
+    Message(Box<CmMessage>),
     Nothing,
     /// The other side has left, or says what is no message.
     End,
 }
 
 /// Takes the next message. Never blocks.
-pub(super) fn receive(socket: &OwnedFd) -> Received {
-    let mut message = Message::new_zeroed();
+pub(super) fn receive(socket: &OwnedFd) -> CmReceived {
+    let mut message = CmMessage::new_zeroed();
     match net::recv(socket, message.as_mut_bytes(), RecvFlags::DONTWAIT) {
-        Ok((_, got)) if got == size_of::<Message>() => Received::Message(Box::new(message)),
-        Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
-        Ok(_) | Err(_) => Received::End,
+        Ok((_, got)) if got == size_of::<CmMessage>() => CmReceived::Message(Box::new(message)),
+        Err(Errno::AGAIN | Errno::INTR) => CmReceived::Nothing,
+        Ok(_) | Err(_) => CmReceived::End,
     }
 }

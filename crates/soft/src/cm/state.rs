@@ -1,10 +1,10 @@
 //! The channels and ids of this process, under one lock.
 
 use super::address::Host;
-use super::channel::{Channel, Event};
+use super::channel::{Channel, ChannelEvent};
 use super::claims::Claims;
 use super::id::{Id, Space};
-use super::multicast::Group;
+use super::multicast::JoinedGroup;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::process::Process;
@@ -23,15 +23,15 @@ pub(super) const WAKE: u64 = u64::MAX;
 /// PSNs have 24 bits.
 const PSNS: u64 = 1 << 24;
 
-pub(super) static STATE: Anew<State> = Anew::new(State::new());
+pub(super) static STATE: Anew<CmState> = Anew::new(CmState::new());
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct CmState {
     /// The channel of each descriptor; copies of one have the same.
     channel_of: BTreeMap<RawFd, u32>,
     channels: BTreeMap<u32, Channel>,
     ids: BTreeMap<u32, Id>,
-    groups: BTreeMap<u32, Group>,
+    groups: BTreeMap<u32, JoinedGroup>,
     pub(super) claims: Claims,
     /// Numbers of channels and ids, never used again.
     last: u32,
@@ -68,15 +68,15 @@ impl Waits {
     }
 }
 
-impl Default for State {
-    fn default() -> State {
-        State::new()
+impl Default for CmState {
+    fn default() -> CmState {
+        CmState::new()
     }
 }
 
-impl State {
-    const fn new() -> State {
-        State {
+impl CmState {
+    const fn new() -> CmState {
+        CmState {
             channel_of: BTreeMap::new(),
             channels: BTreeMap::new(),
             ids: BTreeMap::new(),
@@ -162,7 +162,7 @@ impl State {
         for event in events.into_iter().flatten().filter(|event| event.told.id != name) {
             self.ids.remove(&event.told.id);
         }
-        let of_it = |step| step == super::id::Step::Arriving { listener: name };
+        let of_it = |step| step == super::id::IdStep::Arriving { listener: name };
         self.ids.retain(|_, id| !of_it(id.step));
         id.events_reported
     }
@@ -172,7 +172,7 @@ impl State {
     }
 
     /// An id has joined a group. Returns the number of that.
-    pub(super) fn join(&mut self, group: Group) -> u32 {
+    pub(super) fn join(&mut self, group: JoinedGroup) -> u32 {
         let name = self.next();
         self.groups.insert(name, group);
         name
@@ -181,7 +181,7 @@ impl State {
     /// It leaves a group. Returns how many events of that the program has got.
     ///
     /// # Errors
-    /// As [`State::id`].
+    /// As [`CmState::id`].
     pub(super) fn leave(&mut self, channel: u32, name: u32) -> Result<u32, Errno> {
         let group = self.groups.get(&name).copied().ok_or(Errno(libc::ENOENT))?;
         self.id(channel, group.of)?;
@@ -261,14 +261,14 @@ impl State {
         let mut told = rdma_ucm_event_resp { uid, id, event, status: status as u32, ..Default::default() };
         told.param[..param.len()].copy_from_slice(param);
         if let Some(channel) = self.channels.get_mut(&channel) {
-            channel.push(Event { of, told });
+            channel.push(ChannelEvent { of, told });
         }
     }
 
     /// Moves an id to another channel, with its events. Returns how many of it the program has got.
     ///
     /// # Errors
-    /// As [`State::id`].
+    /// As [`CmState::id`].
     pub(super) fn migrate(&mut self, from: u32, to: u32, name: u32) -> Result<u32, Errno> {
         let id = self.id(from, name)?;
         id.channel = to;

@@ -4,7 +4,7 @@
 //! device.
 
 use crate::descriptors::Private;
-use crate::identity::Place;
+use crate::identity::FabricPlace;
 use crate::memory::segment::layout;
 use crate::point::{Point, reach};
 use doorbell_launch::sealed::check_file_size;
@@ -34,7 +34,7 @@ const SHOWN_GONE: &str = "shown-gone";
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The directory of this process's fabric.
-fn directory(place: &Place) -> io::Result<PathBuf> {
+fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
     if place.is_joined {
         let folder = place.folder.canonicalize()?;
         check_private(&folder).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
@@ -64,7 +64,7 @@ fn directory(place: &Place) -> io::Result<PathBuf> {
 }
 
 /// Removes what processes of other fabrics have left that were killed, all of them.
-fn sweep(place: &Place, own: &Path) {
+fn sweep(place: &FabricPlace, own: &Path) {
     let entries = std::fs::read_dir(&place.folder).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -177,7 +177,7 @@ fn unpin(directory: &Path) {
 
 /// Gives up what [`pin`] keeps, and removes the folder of this process's fabric, unless a process of the fabric lives.
 pub(crate) fn unpin_and_remove() -> io::Result<()> {
-    let directory = Place::own()?.path();
+    let directory = FabricPlace::own()?.path();
     unpin(&directory);
     remove_if_dead(&directory)
 }
@@ -247,7 +247,7 @@ fn lock_alive(directory: &Path) -> io::Result<Option<File>> {
 pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) -> io::Result<T> {
     let begin = Instant::now();
     loop {
-        let place = Place::own()?;
+        let place = FabricPlace::own()?;
         match act(directory(&place)?, place.is_joined) {
             Ok(Some(done)) => return Ok(done),
             Ok(None) if begin.elapsed() > PATIENCE => {

@@ -52,7 +52,7 @@ enum Source {
 
 /// Where a peer's region lies in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
+struct FoundMapping {
     source: Source,
     /// Bytes from its beginning.
     at: usize,
@@ -79,11 +79,11 @@ pub(crate) struct Views {
     member: FabricMember,
     /// The peer's number among all that this process has had.
     number: u64,
-    known: Mutex<Known>,
+    known: Mutex<KnownViews>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownViews {
     /// By the region's slot.
     views: HashMap<usize, (Place, Option<View>)>,
     mappings: HashMap<Source, Weak<Mapping>>,
@@ -123,11 +123,11 @@ impl Views {
 
     /// Unmaps what nobody uses any more.
     pub(crate) fn forget(&self) {
-        *lock(&self.known) = Known::default();
+        *lock(&self.known) = KnownViews::default();
     }
 }
 
-impl Known {
+impl KnownViews {
     fn look(&mut self, peer: &FabricMember, segment: &Segment, place: &Place) -> Option<View> {
         let pid = peer.pid;
         let bytes = place.host..place.host.checked_add(place.region.len)?;
@@ -238,7 +238,7 @@ fn line_of(pid: u32, addr: u64) -> Option<String> {
 
 /// What a line tells of these bytes of a process, where they all lie in shared memory that may be
 /// written, on the device of all memfds.
-fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<Found> {
+fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let mut fields = line.split_ascii_whitespace();
     let mapped = addresses(fields.next()?)?;
@@ -261,7 +261,7 @@ fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<Found> {
     } else {
         return None;
     };
-    Some(Found { source, at: usize::try_from(offset.checked_add(bytes.start - mapped.start)?).ok()? })
+    Some(FoundMapping { source, at: usize::try_from(offset.checked_add(bytes.start - mapped.start)?).ok()? })
 }
 
 /// The peers' regions that a queue has used last, so that finding them again takes no lock.
@@ -297,7 +297,7 @@ mod tests {
 
     const DEVICE: u64 = 1;
 
-    fn parsed(rights: &str, device: &str, name: &str) -> Option<Found> {
+    fn parsed(rights: &str, device: &str, name: &str) -> Option<FoundMapping> {
         let line = format!("7f00-9f00 {rights} 00002000 {device} 65538                      {name}");
         assert_eq!(parse(&line, DEVICE, &(0x7eff..0x7f10)), None, "begins before");
         assert_eq!(parse(&line, DEVICE, &(0x8000..0x9f01)), None, "ends behind");
@@ -307,10 +307,10 @@ mod tests {
     #[test]
     fn shared_memory_is_told_from_other_mappings() {
         let at = 0x2100;
-        let system_v = Some(Found { source: Source::SystemV(65538), at });
+        let system_v = Some(FoundMapping { source: Source::SystemV(65538), at });
         assert_eq!(parsed("rw-s", "00:01", "/SYSV00000000 (deleted)"), system_v);
         assert_eq!(parsed("rw-s", "00:01", "/SYSV0000162e"), system_v);
-        let memfd = Some(Found { source: Source::Memfd(65538), at });
+        let memfd = Some(FoundMapping { source: Source::Memfd(65538), at });
         assert_eq!(parsed("rwxs", "00:01", "/memfd:x (deleted)"), memfd);
         for (rights, device, name) in [
             ("rw-p", "00:01", "/SYSV00000000 (deleted)"),

@@ -7,10 +7,10 @@ use super::peer::Peer;
 use super::progress::Progress;
 use super::ptrace;
 use super::registry::Registry;
-use super::service::{self, Served};
+use super::service::{self, ServedProcess};
 use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
-use crate::identity::{Identity, Place};
+use crate::identity::{FabricPlace, Identity};
 use crate::memory::groups::{Group, Groups};
 use crate::memory::records::{CLAIMER_BITS, CQS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::{PdNumbers, Regions};
@@ -73,7 +73,7 @@ impl Process {
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
             let Process { slot, member, segment, ref regions, .. } = *process;
-            service::start(Served { slot, member, segment, regions }, listener).map_err(explain)?;
+            service::start(ServedProcess { slot, member, segment, regions }, listener).map_err(explain)?;
         }
         CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
         Ok(process)
@@ -251,7 +251,7 @@ fn explain(error: std::io::Error) -> Errno {
 
 /// The same of the fabric's folder, which the system does not name.
 fn explain_fabric(error: std::io::Error) -> Errno {
-    let folder = Place::own().map(|place| place.path());
+    let folder = FabricPlace::own().map(|place| place.path());
     match (error.raw_os_error(), folder) {
         (Some(errno), Ok(folder)) => {
             say(format_args!("this process cannot use the software NIC: {}: {error}", folder.display()));

@@ -7,7 +7,7 @@ use super::link::Delivery;
 use super::member::FabricMember;
 use super::peer::Owner;
 use super::pipe::tell;
-use super::wire::{self, Head, PIECE, Received, kind, outcome};
+use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
 use crate::descriptors::Private;
 use crate::memory::records::EventRecord;
 use crate::memory::regions::{Place, Regions};
@@ -63,7 +63,7 @@ pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<Own
 
 /// What others are served of this process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedProcess {
     pub(crate) slot: u32,
     pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
@@ -71,12 +71,12 @@ pub(crate) struct Served {
 }
 
 /// Starts the thread.
-pub(crate) fn start(served: Served, listener: Private) -> io::Result<()> {
+pub(crate) fn start(served: ServedProcess, listener: Private) -> io::Result<()> {
     spawn(c"doorbell", move || Service { served, listener, callers: Vec::new() }.run())
 }
 
 struct Service {
-    served: Served,
+    served: ServedProcess,
     listener: Private,
     callers: Vec<Caller>,
 }
@@ -143,7 +143,7 @@ impl Caller {
     }
 
     /// Answers what has come.
-    fn serve(&mut self, served: &Served) -> Result<(), Hangup> {
+    fn serve(&mut self, served: &ServedProcess) -> Result<(), Hangup> {
         while let Some(received) = wire::receive(&self.socket).map_err(|_| Hangup)? {
             let sequence = received.head.sequence;
             match received.head.kind {
@@ -168,7 +168,7 @@ impl Caller {
         wire::send(&self.socket, head, &[piece], files).map_err(|_| Hangup)
     }
 
-    fn welcome(&mut self, served: &Served, received: &Received) -> Result<(), Hangup> {
+    fn welcome(&mut self, served: &ServedProcess, received: &WireMessage) -> Result<(), Hangup> {
         let [version, slot, number, ..] = received.head.words;
         if version != wire::VERSION {
             // It is told which one this is.
@@ -190,8 +190,8 @@ impl Caller {
     }
 
     /// What came of a request, a word and bytes for who asks.
-    fn answer(&mut self, served: &Served, received: Received) -> (u64, u64, Vec<u8>) {
-        let Received { head, bytes, .. } = received;
+    fn answer(&mut self, served: &ServedProcess, received: WireMessage) -> (u64, u64, Vec<u8>) {
+        let WireMessage { head, bytes, .. } = received;
         let words = head.words;
         let atomic = |op| match carry_out_atomic(served, words[0], words[1], op) {
             Ok(Some(original)) => (outcome::DONE, original, Vec::new()),
@@ -252,7 +252,7 @@ impl Caller {
 struct Refused;
 
 /// Address of `len` bytes of a region of this process that may be used so.
-fn find(served: &Served, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
+fn find(served: &ServedProcess, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
     // A peer may have taken a memory window back, which its record alone says.
@@ -266,13 +266,13 @@ fn find(served: &Served, key: u64, offset: u64, len: u64, need: AccessFlags) -> 
     host.checked_add(offset).ok_or(Refused)
 }
 
-fn write(served: &Served, key: u64, offset: u64, bytes: &[u8]) -> u64 {
+fn write(served: &ServedProcess, key: u64, offset: u64, bytes: &[u8]) -> u64 {
     let moved = find(served, key, offset, bytes.len() as u64, AccessFlags::REMOTE_WRITE)
         .and_then(|addr| move_bytes(Direction::Write, bytes.as_ptr() as u64, addr, bytes.len()));
     if moved.is_ok() { outcome::DONE } else { outcome::MEMORY }
 }
 
-fn read(served: &Served, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
+fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
     let len = usize::try_from(len).ok().filter(|len| *len <= PIECE).ok_or(Refused)?;
     let addr = find(served, key, offset, len as u64, AccessFlags::REMOTE_READ)?;
     let mut bytes = vec![0u8; len];
@@ -309,7 +309,12 @@ fn reaches_itself() -> bool {
 }
 
 /// What the word was; `None` where another thread keeps it locked.
-fn carry_out_atomic(served: &Served, key: u64, offset: u64, op: AtomicOp) -> Result<Option<u64>, Refused> {
+fn carry_out_atomic(
+    served: &ServedProcess,
+    key: u64,
+    offset: u64,
+    op: AtomicOp,
+) -> Result<Option<u64>, Refused> {
     let addr = find(served, key, offset, 8, AccessFlags::REMOTE_ATOMIC)?;
     if !addr.is_multiple_of(8) {
         return Err(Refused);
@@ -340,7 +345,7 @@ mod tests {
 
     /// A caller as the thread has it, and the other end.
     struct Asking {
-        served: Served,
+        served: ServedProcess,
         caller: Caller,
         other: OwnedFd,
         sequence: u64,
@@ -355,7 +360,7 @@ mod tests {
             static SEGMENT: OnceLock<Segment> = OnceLock::new();
             let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
             let regions = Box::leak(Box::default());
-            let served = Served { slot: 5, member: MEMBER, segment, regions };
+            let served = ServedProcess { slot: 5, member: MEMBER, segment, regions };
             Asking { served, caller: Caller::new(one), other, sequence: 0 }
         }
 
@@ -366,7 +371,7 @@ mod tests {
         }
 
         /// What comes of a request; `None` where the connection is closed.
-        fn ask(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> Option<Received> {
+        fn ask(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> Option<WireMessage> {
             self.sequence += 1;
             let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
             wire::send(&self.other, Head { kind, sequence: self.sequence, words }, &[piece], &[])

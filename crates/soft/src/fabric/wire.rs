@@ -89,7 +89,7 @@ impl Head {
 
 /// A message that came.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct WireMessage {
     pub(crate) head: Head,
     /// What follows the head.
     pub(crate) bytes: Vec<u8>,
@@ -182,7 +182,7 @@ pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawF
 /// # Errors
 /// As recvmsg(2); of kind `UnexpectedEof` where the other end is closed, of kind `InvalidData` where there is no room for a
 /// file that came, or what came is no message.
-pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<Received>> {
+pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<WireMessage>> {
     let mut bytes = vec![0; HEAD_BYTES + PIECE];
     let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut control);
@@ -202,7 +202,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<Received>> {
     let head = Head::from_bytes(&bytes[..got.bytes]).ok_or(io::ErrorKind::InvalidData)?;
     bytes.truncate(got.bytes);
     bytes.drain(..HEAD_BYTES);
-    Ok(Some(Received { head, bytes, files }))
+    Ok(Some(WireMessage { head, bytes, files }))
 }
 
 /// The files that came with a message.

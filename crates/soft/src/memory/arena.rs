@@ -55,13 +55,13 @@ fn wanted() -> bool {
 }
 
 /// What is allocated. A lock of its own, as fork(2) must find it free.
-struct State {
+struct ArenaState {
     taken: AtomicBool,
     pieces: std::cell::UnsafeCell<Pieces>,
 }
 
 // SAFETY: `pieces` is only reached by who has `taken`.
-unsafe impl Sync for State {}
+unsafe impl Sync for ArenaState {}
 
 struct Pieces {
     /// First byte never allocated.
@@ -71,7 +71,7 @@ struct Pieces {
     free: BTreeMap<u64, u64>,
 }
 
-static STATE: State = State {
+static STATE: ArenaState = ArenaState {
     taken: AtomicBool::new(false),
     pieces: std::cell::UnsafeCell::new(Pieces {
         next: ARENA_AT,
