@@ -5,7 +5,8 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// The crates that a simulation is made of, its programs included.
-const MODEL: [&str; 8] = ["lab", "nic", "schema", "sim", "systems", "transport", "verbs", "workload"];
+const MODEL: [&str; 9] =
+    ["lab", "nic", "programs", "schema", "sim", "systems", "transport", "verbs", "workload"];
 
 fn main() {
     let lab = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"));

@@ -2,25 +2,37 @@
 #![forbid(unsafe_code)]
 
 mod asan;
+mod bless;
 mod calibrate;
 mod command;
+mod first_run;
 mod initramfs;
 mod kernel;
+mod long;
 mod packages;
 mod peers;
 mod qemu;
+mod record;
 mod rxe;
 mod same;
 mod soak;
 mod test;
 mod wheels;
+mod workspace;
 
 use command::Problem;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
-  test            formatting, lints, documentation, all tests, and the rxe task where it can run
+  test            formatting, lints, documentation, all tests, and the rxe task where it can run; the summary has
+                  the wall time and the processor time of each step
+  test --quick [COMMIT]
+                  formatting, lints and the tests that a change since COMMIT, HEAD if not told, reaches: those of
+                  the crates with changed files, and a selection of those above; prints what it leaves out
+  long            checks that take hours, run once per issue: the first command on a fresh clone, instructions per
+                  verb of both profiles, AddressSanitizer and soaks
+  first-run       how long the README's first command takes on a fresh clone, three times, download apart
+  bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
   rxe [--kills COUNT] [--seed SEED] [FILTER]
                   samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
                   emulated machine; FILTER is part of a check's name. With --kills COUNT instead of all that: kills
@@ -45,15 +57,15 @@ const USAGE: &str = "usage: cargo xtask TASK
   soak apps [--kills N] [--seed S]
                   N processes of each role of each application, 200 if not told, by seeds from S on";
 
-/// The workspace's root.
-fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test::run_all(),
+        ["test", "--quick"] => quick("HEAD"),
+        ["test", "--quick", commit] if !commit.starts_with('-') => quick(commit),
+        ["long"] => long::run_all(),
+        ["first-run"] => ended(first_run::check().map(|()| 0)),
+        ["bless"] => bless::run_all(),
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {
             Some(options) => ended(same::run(&options)),
@@ -85,10 +97,19 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
+/// The tests that a change since a commit reaches.
+fn quick(commit: &str) -> ExitCode {
+    exit_code(test::run_quick(commit))
+}
+
 /// A task's end as exit code.
 fn ended(task: command::Task<u8>) -> ExitCode {
+    exit_code(task.map(ExitCode::from))
+}
+
+fn exit_code(task: command::Task<ExitCode>) -> ExitCode {
     match task {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code,
         Err(Problem::Unavailable(why) | Problem::Failed(why)) => {
             eprintln!("{why}");
             ExitCode::from(2)

@@ -1,13 +1,13 @@
 //! Random programs for as long as it takes: what `cargo test` does for some seconds.
 
 use crate::command::{self, Task, failed, run};
-use crate::root;
+use crate::workspace::root;
 use std::process::Command;
 
 /// What soaks: its name, and how it is run.
-type Part = (&'static str, fn() -> Task<()>);
+type SoakPart = (&'static str, fn() -> Task<()>);
 
-const PARTS: [Part; 4] = [
+const PARTS: [SoakPart; 4] = [
     ("sim", sim),
     ("options", options),
     ("soft", || run_soft(&Soft::default())),
@@ -45,10 +45,10 @@ fn options() -> Task<()> {
 /// What is told of the software NIC's part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Soft {
-    minutes: String,
-    seed: Option<String>,
+    pub(crate) minutes: String,
+    pub(crate) seed: Option<String>,
     /// What the names of cases begin with; all where it is missing.
-    case: Option<String>,
+    pub(crate) case: Option<String>,
 }
 
 impl Default for Soft {
@@ -97,8 +97,8 @@ pub(crate) fn run_soft(soft: &Soft) -> Task<()> {
 /// What is told of the applications' part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Apps {
-    kills: String,
-    seed: String,
+    pub(crate) kills: String,
+    pub(crate) seed: String,
 }
 
 impl Default for Apps {

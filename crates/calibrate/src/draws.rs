@@ -5,8 +5,8 @@
 
 use crate::fit::{Fit, Look, residual};
 use crate::space::Space;
-use doorbell_lab::calibration::{Datum, Target};
 use doorbell_lab::uncertainty::DRAWS;
+use doorbell_reproduce::calibration::{Datum, Target};
 use nalgebra::DVector;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,7 +1,7 @@
 //! The fit: what comes out should be what was measured, and parameters what they could be.
 
 use crate::space::{Free, Space};
-use doorbell_lab::calibration::{Datum, Target};
+use doorbell_reproduce::calibration::{Datum, Target};
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};

@@ -9,9 +9,10 @@ mod text;
 mod written;
 
 use clap::Parser;
-use doorbell_lab::papers::Ctx;
-use doorbell_lab::{Control, Watch, calibration};
+use doorbell_lab::{Control, Watch};
 use doorbell_nic::Profile;
+use doorbell_reproduce::Ctx;
+use doorbell_reproduce::calibration;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::SIGINT;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! How sure the values are that a fit has found.
 
 use crate::fit::{Fit, covariance, residual};
-use doorbell_lab::calibration::{Datum, ERROR_OF_SYSTEMS, ERROR_OF_VERBS, Target};
 use doorbell_nic::{ModelError, Profile};
+use doorbell_reproduce::calibration::{Datum, ERROR_OF_SYSTEMS, ERROR_OF_VERBS, Target};
 use nalgebra::DMatrix;
 use std::collections::BTreeSet;
 

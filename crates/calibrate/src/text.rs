@@ -4,8 +4,8 @@ use crate::draws::{Draws, off};
 use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
-use doorbell_lab::calibration::{Datum, Target};
 use doorbell_nic::{NINETY_PERCENT, Profile};
+use doorbell_reproduce::calibration::{Datum, Target};
 use std::fmt::Write;
 
 /// Changes of a datum with one standard deviation of a parameter that are told, in standard errors of the datum.

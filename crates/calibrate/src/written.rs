@@ -4,7 +4,7 @@ use crate::draws::Draws;
 use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
-use doorbell_lab::calibration::Datum;
+use doorbell_reproduce::calibration::Datum;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 /// Digits after the point of what is written beside values.
@@ -98,8 +98,8 @@ fn written(space: &Space, fit: &Fit, draws: &Draws) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_lab::calibration;
     use doorbell_nic::Profile;
+    use doorbell_reproduce::calibration;
     use nalgebra::DMatrix;
 
     /// A line without the number that it gives a parameter.

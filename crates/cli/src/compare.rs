@@ -6,7 +6,7 @@ use crate::args::CompareArgs;
 use crate::cache;
 use crate::exit::{self, Exit};
 use crate::progress;
-use crate::simulate;
+use crate::report;
 use crate::table::{self, Align};
 use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side};
 use doorbell_lab::{Control, Given};
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     } else {
         exit::print(&report(&found))?;
     }
-    simulate::stopped(&interrupt)
+    exit::stopped(&interrupt)
 }
 
 /// What a side says: its words over the flags of all sides, over its file.
@@ -147,7 +147,7 @@ fn results(sides: &[Side]) -> String {
         vec![
             side.name.clone(),
             Digits(found.mops, 2).to_string(),
-            simulate::within(found.interval.mops).trim().to_owned(),
+            report::within(found.interval.mops).trim().to_owned(),
             side.change.map_or(String::new(), doorbell_lab::percent),
             match side.beyond_intervals {
                 Some(true) => "differs".into(),
@@ -155,10 +155,10 @@ fn results(sides: &[Side]) -> String {
                 None if side.change.is_some() => "intervals not known".into(),
                 None => String::new(),
             },
-            simulate::mean(latency.mean, None),
+            report::mean(latency.mean, None),
             ns(latency.p50),
             ns(latency.p99),
-            found.bottleneck.class.clone(),
+            found.bottleneck.class_name().to_owned(),
         ]
     };
     table::columns(&header, sides.iter().map(row).collect())
@@ -166,8 +166,8 @@ fn results(sides: &[Side]) -> String {
 
 /// Whether a resource limits some side, by what was found or by its bounds.
 fn matters(c: &Comparison, cost: &Cost) -> bool {
-    let name = cost.resource.name();
-    let observed = c.sides.iter().filter_map(|side| side.found.as_ref()).any(|f| f.bottleneck.class == name);
+    let found = c.sides.iter().filter_map(|side| side.found.as_ref());
+    let observed = found.into_iter().any(|found| found.bottleneck.class == Some(cost.resource));
     let least = |at: usize| {
         let all = c.costs.iter().filter_map(|cost| Some((cost.resource, cost.mops[at]?)));
         all.min_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|(resource, _)| resource == cost.resource)

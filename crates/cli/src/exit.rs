@@ -3,6 +3,7 @@
 use doorbell_lab::uncertainty::UncertaintyError;
 use doorbell_lab::{Duration, Ended, MeasuredTime};
 use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An end other than success.
 pub(crate) struct Exit {
@@ -78,7 +79,7 @@ impl Exit {
 
     /// Stopped by Ctrl-C, code 130, or SIGTERM, code 143.
     pub(crate) fn interrupted() -> Exit {
-        Exit { code: crate::progress::interrupted(), message: Some("interrupted".into()) }
+        Exit { code: crate::signals::interrupted(), message: Some("interrupted".into()) }
     }
 }
 
@@ -138,6 +139,17 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
     let json = serde_json::to_string_pretty(value).map_err(Exit::failed)?;
     print(&(json + "\n"))
+}
+
+/// An error where nothing completed.
+pub(crate) fn completed(waits: Option<&str>, measured: &MeasuredTime) -> Result<(), Exit> {
+    waits.map_or(Ok(()), |waits| Err(Exit::without_result(waits, measured)))
+}
+
+/// An error where somebody stopped the run.
+pub(crate) fn stopped(interrupt: &AtomicBool) -> Result<(), Exit> {
+    let stopped = interrupt.load(Ordering::Relaxed);
+    if stopped { Err(Exit::interrupted()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::mistake;
 use clap::Command;
-use doorbell_lab::{Entry, SYSTEMS};
+use doorbell_lab::{SYSTEMS, SystemEntry};
 use doorbell_schema::Field;
 
 /// Fields that say which system, and on which machines.
@@ -12,7 +12,7 @@ const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 pub(crate) fn of_system() -> Option<String> {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let (system, design) = (said(&words, "--system")?, said(&words, "--design"));
-    let entries: Vec<&Entry> = SYSTEMS.iter().filter(|entry| is_meant(entry, system, design)).collect();
+    let entries: Vec<&SystemEntry> = SYSTEMS.iter().filter(|entry| is_meant(entry, system, design)).collect();
     let mut command = narrowed(mistake::given(), &entries)?;
     let long = words.iter().any(|word| word == "--help");
     Some(if long { command.render_long_help() } else { command.render_help() }.to_string())
@@ -24,13 +24,13 @@ fn said<'w>(words: &'w [String], option: &str) -> Option<&'w str> {
     words[at].split_once('=').map(|(_, value)| value).or(words.get(at + 1).map(String::as_str))
 }
 
-fn is_meant(entry: &Entry, system: &str, design: Option<&str>) -> bool {
+fn is_meant(entry: &SystemEntry, system: &str, design: Option<&str>) -> bool {
     let designed = entry.design.is_some_and(|(does, own)| does == system && design.is_none_or(|d| d == own));
     entry.name == system || designed
 }
 
 /// The command without options that none of these systems has; `None` where there are no systems, or it is none that runs them.
-fn narrowed(command: Command, entries: &[&Entry]) -> Option<Command> {
+fn narrowed(command: Command, entries: &[&SystemEntry]) -> Option<Command> {
     let has = |field: &Field| entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == field.key));
     let others =
         doorbell_lab::fields().into_iter().filter(|field| !BESIDE.contains(&field.key) && !has(field));
@@ -52,7 +52,8 @@ mod tests {
     fn help(command: &str, system: &str) -> Option<String> {
         let mut all = Args::command();
         all.build();
-        let entries: Vec<&Entry> = SYSTEMS.iter().filter(|entry| is_meant(entry, system, None)).collect();
+        let entries: Vec<&SystemEntry> =
+            SYSTEMS.iter().filter(|entry| is_meant(entry, system, None)).collect();
         let command = all.find_subcommand(command).expect("there is one").clone();
         Some(narrowed(command, &entries)?.render_long_help().to_string())
     }

@@ -3,8 +3,8 @@
 use crate::args::LimitsArgs;
 use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
-use crate::simulate;
 use crate::table::{self, Align};
+use crate::workload;
 use doorbell_lab::{ClassLimits, Resolved};
 use doorbell_nic::Digits;
 use doorbell_nic::limits::Limit;
@@ -57,7 +57,7 @@ fn bounds(limits: &[Limit]) -> String {
 
 fn report(limits: &Limits) -> String {
     let w = &limits.workload;
-    let workload = table::pairs(simulate::workload(w)) + &simulate::classes(w);
+    let workload = table::pairs(workload::rows(w)) + &workload::classes(w);
     let of_class =
         |class: &ClassLimits| format!("\nBounds of class {} alone\n{}", class.name, bounds(&class.limits));
     let classes: String = limits.classes.iter().map(of_class).collect();

@@ -1,71 +1,23 @@
 //! `doorbell live`: a system on this machine, over its verbs and its TCP.
 
-mod counted;
 mod report;
+mod result;
 
 use crate::args::LiveArgs;
 use crate::exit::{self, Exit};
+use crate::flags::USUAL_LIVE;
 use crate::progress;
 use crate::run::not_launched;
-use counted::{Counted, Threads};
-use doorbell_lab::{Entry, Given, Latency, SystemWorkload, Watch};
+use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
 use doorbell_launch::Launch;
+use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
-use doorbell_schema::{Field, Kind, Value};
-use doorbell_systems::config::Timing;
-use doorbell_systems::site::{Course, Ended, SiteError};
-use doorbell_systems::{Measured, System, Visit};
-use doorbell_verbs::RunError;
-use schemars::JsonSchema;
-use serde::Serialize;
+use doorbell_schema::{Field, FieldKind, Value};
+pub(crate) use result::Live;
+use result::{Device, IN_TURN, Machine, Run, SCHEMA};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Version of the JSON; fields are only ever added.
-const SCHEMA: u32 = 1;
-/// The field whose values a run takes in turn, unless one is given.
-const IN_TURN: &str = "stack";
-/// What is usual of fields that count virtual time elsewhere: a processor is not ready as soon as a model of one.
-pub(crate) const USUAL: [(&str, &str); 2] = [("warmup", "100ms"), ("duration", "1s")];
-
-/// What was measured, in the form of its JSON.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Live {
-    schema: u32,
-    machine: Machine,
-    device: Device,
-    runs: Vec<Run>,
-}
-
-/// Where it was measured: the numbers are this machine's, and no profile's.
-#[derive(Serialize, JsonSchema)]
-struct Machine {
-    processor: String,
-    processors: usize,
-    kernel: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Device {
-    name: String,
-    library: PathBuf,
-}
-
-/// One run.
-#[derive(Serialize, JsonSchema)]
-struct Run {
-    workload: SystemWorkload,
-    /// Operations that clients saw done in the measured time.
-    done: u64,
-    mrps: f64,
-    latency_ns: Latency,
-    missed: f64,
-    header_only: f64,
-    again: f64,
-    #[serde(flatten)]
-    threads: Threads,
-}
 
 /// Runs the system.
 pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
@@ -120,7 +72,7 @@ fn called<'f>(fields: &[&'f Field], key: &str) -> Option<&'f Field> {
 fn usual(fields: &[&Field], mut given: Given) -> Given {
     // Of a file; the machine is this one.
     given.remove("profile");
-    for (key, time) in USUAL {
+    for (key, time) in USUAL_LIVE {
         if let Some(field) = called(fields, key).filter(|_| given.get(key).is_none()) {
             given.set(field, Value::Text(time.into())).expect("a time is one of a time's values");
         }
@@ -131,7 +83,7 @@ fn usual(fields: &[&Field], mut given: Given) -> Given {
 /// What is to be run one after the other.
 fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
     let stacks = called(fields, IN_TURN).filter(|_| given.get(IN_TURN).is_none());
-    let Some((field, Kind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
+    let Some((field, FieldKind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
         return vec![given];
     };
     let with = |name: &&str| {
@@ -158,73 +110,30 @@ fn open(library: &Path, device: usize) -> Result<NativeDevice, Exit> {
 
 /// Runs the system with these parameters; nothing where somebody stopped it.
 fn run_once(
-    entry: &Entry,
+    entry: &SystemEntry,
     given: &Given,
     device: &NativeDevice,
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Option<Run>, Exit> {
-    struct Named<'a> {
-        name: &'a str,
-        given: &'a Given,
-        device: &'a NativeDevice,
-        interrupt: &'a Arc<AtomicBool>,
-        run: Option<Result<Option<Run>, Exit>>,
-    }
-    impl Visit for Named<'_> {
-        fn visit<S: System>(&mut self) {
-            if S::NAME == self.name {
-                let system = S::of(self.given).map_err(Exit::bad_input);
-                self.run = Some(system.and_then(|system| run_system(system, self.device, self.interrupt)));
-            }
+    let workload = SystemWorkload::of(entry.with(given).map_err(Exit::bad_input)?);
+    let run = doorbell_live::run(entry.name, given, device, interrupt).map_err(|error| match error {
+        LiveError::Refused(_) => Exit::bad_input(error),
+        LiveError::Failed(_) => Exit::failed(error),
+    })?;
+    let told = |LiveRun { clients: all, span, threads }: LiveRun| {
+        let share = |n: u64| n as f64 / all.done.max(1) as f64;
+        Run {
+            done: all.done,
+            mrps: all.done as f64 / span.as_secs_f64() / 1e6,
+            latency_ns: Latency::from(&all.latency),
+            missed: share(all.missed),
+            header_only: share(all.header_only),
+            again: share(all.again),
+            threads,
+            workload,
         }
-    }
-    let mut named = Named { name: entry.name, given, device, interrupt, run: None };
-    doorbell_systems::visit_all(&mut named);
-    named.run.expect("an entry is of a system of the register")
-}
-
-fn run_system<S: System>(
-    system: S,
-    device: &NativeDevice,
-    interrupt: &Arc<AtomicBool>,
-) -> Result<Option<Run>, Exit> {
-    let mut cluster = Counted::new(device, system.machines(), interrupt);
-    let Timing { warmup, duration, .. } = *system.timing();
-    let (Some(warmup), Some(duration)) = (warmup, duration) else {
-        unreachable!("what is usual of real time says both");
     };
-    let course = Course::Together { warmup: warmup.span(), span: duration.span() };
-    let ended = match system.run(&mut cluster, course) {
-        Err(SiteError::Run(RunError::Interrupted)) => return Ok(None),
-        ended => ended.map_err(Exit::failed)?,
-    };
-    let Ended { clients, .. } = ended.expect("all machines are in this process");
-    let mut all = Measured::default();
-    clients.iter().for_each(|client| all.add(client));
-    let share = |n: u64| n as f64 / all.done.max(1) as f64;
-    Ok(Some(Run {
-        done: all.done,
-        mrps: all.done as f64 / duration.span().as_secs_f64() / 1e6,
-        latency_ns: Latency::from(&all.latency),
-        missed: share(all.missed),
-        header_only: share(all.header_only),
-        again: share(all.again),
-        threads: cluster.threads(),
-        workload: SystemWorkload::from(system),
-    }))
-}
-
-impl Machine {
-    fn this() -> Machine {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let cpuinfo = read("/proc/cpuinfo");
-        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-        Machine {
-            processor: model.map_or("unknown", |(_, model)| model).to_owned(),
-            processors: doorbell_lab::cores(),
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        }
-    }
+    Ok(run.map(told))
 }
 
 #[cfg(test)]

@@ -18,15 +18,17 @@ mod plot;
 mod posted;
 mod profiles;
 mod progress;
+mod report;
 mod reproduce;
 mod run;
 #[cfg(test)]
 mod schemas;
+mod signals;
 mod simulate;
 mod sweep;
-mod system;
 mod table;
 mod trace;
+mod workload;
 
 use args::{Args, Command};
 use clap::error::ErrorKind;

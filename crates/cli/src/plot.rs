@@ -1,8 +1,7 @@
 //! Plots of a report, one SVG per experiment: its curves, or where it has none, the numbers of its claims.
 
-use doorbell_lab::claims::{self, MarkAxis, Value};
-use doorbell_lab::papers::Curve;
-use doorbell_lab::{ClaimReport, Report};
+use doorbell_reproduce::claims::{self, MarkAxis, Value};
+use doorbell_reproduce::{ClaimReport, Curve, Report};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::element::DashedPathElement;
@@ -363,7 +362,7 @@ impl<'a> Bars<'a> {
         let (&Value::Number(paper), &Value::Number(doorbell)) = (&claim.paper_value, &claim.simulated) else {
             return None;
         };
-        let class = |class: &str| if class.is_empty() { String::new() } else { format!(", {class}") };
+        let (by_paper, observed) = (claim.bottleneck.paper, claim.bottleneck.observed);
         let error = claim.error.map_or(String::new(), |e| format!("{:.1}% off, ", e * 100.0));
         let fails = if claim.holds { "" } else { ", does not hold" };
         let remark = format!(" ({error}{}{fails})", claim.basis.name());
@@ -371,9 +370,10 @@ impl<'a> Bars<'a> {
             name: short(claim, all),
             unit: &claim.unit,
             paper,
-            paper_label: qualified(&claim.id, paper) + &class(&claim.bottleneck.paper),
+            paper_label: qualified(&claim.id, paper)
+                + &by_paper.map_or(String::new(), |class| format!(", {class}")),
             doorbell,
-            label: number(doorbell) + &class(&claim.bottleneck.observed) + &remark,
+            label: number(doorbell) + &observed.map_or(String::new(), |class| format!(", {class}")) + &remark,
         })
     }
 }
@@ -528,8 +528,8 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_lab::claims::Kind;
-    use doorbell_lab::{Basis, BottleneckPair};
+    use doorbell_reproduce::claims::Kind;
+    use doorbell_reproduce::{Basis, BottleneckPair};
 
     fn curve(name: &str, profile: &str) -> Curve {
         Curve {
@@ -555,7 +555,7 @@ mod tests {
             error: Some(0.02),
             basis: Basis::Predicted,
             holds: true,
-            bottleneck: BottleneckPair { paper: String::new(), observed: String::new() },
+            bottleneck: BottleneckPair { paper: None, observed: None },
             contested: vec![],
             note: String::new(),
             experiment: "tab99".into(),
@@ -663,7 +663,8 @@ mod tests {
     /// A plot's file has the paper's and the experiment's name.
     #[test]
     fn names_of_experiments_are_unique() {
-        let names: Vec<_> = doorbell_lab::papers::all().map(|e| (e.paper, e.name)).collect();
+        let names: Vec<_> =
+            doorbell_reproduce::papers::REGISTER.experiments.iter().map(|e| (e.paper, e.name)).collect();
         assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
     }
 }

@@ -35,7 +35,7 @@ impl<'a> Described<'a> {
         Described {
             name: &profile.name,
             title: &profile.title,
-            generation: profile.generation,
+            generation: profile.device.generation,
             device_id: profile.device_id.as_ref(),
             set: profile.set().filter_map(|p| Some((p.name.clone(), Real::new(p.value)?))).collect(),
             parameters: &profile.parameters,
@@ -131,7 +131,7 @@ fn parameters(profile: &Profile) -> String {
         format!("vendor_id {:#06x}, vendor_part_id {} ({})\n", id.vendor_id, id.vendor_part_id, id.source)
     });
     let measured = measured(&profile.measured);
-    format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.generation, profile.title)
+    format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.device.generation, profile.title)
 }
 
 /// The measurements that a profile was set from.

@@ -1,50 +1,25 @@
 //! Progress on stderr, and what interrupts.
 
 use crate::exit::Exit;
+use crate::signals;
 use doorbell_lab::Watch;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use std::fmt::Write;
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// What takes less is over before anybody asks how long it takes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Ctrl-C, and what kill(1) and service managers send. SIGHUP is left as it is: nohup(1) has it ignored.
-const INTERRUPTS: [i32; 2] = [SIGTERM, SIGINT];
-
-/// The signal that interrupted.
-static CAME: LazyLock<Arc<AtomicUsize>> = LazyLock::new(|| Arc::new(AtomicUsize::new(SIGINT as usize)));
-
 /// A flag that the first Ctrl-C or SIGTERM sets; the second ends the program at once.
 pub(crate) fn interrupt() -> Result<Arc<AtomicBool>, Exit> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in INTERRUPTS {
-        watch(signal, &interrupted)
-            .map_err(|e| Exit::failed(format!("cannot watch for Ctrl-C and SIGTERM: {e}")))?;
-    }
+    signals::watch(&interrupted)
+        .map_err(|e| Exit::failed(format!("cannot watch for Ctrl-C and SIGTERM: {e}")))?;
     Ok(interrupted)
-}
-
-/// What is done at a signal, in this order: who sees the flag asks which signal it was.
-fn watch(signal: i32, interrupted: &Arc<AtomicBool>) -> io::Result<()> {
-    flag::register_conditional_shutdown(signal, EXIT_OF_SIGNAL + signal, interrupted.clone())?;
-    flag::register_usize(signal, CAME.clone(), signal as usize)?;
-    flag::register(signal, interrupted.clone()).map(|_| ())
-}
-
-/// Exit codes of what a signal has ended are this and its number, as shells have it.
-const EXIT_OF_SIGNAL: i32 = 128;
-
-/// The exit code of this program where a signal interrupted it.
-pub(crate) fn interrupted() -> u8 {
-    EXIT_OF_SIGNAL as u8 + CAME.load(Ordering::SeqCst) as u8
 }
 
 /// Shows how much is done of what is planned, and how long the rest may take; nothing for the first two

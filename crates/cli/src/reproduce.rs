@@ -6,13 +6,14 @@ use crate::exit::{self, Exit};
 use crate::plot::Figure;
 use crate::progress;
 use crate::table::{self, Align};
-use doorbell_lab::claims::Value;
-use doorbell_lab::papers::{Ctx, Experiment};
-use doorbell_lab::{
-    Accuracy, Basis, CheckedClaims, ClaimReport, Control, Coverage, Headline, Intervals, MeasuredReport,
-    MeasurementReport, MissingExperiment, Report, Selection, SimulateError,
-};
+use doorbell_lab::{Control, SimulateError};
 use doorbell_nic::counted;
+use doorbell_reproduce::claims::Value;
+use doorbell_reproduce::papers::REGISTER;
+use doorbell_reproduce::{
+    Accuracy, Basis, CheckedClaims, ClaimReport, Coverage, Ctx, Experiment, Headline, Intervals,
+    MeasuredReport, MeasurementReport, MissingExperiment, Report, Selection,
+};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
         )));
     }
     let select = if args.beyond { Selection::with_beyond } else { Selection::new };
-    let selection = select(&args.selector).map_err(Exit::bad_input)?;
+    let selection = select(&REGISTER, &args.selector).map_err(Exit::bad_input)?;
     if let Some(dir) = &args.plots {
         make_writable(dir)?;
     }
@@ -39,7 +40,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if let Some(stored) = cache::stored() {
         ctx = ctx.stored_in(Arc::new(stored.fresh(args.fresh)));
     }
-    let report = doorbell_lab::reproduce(&ctx, &selection);
+    let report = doorbell_reproduce::reproduce(&ctx, &selection);
     let report = report.and_then(|report| with_intervals(&ctx, &selection, report, args.uncertainty));
     drop(ctx);
     drop(bar);
@@ -70,7 +71,7 @@ fn with_intervals(
     if !asked || report.interrupted {
         return Ok(report);
     }
-    match doorbell_lab::intervals(ctx, selection, &report.claims) {
+    match doorbell_reproduce::intervals(ctx, selection, &report.claims) {
         Ok(intervals) => Ok(Report { intervals: Some(intervals), ..report }),
         // What was found before is not lost.
         Err(error) if error.is_interrupt() => Ok(Report { interrupted: true, ..report }),
@@ -202,10 +203,10 @@ fn table_of(claims: &[&ClaimReport]) -> String {
 
 fn row(c: &ClaimReport) -> Vec<String> {
     let unit = if matches!(c.paper_value, Value::Number(_)) { c.unit.clone() } else { String::new() };
-    let observed = match (c.bottleneck.paper.as_str(), c.bottleneck.observed.as_str()) {
-        (_, "") => String::new(),
-        ("", observed) => observed.to_owned(),
-        (paper, observed) => format!("{observed} (paper: {paper})"),
+    let observed = match (c.bottleneck.paper, c.bottleneck.observed) {
+        (_, None) => String::new(),
+        (None, Some(observed)) => observed.to_string(),
+        (Some(paper), Some(observed)) => format!("{observed} (paper: {paper})"),
     };
     vec![
         c.id.clone(),

@@ -2,17 +2,19 @@
 
 mod csv;
 mod curves;
+mod names;
 mod terminal;
 
 use crate::args::SweepArgs;
 use crate::cache;
 use crate::exit::{self, Exit};
 use crate::progress;
-use crate::simulate;
+use crate::report;
 use crate::table::{self, Align};
 use doorbell_lab::Control;
 use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
 use doorbell_nic::Digits;
+use names::{name, name_of};
 use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
@@ -41,7 +43,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let sweep = sweep.map_err(Exit::of_sweep)?;
     stored.iter().for_each(|stored| cache::say_failures(stored));
     tell(&sweep, args)?;
-    simulate::stopped(&interrupt)
+    exit::stopped(&interrupt)
 }
 
 fn merged(args: &SweepArgs) -> Result<(), Exit> {
@@ -103,17 +105,6 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
     Exit::bad_input(format!("cannot write {}: {error}", file.display()))
 }
 
-/// What a point is called.
-fn name(sweep: &Sweep, point: &Point) -> String {
-    name_of(sweep, |option| point.value(option))
-}
-
-/// The same of a point with these values of options.
-fn name_of(sweep: &Sweep, value: impl Fn(&str) -> String) -> String {
-    let each = sweep.over.iter().map(|axis| format!("{}={}", axis.option, value(&axis.option)));
-    each.collect::<Vec<_>>().join(" ")
-}
-
 /// Points that are named where some are not made, at most.
 const NAMED: usize = 5;
 
@@ -168,14 +159,14 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
         let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
-        let mean = simulate::mean(point.found.latency_ns.mean, None);
+        let mean = report::mean(point.found.latency_ns.mean, None);
         cells.extend([
             Digits(point.found.mops, 2).to_string(),
-            format!("{}{mark}", simulate::within(point.found.interval.mops)).trim().to_owned(),
+            format!("{}{mark}", report::within(point.found.interval.mops)).trim().to_owned(),
             mean,
             ns(point.found.latency_ns.p50),
             ns(point.found.latency_ns.p99),
-            point.found.bottleneck.class.clone(),
+            point.found.bottleneck.class_name().to_owned(),
         ]);
         cells
     };

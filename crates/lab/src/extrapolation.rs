@@ -6,11 +6,11 @@
 //! the same system, not of the verbs that they use: what several verbs do to each other on one NIC follows from no
 //! measurement of one.
 
+use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};
-use crate::systems::SystemWorkload;
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
-use doorbell_schema::{Duration, Value};
-use doorbell_verbs::{QpType, Span};
+use doorbell_schema::Value;
+use doorbell_verbs::QpType;
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
 /// What of a workload of verbs lies outside the measurements that its profiles were set from.
@@ -43,9 +43,7 @@ pub fn extrapolates_system(profile: &Profile, w: &SystemWorkload) -> Vec<String>
 /// drawn once.
 fn order_of_threads(profile: &Profile, w: &SystemWorkload) -> Option<String> {
     let (threads, cores) = (w.clients().clients, profile.host.cores);
-    let backoff = w.value("backoff").and_then(|value| value.read::<Duration>().ok());
-    let at_once = backoff.is_some_and(|wait| wait.span() == Span::ZERO);
-    (w.competes_on_one_machine() && at_once && threads > cores && profile.socket_count() > 1).then(|| {
+    (w.retries_on_one_machine() && threads > cores && profile.socket_count() > 1).then(|| {
         format!("the order in which {threads} threads of several sockets get the lock's line is drawn once: another seed may give more or less by more than the interval")
     })
 }
@@ -244,12 +242,13 @@ fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::systems::SYSTEMS;
     use crate::{Asked, Workload};
-    use doorbell_schema::Given;
+    use doorbell_programs::systems::SYSTEMS;
+    use doorbell_schema::{Duration, Given};
     use doorbell_systems::System;
     use doorbell_systems::config::OneByOne;
     use doorbell_systems::spinlock::LocalSpinlock;
+    use doorbell_verbs::Span;
     use std::collections::BTreeSet;
 
     fn asked(toml: &str) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! Which data support an answer, and how far off it may be expected to be: how far those data are off that a profile was set without.
 
+use crate::asked::SystemWorkload;
 use crate::extrapolation::{Stated, dimensions};
-use crate::judge::accuracy::median;
 use crate::limits::{connected_qps, nic_pattern};
-use crate::systems::SystemWorkload;
+use crate::median::median;
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
 use doorbell_workload::{Operation, Profiles, Resolved};
 use schemars::JsonSchema;
@@ -190,15 +190,22 @@ mod tests {
         assert_eq!(atomic.median_error, Some((left_out[0] + left_out[1]) / 2.0));
     }
 
-    /// `DOORBELL_BLESS=1 cargo test -p doorbell-lab` writes them.
+    /// `cargo xtask bless` writes them.
     #[test]
     fn pages_say_what_profiles_say() {
-        for profile in ["cx", "cx3", "cx3-dual", "cib"].map(|name| Profile::named(name).unwrap()) {
+        let profiles = Profile::names().map(|name| Profile::named(name).unwrap());
+        let with_data: Vec<Profile> = profiles.filter(|profile| profile.calibrated.is_some()).collect();
+        assert!(with_data.len() > 3);
+        for profile in with_data {
             let path = format!("{}/../../docs/data-{}.md", env!("CARGO_MANIFEST_DIR"), profile.name);
             if std::env::var_os("DOORBELL_BLESS").is_some() {
                 std::fs::write(&path, page(&profile)).unwrap();
             }
-            assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page(&profile), "{path}");
+            assert_eq!(
+                std::fs::read_to_string(&path).unwrap_or_default(),
+                page(&profile),
+                "{path}: `cargo xtask bless` writes it"
+            );
         }
     }
 }

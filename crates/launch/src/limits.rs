@@ -23,7 +23,7 @@ pub const OWN: Limits = Limits { wr: 1 << 15, sge: 32, inline: 1024, cqe: 1 << 2
 impl Limits {
     /// Those of a profile's NIC.
     pub fn of(profile: &Profile) -> Limits {
-        let nic = &profile.nic;
+        let nic = &profile.device.nic;
         Limits {
             wr: nic.max_qp_wr,
             sge: nic.max_sge,

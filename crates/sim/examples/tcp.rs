@@ -1,7 +1,7 @@
 //! Prints what kernel TCP takes: a round trip of a byte, and the answer of 256 kB to a request.
 
 use doorbell_nic::Profile;
-use doorbell_sim::{Metrics, SimCluster, SimConfig};
+use doorbell_sim::{Meter, Metrics, SimCluster, SimConfig};
 use doorbell_verbs::{Cluster, PageSize, Program, Provider, Span, TcpListener, TcpStream, Time};
 
 const ROUNDS: u64 = 40;
@@ -72,7 +72,7 @@ fn main() {
         let (span, metrics) = run(&profile, answer);
         let per_round = |n: u64| n as f64 / ROUNDS as f64;
         let busy = |machine: u32| {
-            let core = metrics.resources.iter().find(|r| r.machine == machine && r.name == "core 0");
+            let core = metrics.resources.iter().find(|r| r.machine == machine && r.meter == Meter::core(0));
             core.map_or(0.0, |core| core.utilization * metrics.window_ps as f64 / 1e6 / ROUNDS as f64)
         };
         println!(

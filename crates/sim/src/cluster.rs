@@ -1,14 +1,14 @@
 //! Simulated machines and the threads on them.
 
+use crate::config::{Machine, SimConfig, devices};
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::spare::Spare;
-use crate::core::thread::{Thread, Waiting};
 use crate::host::{Host, MAX_CORES};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
-use crate::see::Tracer;
-use crate::world::{Next, World};
-use crate::{Look, Machine, SimConfig, Steer, Traced, Tracing, devices};
+use crate::see::{Traced, Tracer, Tracing};
+use crate::steer::{Steer, SteeredRun};
+use crate::world::{Next, Thread, Waiting, World};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
@@ -57,7 +57,7 @@ impl SimCluster {
         assert_eq!(machines.len(), config.machines as usize, "machines of the cluster");
         let devices = |m: &Machine<'_>| (1..256).contains(&m.devices.len());
         assert!(machines.iter().all(devices), "a machine has 1 to 255 devices");
-        let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.link.ports).sum();
+        let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.device.link.ports).sum();
         assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
         let world = Rc::new(RefCell::new(World::new(machines, &config)));
         SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None }
@@ -74,14 +74,14 @@ impl SimCluster {
     /// Has the run steered, first at `look`; [`SimConfig::end`] and [`SimConfig::interrupt`] then mean nothing.
     pub fn steer(&mut self, look: Time, steer: Box<dyn Steer>) {
         self.steer = Some(steer);
-        self.world.borrow_mut().end_at(look.as_ps());
+        self.world.borrow_mut().end_at(look.into());
     }
 
     /// Asks who steers how to go on; false where the run ends.
     fn look(&mut self) -> bool {
         let Some(steer) = &mut self.steer else { return false };
         let mut world = self.world.borrow_mut();
-        let next = steer.look(&mut Look(&mut world)).as_ps();
+        let next = steer.look(&mut SteeredRun(&mut world)).into();
         world.end_at(next);
         next > world.env.now
     }

@@ -1,20 +1,20 @@
 //! What a run shows: every resource metered, every cache counted.
 
 use crate::core::index::{Id, MachineId};
-use crate::core::thread::Waiting;
-use crate::device::Device;
+use crate::core::ps::Ps;
+use crate::device::SimDevice;
 use crate::host::Uncore;
+use crate::meter::Meter;
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_nic::{NicCache, Part, Resource};
 use doorbell_transport::Repeats;
 
 /// Use of one resource of one machine within the metering window.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceUse {
-    /// Which part of the machine it is.
-    pub part: Part,
-    /// Which one of several, in words, as `core 3` or `port 1 out`.
-    pub name: String,
+    /// What of the machine it is.
+    pub meter: Meter,
     /// Machine.
     pub machine: u32,
     /// Share of the window in which it was busy, 0 to 1.
@@ -141,7 +141,7 @@ pub struct Metrics {
 
 /// See [`Metrics::without_effect`].
 fn without_effect(w: &World) -> Vec<Resource> {
-    let nowhere = |had: fn(&Device) -> bool| !w.devices.iter().any(had);
+    let nowhere = |had: fn(&SimDevice) -> bool| !w.devices.iter().any(had);
     let all = [
         (Resource::AtomicLocks, nowhere(|d| d.locks.were_used())),
         (Resource::WqeCache, nowhere(|d| d.caches.wqes.was_short)),
@@ -168,7 +168,7 @@ impl Metrics {
     pub(crate) fn of(w: &World) -> Metrics {
         let totals = &w.env.totals;
         let mut metrics = Metrics {
-            window_ps: w.env.window.len(),
+            window_ps: w.env.window.len().0,
             dropped: totals.dropped,
             lost: w.env.fabric.lost(),
             accounts: Accounts {
@@ -196,56 +196,50 @@ impl Metrics {
         metrics
     }
 
-    fn add(&mut self, w: &World, part: Part, machine: MachineId, name: String, busy: u64) {
-        let utilization = busy as f64 / w.env.window.len().max(1) as f64;
+    fn add(&mut self, w: &World, meter: Meter, machine: MachineId, busy: Ps) {
+        let utilization = busy.0 as f64 / w.env.window.len().0.max(1) as f64;
         let machine = machine.index() as u32;
-        self.resources.push(ResourceUse { part, name, machine, utilization });
+        self.resources.push(ResourceUse { meter, machine, utilization });
     }
 
     fn add_cores(&mut self, w: &World, machine: MachineId) {
         let window = w.env.window;
         for thread in w.threads.iter().filter(|t| t.machine == machine) {
             let until = if thread.waiting == Waiting::Ended { thread.clock } else { window.to };
-            let busy = window.overlap(0, until).saturating_sub(thread.idle);
-            self.add(w, Part::Core, machine, format!("core {}", thread.core.0), busy);
+            let busy = window.overlap(Ps::ZERO, until).saturating_sub(thread.idle);
+            self.add(w, Meter::core(thread.core.0.into()), machine, busy);
         }
     }
 
-    fn add_device(&mut self, w: &World, d: &Device) {
+    fn add_device(&mut self, w: &World, d: &SimDevice) {
         d.qps.iter().for_each(|slot| self.sent_again.add(slot.qp.repeats()));
         let host = &w.hosts[d.machine];
-        let of_several = match host.devices() {
-            1 => String::new(),
-            _ => format!(" of device {}", d.attached.local),
-        };
-        let mut add = |part: Part, name: &str, busy: u64| {
-            self.add(w, part, d.machine, format!("{name}{of_several}"), busy);
+        let is_one_of_several = host.devices() > 1;
+        let mut add = |meter: Meter, busy: Ps| {
+            let meter = if is_one_of_several { meter.on(d.attached.local) } else { meter };
+            self.add(w, meter, d.machine, busy);
         };
         let t = &d.pcie.traffic;
-        add(Part::PcieMmio, "PCIe to NIC, MMIO", t.mmio_busy);
-        add(Part::PcieReadCompletions, "PCIe to NIC, read completions", t.completion_busy);
-        add(Part::PcieToHost, "PCIe to host", d.pcie.to_host.busy);
+        add(Meter::of_device(Part::PcieMmio), t.mmio_busy);
+        add(Meter::of_device(Part::PcieReadCompletions), t.completion_busy);
+        add(Meter::of_device(Part::PcieToHost), d.pcie.to_host.busy);
         let (sending, receiving) = (&d.sending, &d.receiving);
-        let mean = |busy: u64, units: usize| busy / units.max(1) as u64;
+        let mean = |busy: Ps, units: usize| busy / units.max(1) as u64;
         let busy = sending.units.iter().map(|u| u.busy).sum();
-        add(Part::SendingUnits, "sending units", mean(busy, sending.units.len()));
+        add(Meter::of_device(Part::SendingUnits), mean(busy, sending.units.len()));
         let busy = receiving.units.iter().map(|u| u.busy).sum();
-        add(Part::ReceivingUnits, "receiving units", mean(busy, receiving.units.len()));
+        add(Meter::of_device(Part::ReceivingUnits), mean(busy, receiving.units.len()));
         // One QP, or flow, has one unit at a time, which may be what limits it.
-        let most = d.qps.iter().map(|q| q.tx_busy).max().unwrap_or(0);
-        add(Part::BusiestSendingUnit, "sending unit of the busiest QP", most);
+        let most = d.qps.iter().map(|q| q.tx_busy).max().unwrap_or_default();
+        add(Meter::of_device(Part::BusiestSendingUnit), most);
         let flows = d.qps.iter().map(|q| &q.flow).chain(&receiving.datagrams);
-        add(
-            Part::BusiestReceivingUnit,
-            "receiving unit of the busiest flow",
-            flows.map(|f| f.busy).max().unwrap_or(0),
-        );
+        add(Meter::of_device(Part::BusiestReceivingUnit), flows.map(|f| f.busy).max().unwrap_or_default());
         let (lock, busy) = d.locks.busiest();
-        add(Part::BusiestLock, &format!("atomics lock {}, the busiest", lock.0), busy);
+        add(Meter::busiest_lock(lock.0), busy);
         for port in w.env.fabric.ports.iter().filter(|p| p.device == d.id) {
-            let number = port.number + 1;
-            add(Part::PortOut, &format!("port {number} out"), port.out.busy);
-            add(Part::PortIn, &format!("port {number} in"), port.into.busy);
+            let number = u32::from(port.number) + 1;
+            add(Meter::port_out(number), port.out.busy);
+            add(Meter::port_in(number), port.into.busy);
         }
         let machine = d.machine.index() as u32;
         let caches = [

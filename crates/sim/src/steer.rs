@@ -1,14 +1,15 @@
 //! Runs whose end is decided while they go on.
 
-use crate::core::server::Window;
-use crate::core::thread::Waiting;
+use crate::core::ps::Ps;
+use crate::core::server::MeterWindow;
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_verbs::{Span, Time};
 
 /// Who decides, while a run goes on, from when to when its resources are metered and when it ends.
 pub trait Steer {
     /// Everything up to the time named last has happened; names the next, or one that is not later to end the run.
-    fn look(&mut self, run: &mut Look<'_>) -> Time;
+    fn look(&mut self, run: &mut SteeredRun<'_>) -> Time;
 
     /// Whether to look at once; asked every few turns of threads.
     fn is_called(&mut self) -> bool {
@@ -28,18 +29,18 @@ pub struct Ahead {
 }
 
 /// A run that stands still for who steers it.
-pub struct Look<'a>(pub(crate) &'a mut World);
+pub struct SteeredRun<'a>(pub(crate) &'a mut World);
 
-impl Look<'_> {
+impl SteeredRun<'_> {
     /// The time up to which everything has happened.
     pub fn now(&self) -> Time {
-        Time::from_ps(self.0.env.now)
+        self.0.env.now.time()
     }
 
     /// The first moment that nothing reaches into that has begun by now: no thread's clock is past it, and what ports,
     /// PCIe links and processing units have taken on is done.
     pub fn horizon(&self) -> Time {
-        Time::from_ps(self.0.horizon())
+        self.0.horizon().time()
     }
 
     /// What senders are ahead by.
@@ -49,18 +50,18 @@ impl Look<'_> {
         Ahead {
             ended: env.totals.verbs,
             messages: env.totals.ahead,
-            writes: Span::from_ps(waiting.max().unwrap_or(0)),
+            writes: waiting.max().unwrap_or_default().span(),
         }
     }
 
     /// Meters from this moment on, which must not be before the horizon.
     pub fn meter_from(&mut self, from: Time) {
-        self.0.meter(Window { from: from.as_ps(), to: u64::MAX });
+        self.0.meter(MeterWindow { from: from.into(), to: Ps::NEVER });
     }
 
     /// Meters up to this moment, which must not be before the horizon.
     pub fn meter_until(&mut self, to: Time) {
-        let window = Window { to: to.as_ps(), ..self.0.env.window };
+        let window = MeterWindow { to: to.into(), ..self.0.env.window };
         self.0.meter(window);
     }
 
@@ -71,14 +72,14 @@ impl Look<'_> {
 }
 
 impl World {
-    fn horizon(&self) -> u64 {
+    fn horizon(&self) -> Ps {
         let threads = self.threads.iter().filter(|t| t.waiting != Waiting::Ended).map(|t| t.clock);
         let ports = self.env.fabric.ports.iter().map(|p| p.out.free_at().max(p.into.free_at()));
-        let devices = self.devices.iter().map(crate::device::Device::committed_until);
-        threads.chain(ports).chain(devices).fold(self.env.now, u64::max)
+        let devices = self.devices.iter().map(crate::device::SimDevice::committed_until);
+        threads.chain(ports).chain(devices).fold(self.env.now, Ps::max)
     }
 
-    fn meter(&mut self, window: Window) {
+    fn meter(&mut self, window: MeterWindow) {
         self.env.window = window;
         if let Some(tracer) = &mut self.tracer {
             tracer.metered_from(window.from);

@@ -10,8 +10,8 @@
 pub mod ping;
 mod window;
 
-use doorbell_lab::claims::{self, Claim};
-use doorbell_lab::papers::Experiment;
+use doorbell_reproduce::Experiment;
+use doorbell_reproduce::claims::{self, Claim};
 use doorbell_systems::Visit;
 use doorbell_systems_suite::Check;
 use doorbell_verbs::Cluster;

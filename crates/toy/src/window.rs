@@ -1,8 +1,8 @@
 //! What a client of the counter over SENDs gains by more pings outstanding, and what its server allows.
 
 use crate::ping::Ping;
-use doorbell_lab::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::{Duration, NotYet, SystemWorkload};
+use doorbell_reproduce::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_systems::System;
 use doorbell_verbs::Span;
 

@@ -1,8 +1,8 @@
 //! The toy system and the toy experiment, by what is public of Doorbell.
 
-use doorbell_lab::papers::Ctx;
-use doorbell_lab::{Basis, Control, Entry, Given, Stored, judge, simulate_system};
+use doorbell_lab::{Control, Given, Stored, SystemEntry, SystemWorkload, simulate_system};
 use doorbell_nic::Profile;
+use doorbell_reproduce::{Basis, Ctx, judge};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::{System, Visit};
 use doorbell_systems_suite::{Scale, run_all};
@@ -28,10 +28,10 @@ fn its_checks_pass_in_virtual_time() {
 /// As `doorbell simulate FILE` does with those of the register.
 #[test]
 fn it_is_read_from_a_file_and_simulated() {
-    let entry = Entry::new::<Ping>();
+    let entry = SystemEntry::new::<Ping>();
     let file = |text| Given::from_toml("ping.toml", text, &entry.fields);
     let run = |text| {
-        let system = entry.with(&file(text).unwrap()).unwrap();
+        let system = SystemWorkload::of(entry.with(&file(text).unwrap()).unwrap());
         simulate_system(&profile(), &system, &Control::quiet()).unwrap()
     };
     let (one, many) = (run("clients = 1"), run("clients = 6\noutstanding = 2"));

@@ -1,6 +1,6 @@
 //! Who takes which part in a workload, and what its device has room for.
 
-use crate::workload::invalid;
+use crate::error::invalid;
 use crate::{Pattern, Profiles, WorkloadError, topology};
 use doorbell_nic::Profile;
 use std::ops::Range;
@@ -46,29 +46,29 @@ pub(crate) fn cores(profile: &Profile) -> u32 {
 }
 
 pub(crate) fn ports(profile: &Profile) -> u32 {
-    profile.link.ports
+    profile.device.link.ports
 }
 
 pub(crate) fn rd_atomic(profile: &Profile) -> u32 {
-    profile.nic.max_rd_atomic
+    profile.device.nic.max_rd_atomic
 }
 
 pub(crate) fn sges(profile: &Profile) -> u32 {
-    profile.nic.max_sge
+    profile.device.nic.max_sge
 }
 
 pub(crate) fn queue(profile: &Profile) -> u32 {
-    profile.nic.max_qp_wr
+    profile.device.nic.max_qp_wr
 }
 
 pub(crate) fn cq(profile: &Profile) -> u32 {
-    profile.nic.max_cqe
+    profile.device.nic.max_cqe
 }
 
 pub(crate) fn inlined(profile: &Profile) -> u32 {
-    profile.nic.max_inline
+    profile.device.nic.max_inline
 }
 
 pub(crate) fn mtu(profile: &Profile) -> u32 {
-    profile.link.mtu
+    profile.device.link.mtu
 }

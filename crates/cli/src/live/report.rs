@@ -1,8 +1,8 @@
 //! What was measured, as text.
 
-use super::counted::LlcUse;
-use super::{IN_TURN, Live, Run};
+use super::result::{IN_TURN, Live, Run};
 use crate::table::{self, Align};
+use doorbell_live::LlcUse;
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;

@@ -3,8 +3,8 @@
 use crate::exit::Exit;
 use crate::plot::Figure;
 use doorbell_lab::Duration;
-use doorbell_lab::papers::Curve;
 use doorbell_lab::sweep::{Axis, Point, Sweep};
+use doorbell_reproduce::Curve;
 use serde_json::Value;
 
 /// The option along x.

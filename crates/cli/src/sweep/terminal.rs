@@ -1,6 +1,6 @@
 //! A sweep as bars in a terminal.
 
-use super::name;
+use super::names::name;
 use doorbell_lab::sweep::{Point, Sweep};
 use doorbell_nic::Digits;
 use std::fmt::Write;

@@ -45,7 +45,7 @@ fn reproduce_reports_what_had_come_to_its_end() {
     let missing = report["missing"].as_array().expect("what did not come to its end");
     let claims: usize = missing.iter().map(|one| one["claims"].as_array().expect("claims").len()).sum();
     let (found, not_checked) = (report["claims"].as_array(), report["not_checked"].as_array());
-    let whole = doorbell_lab::claims::all().iter().filter(|claim| claim.paper == "conext13").count();
+    let whole = doorbell_reproduce::claims::all().iter().filter(|claim| claim.paper == "conext13").count();
     let known = found.expect("claims").len() + not_checked.expect("claims").len();
     assert!(missing.iter().all(|one| one["experiment"].as_str().unwrap().starts_with("conext13/")));
     assert!(claims + known >= whole && claims > 0, "{claims} missing, {known} known, {whole} in all");

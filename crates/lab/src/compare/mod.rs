@@ -7,9 +7,10 @@ pub use baseline::{Change, Changes, Tolerance, against};
 pub use costs::{Cost, CostTerm};
 
 use crate::asked::Asked;
-use crate::plan::{Control, Run, Work, results};
-use crate::results::{Found, Known, Stored};
-use crate::simulate::SimulateError;
+use crate::explain::results;
+use crate::plan::{Control, Known, Run, Stored, Work};
+use crate::results::Found;
+use crate::run_error::SimulateError;
 use crate::sweep::SweepError;
 use doorbell_schema::Given;
 use doorbell_workload::ThreadClass;

@@ -1,13 +1,12 @@
 //! What else could be asked for: options changed, simulated, and those told that lift the rate.
 
 use super::knobs::{candidates, reach_the_same};
+use super::system_knobs;
 use super::typed::{Change, Typed};
-use super::{all, system_knobs};
 use crate::asked::Asked;
-use crate::plan::{Control, Run, Work};
-use crate::results::{Advice, Gain, MeasuredTime, Of, Outcome, Ran};
-use crate::simulate::SimulateError;
-use crate::systems::SystemOutcome;
+use crate::plan::{Control, Run, Work, all};
+use crate::results::{Advice, Gain, MeasuredTime, Of, Outcome, Ran, SystemOutcome};
+use crate::run_error::SimulateError;
 use doorbell_nic::Profile;
 use doorbell_schema::Duration;
 use doorbell_workload::Profiles;
@@ -34,7 +33,7 @@ pub fn advise(typed: &Typed, profiles: &Profiles, outcome: Outcome, control: &Co
     if outcome.waits.is_some() || outcome.workload.has_classes() {
         return outcome;
     }
-    let changes = candidates(typed, profiles, &outcome.workload, &outcome.bottleneck.class);
+    let changes = candidates(typed, profiles, &outcome.workload, outcome.bottleneck.class);
     let run = Run::verbs(profiles.clone(), outcome.workload.clone());
     let base = Ran { of: Of::Verbs(Box::new(outcome)), without_effect: Vec::new() };
     let advice = of_changes(typed, &run, changes, &base, control);

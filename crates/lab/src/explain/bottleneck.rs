@@ -3,18 +3,11 @@
 use super::latency;
 use super::relaxed::weight;
 use super::together::{Set, towards_the_nic};
-use crate::results::{Bottleneck, Gain, OperationTime, Utilization};
+use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
 use doorbell_nic::{More, Resource};
-
-/// A resource busy for at least this share of the time can be what limits the rate. Where none is,
-/// operations spend their time on their way.
-const BUSY: f64 = 0.8;
 
 /// From this weight on, more of what is counted tells what limits the rate although nothing is busy.
 const SETS: f64 = 0.3;
-
-/// What is said in place of a resource where nothing completed.
-const NONE: &str = "none";
 
 /// A relative change in words: 0.1 is +10.0%. One that is as good as none has no sign of a loss.
 pub fn percent(gain: f64) -> String {
@@ -27,43 +20,6 @@ pub fn change(gain: Gain) -> String {
         _ if !gain.is_noticeable() => "none".to_owned(),
         Some(half) => format!("{} ± {:.1}%", percent(gain.gain), half * 100.0),
         None => percent(gain.gain),
-    }
-}
-
-/// The resource that was busiest.
-fn top<'a>(resources: impl Iterator<Item = &'a Utilization>) -> Option<&'a Utilization> {
-    resources.max_by(|a, b| a.utilization.total_cmp(&b.utilization))
-}
-
-fn latency(text: String) -> Bottleneck {
-    Bottleneck { class: Resource::Latency.name().to_owned(), text, group: None }
-}
-
-/// The bottleneck as far as one run tells, of which it is known whether anything completed.
-pub(crate) fn busiest(
-    resources: &[Utilization],
-    completed: bool,
-    name: &dyn Fn(u32) -> String,
-) -> Bottleneck {
-    let note = "not confirmed by reruns";
-    match top(resources.iter()) {
-        _ if !completed => {
-            Bottleneck { class: NONE.into(), text: "no operation completed".into(), group: None }
-        }
-        Some(r) if r.utilization >= BUSY => Bottleneck {
-            class: r.class.name().to_owned(),
-            text: format!(
-                "most used: {} of {}, {:.0}% of the time ({note})",
-                r.name,
-                name(r.machine),
-                r.utilization * 100.0
-            ),
-            group: None,
-        },
-        _ => latency(format!(
-            "no resource is busy {:.0}% of the time: too little is outstanding ({note})",
-            BUSY * 100.0
-        )),
     }
 }
 
@@ -80,7 +36,7 @@ fn counting<'a>(
     lifts: &[(More, Gain)],
 ) -> impl Iterator<Item = &'a Utilization> {
     let cores = lifts.iter().any(|(more, gain)| *more == More::Tenth(Resource::Cpu) && gain.may_be_more());
-    resources.iter().filter(move |r| cores || r.class != Resource::Cpu)
+    resources.iter().filter(move |r| cores || r.class() != Resource::Cpu)
 }
 
 /// What changed the rate how much: what matters most, and the next.
@@ -116,7 +72,7 @@ pub(super) fn observed(
 ) -> Bottleneck {
     let evidence = evidence(lifts, best);
     let named = |resource: Resource| Bottleneck {
-        class: resource.name().to_owned(),
+        class: Some(resource),
         text: format!("{}: {evidence}", words(resource)),
         group: None,
     };
@@ -126,7 +82,7 @@ pub(super) fn observed(
     }
     if !is_busy {
         let idle = format!("no resource is busy {:.0}% of the time", BUSY * 100.0);
-        return latency(format!("{}: {idle}, {evidence}", words(Resource::Latency)));
+        return too_little(format!("{}: {idle}, {evidence}", words(Resource::Latency)));
     }
     if let Some(set) = set {
         return together(set, best, &evidence);
@@ -134,11 +90,11 @@ pub(super) fn observed(
     match (best, top(counting(resources, lifts))) {
         (Some((more, _)), _) => named(more.resource()),
         (None, Some(busiest)) => Bottleneck {
-            class: busiest.class.name().to_owned(),
-            text: format!("{} of {}: the most used, but {evidence}", busiest.name, name(busiest.machine)),
+            class: Some(busiest.class()),
+            text: format!("{} of {}: the most used, but {evidence}", busiest.meter, name(busiest.machine)),
             group: None,
         },
-        (None, None) => latency(format!("{}: {evidence}", words(Resource::Latency))),
+        (None, None) => too_little(format!("{}: {evidence}", words(Resource::Latency))),
     }
 }
 
@@ -150,7 +106,7 @@ fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
     let names: Vec<&str> = set.all.iter().map(|more| more.resource().name()).collect();
     let more: Vec<String> = set.all.iter().map(More::to_string).collect();
     Bottleneck {
-        class: own.unwrap_or(first).name().to_owned(),
+        class: Some(own.unwrap_or(first)),
         text: format!(
             "{} limit the rate together: {} at once change it by {}; {alone}",
             listed(&names),
@@ -202,13 +158,19 @@ pub fn words(resource: Resource) -> &'static str {
 mod tests {
     use super::*;
     use doorbell_nic::Part;
+    use doorbell_sim::Meter;
 
     fn number(machine: u32) -> String {
         format!("machine {machine}")
     }
 
     fn used(part: Part, utilization: f64) -> Utilization {
-        Utilization { class: part.resource(), part, name: "port 1 out".into(), machine: 3, utilization }
+        let meter = match part {
+            Part::Core => Meter::core(0),
+            Part::PortOut => Meter::port_out(1),
+            part => Meter::of_device(part),
+        };
+        Utilization { meter, machine: 3, utilization }
     }
 
     fn gain(gain: f64) -> Gain {
@@ -237,9 +199,9 @@ mod tests {
     #[test]
     fn the_largest_lift_names_the_bottleneck_of_a_busy_machine() {
         let lifts = [(DMA, 0.08), (CPU, 0.01)];
-        assert_eq!(found(&[used(Part::PortOut, 0.97)], &lifts, None).class, "dma-bw");
+        assert_eq!(found(&[used(Part::PortOut, 0.97)], &lifts, None).class_name(), "dma-bw");
         let idle = found(&[used(Part::PortOut, 0.5)], &lifts, None);
-        assert_eq!(idle.class, "latency");
+        assert_eq!(idle.class_name(), "latency");
         assert!(idle.text.contains("dma-bw changes the rate by +8.0%"), "{}", idle.text);
     }
 
@@ -247,7 +209,7 @@ mod tests {
     fn a_cache_that_thrashes_is_named_though_nothing_is_busy() {
         for busy in [0.5, 0.97] {
             let cache = found(&[used(Part::PortOut, busy)], &[(CACHE, 3.0), (DMA, 0.05)], None);
-            assert_eq!(cache.class, "nic-qp-cache");
+            assert_eq!(cache.class_name(), "nic-qp-cache");
             assert!(
                 cache
                     .text
@@ -260,16 +222,16 @@ mod tests {
     fn where_nothing_lifts_the_busiest_is_named() {
         let nothing = [(DMA, 0.004), (CPU, 0.0)];
         let found = found(&[used(Part::PortOut, 0.97)], &nothing, None);
-        assert_eq!(found.class, "ib-bw");
+        assert_eq!(found.class_name(), "ib-bw");
         assert!(found.text.contains("more of no single one lifts"), "{}", found.text);
     }
 
     #[test]
     fn a_core_that_only_waits_is_no_bottleneck() {
         let all = [used(Part::Core, 1.0), used(Part::PortOut, 0.9)];
-        assert_eq!(found(&all, &[(CPU, 0.0)], None).class, "ib-bw");
-        assert_eq!(found(&all[..1], &[(CPU, 0.0)], None).class, "latency");
-        assert_eq!(found(&all[..1], &[(CPU, 0.07)], None).class, "cpu");
+        assert_eq!(found(&all, &[(CPU, 0.0)], None).class_name(), "ib-bw");
+        assert_eq!(found(&all[..1], &[(CPU, 0.0)], None).class_name(), "latency");
+        assert_eq!(found(&all[..1], &[(CPU, 0.07)], None).class_name(), "cpu");
     }
 
     #[test]
@@ -278,7 +240,7 @@ mod tests {
         let set = Set { all: vec![mmio, DMA], gain: gain(0.1) };
         let halves = [used(Part::PcieMmio, 0.5), used(Part::PcieReadCompletions, 0.49)];
         let both = found(&halves, &[(DMA, 0.05), (mmio, 0.045)], Some(&set));
-        assert_eq!(both.class, "dma-bw");
+        assert_eq!(both.class_name(), "dma-bw");
         assert!(
             both.text.starts_with(
                 "mmio-bw and dma-bw limit the rate together: mmio-bw +10%, dma-bw +10% at once change it by +10.0%"
@@ -286,14 +248,5 @@ mod tests {
             "{}",
             both.text
         );
-    }
-
-    #[test]
-    fn one_run_only_guesses() {
-        let found = busiest(&[used(Part::PortOut, 0.97)], true, &number);
-        assert_eq!(found.class, "ib-bw");
-        assert!(found.text.contains("port 1 out of machine 3") && found.text.contains("not confirmed"));
-        assert_eq!(busiest(&[used(Part::PortOut, 0.5)], true, &number).class, "latency");
-        assert_eq!(busiest(&[used(Part::PortOut, 0.97)], false, &number).class, "none");
     }
 }

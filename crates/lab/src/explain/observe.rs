@@ -1,29 +1,18 @@
 //! What reruns show, whoever makes them.
 
-use super::relaxed::{self, Lifted, singles, weight};
+use super::asker::{Asker, Depth, Lifted};
+use super::relaxed::{self, singles, weight};
 use super::together::{Set, smallest};
 use super::{bottleneck, latency};
 use crate::plan::Run;
-use crate::results::{Gain, Lift, Ran, TogetherLift};
+use crate::results::{Gain, Lift, Ran, TogetherLift, busiest};
 use doorbell_nic::{More, Resource};
 
-/// Makes runs, each with what it is called: what each gave, or nothing where somebody stopped it.
-pub(crate) type Asker<'a, E> = dyn FnMut(&[(String, Run)]) -> Result<Vec<Option<Ran>>, E> + 'a;
-
-/// What is rerun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// A tenth more of each resource: which of them sets the rate. Papers' claims are judged by it.
-    Tenths,
-    /// Twice the number of what is counted, too; and several resources together.
-    Whole,
-}
-
 /// A run with what reruns have shown.
-pub(crate) struct Explained {
-    pub(crate) ran: Ran,
+pub(super) struct Explained {
+    pub(super) ran: Ran,
     /// Of what more lifts the rate most, if something does.
-    pub(crate) best: Option<More>,
+    pub(super) best: Option<More>,
 }
 
 /// From this weight on, a resource sets the rate alone.
@@ -31,7 +20,7 @@ const ALONE: f64 = 0.8;
 
 /// Reruns `run`, whose result is `base`, with the same draws and for the same virtual time: what limits it, if all of
 /// them were made.
-pub(crate) fn observed<E>(
+pub(super) fn observed<E>(
     base: &Ran,
     run: &Run,
     depth: Depth,
@@ -49,7 +38,7 @@ pub(crate) fn observed<E>(
     let told: Vec<Lift> = lifts.iter().map(|(more, gain)| Lift::of(*more, *gain)).collect();
     let used = base.used();
     if !is_whole {
-        let ran = base.with(bottleneck::busiest(&used, true, &name), told, None, None);
+        let ran = base.with(busiest(&used, true, &name), told, None, None);
         return Ok(Explained { ran, best: None });
     }
     let best = best(&lifts);
@@ -60,7 +49,7 @@ pub(crate) fn observed<E>(
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);
-    let is_latency = depth == Depth::Whole && found.class == Resource::Latency.name();
+    let is_latency = depth == Depth::Whole && found.class == Some(Resource::Latency);
     let time = if is_latency { latency::operation_time(base, run) } else { None };
     let found = bottleneck::with_time(found, time.as_ref());
     let ran = base.with(found, told, set.as_ref().map(told_together), time);
@@ -84,7 +73,7 @@ fn best(lifts: &[(More, Gain)]) -> Option<(More, Gain)> {
 
 fn told_together(set: &Set) -> TogetherLift {
     TogetherLift {
-        resources: set.all.iter().map(|more| more.resource().name().to_owned()).collect(),
+        resources: set.all.iter().map(|more| more.resource()).collect(),
         more: set.all.iter().map(More::to_string).collect(),
         gain: set.gain.gain,
         gain_half: set.gain.half,

@@ -1,7 +1,6 @@
 //! Reruns with more of one resource each.
 
-use super::gain;
-use super::observe::{Asker, Depth};
+use super::asker::{Asker, Depth, Lifted, gain};
 use crate::plan::{Run, Work};
 use crate::results::{Gain, Ran};
 use doorbell_nic::{More, Resource};
@@ -15,9 +14,6 @@ const FITS: u32 = 64;
 
 /// From this share of look-ups on that miss, a cache may limit the rate.
 const MISSES: f64 = 0.01;
-
-/// What more of something brings, if its rerun was not stopped.
-pub(super) type Lifted = (More, Option<Gain>);
 
 /// What more of each resource brings. `run` has the times of `base`.
 pub(super) fn singles<E>(

@@ -3,32 +3,13 @@
 use super::memory;
 use super::run::Run;
 use crate::results::Ran;
-use crate::simulate::SimulateError;
-use crate::steady::Stop;
-use doorbell_sim::{Traced, Tracing};
+use crate::run_error::SimulateError;
+use crate::watch::Watch;
+use doorbell_programs::steady::Stop;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
-
-/// Who watches runs.
-pub trait Watch: Sync {
-    /// So many more runs are going to be made.
-    fn planned(&self, _runs: u64) {}
-
-    /// A run is done.
-    fn done(&self, _what: &str) {}
-
-    /// What is to be seen of the run that begins. Reruns are not asked about, nor are runs of experiments.
-    fn trace(&self) -> Option<Tracing> {
-        None
-    }
-
-    /// That is what was seen.
-    fn traced(&self, _traced: Traced) {}
-}
-
-impl Watch for () {}
 
 /// How simulations are made, watched and stopped.
 #[derive(Clone)]
@@ -203,7 +184,7 @@ mod tests {
 
     fn nothing(run: &Run) -> Result<Ran, SimulateError> {
         let crate::plan::run::Work::Verbs(w) = &run.work else { unreachable!("only verbs here") };
-        let run = crate::simulate::Run {
+        let run = crate::results::RawRun {
             threads: Vec::new(),
             shown: crate::results::Shown::nothing(),
             classes: Vec::new(),

@@ -1,30 +1,23 @@
-//! What experiments need run, and the running of it.
+//! What needs to be run, and the running of it.
 //!
-//! An experiment is a function of results. What it asks for and is not known becomes part of one list, over
-//! all experiments; the list goes to the cores, and the experiments are asked again, until they have all they
-//! need. So every distinct run is made once, and nothing is listed twice.
+//! Whoever needs results asks for them. What is asked for and not known becomes part of one list; the list goes to
+//! the cores, and those who asked are asked again, until they have all they need. So every distinct run is made
+//! once, and nothing is listed twice.
 
 mod asked;
 mod execute;
+mod known;
+mod make;
 mod memory;
+mod not_yet;
 mod run;
-pub(crate) mod runs;
-pub(crate) mod systems;
+mod stored;
 
-pub(crate) use asked::results;
-pub(crate) use execute::execute;
-pub use execute::{Control, Watch, cores};
-pub(crate) use run::{Key, Run, Work};
-
-use crate::simulate::SimulateError;
-
-/// Why an experiment has no findings yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotYet {
-    /// It needs runs that are not made.
-    Wanted,
-    /// One of its runs failed.
-    Failed(SimulateError),
-    /// In one of its runs nothing was done that could be compared: why.
-    Nothing(String),
-}
+pub use execute::{Control, cores};
+pub use known::Known;
+pub(crate) use make::{all, once};
+pub use make::{simulate, simulate_system};
+pub use not_yet::NotYet;
+pub use run::{Run, Work};
+pub(crate) use stored::MODEL;
+pub use stored::{Size, Stored, Taken};

@@ -1,22 +1,25 @@
 //! A run as data: machines, and what they do.
 
-use super::{Watch, memory};
+use super::memory;
+use crate::asked::SystemWorkload;
+use crate::limits::limits;
 use crate::results::{MeasuredTime, Of, Outcome, Ran};
-use crate::simulate::SimulateError;
-use crate::steady::Stop;
-use crate::systems::{self, SystemWorkload};
-use crate::{limits, programs, simulate};
+use crate::run_error::SimulateError;
+use crate::simulate::{system, verbs};
+use crate::watch::Watch;
 use doorbell_nic::{More, Profile, Resource};
+use doorbell_programs::steady::Stop;
+use doorbell_programs::worker;
 use doorbell_schema::Duration;
 use doorbell_sim::memory_bytes;
 use doorbell_systems::config::Timing;
 use doorbell_verbs::{QpType, UdDest};
-use doorbell_workload::{Class, Profiles, QueueLimits, Queues, Resolved, topology};
+use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology};
 use std::sync::Arc;
 
 /// What machines do.
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
+pub enum Work {
     /// A workload of verbs.
     Verbs(Arc<Resolved>),
     /// A system.
@@ -38,9 +41,11 @@ impl Work {
 
 /// Machines, and what they do: all that a result depends on.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) profiles: Arc<Profiles>,
-    pub(crate) work: Work,
+pub struct Run {
+    /// The profiles of the groups of machines.
+    pub profiles: Arc<Profiles>,
+    /// What they do.
+    pub work: Work,
 }
 
 /// What tells one run from another.
@@ -73,11 +78,13 @@ const USUAL_US: f64 = 200.0;
 const SYSTEM_RATE: f64 = 200.0;
 
 impl Run {
-    pub(crate) fn verbs(profiles: Profiles, workload: Resolved) -> Run {
+    /// A workload on machines of these profiles.
+    pub fn verbs(profiles: Profiles, workload: Resolved) -> Run {
         Run { profiles: Arc::new(profiles), work: Work::Verbs(Arc::new(workload)) }
     }
 
-    pub(crate) fn system(profile: &Profile, workload: SystemWorkload) -> Run {
+    /// A system on machines of this profile, which decides what it is to decide.
+    pub fn system(profile: &Profile, workload: SystemWorkload) -> Run {
         let work = Work::System(workload.decided(profile));
         Run { profiles: Arc::new(Profiles::from(profile)), work }
     }
@@ -203,15 +210,14 @@ impl Run {
         }
         match &self.work {
             Work::Verbs(w) => {
-                let run = simulate::run_once(&self.profiles, w, stop, watch)?;
+                let run = verbs::run_once(&self.profiles, w, stop, watch)?;
                 Ok(Ran {
                     without_effect: run.metrics.without_effect.clone(),
                     of: Of::Verbs(Box::new(Outcome::new(w, &run))),
                 })
             }
             Work::System(system) => {
-                let (outcome, without_effect) =
-                    systems::run_once(self.profiles.first(), system, stop, watch)?;
+                let (outcome, without_effect) = system::run_once(self.profiles.first(), system, stop, watch)?;
                 Ok(Ran { of: Of::System(Box::new(outcome)), without_effect })
             }
         }
@@ -226,11 +232,13 @@ fn microseconds(warmup: Option<Duration>, duration: Option<Duration>) -> f64 {
 
 /// Bytes that a machine takes in a run of so many operations.
 fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
-    let counts =
-        |class: &Class| class.workload.counters.is_some() && topology::responds(&class.workload, machine);
-    let counters = w.counter_bytes().filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
+    let counts = |class: &ResolvedClass<'_>| {
+        class.workload.counters.is_some() && topology::responds(class.workload, machine)
+    };
+    let counters =
+        w.counters.map(AtomicCounters::bytes).filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
     let classes = w.classes();
-    let of_class = |class: &Class| bytes_of_class(&class.workload, profile, machine, operations);
+    let of_class = |class: &ResolvedClass<'_>| bytes_of_class(class.workload, profile, machine, operations);
     counters + classes.iter().map(of_class).sum::<u64>()
 }
 
@@ -238,16 +246,17 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u
 fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let targets = topology::targets(w, machine).len() as u64;
     let threads = (0..w.threads).map(|thread| {
-        let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
+        let limits =
+            QueueLimits { max_qp_wr: profile.device.nic.max_qp_wr, max_cqe: profile.device.nic.max_cqe };
         let queues = Queues::of(w, machine, thread, limits);
         let work_requests = u64::from(w.window().operations()) + u64::from(queues.recv_depth);
         let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
-        let cqs = if w.cq_per_qp() { queues.send_cqs } else { 0 };
+        let cqs = if w.cq_per_qp { queues.send_cqs } else { 0 };
         THREAD
             + u64::from(cqs) * (CQ + queues.send_cqe * CQE)
             + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)
             + dests * size_of::<UdDest>() as u64
-            + programs::buffers(w, machine, &queues)
+            + worker::buffers(w, machine, &queues)
                 .map(|len| memory_bytes(len, operations, w.longest().into()))
                 .sum::<u64>()
     });
@@ -300,7 +309,7 @@ mod tests {
     #[test]
     fn a_rerun_lasts_as_long_as_the_run() {
         let time = |us| Duration::new(doorbell_verbs::Span::from_us(us));
-        let (warmup, duration, ended) = (time(30), time(70), crate::steady::Ended::Settled);
+        let (warmup, duration, ended) = (time(30), time(70), doorbell_programs::steady::Ended::Settled);
         let measured = MeasuredTime { warmup, duration, ended, warmed: None, overrun: None };
         let said = run("warmup = \"30us\"\nduration = \"70us\"");
         assert_ne!(run("").key(), said.key());
@@ -313,7 +322,7 @@ mod tests {
         let reads = |toml: &str| {
             let more = run(toml).with(&[More::Times(Resource::OutstandingReads, 2)]);
             let Work::Verbs(w) = &more.work else { unreachable!("these are verbs") };
-            (more.profiles.first().nic.max_rd_atomic, w.max_rd_atomic)
+            (more.profiles.first().device.nic.max_rd_atomic, w.max_rd_atomic)
         };
         assert_eq!(reads("verb = \"read\"\nmax_rd_atomic = 3"), (32, Some(6)));
         assert_eq!(reads("verb = \"read\""), (32, None));

@@ -1,6 +1,9 @@
 //! What curves and comparisons have of a run, be it of verbs or of a system.
 
-use super::{Bottleneck, Certainty, Latency, MeasuredTime, Of, Ran};
+use super::lift::Bottleneck;
+use super::ran::{Of, Ran};
+use super::shown::{Certainty, MeasuredTime};
+use super::uses::Latency;
 use serde::{Deserialize, Serialize};
 
 /// Rate, latency and bottleneck of a run.

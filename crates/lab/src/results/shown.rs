@@ -1,9 +1,11 @@
 //! What the threads of a run saw together: how long operations took, and how sure that is.
 
-use super::Latency;
-use crate::programs::Due;
-use crate::steady::{Course, Ended, Means, Series, Wanted, Warmed, are_within, quantile, warm_until};
+use super::uses::Latency;
 use doorbell_nic::Digits;
+use doorbell_programs::steady::{
+    Course, Ended, Means, Series, Wanted, Warmed, are_within, quantile, warm_until,
+};
+use doorbell_programs::worker::Due;
 use doorbell_schema::Duration;
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Span, Time};

@@ -1,12 +1,15 @@
 //! The knee: the highest load whose 99th percentile of latency stays under a bound.
 
-use super::{Over, Plan, Point, Sweep, SweepError};
-use crate::plan::Control;
-use crate::results::{Known, MeasuredTime, Stored};
-use crate::steady::Ended;
+use super::error::SweepError;
+use super::over::Over;
+use super::plan::Plan;
+use super::point::Point;
+use super::result::{Knee, Sweep};
+use crate::plan::{Control, Known, Stored};
+use crate::results::MeasuredTime;
+use doorbell_programs::steady::Ended;
 use doorbell_schema::{Duration, Value};
 use doorbell_verbs::Span;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,23 +26,6 @@ const CLOSE: u64 = 100;
 /// What the latency must stay under.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound(pub Duration);
-
-/// What a search found, in the form of its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Knee {
-    /// The option that is the load.
-    pub option: String,
-    /// Nanoseconds that p99 must be under.
-    pub p99_under_ns: u64,
-    /// The highest load below which, itself included, no load that was tried exceeds the bound.
-    pub at: u64,
-    /// The least load that was tried and exceeds it; null where none does, so that the knee lies further up.
-    pub exceeded_at: Option<u64>,
-    /// All loads that were tried, the least first.
-    pub tried: Vec<u64>,
-    /// Whether the search came to its end.
-    pub ended: bool,
-}
 
 /// Loads by whether they stay under the bound.
 type Tried = BTreeMap<u64, bool>;

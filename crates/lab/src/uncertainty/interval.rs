@@ -10,7 +10,7 @@ const HALVINGS: u32 = 60;
 ///
 /// # Panics
 /// If there is no number.
-pub(crate) fn relative(numbers: &[f64], model: f64) -> [f64; 2] {
+pub fn relative(numbers: &[f64], model: f64) -> [f64; 2] {
     // Where nothing comes of a draw there is no logarithm.
     let logarithms: Vec<f64> = numbers.iter().map(|n| n.max(f64::MIN_POSITIVE).ln()).collect();
     quantiles(&logarithms, model).map(f64::exp)
@@ -20,7 +20,7 @@ pub(crate) fn relative(numbers: &[f64], model: f64) -> [f64; 2] {
 ///
 /// # Panics
 /// If there is no number.
-pub(crate) fn quantiles(numbers: &[f64], model: f64) -> [f64; 2] {
+pub fn quantiles(numbers: &[f64], model: f64) -> [f64; 2] {
     [BEYOND, 1.0 - BEYOND].map(|share| quantile(numbers, model.max(1e-9), share))
 }
 

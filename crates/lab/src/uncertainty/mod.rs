@@ -2,21 +2,19 @@
 
 mod causes;
 mod draws;
-pub(crate) mod interval;
+mod interval;
 
 pub use causes::Cause;
 pub use draws::DRAWS;
+pub use interval::{quantiles, relative};
 
-use crate::explain::all;
-use crate::plan::{Control, Run};
+use crate::asked::SystemWorkload;
+use crate::plan::{Control, Run, all};
 use crate::results::{MeasuredTime, Ran};
-use crate::simulate::SimulateError;
-use crate::systems::SystemWorkload;
+use crate::run_error::SimulateError;
 use doorbell_nic::{ModelError, Profile};
-use doorbell_schema::{Arrivals, Value};
 use doorbell_workload::{Profiles, Resolved};
-pub(crate) use draws::Uncertain;
-use interval::relative;
+use draws::Uncertain;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use schemars::JsonSchema;
@@ -73,11 +71,8 @@ pub fn of_system(
     measured: &MeasuredTime,
     control: &Control<'_>,
 ) -> Result<Uncertainty, UncertaintyError> {
-    let closed = Value::Text(Arrivals::Closed.name().into());
-    let open = w.value("arrivals").is_some_and(|arrivals| arrivals != closed);
-    let due = w.get("rate").filter(|_| open);
-    let asked =
-        Of { profiles: std::slice::from_ref(profile), seed: w.timing().seed, is_system: true, due, measured };
+    let (profiles, seed, due) = (std::slice::from_ref(profile), w.timing().seed, w.rate());
+    let asked = Of { profiles, seed, is_system: true, due, measured };
     of(&asked, control, &|drawn| Run::system(&drawn[0], w.clone()).timed_as(measured))
 }
 
@@ -111,7 +106,7 @@ struct Of<'a> {
 
 /// Operations that are due in a second; `None` where some threads post as earlier ones end.
 fn due(w: &Resolved) -> Option<u64> {
-    w.classes().iter().map(|class| class.workload.arrivals.and(class.workload.rate)).sum()
+    w.classes().iter().map(|class| class.workload.open_loop().map(|(_, rate)| rate)).sum()
 }
 
 fn of(
@@ -146,13 +141,13 @@ fn of(
 }
 
 /// Profiles that are drawn, the same for machines that are alike.
-pub(crate) struct Drawn {
+pub struct Drawn {
     /// Parameters that are drawn, by name, with that of the profile where there are several.
     names: Vec<String>,
     /// By draw: how far each is moved.
     steps: Vec<Vec<f64>>,
     /// By draw: the profiles, in their order.
-    pub(crate) profiles: Vec<Vec<Profile>>,
+    pub profiles: Vec<Vec<Profile>>,
     /// The largest of those of the profiles.
     model: ModelError,
 }
@@ -162,7 +157,7 @@ impl Drawn {
     ///
     /// # Errors
     /// One sentence where nothing is known of how sure one is.
-    pub(crate) fn of(profiles: &[Profile], seed: u64) -> Result<Drawn, String> {
+    pub fn of(profiles: &[Profile], seed: u64) -> Result<Drawn, String> {
         let mut distinct: Vec<&Profile> = Vec::new();
         for profile in profiles {
             if !distinct.contains(&profile) {
@@ -196,7 +191,7 @@ impl Drawn {
     }
 
     /// The model's own error: a relative standard error.
-    pub(crate) fn model(&self, of_system: bool) -> f64 {
+    pub fn model(&self, of_system: bool) -> f64 {
         if of_system { self.model.systems } else { self.model.verbs }
     }
 }

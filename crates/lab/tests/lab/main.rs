@@ -8,7 +8,6 @@ mod mix;
 mod options;
 mod pace;
 mod parameters;
-mod reproduce;
 mod simulate;
 mod uncertainty;
 mod vector_io;

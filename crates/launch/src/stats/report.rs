@@ -284,6 +284,6 @@ fn post(profile: &Profile, qp_type: QpType, shape: &PostedShape, list: u32) -> P
         sges: shape.sges.max(u32::from(shape.payload > 0)),
         inline: shape.inline,
         signaled: shape.signaled,
-        method: profile.generation.posting().method(list),
+        method: profile.device.generation.posting().method(list),
     }
 }

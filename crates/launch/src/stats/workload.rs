@@ -127,14 +127,14 @@ pub(super) fn workload(
     posting: &Posting,
 ) -> Workload {
     let all = Posted::all(kinds.values());
-    let most = profile.nic.max_qp_wr.clamp(1, 1024);
+    let most = profile.device.nic.max_qp_wr.clamp(1, 1024);
     let batch = ((all.work_requests as f64 / all.doorbells).round() as u32).clamp(1, most);
     let signal_every = (all.work_requests / all.signaled.max(1)).clamp(1, u64::from(most)) as u32;
     // A completion that covers several work requests covers those of one QP.
     let per_qp = signal_every > 1;
     let depth = if per_qp { posting.of_qp } else { posting.of_thread };
     let least = if per_qp { 2 * signal_every + batch } else { batch };
-    let window = depth.max(least).min(profile.nic.max_qp_wr.max(least));
+    let window = depth.max(least).min(profile.device.nic.max_qp_wr.max(least));
     let sends = || kinds.iter().filter(|(kind, _)| kind.verb == Verb::Send);
     let header_only =
         all.header_only > 0 && sends().all(|(_, posted)| posted.header_only == posted.work_requests);
@@ -155,7 +155,7 @@ pub(super) fn workload(
     };
     let longest_inline = kinds.iter().filter(|(_, posted)| 2 * posted.inlined > posted.work_requests);
     let longest_inline =
-        longest_inline.map(|(kind, _)| kind.size).max().unwrap_or(0).min(profile.nic.max_inline);
+        longest_inline.map(|(kind, _)| kind.size).max().unwrap_or(0).min(profile.device.nic.max_inline);
     match kinds.iter().next() {
         Some((kind, _)) if kinds.len() == 1 => Workload {
             verb: Some(kind.verb),

@@ -1,6 +1,7 @@
 //! What packets cost a sending unit.
 
-use super::{Kind, Packet, WireCost};
+use super::packet::{PacketKind, PacketShape};
+use super::wire::WireCost;
 use crate::Profile;
 
 /// A send WQE, as far as its requests' cost depends on it.
@@ -39,10 +40,10 @@ pub struct SendCost {
 
 impl SendCost {
     pub(super) fn new(profile: &Profile) -> SendCost {
-        let tx = &profile.tx;
+        let tx = &profile.device.tx;
         SendCost {
-            wqe_stall: profile.caches.wqe_stall.as_ps(),
-            context_stall: (profile.caches.context_stall + profile.pcie.read_latency).as_ps(),
+            wqe_stall: profile.device.caches.wqe_stall.as_ps(),
+            context_stall: (profile.device.caches.context_stall + profile.device.pcie.read_latency).as_ps(),
             idle_qp: tx.idle_qp.as_ps(),
             message: tx.send.as_ps(),
             read: tx.read_request.as_ps(),
@@ -56,21 +57,23 @@ impl SendCost {
             larger_payload: tx.larger_payload.as_ps(),
             response: tx.response.as_ps(),
             ack: tx.ack.as_ps(),
-            wire: tx.response_until_sent.then(|| WireCost::new(&profile.link, profile.generation)),
+            wire: tx
+                .response_until_sent
+                .then(|| WireCost::new(&profile.device.link, profile.device.generation)),
         }
     }
 
     /// A packet of a request: where it begins a message, its kind and its WQE; and the DMAs that its own
     /// bytes need ([`super::dmas`]; none of inline payload). What caches miss comes on top.
     #[inline]
-    pub fn request(&self, packet: &Packet, wqe: Wqe, dmas: u32) -> u64 {
+    pub fn request(&self, packet: &PacketShape, wqe: Wqe, dmas: u32) -> u64 {
         let reading = self.reading(packet, dmas);
         if !packet.begins {
             return reading + self.extra_packet;
         }
         let base = match packet.kind {
-            Kind::ReadRequest => self.read,
-            Kind::Atomic => self.atomic,
+            PacketKind::ReadRequest => self.read,
+            PacketKind::Atomic => self.atomic,
             _ => self.message,
         };
         let fetched = if wqe.by_mmio { 0 } else { self.fetched };
@@ -79,7 +82,7 @@ impl SendCost {
 
     /// What the DMA reads of its payload add.
     #[inline]
-    fn reading(&self, packet: &Packet, dmas: u32) -> u64 {
+    fn reading(&self, packet: &PacketShape, dmas: u32) -> u64 {
         match dmas {
             0 => 0,
             _ => self.dma + self.gather * u64::from(dmas - 1) + self.of_buffer(packet),
@@ -88,10 +91,10 @@ impl SendCost {
 
     /// A packet of an answer.
     #[inline]
-    pub fn answer(&self, packet: &Packet) -> u64 {
+    pub fn answer(&self, packet: &PacketShape) -> u64 {
         let made = match packet.kind {
-            Kind::Ack => return self.ack,
-            Kind::ReadResponse if !packet.begins => self.extra_packet,
+            PacketKind::Ack => return self.ack,
+            PacketKind::ReadResponse if !packet.begins => self.extra_packet,
             _ => self.response,
         };
         made + self.of_buffer(packet) + self.leaving(packet)
@@ -99,13 +102,13 @@ impl SendCost {
 
     /// Until it has left by the port.
     #[inline]
-    fn leaving(&self, packet: &Packet) -> u64 {
+    fn leaving(&self, packet: &PacketShape) -> u64 {
         self.wire.as_ref().map_or(0, |wire| wire.time(wire.bytes(packet).into()))
     }
 
     /// Added where a payload does not fit the buffer.
     #[inline]
-    fn of_buffer(&self, packet: &Packet) -> u64 {
+    fn of_buffer(&self, packet: &PacketShape) -> u64 {
         if packet.payload > self.buffer { self.larger_payload } else { 0 }
     }
 }

@@ -1,21 +1,22 @@
 //! What each resource of a group of machines lets through.
 
-use super::groups::Group;
+use super::groups::RoleGroup;
+use super::mix::{Mix, NS_PER_US, gcd};
+use super::operation_end::OperationEnd;
 use super::terms::{Limit, Terms};
-use super::{Mix, NS_PER_US, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
-use crate::cost::{self, Costs, Message, Piece, Work};
+use crate::cost::{self, Costs, MessagePacket, MessageShape, ReceiveWork};
 use crate::{Atomics, Digits, PostShape, Profile, Resource, counted, wqe};
 use doorbell_verbs::Opcode;
 
 /// The bounds that a group of machines sets.
 pub(super) struct Bounds<'a> {
     /// What they are like.
-    pub(super) own: &'a Side<'a>,
+    pub(super) own: &'a OperationEnd<'a>,
     /// What those are like with whom they have to do.
-    pub(super) peer: &'a Side<'a>,
+    pub(super) peer: &'a OperationEnd<'a>,
     pub(super) mix: &'a Mix,
-    pub(super) group: &'a Group,
+    pub(super) group: &'a RoleGroup,
     /// Ports of each that can be used.
     pub(super) ports: u32,
     /// Only what messages take of who is posted to that find no RECV there.
@@ -23,10 +24,10 @@ pub(super) struct Bounds<'a> {
 }
 
 /// One of the bounds.
-pub(super) type Kind = fn(&Bounds<'_>) -> Limit;
+pub(super) type BoundKind = fn(&Bounds<'_>) -> Limit;
 
 /// All of them, with both directions of the link.
-pub(super) const KINDS: [Kind; 8] = [
+pub(super) const KINDS: [BoundKind; 8] = [
     |bounds| bounds.to_nic(),
     |bounds| bounds.to_host(),
     |bounds| bounds.sending(),
@@ -41,9 +42,9 @@ pub(super) const KINDS: [Kind; 8] = [
 /// which classes of threads do not share, and of locks, of which there are as many as are in use.
 pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.len()] {
     let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
-    let ports = f64::from(ports.min(profile.link.ports));
-    let link = Some(ports * profile.link.port_bytes_per_s as f64 / 1e6);
-    [time(1), time(1), time(profile.tx.units), time(profile.rx.units), link, link, None, None]
+    let ports = f64::from(ports.min(profile.device.link.ports));
+    let link = Some(ports * profile.device.link.port_bytes_per_s as f64 / 1e6);
+    [time(1), time(1), time(profile.device.tx.units), time(profile.device.rx.units), link, link, None, None]
 }
 
 /// The number of the cores among [`KINDS`].
@@ -62,7 +63,7 @@ impl<'a> Bounds<'a> {
         self.mix.post(self.profile(), false)
     }
 
-    fn message(&self) -> Message {
+    fn message(&self) -> MessageShape {
         self.mix.message(self.profile(), self.peer.profile)
     }
 
@@ -138,7 +139,9 @@ impl<'a> Bounds<'a> {
         let slot = self.wqe_slot();
         let wqes = match self.shape().method {
             Method::WqeByMmio => None,
-            Method::Doorbell { batch } => Some(accounting::doorbell_fetches(&self.profile().nic, batch)),
+            Method::Doorbell { batch } => {
+                Some(accounting::doorbell_fetches(&self.profile().device.nic, batch))
+            }
         };
         wqes.into_iter().flatten().map(move |wqes| u64::from(wqes) * slot)
     }
@@ -147,7 +150,7 @@ impl<'a> Bounds<'a> {
     fn recv_reads(&self) -> impl Iterator<Item = u64> {
         let slot = u64::from(self.costs().generation.wqe().recv_bytes(1));
         let recvs = if self.mix.opcode.consumes_recv() { self.mix.recv_batch } else { 0 };
-        accounting::recv_fetches(&self.profile().nic, recvs).map(move |recvs| u64::from(recvs) * slot)
+        accounting::recv_fetches(&self.profile().device.nic, recvs).map(move |recvs| u64::from(recvs) * slot)
     }
 
     /// RECV posts of an operation.
@@ -163,9 +166,9 @@ impl<'a> Bounds<'a> {
     }
 
     /// What the packets of a message ask of the NIC that receives it.
-    fn work(&self) -> impl Iterator<Item = Work> {
-        let (nic, recv) = (&self.profile().nic, self.mix.recv());
-        self.message().requests().map(move |Piece { packet, .. }| Work::of(&packet, nic, recv))
+    fn work(&self) -> impl Iterator<Item = ReceiveWork> {
+        let (nic, recv) = (&self.profile().device.nic, self.mix.recv());
+        self.message().requests().map(move |MessagePacket { packet, .. }| ReceiveWork::of(&packet, nic, recv))
     }
 
     /// MMIO writes and read completions share a direction; it bears the name of what takes more of it.
@@ -282,7 +285,7 @@ impl<'a> Bounds<'a> {
                 terms.times("packets of answers", answers, 1);
             },
         );
-        let busy = self.group.senders.busy(self.group.machines, self.profile().tx.units);
+        let busy = self.group.senders.busy(self.group.machines, self.profile().device.tx.units);
         units(Resource::TxUnits, self.group, busy, "sending", terms)
     }
 
@@ -301,7 +304,7 @@ impl<'a> Bounds<'a> {
             },
         );
         terms.extend(self.issued());
-        let busy = self.group.flows.busy(self.group.machines, self.profile().rx.units);
+        let busy = self.group.flows.busy(self.group.machines, self.profile().device.rx.units);
         units(Resource::RxUnits, self.group, busy, "receiving", terms)
     }
 
@@ -360,24 +363,24 @@ impl<'a> Bounds<'a> {
             self.group.who,
             Digits(terms.sum() / machines, 1)
         );
-        let capacity = f64::from(ports) * machines * self.profile().link.port_bytes_per_s as f64 / 1e6;
+        let capacity = f64::from(ports) * machines * self.profile().device.link.port_bytes_per_s as f64 / 1e6;
         Limit::new(Resource::LinkBandwidth, capacity, terms, text)
     }
 
     /// Packets have the headers of who sends them.
-    fn requests_of(&self, sender: &Side<'_>, terms: &mut Terms) {
+    fn requests_of(&self, sender: &OperationEnd<'_>, terms: &mut Terms) {
         let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().requests());
         terms.bytes("packets of requests", packets, bytes);
     }
 
-    fn answers_of(&self, sender: &Side<'_>, terms: &mut Terms) {
+    fn answers_of(&self, sender: &OperationEnd<'_>, terms: &mut Terms) {
         let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().answers());
         terms.bytes("packets of answers", packets, bytes);
     }
 
     fn cpu(&self) -> Limit {
         let terms = self.terms(|terms| self.cpu_of_posts(terms), |terms| self.cpu_of_recvs(terms));
-        let Group { who, threads, machines, .. } = self.group;
+        let RoleGroup { who, threads, machines, .. } = self.group;
         let (threads, machines) = (*threads, *machines);
         let ns = terms.sum() / machines as f64;
         let text = format!(
@@ -426,12 +429,12 @@ impl<'a> Bounds<'a> {
                 }
             },
         );
-        let locks = locks_in_use(&self.profile().atomics, counters, counter_stride);
+        let locks = locks_in_use(&self.profile().device.atomics, counters, counter_stride);
         // More locks help only where words share them. Where there is but one, the paper names what it
         // is held for (5.4).
         let shared = locks > 1 && locks < counters;
         let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
-        let Group { who, machines, .. } = self.group;
+        let RoleGroup { who, machines, .. } = self.group;
         let text = format!(
             "{} of {who} in use, each held {} ns per atomic",
             counted(locks, "lock"),
@@ -442,7 +445,7 @@ impl<'a> Bounds<'a> {
 }
 
 /// The bound of units of which `busy` can be kept busy on all machines of a group.
-fn units(resource: Resource, group: &Group, busy: u64, kind: &str, terms: Terms) -> Limit {
+fn units(resource: Resource, group: &RoleGroup, busy: u64, kind: &str, terms: Terms) -> Limit {
     let machines = group.machines as f64;
     let (each, ns) = (busy as f64 / machines, terms.sum() / machines);
     let kind = format!("{kind} unit");

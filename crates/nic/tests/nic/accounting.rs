@@ -28,7 +28,7 @@ fn ud_send(payload: u32, method: Method) -> PostShape {
 
 #[test]
 fn bytes_towards_the_nic_follow_figure_2b() {
-    let pcie = profile("cib").pcie;
+    let pcie = profile("cib").device.pcie;
     // atc16-fig2b-mmio-bytes, atc16-fig2b-dma-bytes
     assert_eq!([1, 64, 65, 128, 129].map(|x| pcie.mmio_link_bytes(x)), [90, 90, 180, 180, 270]);
     assert_eq!([1, 64, 128, 129, 256].map(|x| pcie.dma_read_link_bytes(x)), [23, 86, 150, 173, 300]);
@@ -38,7 +38,7 @@ fn bytes_towards_the_nic_follow_figure_2b() {
 fn ten_wqes_of_65_bytes_cost_what_appendix_a_says() {
     let cib = profile("cib");
     let write = |method| PostShape { opcode: Opcode::Write, qp_type: QpType::Uc, ..ud_send(29, method) };
-    assert_eq!(write(Method::WqeByMmio).wqe_bytes(cib.generation), 65);
+    assert_eq!(write(Method::WqeByMmio).wqe_bytes(cib.device.generation), 65);
     let by_mmio = accounting::transfer(cib, &write(Method::WqeByMmio)).times(10);
     let by_doorbell = accounting::transfer(cib, &write(Method::Doorbell { batch: 10 }));
     // atc16-appA-tbf, atc16-s31-bf-bytes
@@ -126,10 +126,10 @@ fn one_sided_verbs_cost_their_responder_one_transaction() {
 fn older_nics_read_the_wqes_of_a_doorbell_piece_by_piece() {
     // atc16-s31-fn3-one-dma
     let cx3 = profile("cx3");
-    let fetches: Vec<u32> = accounting::doorbell_fetches(&cx3.nic, 10).collect();
+    let fetches: Vec<u32> = accounting::doorbell_fetches(&cx3.device.nic, 10).collect();
     assert_eq!(fetches.iter().sum::<u32>(), 10);
-    assert_eq!(fetches.len() as u32, 10u32.div_ceil(cx3.nic.wqe_prefetch));
-    assert_eq!(accounting::doorbell_fetches(&profile("cib").nic, 10).collect::<Vec<_>>(), [10]);
+    assert_eq!(fetches.len() as u32, 10u32.div_ceil(cx3.device.nic.wqe_prefetch));
+    assert_eq!(accounting::doorbell_fetches(&profile("cib").device.nic, 10).collect::<Vec<_>>(), [10]);
 }
 
 #[test]
@@ -163,18 +163,18 @@ fn counters_see_lines() {
 #[test]
 fn bandwidth_formulas_of_5_2_1() {
     let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.0005, "{value}");
-    let cib = profile("cib").pcie;
+    let cib = profile("cib").device.pcie;
     near(cib.bytes_per_s() as f64, 15_753.6e6); // atc16-s21-pcie-bw-model
     near(cib.dma_read_bytes_per_s(), 13_443e6); // atc16-dma-useful-bw
     near(cib.dma_wqes_per_s(128), 105.02e6); // atc16-dma-wqe-limit
     near(cib.mmio_lines_per_s(), 175.04e6); // atc16-mmio-line-rate
     near(cib.mmio_wqes_per_s(128), 87.52e6); // atc16-mmio-wqe-limit
     near(cib.dma_wqes_per_s(64), 210.05e6); // atc16-seq-s0-dma-limit-higher
-    let cx3 = profile("cx3").pcie;
+    let cx3 = profile("cx3").device.pcie;
     near(cx3.dma_read_bytes_per_s(), 6_721.5e6);
     near(cx3.dma_wqes_per_s(128), 52.51e6);
     near(cx3.mmio_wqes_per_s(128), 43.76e6);
-    let cx = profile("cx").pcie;
+    let cx = profile("cx").device.pcie;
     near(cx.dma_read_bytes_per_s(), 1_729.7e6);
     near(cx.dma_wqes_per_s(128), 13.51e6);
     near(cx.dma_wqes_per_s(64), 27.03e6);
@@ -186,9 +186,9 @@ fn link_layer_packets_cost_less_than_5_percent_of_a_full_completion() {
     // atc16-appA-linklayer-overhead
     for name in Profile::names() {
         let p = profile(name);
-        let with = p.completion_time(p.pcie.read_completion).as_ps() as f64;
-        let bytes = f64::from(p.pcie.read_completion + p.pcie.completion_header);
-        let without = bytes / p.pcie.bytes_per_s() as f64 * 1e12;
+        let with = p.completion_time(p.device.pcie.read_completion).as_ps() as f64;
+        let bytes = f64::from(p.device.pcie.read_completion + p.device.pcie.completion_header);
+        let without = bytes / p.device.pcie.bytes_per_s() as f64 * 1e12;
         assert!(with > without && with < 1.05 * without, "{name}: {with} ps, {without} ps");
     }
 }
@@ -226,7 +226,7 @@ proptest! {
     fn a_dma_read_takes_less_of_the_link_than_mmio(bytes in 1u32..100_000) {
         // atc16-fig2b-dma-lt-mmio
         for name in Profile::names() {
-            let pcie = profile(name).pcie;
+            let pcie = profile(name).device.pcie;
             prop_assert!(pcie.dma_read_link_bytes(bytes) < pcie.mmio_link_bytes(bytes));
         }
     }
@@ -257,7 +257,7 @@ proptest! {
             let p = profile(name);
             let t = accounting::requester(p, &shape);
             let (request, completion) =
-                (u64::from(p.pcie.request_header), u64::from(p.pcie.completion_header));
+                (u64::from(p.device.pcie.request_header), u64::from(p.device.pcie.completion_header));
             let completions = t.host_to_device_tlps - t.mmio_writes;
             prop_assert_eq!(
                 t.host_to_device_bytes,
@@ -268,7 +268,7 @@ proptest! {
                 t.dma_write_bytes + t.device_to_host_tlps * request
             );
             prop_assert!(completions >= t.dma_reads);
-            prop_assert!(completions * u64::from(p.pcie.read_completion) >= t.dma_read_bytes);
+            prop_assert!(completions * u64::from(p.device.pcie.read_completion) >= t.dma_read_bytes);
             prop_assert!(t.device_to_host_tlps >= t.dma_reads + t.dma_writes);
         }
     }
@@ -282,7 +282,8 @@ proptest! {
         let (together, apart) = (of(batch), of(1).times(u64::from(batch)));
         prop_assert!(together.host_to_device_bytes < apart.host_to_device_bytes);
         prop_assert_eq!(together.dma_read_bytes, apart.dma_read_bytes);
-        prop_assert_eq!(together.dma_read_bytes, u64::from(batch * wqe::pad(shape.wqe_bytes(cib.generation))));
+        let slot = wqe::pad(shape.wqe_bytes(cib.device.generation));
+        prop_assert_eq!(together.dma_read_bytes, u64::from(batch * slot));
     }
 
     #[test]

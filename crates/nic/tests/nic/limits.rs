@@ -3,6 +3,7 @@
 //! A rate that a profile is calibrated from only shows that the arithmetic of the calibration
 //! is the one the limits use; the others are predictions.
 
+use doorbell_nic::cost::Costs;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
 use doorbell_nic::{Profile, Resource};
 use doorbell_verbs::{Opcode, QpType, Span};
@@ -69,7 +70,7 @@ fn units(units: u32, each: &[Span]) -> f64 {
 
 /// Millions of WQEs of two lines per second that MMIO lets through.
 fn mmio(profile: &Profile) -> f64 {
-    1e6 / (2.0 * profile.mmio_time(64).as_ps() as f64)
+    1e6 / (2.0 * Costs::new(profile).pcie.mmio_line as f64)
 }
 
 #[track_caller]
@@ -82,7 +83,7 @@ fn expect(profile: &Profile, mix: &Mix, resource: Resource, mops: f64, within: f
 #[test]
 fn connect_ib_sends() {
     let cib = profile("cib");
-    let (batched, tx) = (sends(&cib), cib.tx);
+    let (batched, tx) = (sends(&cib), cib.device.tx);
     expect(&cib, &batched, Resource::DmaBandwidth, 101.6, 0.01); // atc16-tab4-send-batch
     let empty = units(tx.units, &[tx.send, tx.fetched_wqe]);
     expect(&cib, &Mix { payload: 0, ..batched }, Resource::TxUnits, empty, EXACT);
@@ -94,7 +95,7 @@ fn connect_ib_sends() {
 #[test]
 fn connect_ib_receives() {
     let cib = profile("cib");
-    let (inbound, rx) = (Mix { pattern: Pattern::Inbound, ..sends(&cib) }, cib.rx);
+    let (inbound, rx) = (Mix { pattern: Pattern::Inbound, ..sends(&cib) }, cib.device.rx);
     let regular = units(rx.units, &[rx.packet, rx.dma_write, rx.dma_write]);
     expect(&cib, &inbound, Resource::RxUnits, regular, EXACT);
     let one_dma = units(rx.units, &[rx.packet, rx.dma_write]);
@@ -106,11 +107,12 @@ fn connect_ib_receives() {
 #[test]
 fn connect_ib_reads() {
     let cib = profile("cib");
-    let (inbound, rx) = (reads(&cib), cib.rx);
+    let (inbound, rx) = (reads(&cib), cib.device.rx);
     expect(&cib, &inbound, Resource::RxUnits, units(rx.units, &[rx.packet, rx.dma_read]), EXACT);
     // LRH, BTH, AETH, ICRC and VCRC (IB specification, volume 1, 5.2) about 128 bytes.
-    let packet = 128 + 8 + 12 + 4 + 4 + 2 + cib.link.packet_overhead;
-    let link = f64::from(cib.link.ports) * cib.link.port_bytes_per_s as f64 / 1e6 / f64::from(packet);
+    let packet = 128 + 8 + 12 + 4 + 4 + 2 + cib.device.link.packet_overhead;
+    let link =
+        f64::from(cib.device.link.ports) * cib.device.link.port_bytes_per_s as f64 / 1e6 / f64::from(packet);
     expect(&cib, &Mix { payload: 128, ..inbound }, Resource::LinkBandwidth, link, EXACT); // atc16-tab4-read-128
     let answers = units(rx.units, &[rx.packet, rx.dma_write, rx.requester_cqe]);
     expect(&cib, &Mix { pattern: Pattern::Outbound, ..inbound }, Resource::RxUnits, answers, EXACT);
@@ -136,13 +138,19 @@ fn writes_over_28_bytes_are_limited_by_mmio() {
 fn atomics_wait_for_pcie_on_one_word_and_for_units_on_many() {
     let cib = profile("cib");
     let one = Mix { opcode: Opcode::FetchAdd, payload: 8, ..reads(&cib) };
-    let of_a_lock = |p: &Profile| units(1, &[p.pcie.read_latency, p.atomics.hold]);
+    let of_a_lock = |p: &Profile| units(1, &[p.device.pcie.read_latency, p.device.atomics.hold]);
     expect(&cib, &one, Resource::PcieLatency, of_a_lock(&cib), EXACT);
     expect(&cib, &Mix { counters: 8, ..one }, Resource::PcieLatency, 8.0 * of_a_lock(&cib), EXACT);
     let mut few_locks = cib.clone();
-    few_locks.atomics.slots = 32;
+    few_locks.device.atomics.slots = 32;
     expect(&few_locks, &Mix { counters: 8, ..one }, Resource::AtomicLocks, 4.0 * of_a_lock(&cib), EXACT);
-    expect(&cib, &Mix { counters: 4096, ..one }, Resource::RxUnits, units(16, &[cib.rx.atomic]), EXACT);
+    expect(
+        &cib,
+        &Mix { counters: 4096, ..one },
+        Resource::RxUnits,
+        units(16, &[cib.device.rx.atomic]),
+        EXACT,
+    );
     let cx3 = profile("cx3");
     for counters in [1, 64, 4096] {
         let mix = Mix { opcode: Opcode::FetchAdd, payload: 8, counters, ..reads(&cx3) };
@@ -156,11 +164,18 @@ fn older_nics_send_and_receive() {
         let p = profile(name);
         let regular = sends(&p);
         let empty = Mix { payload: 0, ..regular };
-        expect(&p, &empty, Resource::TxUnits, units(p.tx.units, &[p.tx.send, p.tx.fetched_wqe]), EXACT);
+        expect(
+            &p,
+            &empty,
+            Resource::TxUnits,
+            units(p.device.tx.units, &[p.device.tx.send, p.device.tx.fetched_wqe]),
+            EXACT,
+        );
         // Predictions, where the others are what the profiles were set from.
         expect(&p, &regular, Resource::TxUnits, send1, 0.05);
         expect(&p, &Mix { pattern: Pattern::Inbound, ..empty }, Resource::RxUnits, recv0, 0.06);
-        let recv1 = units(p.rx.units, &[p.rx.packet, p.rx.dma_write, p.rx.dma_write]);
+        let recv1 =
+            units(p.device.rx.units, &[p.device.rx.packet, p.device.rx.dma_write, p.device.rx.dma_write]);
         expect(&p, &Mix { pattern: Pattern::Inbound, ..regular }, Resource::RxUnits, recv1, EXACT);
     }
     let cx3 = profile("cx3");
@@ -178,6 +193,8 @@ fn a_single_operation_at_a_time_is_limited_by_its_latency() {
     assert!((limit.mops - 1e6 / latency).abs() < 1e-9, "{limit:?}");
     // atc16-s22-rtt-2us
     assert!((1.5e6..2.5e6).contains(&latency), "{latency} ps");
+    let part = |term: &limits::Term| term.part.is_some_and(|part| term.what.starts_with(part.name()));
+    assert!(limit.terms.iter().all(part), "each step is told by the part that takes it: {limit:?}");
 }
 
 #[test]

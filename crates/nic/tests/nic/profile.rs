@@ -1,5 +1,6 @@
 //! Reading profiles, and relaxing them.
 
+use doorbell_nic::cost::Costs;
 use doorbell_nic::{Basis, Device, Generation, More, Profile, ProfileError, Resource};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
@@ -31,7 +32,7 @@ fn built_in_profiles_say_what_table_2_says() {
     let of = |name| {
         let p = profile(name);
         assert_eq!(p.name, name);
-        (p.host.cores, p.host.clock_hz, p.link.ports, p.pcie.lanes, p.pcie.bytes_per_s())
+        (p.host.cores, p.host.clock_hz, p.device.link.ports, p.device.pcie.lanes, p.device.pcie.bytes_per_s())
     };
     // atc16-tab2-*, atc16-fig2a-*
     assert_eq!(of("cx"), (4, 2_200_000_000, 1, 8, 2_000_000_000));
@@ -42,12 +43,28 @@ fn built_in_profiles_say_what_table_2_says() {
 #[test]
 fn values_come_in_base_units() {
     let p = profile("cib");
-    assert_eq!(p.link.port_bytes_per_s, 6_817_500_000);
+    assert_eq!(p.device.link.port_bytes_per_s, 6_817_500_000);
     let request = p.parameters.iter().find(|p| p.name == "tx.read_request_ns").map(|p| p.value * 1e3);
-    assert_eq!(request, Some(p.tx.read_request.as_ps() as f64));
-    assert!(p.nic.doorbell_reads_all);
+    assert_eq!(request, Some(p.device.tx.read_request.as_ps() as f64));
+    assert!(p.device.nic.doorbell_reads_all);
     let rate = p.parameters.iter().find(|p| p.name == "link.port_rate_gbps");
     assert_eq!(rate.map(|p| (p.value, p.unit.to_string())), Some((54.54, "Gb/s".to_owned())));
+}
+
+#[test]
+fn a_profile_is_named_as_its_file_and_its_host_as_its_processor() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles")).unwrap();
+    let mut names: Vec<String> = files.map(|file| profile_of_file(&file.unwrap().path())).collect();
+    names.sort();
+    assert_eq!(names, Profile::names().collect::<Vec<_>>());
+    assert!(Profile::host_names().any(|host| host == "e5-2683-v3") && Profile::host_names().count() == 5);
+}
+
+/// The name in a file, which the built-in profile of that name must have as well.
+fn profile_of_file(file: &std::path::Path) -> String {
+    let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(profile(&name).name, name);
+    name
 }
 
 #[test]
@@ -224,11 +241,11 @@ max_inline_recv_bytes = { value = 0, basis = "assumed", reason = "switched off",
 #[test]
 fn a_profile_takes_from_its_base_what_it_does_not_give() {
     let (mine, base) = (Profile::parse("mine.toml", BASED).unwrap(), profile("cx3"));
-    assert_eq!((mine.name.as_str(), mine.generation), ("mine", Generation::Mlx4));
-    assert_eq!((mine.link.port_bytes_per_s, mine.nic.max_inline_recv), (4_000_000_000, 0));
+    assert_eq!((mine.name.as_str(), mine.device.generation), ("mine", Generation::Mlx4));
+    assert_eq!((mine.device.link.port_bytes_per_s, mine.device.nic.max_inline_recv), (4_000_000_000, 0));
     let back = with(&mine, |device| {
-        device.link.port_bytes_per_s = base.link.port_bytes_per_s;
-        device.nic.max_inline_recv = base.nic.max_inline_recv;
+        device.link.port_bytes_per_s = base.device.link.port_bytes_per_s;
+        device.nic.max_inline_recv = base.device.nic.max_inline_recv;
     });
     assert_eq!((back.host, back.device), (base.host, base.device.clone()));
     // Provenance goes with the value: what base was calibrated from is no prediction here either.
@@ -245,7 +262,7 @@ fn a_profile_takes_from_its_base_what_it_does_not_give() {
 #[test]
 fn what_is_wrong_with_a_based_profile_is_said_in_one_sentence() {
     for (from, to, message) in [
-        ("\"cx3\"", "\"cx9\"", "mine.toml:3: base: there is no profile cx9; there are cx, cx3, cib"),
+        ("\"cx3\"", "\"cx9\"", "mine.toml:3: base: there is no profile cx9; there are cib, cx, cx3"),
         ("\"cx3\"", "\"no/such.toml\"", "mine.toml:3: base: cannot read no/such.toml: "),
         ("\"cx3\"", "\"mine.toml\"", "mine.toml:3: base: mine.toml is in the end based on itself"),
         ("\"cx3\"", "3", "mine.toml:3: "),
@@ -293,7 +310,7 @@ fn a_base_is_looked_for_from_where_its_file_lies() {
 #[test]
 fn counters_8_bytes_apart_share_512_of_cibs_locks() {
     // atc16-atomics-buckets, atc16-atomics-page-aligned
-    let atomics = profile("cib").atomics;
+    let atomics = profile("cib").device.atomics;
     let used: std::collections::BTreeSet<u32> = (0..100_000u64).map(|i| atomics.slot(i * 8)).collect();
     assert_eq!(used.len(), 512);
     assert_eq!(atomics.slot(4096 * 7 + 24), atomics.slot(4096 * 900 + 24));
@@ -311,22 +328,23 @@ fn with(profile: &Profile, change: impl FnOnce(&mut Device)) -> Profile {
 fn relaxing_a_resource_changes_only_that() {
     let p = profile("cib");
     let locks = p.relax(Resource::AtomicLocks, 110, 100);
-    assert_eq!(locks.atomics.slots, p.atomics.slots);
-    assert!(locks.atomics.hold < p.atomics.hold);
-    assert_eq!(with(&locks, |device| device.atomics = p.atomics), p);
+    assert_eq!(locks.device.atomics.slots, p.device.atomics.slots);
+    assert!(locks.device.atomics.hold < p.device.atomics.hold);
+    assert_eq!(with(&locks, |device| device.atomics = p.device.atomics), p);
     let mmio = p.relax(Resource::MmioBandwidth, 110, 100);
-    assert!(mmio.mmio_time(64) < p.mmio_time(64));
-    assert_eq!(mmio.completion_time(64), p.completion_time(64));
+    let [fast, usual] = [&mmio, &p].map(|profile| Costs::new(profile).pcie);
+    assert!(fast.mmio_line < usual.mmio_line);
+    assert_eq!(fast.completions(64), usual.completions(64));
 }
 
 #[test]
 fn a_profile_with_more_of_one_parameter() {
     let p = profile("cib");
     let more = p.with_more("tx.send_ns", 1.1).unwrap();
-    assert_eq!(more.tx.send.as_ps(), p.tx.send.as_ps() * 11 / 10);
-    let less = with(&more, |device| device.tx = p.tx);
+    assert_eq!(more.device.tx.send.as_ps(), p.device.tx.send.as_ps() * 11 / 10);
+    let less = with(&more, |device| device.tx = p.device.tx);
     assert_eq!(Profile { parameters: p.parameters.clone(), ..less }, p);
-    assert_eq!(p.with_more("tx.units", 1.1).unwrap().tx.units, 18);
+    assert_eq!(p.with_more("tx.units", 1.1).unwrap().device.tx.units, 18);
     for parameter in ["tx.sned_ns", "tx", ""] {
         assert!(p.with_more(parameter, 1.1).is_err(), "{parameter}");
     }
@@ -340,7 +358,7 @@ fn parameters_that_have_the_value_of_another_move_with_it() {
     let moved = ["tx.atomic_request_ns", "tx.read_request_ns", "tx.response_ns"];
     assert_eq!(named.into_keys().collect::<Vec<_>>(), moved);
     let more = p.with_more("tx.read_request_ns", 2.0).unwrap();
-    assert_eq!(more.tx.atomic_request, more.tx.read_request);
+    assert_eq!(more.device.tx.atomic_request, more.device.tx.read_request);
     assert_eq!(more.set().count(), moved.len());
 }
 
@@ -383,17 +401,17 @@ fn each_resource_can_be_relaxed_and_has_its_own_name() {
 fn more_of_what_is_counted_is_a_whole_number_of_times_as_many() {
     let p = profile("cib");
     let of = |resource| p.with(More::Times(resource, 2)).device;
-    assert_eq!(of(Resource::TxUnits).tx.units, 2 * p.tx.units);
-    assert_eq!(of(Resource::TxUnits).tx.send, p.tx.send, "each unit is as fast as before");
-    assert_eq!(of(Resource::AtomicLocks).atomics.slots, 2 * p.atomics.slots);
+    assert_eq!(of(Resource::TxUnits).tx.units, 2 * p.device.tx.units);
+    assert_eq!(of(Resource::TxUnits).tx.send, p.device.tx.send, "each unit is as fast as before");
+    assert_eq!(of(Resource::AtomicLocks).atomics.slots, 2 * p.device.atomics.slots);
     let caches = of(Resource::QpContextCache).caches;
     assert_eq!(
         (caches.requester_entries, caches.responder_entries),
-        (2 * p.caches.requester_entries, 2 * p.caches.responder_entries)
+        (2 * p.device.caches.requester_entries, 2 * p.device.caches.responder_entries)
     );
     assert_eq!(of(Resource::OutstandingReads).nic.max_rd_atomic, 32);
     // Verbs say these in a byte.
-    assert_eq!(p.with(More::Times(Resource::OutstandingReads, 64)).nic.max_rd_atomic, 255);
+    assert_eq!(p.with(More::Times(Resource::OutstandingReads, 64)).device.nic.max_rd_atomic, 255);
     for resource in Resource::COUNTED {
         assert_ne!(p.with(More::Times(resource, 2)), p, "{resource}");
         assert_eq!(p.with(More::Times(resource, 1)), p, "{resource}");
@@ -446,7 +464,7 @@ fn a_nic_is_put_into_another_host() {
         cib.clone().on_host(name).unwrap();
     }
     let error = cib.on_host("e7521").unwrap_err().to_string();
-    assert!(error.starts_with("there is no host e7521; there are opteron-8354, "), "{error}");
+    assert!(error.starts_with("there is no host e7521; there are e5-2683-v3, "), "{error}");
 }
 
 /// A profile of `text` beside its name and title.
@@ -527,11 +545,14 @@ fn set(profile: &Profile, set: &[(&str, f64)]) -> Result<Profile, String> {
 fn a_parameter_can_be_set() {
     let cib = profile("cib");
     let mine = set(&cib, &[("tx.send_ns", 20.5), ("nic.inline_recv_ud", 1.0), ("rx.units", 8.0)]).unwrap();
-    assert_eq!((mine.tx.send, mine.nic.inline_recv_ud, mine.rx.units), (Span::from_ps(20_500), true, 8));
+    assert_eq!(
+        (mine.device.tx.send, mine.device.nic.inline_recv_ud, mine.device.rx.units),
+        (Span::from_ps(20_500), true, 8)
+    );
     let told: Vec<_> = mine.set().map(|p| (p.name.as_str(), p.value, p.note())).collect();
     let wanted = [
         ("nic.inline_recv_ud", 1.0, "set by you, instead of 0".to_owned()),
-        ("tx.send_ns", 20.5, format!("set by you, instead of {}", cib.tx.send.as_ps() as f64 / 1e3)),
+        ("tx.send_ns", 20.5, format!("set by you, instead of {}", cib.device.tx.send.as_ps() as f64 / 1e3)),
         ("rx.units", 8.0, "set by you, instead of 16".to_owned()),
     ];
     assert_eq!(told, wanted);
@@ -539,7 +560,7 @@ fn a_parameter_can_be_set() {
     let rest =
         |p: &Profile| p.parameters.iter().filter(|p| p.name != "tx.send_ns").cloned().collect::<Vec<_>>();
     let once = set(&cib, &[("tx.send_ns", 30.0)]).unwrap();
-    assert_eq!((rest(&once), &once.host, &once.rx), (rest(&cib), &cib.host, &cib.rx));
+    assert_eq!((rest(&once), &once.host, &once.device.rx), (rest(&cib), &cib.host, &cib.device.rx));
     assert_eq!(set(&once, &[("tx.send_ns", 20.0)]), set(&cib, &[("tx.send_ns", 20.0)]));
     assert_eq!(set(&cib, &[]), Ok(cib));
     let hierarchy = set(&profile("e7520-t4"), &[("hierarchy.dma_write_ways", 2.0)]).unwrap().hierarchy;

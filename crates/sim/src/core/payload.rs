@@ -7,11 +7,11 @@ const INDEX: u32 = 29;
 
 /// Bytes of payloads that are under way, in buffers of a few sizes.
 pub(crate) struct PayloadPool {
-    classes: [Class; CLASSES.len()],
+    classes: [SizeClass; CLASSES.len()],
 }
 
 #[derive(Default)]
-struct Class {
+struct SizeClass {
     bytes: Vec<u8>,
     free: Vec<u32>,
 }
@@ -34,7 +34,7 @@ impl Payload {
 
 impl PayloadPool {
     pub(crate) fn new() -> PayloadPool {
-        PayloadPool { classes: std::array::from_fn(|_| Class::default()) }
+        PayloadPool { classes: std::array::from_fn(|_| SizeClass::default()) }
     }
 
     /// A buffer for `len` bytes, at most as many as the largest has.

@@ -5,29 +5,29 @@
 //! the order in which they were added.
 
 use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId};
+use crate::core::ps::Ps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Bit of [`Key::order`] that puts what threads do behind all other events of the same instant.
+/// Bit of [`EventKey::order`] that puts what threads do behind all other events of the same instant.
 const THREAD: u64 = 1 << 63;
 /// Bit of the order of a thread's turn, which comes behind what the thread has done before.
 const TURN: u64 = 1 << 9;
 
 /// Where an event stands in the order of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    /// Picoseconds.
-    pub(crate) time: u64,
+pub(crate) struct EventKey {
+    pub(crate) time: Ps,
     /// What the event concerns, or the thread's number with [`THREAD`] set and, for a turn, [`TURN`].
     pub(crate) order: u64,
 }
 
-impl Key {
-    pub(crate) const NEVER: Key = Key { time: u64::MAX, order: u64::MAX };
+impl EventKey {
+    pub(crate) const NEVER: EventKey = EventKey { time: Ps::NEVER, order: u64::MAX };
 
     /// Key of a thread that acts at `time`.
-    pub(crate) const fn thread(time: u64, thread: ThreadId) -> Key {
-        Key { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
+    pub(crate) const fn thread(time: Ps, thread: ThreadId) -> EventKey {
+        EventKey { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
     }
 
     /// Whether it only wakes who waits, and changes nothing else: whether it happens depends on who waits.
@@ -41,28 +41,28 @@ impl Key {
     }
 }
 
-impl Key {
+impl EventKey {
     /// Both parts as one number, which takes one comparison without a branch.
     const fn number(self) -> u128 {
-        (self.time as u128) << 64 | self.order as u128
+        (self.time.0 as u128) << 64 | self.order as u128
     }
 }
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+impl PartialOrd for EventKey {
+    fn partial_cmp(&self, other: &EventKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Key {
-    fn cmp(&self, other: &Key) -> Ordering {
+impl Ord for EventKey {
+    fn cmp(&self, other: &EventKey) -> Ordering {
         self.number().cmp(&other.number())
     }
 }
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum SimEvent {
     /// A thread goes on.
     Thread(ThreadId),
     /// A line of a DMA write becomes visible that somebody may wait for.
@@ -99,12 +99,12 @@ pub(crate) enum Event {
     /// The next line of a WQE, or the next doorbell, leaves the core of a thread for a device.
     MmioOut { device: DeviceId, thread: ThreadId },
     /// Something of kernel TCP happens, to a frame or a socket where the step says so.
-    Tcp { device: DeviceId, step: Step, number: u32 },
+    Tcp { device: DeviceId, step: TcpStep, number: u32 },
 }
 
 /// What happens of kernel TCP, in the order of what happens in the same picosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TcpStep {
     /// A doorbell for a segment leaves a core.
     SegmentDoorbell,
     /// It reaches the NIC.
@@ -123,20 +123,20 @@ pub(crate) enum Step {
     DelayedAck,
 }
 
-impl Step {
-    const ALL: [Step; 8] = [
-        Step::SegmentDoorbell,
-        Step::SegmentPosted,
-        Step::FrameOut,
-        Step::FrameIn,
-        Step::FrameVisible,
-        Step::Interrupt,
-        Step::DriverPoll,
-        Step::DelayedAck,
+impl TcpStep {
+    const ALL: [TcpStep; 8] = [
+        TcpStep::SegmentDoorbell,
+        TcpStep::SegmentPosted,
+        TcpStep::FrameOut,
+        TcpStep::FrameIn,
+        TcpStep::FrameVisible,
+        TcpStep::Interrupt,
+        TcpStep::DriverPoll,
+        TcpStep::DelayedAck,
     ];
 }
 
-impl Event {
+impl SimEvent {
     /// The device that it concerns, if it is no thread's turn.
     pub(crate) fn device(self) -> Option<DeviceId> {
         let Packed { order, .. } = Packed::new(self);
@@ -144,8 +144,11 @@ impl Event {
     }
 }
 
-/// Kinds of events in the order in which those of the same picosecond are taken: what memory and
-/// ports have received by then is there for all that looks at it.
+/// Kinds of events, in the order in which those of the same picosecond are taken.
+///
+/// Results depend on this order, so it stays as it is, and a new kind is appended. It began with what memory, the NIC and
+/// ports receive, so that whatever looks in the same picosecond finds it there; units, ports that send and timers follow.
+/// `READ_FETCHED`, `TCP` and `TX_ON` were appended later. What threads do comes last.
 mod kind {
     pub(super) const VISIBLE: u8 = 0;
     pub(super) const COMPLETION: u8 = 1;
@@ -186,44 +189,46 @@ pub(crate) struct Packed {
 
 impl Packed {
     #[inline(always)]
-    pub(crate) fn new(event: Event) -> Packed {
+    pub(crate) fn new(event: SimEvent) -> Packed {
         let of = |kind: u8, device: DeviceId, entity: u32, rest: u32| Packed {
             order: u64::from(kind) << KIND | u64::from(device.0) << DEVICE | u64::from(entity) << ENTITY,
             rest,
         };
         match event {
-            Event::Thread(thread) => Packed { order: Key::thread(0, thread).order, rest: 0 },
-            Event::Visible { device } => of(kind::VISIBLE, device, 0, 0),
-            Event::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
-            Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
-            Event::ReadFetched { device, read } => of(kind::READ_FETCHED, device, 0, read.0),
-            Event::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
-            Event::Mmio { device, count, qp, by_mmio, life } => {
+            SimEvent::Thread(thread) => Packed { order: EventKey::thread(Ps::ZERO, thread).order, rest: 0 },
+            SimEvent::Visible { device } => of(kind::VISIBLE, device, 0, 0),
+            SimEvent::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
+            SimEvent::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
+            SimEvent::ReadFetched { device, read } => of(kind::READ_FETCHED, device, 0, read.0),
+            SimEvent::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
+            SimEvent::Mmio { device, count, qp, by_mmio, life } => {
                 let kind = if by_mmio { kind::WQES } else { kind::DOORBELL };
                 of(kind, device, qp.0, u32::from(life) << 16 | u32::from(count))
             }
-            Event::RecvDoorbell { device, count, recv_queue } => {
+            SimEvent::RecvDoorbell { device, count, recv_queue } => {
                 of(kind::RECV_DOORBELL, device, recv_queue.0, count.into())
             }
-            Event::Arrive { device, port, from, flight } => {
+            SimEvent::Arrive { device, port, from, flight } => {
                 of(kind::ARRIVE, device, u32::from(port) << 16 | u32::from(from.0), flight.0)
             }
-            Event::Ingress { device, port, flight } => of(kind::INGRESS, device, port.into(), flight.0),
-            Event::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
-            Event::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
-            Event::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
-            Event::TxOn { device, unit, qp } => of(kind::TX_ON, device, unit.0.into(), qp.0),
-            Event::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
-            Event::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
-            Event::MmioOut { device, thread } => of(kind::MMIO_OUT, DeviceId(0), thread.0, device.0.into()),
-            Event::Tcp { device, step, number } => of(kind::TCP, device, step as u32, number),
+            SimEvent::Ingress { device, port, flight } => of(kind::INGRESS, device, port.into(), flight.0),
+            SimEvent::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
+            SimEvent::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
+            SimEvent::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
+            SimEvent::TxOn { device, unit, qp } => of(kind::TX_ON, device, unit.0.into(), qp.0),
+            SimEvent::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
+            SimEvent::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
+            SimEvent::MmioOut { device, thread } => {
+                of(kind::MMIO_OUT, DeviceId(0), thread.0, device.0.into())
+            }
+            SimEvent::Tcp { device, step, number } => of(kind::TCP, device, step as u32, number),
         }
     }
 
     #[inline]
-    pub(crate) fn event(self) -> Event {
+    pub(crate) fn event(self) -> SimEvent {
         if let Some(thread) = self.thread() {
-            return Event::Thread(thread);
+            return SimEvent::Thread(thread);
         }
         let Packed { order, rest } = self;
         let (device, entity) = (DeviceId((order >> DEVICE) as u16), (order >> ENTITY) as u32);
@@ -231,30 +236,28 @@ impl Packed {
         let (count, life) = (rest as u16, (rest >> 16) as u16);
         let (qp, flight) = (QpId(entity), FlightId(rest));
         match (order >> KIND) as u8 {
-            kind::VISIBLE => Event::Visible { device },
-            kind::COMPLETION => Event::Completion { device, cq: CqId(entity) },
-            kind::READ_AT_HOST => Event::ReadAtHost { device, read: ReadId(rest) },
-            kind::READ_FETCHED => Event::ReadFetched { device, read: ReadId(rest) },
-            kind::READ_DONE => Event::ReadDone { device, read: ReadId(rest) },
-            kind::WQES => Event::Mmio { device, count, qp, by_mmio: true, life },
-            kind::DOORBELL => Event::Mmio { device, count, qp, by_mmio: false, life },
-            kind::RECV_DOORBELL => Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(entity) },
+            kind::VISIBLE => SimEvent::Visible { device },
+            kind::COMPLETION => SimEvent::Completion { device, cq: CqId(entity) },
+            kind::READ_AT_HOST => SimEvent::ReadAtHost { device, read: ReadId(rest) },
+            kind::READ_FETCHED => SimEvent::ReadFetched { device, read: ReadId(rest) },
+            kind::READ_DONE => SimEvent::ReadDone { device, read: ReadId(rest) },
+            kind::WQES => SimEvent::Mmio { device, count, qp, by_mmio: true, life },
+            kind::DOORBELL => SimEvent::Mmio { device, count, qp, by_mmio: false, life },
+            kind::RECV_DOORBELL => SimEvent::RecvDoorbell { device, count, recv_queue: RecvQueueId(entity) },
             kind::ARRIVE => {
                 let from = DeviceId(entity as u16);
-                Event::Arrive { device, port: (entity >> 16) as u8, from, flight }
+                SimEvent::Arrive { device, port: (entity >> 16) as u8, from, flight }
             }
-            kind::INGRESS => Event::Ingress { device, port, flight },
-            kind::RX_DONE => Event::RxDone { device, unit, flight },
-            kind::UNLOCK => Event::Unlock { device, lock: LockId(entity) },
-            kind::TX_UNIT => Event::TxPu { device, unit, flight },
-            kind::TX_ON => Event::TxOn { device, unit, qp: QpId(rest) },
-            kind::PORT_OUT => Event::PortOut { device, port },
-            kind::TIMER => Event::Timer { device, qp },
-            kind::TCP => Event::Tcp { device, step: Step::ALL[entity as usize], number: rest },
-            kind => {
-                debug_assert_eq!(kind, kind::MMIO_OUT);
-                Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) }
-            }
+            kind::INGRESS => SimEvent::Ingress { device, port, flight },
+            kind::RX_DONE => SimEvent::RxDone { device, unit, flight },
+            kind::UNLOCK => SimEvent::Unlock { device, lock: LockId(entity) },
+            kind::TX_UNIT => SimEvent::TxPu { device, unit, flight },
+            kind::TX_ON => SimEvent::TxOn { device, unit, qp: QpId(rest) },
+            kind::PORT_OUT => SimEvent::PortOut { device, port },
+            kind::TIMER => SimEvent::Timer { device, qp },
+            kind::TCP => SimEvent::Tcp { device, step: TcpStep::ALL[entity as usize], number: rest },
+            kind::MMIO_OUT => SimEvent::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) },
+            kind => unreachable!("no event is packed as of kind {kind}"),
         }
     }
 
@@ -290,42 +293,42 @@ impl Node {
     const EMPTY: Node = Node { rank: 0, rest: 0, next: NONE };
 
     #[inline]
-    const fn rank(key: Key) -> u64 {
-        key.time << (64 - BUCKET_BITS) | key.order >> BUCKET_BITS
+    const fn rank(key: EventKey) -> u64 {
+        key.time.0 << (64 - BUCKET_BITS) | key.order >> BUCKET_BITS
     }
 
     /// The key of an event in the bucket with this number (not index).
     #[inline]
-    const fn key(self, bucket: u64) -> Key {
-        let time = bucket << BUCKET_BITS | self.rank >> (64 - BUCKET_BITS);
-        Key { time, order: self.rank << BUCKET_BITS }
+    const fn key(self, bucket: u64) -> EventKey {
+        let time = Ps(bucket << BUCKET_BITS | self.rank >> (64 - BUCKET_BITS));
+        EventKey { time, order: self.rank << BUCKET_BITS }
     }
 }
 
 /// An event beyond the wheel's reach; the heap's greatest is the earliest, of those with the same key
 /// the one that was added first.
-struct Far {
-    key: Key,
+struct FarEvent {
+    key: EventKey,
     sequence: u64,
     rest: u32,
 }
 
-impl PartialEq for Far {
-    fn eq(&self, other: &Far) -> bool {
+impl PartialEq for FarEvent {
+    fn eq(&self, other: &FarEvent) -> bool {
         (self.key, self.sequence) == (other.key, other.sequence)
     }
 }
 
-impl Eq for Far {}
+impl Eq for FarEvent {}
 
-impl PartialOrd for Far {
-    fn partial_cmp(&self, other: &Far) -> Option<Ordering> {
+impl PartialOrd for FarEvent {
+    fn partial_cmp(&self, other: &FarEvent) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Far {
-    fn cmp(&self, other: &Far) -> Ordering {
+impl Ord for FarEvent {
+    fn cmp(&self, other: &FarEvent) -> Ordering {
         (other.key, other.sequence).cmp(&(self.key, self.sequence))
     }
 }
@@ -339,7 +342,7 @@ const WORDS: usize = BUCKETS / 64;
 /// Most buckets hold one event at most, which lies in the bucket itself.
 pub(crate) struct EventQueue {
     /// Key of the earliest event.
-    earliest: Key,
+    earliest: EventKey,
     /// Bucket number (not index) of the last event taken.
     present: u64,
     /// From this bucket number on the earliest event in the heap is within the wheel's reach; `u64::MAX` for
@@ -357,9 +360,15 @@ pub(crate) struct EventQueue {
     shared: Vec<Node>,
     /// The last of them of each bucket that has some: where many threads begin alike, most come behind it.
     last: Box<[u32]>,
-    far: BinaryHeap<Far>,
+    far: BinaryHeap<FarEvent>,
     /// Events that the heap has ever taken.
     sequence: u64,
+}
+
+/// Number of the bucket that a moment lies in.
+#[inline]
+const fn bucket_of(time: Ps) -> u64 {
+    time.0 >> BUCKET_BITS
 }
 
 /// Index of a bucket.
@@ -370,8 +379,8 @@ const fn index(bucket: u64) -> usize {
 
 /// The first present from which the bucket of an event is within reach.
 #[inline]
-const fn far_due(key: Key) -> u64 {
-    (key.time >> BUCKET_BITS).saturating_sub(REACH - 1)
+const fn far_due(key: EventKey) -> u64 {
+    bucket_of(key.time).saturating_sub(REACH - 1)
 }
 
 /// Buckets made where they stay: they are more than a stack may have room for.
@@ -383,7 +392,7 @@ fn empty_buckets() -> Box<[Node; BUCKETS]> {
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
-            earliest: Key::NEVER,
+            earliest: EventKey::NEVER,
             present: 0,
             far_due: u64::MAX,
             near: 0,
@@ -399,24 +408,24 @@ impl EventQueue {
 
     /// Adds an event of a NIC or a memory.
     #[inline]
-    pub(crate) fn push(&mut self, time: u64, event: Event) {
+    pub(crate) fn push(&mut self, time: Ps, event: SimEvent) {
         self.push_packed(time, Packed::new(event));
     }
 
     /// Adds an event that was packed before.
     #[inline]
-    pub(crate) fn push_packed(&mut self, time: u64, Packed { order, rest }: Packed) {
-        self.add(Key { time, order }, rest);
+    pub(crate) fn push_packed(&mut self, time: Ps, Packed { order, rest }: Packed) {
+        self.add(EventKey { time, order }, rest);
     }
 
     /// Adds the turn of a thread.
-    pub(crate) fn push_thread(&mut self, time: u64, thread: ThreadId) {
-        self.add(Key::thread(time, thread), 0);
+    pub(crate) fn push_thread(&mut self, time: Ps, thread: ThreadId) {
+        self.add(EventKey::thread(time, thread), 0);
     }
 
     /// What is rare is a call at the very end, so that the rest need not keep registers over calls.
-    fn add(&mut self, key: Key, rest: u32) {
-        let bucket = key.time >> BUCKET_BITS;
+    fn add(&mut self, key: EventKey, rest: u32) {
+        let bucket = bucket_of(key.time);
         debug_assert!(bucket >= self.present, "an event in the past");
         if bucket - self.present >= REACH {
             return self.add_far(key, rest);
@@ -436,7 +445,7 @@ impl EventQueue {
 
     /// Adds an event to a bucket that has some, behind those that come before it or are alike.
     #[inline(never)]
-    fn add_to(&mut self, index: usize, key: Key, rest: u32) {
+    fn add_to(&mut self, index: usize, key: EventKey, rest: u32) {
         let rank = Node::rank(key);
         let first = self.buckets[index];
         if rank < first.rank {
@@ -487,9 +496,9 @@ impl EventQueue {
 
     #[cold]
     #[inline(never)]
-    fn add_far(&mut self, key: Key, rest: u32) {
+    fn add_far(&mut self, key: EventKey, rest: u32) {
         self.sequence += 1;
-        self.far.push(Far { key, sequence: self.sequence, rest });
+        self.far.push(FarEvent { key, sequence: self.sequence, rest });
         self.far_due = self.far_due.min(far_due(key));
         self.earliest = self.earliest.min(key);
     }
@@ -515,14 +524,14 @@ impl EventQueue {
             self.buckets[index(bucket)].key(bucket)
         } else {
             // Only the far future is left. It stays there: something nearer may still be added.
-            self.far.peek().map_or(Key::NEVER, |far| far.key)
+            self.far.peek().map_or(EventKey::NEVER, |far| far.key)
         };
     }
 
     /// Moves what has come within the wheel's reach from the heap to the wheel.
     #[cold]
     fn bring_near(&mut self) {
-        while let Some(&Far { key, rest, .. }) = self.far.peek()
+        while let Some(&FarEvent { key, rest, .. }) = self.far.peek()
             && far_due(key) <= self.present
         {
             self.far.pop();
@@ -533,7 +542,7 @@ impl EventQueue {
 
     /// Key of the earliest event.
     #[inline]
-    pub(crate) fn next_key(&self) -> Key {
+    pub(crate) fn next_key(&self) -> EventKey {
         self.earliest
     }
 
@@ -567,8 +576,8 @@ impl EventQueue {
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Packed> {
         let Some(near) = self.near.checked_sub(1) else { return self.pop_far() };
-        let Key { time, order } = self.earliest;
-        let bucket = time >> BUCKET_BITS;
+        let EventKey { time, order } = self.earliest;
+        let bucket = bucket_of(time);
         self.present = bucket;
         self.near = near;
         let index = index(bucket);
@@ -597,8 +606,8 @@ impl EventQueue {
 
     #[cold]
     fn pop_far(&mut self) -> Option<Packed> {
-        let Far { key, rest, .. } = self.far.pop()?;
-        self.present = key.time >> BUCKET_BITS;
+        let FarEvent { key, rest, .. } = self.far.pop()?;
+        self.present = bucket_of(key.time);
         self.bring_near();
         self.find_earliest();
         Some(Packed { order: key.order, rest })
@@ -610,26 +619,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn arrive(device: u16, flight: u32) -> Event {
-        Event::Arrive { device: DeviceId(device), port: 1, from: DeviceId(3), flight: FlightId(flight) }
+    fn arrive(device: u16, flight: u32) -> SimEvent {
+        SimEvent::Arrive { device: DeviceId(device), port: 1, from: DeviceId(3), flight: FlightId(flight) }
     }
 
     #[test]
     fn order_is_time_then_what_it_concerns_then_thread() {
-        let visible = Event::Visible { device: DeviceId(9) };
+        let visible = SimEvent::Visible { device: DeviceId(9) };
         let [second, third] = [2, 3].map(ThreadId);
         let mut q = EventQueue::new();
-        q.push_thread(10, third);
-        q.push(10, arrive(2, 1));
-        q.push_thread(10, second);
-        q.push(10, arrive(1, 9));
-        q.push(10, visible);
-        q.push(10, arrive(1, 8));
-        q.push(10, Event::MmioOut { device: DeviceId(0), thread: third });
-        q.push(5, arrive(7, 3));
-        let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
-        let mmio = Event::MmioOut { device: DeviceId(0), thread: third };
-        let threads = [Event::Thread(second), mmio, Event::Thread(third)];
+        q.push_thread(Ps(10), third);
+        q.push(Ps(10), arrive(2, 1));
+        q.push_thread(Ps(10), second);
+        q.push(Ps(10), arrive(1, 9));
+        q.push(Ps(10), visible);
+        q.push(Ps(10), arrive(1, 8));
+        q.push(Ps(10), SimEvent::MmioOut { device: DeviceId(0), thread: third });
+        q.push(Ps(5), arrive(7, 3));
+        let order: Vec<SimEvent> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
+        let mmio = SimEvent::MmioOut { device: DeviceId(0), thread: third };
+        let threads = [SimEvent::Thread(second), mmio, SimEvent::Thread(third)];
         assert_eq!(order[0], arrive(7, 3));
         assert_eq!(order[1..5], [visible, arrive(1, 9), arrive(1, 8), arrive(2, 1)], "as they were added");
         assert_eq!(order[5..], threads);
@@ -640,7 +649,7 @@ mod tests {
         let mut q = EventQueue::new();
         let bucket = 1 << BUCKET_BITS;
         for (n, buckets) in [0, 1, 2, 2, 4, 9].into_iter().enumerate() {
-            q.push(buckets * bucket + 7 * n as u64, arrive(0, n as u32));
+            q.push(Ps(buckets * bucket + 7 * n as u64), arrive(0, n as u32));
         }
         let show = |q: &EventQueue, shown: u64| {
             let mut seen = Vec::new();
@@ -661,26 +670,26 @@ mod tests {
         let (port, qp, count, unit) = (u8::MAX, QpId(0x7ff_ffff), u16::MAX, UnitId(255));
         let (device, flight) = (DeviceId(u16::MAX), FlightId(u32::MAX));
         for event in [
-            Event::Thread(ThreadId(u32::MAX)),
-            Event::Visible { device },
-            Event::Completion { device, cq: CqId(u32::MAX) },
-            Event::ReadAtHost { device, read: ReadId(1) },
-            Event::ReadFetched { device, read: ReadId(3) },
-            Event::ReadDone { device, read: ReadId(2) },
-            Event::Mmio { device, count, qp, by_mmio: true, life: 65_535 },
-            Event::Mmio { device, count, qp, by_mmio: false, life: 3 },
-            Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(u32::MAX) },
-            Event::Arrive { device, port, from: DeviceId(0xfffe), flight },
-            Event::Ingress { device, port, flight },
-            Event::RxDone { device, unit, flight },
-            Event::Unlock { device, lock: LockId(u32::MAX) },
-            Event::TxPu { device, unit, flight },
-            Event::TxOn { device, unit, qp },
-            Event::PortOut { device, port },
-            Event::Timer { device, qp },
-            Event::MmioOut { device, thread: ThreadId(u32::MAX) },
-            Event::Tcp { device, step: Step::DelayedAck, number: u32::MAX },
-            Event::Tcp { device, step: Step::SegmentDoorbell, number: 0 },
+            SimEvent::Thread(ThreadId(u32::MAX)),
+            SimEvent::Visible { device },
+            SimEvent::Completion { device, cq: CqId(u32::MAX) },
+            SimEvent::ReadAtHost { device, read: ReadId(1) },
+            SimEvent::ReadFetched { device, read: ReadId(3) },
+            SimEvent::ReadDone { device, read: ReadId(2) },
+            SimEvent::Mmio { device, count, qp, by_mmio: true, life: 65_535 },
+            SimEvent::Mmio { device, count, qp, by_mmio: false, life: 3 },
+            SimEvent::RecvDoorbell { device, count, recv_queue: RecvQueueId(u32::MAX) },
+            SimEvent::Arrive { device, port, from: DeviceId(0xfffe), flight },
+            SimEvent::Ingress { device, port, flight },
+            SimEvent::RxDone { device, unit, flight },
+            SimEvent::Unlock { device, lock: LockId(u32::MAX) },
+            SimEvent::TxPu { device, unit, flight },
+            SimEvent::TxOn { device, unit, qp },
+            SimEvent::PortOut { device, port },
+            SimEvent::Timer { device, qp },
+            SimEvent::MmioOut { device, thread: ThreadId(u32::MAX) },
+            SimEvent::Tcp { device, step: TcpStep::DelayedAck, number: u32::MAX },
+            SimEvent::Tcp { device, step: TcpStep::SegmentDoorbell, number: 0 },
         ] {
             assert_eq!(Packed::new(event).event(), event);
         }
@@ -698,14 +707,14 @@ mod tests {
         ) {
             let mut q = EventQueue::new();
             let mut model = std::collections::BTreeMap::new();
-            let mut now = 0;
+            let mut now = Ps::ZERO;
             for (n, step) in steps.iter().enumerate() {
                 // Looking changes nothing.
                 prop_assert_eq!(q.next_key(), q.next_key());
                 if let Some((after, device)) = step {
                     let event = arrive(*device, n as u32);
-                    q.push(now + after, event);
-                    model.insert((now + after, device, n), event);
+                    q.push(now + Ps(*after), event);
+                    model.insert((now + Ps(*after), device, n), event);
                 } else {
                     let expected = model.pop_first().map(|((time, ..), e)| (time, e));
                     let time = q.next_key().time;

@@ -1,45 +1,47 @@
 //! A resource that serves one after another.
 
-/// The part of a run in which use is metered, in picoseconds.
+use crate::core::ps::Ps;
+
+/// The part of a run in which use is metered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
+pub(crate) struct MeterWindow {
+    pub(crate) from: Ps,
+    pub(crate) to: Ps,
 }
 
-impl Window {
+impl MeterWindow {
     /// How much of `start..end`, which may not end before it starts, lies within: mostly all of it.
     #[inline]
-    pub(crate) fn overlap(self, start: u64, end: u64) -> u64 {
+    pub(crate) fn overlap(self, start: Ps, end: Ps) -> Ps {
         if self.from <= start && end <= self.to { end - start } else { self.part(start, end) }
     }
 
     #[cold]
-    fn part(self, start: u64, end: u64) -> u64 {
+    fn part(self, start: Ps, end: Ps) -> Ps {
         end.min(self.to).saturating_sub(start.max(self.from))
     }
 
     #[inline]
-    pub(crate) fn contains(self, time: u64) -> bool {
+    pub(crate) fn contains(self, time: Ps) -> bool {
         (self.from..self.to).contains(&time)
     }
 
-    pub(crate) fn len(self) -> u64 {
+    pub(crate) fn len(self) -> Ps {
         self.to.saturating_sub(self.from)
     }
 }
 
 /// First come, first served. Whoever asks must ask in the order of time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Server {
-    free_at: u64,
+pub(crate) struct MeteredServer {
+    free_at: Ps,
     /// Busy time within the window.
-    pub(crate) busy: u64,
+    pub(crate) busy: Ps,
 }
 
-impl Server {
+impl MeteredServer {
     /// Serves for `duration` from `now` on, or from when it is free; returns the end.
-    pub(crate) fn serve(&mut self, now: u64, duration: u64, window: Window) -> u64 {
+    pub(crate) fn serve(&mut self, now: Ps, duration: Ps, window: MeterWindow) -> Ps {
         let start = now.max(self.free_at);
         self.free_at = start + duration;
         self.busy += window.overlap(start, self.free_at);
@@ -47,7 +49,7 @@ impl Server {
     }
 
     /// When it would begin to serve someone who comes now.
-    pub(crate) fn free_at(&self) -> u64 {
+    pub(crate) fn free_at(&self) -> Ps {
         self.free_at
     }
 }
@@ -58,10 +60,10 @@ mod tests {
 
     #[test]
     fn a_server_meters_only_the_window() {
-        let window = Window { from: 100, to: 200 };
-        let mut s = Server::default();
-        assert_eq!(s.serve(50, 100, window), 150);
-        assert_eq!(s.serve(120, 100, window), 250);
-        assert_eq!(s.busy, 100);
+        let window = MeterWindow { from: Ps(100), to: Ps(200) };
+        let mut s = MeteredServer::default();
+        assert_eq!(s.serve(Ps(50), Ps(100), window), Ps(150));
+        assert_eq!(s.serve(Ps(120), Ps(100), window), Ps(250));
+        assert_eq!(s.busy, Ps(100));
     }
 }

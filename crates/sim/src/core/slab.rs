@@ -3,27 +3,63 @@
 use crate::core::index::{Id, IdVec};
 use std::ops::{Index, IndexMut};
 
+/// Bits of a number that say which slot it is of in a debug build; those above are the slot's generation.
+const SLOT_BITS: u32 = 24;
+
 /// Values by number; a freed number is used again.
+///
+/// In debug builds a number also carries the generation of its slot: how often the slot had been freed when the
+/// number was given out. A number that was freed, and is used or freed again, panics there. In release builds a
+/// number is that of its slot.
 pub(crate) struct Slab<I, T> {
     slots: IdVec<I, T>,
     free: Vec<I>,
+    /// The generation of each slot; none in release builds.
+    generations: Vec<u8>,
     /// What a new slot holds until its value is written: right to its place, without a copy elsewhere.
     blank: T,
 }
 
+impl<I: Id, T> Slab<I, T> {
+    /// The slot that a number is of.
+    #[inline]
+    fn slot(&self, id: I) -> I {
+        if !cfg!(debug_assertions) {
+            return id;
+        }
+        let slot = id.index() & ((1 << SLOT_BITS) - 1);
+        let (given, now) = ((id.index() >> SLOT_BITS) as u8, self.generations[slot]);
+        assert!(
+            given == now,
+            "a stale {}: slot {slot} was freed since the number was given out (generation {given}, now {now})",
+            std::any::type_name::<I>()
+        );
+        I::from_index(slot)
+    }
+
+    /// The number of a slot as long as the slot is not freed.
+    #[inline]
+    fn number(&self, slot: I) -> I {
+        if !cfg!(debug_assertions) {
+            return slot;
+        }
+        I::from_index(slot.index() | usize::from(self.generations[slot.index()]) << SLOT_BITS)
+    }
+}
+
 impl<I: Id, T: Copy> Slab<I, T> {
     pub(crate) const fn new(blank: T) -> Slab<I, T> {
-        Slab { slots: IdVec::new(), free: Vec::new(), blank }
+        Slab { slots: IdVec::new(), free: Vec::new(), generations: Vec::new(), blank }
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> I {
-        let id = match self.free.pop() {
-            Some(id) => id,
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
             None => self.grow(),
         };
-        self.slots[id] = value;
-        id
+        self.slots[slot] = value;
+        self.number(slot)
     }
 
     /// Makes a slot more.
@@ -35,6 +71,11 @@ impl<I: Id, T: Copy> Slab<I, T> {
         if self.free.capacity() < slots {
             self.free.reserve(slots.next_power_of_two());
         }
+        if cfg!(debug_assertions) {
+            // The last would be `Maybe::NONE` in its last generation.
+            assert!(slots < 1 << SLOT_BITS, "a debug build tells fewer than 2^{SLOT_BITS} slots apart");
+            self.generations.push(0);
+        }
         self.slots.push(self.blank)
     }
 
@@ -43,9 +84,14 @@ impl<I: Id, T: Copy> Slab<I, T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Gives the number back; the value stays until the number is used again.
+    /// Gives a number back, which may be given out again.
     pub(crate) fn free(&mut self, id: I) {
-        self.free.push(id);
+        let slot = self.slot(id);
+        if cfg!(debug_assertions) {
+            let generation = &mut self.generations[slot.index()];
+            *generation = generation.wrapping_add(1);
+        }
+        self.free.push(slot);
     }
 }
 
@@ -53,13 +99,56 @@ impl<I: Id, T> Index<I> for Slab<I, T> {
     type Output = T;
     #[inline]
     fn index(&self, id: I) -> &T {
-        &self.slots[id]
+        &self.slots[self.slot(id)]
     }
 }
 
 impl<I: Id, T> IndexMut<I> for Slab<I, T> {
     #[inline]
     fn index_mut(&mut self, id: I) -> &mut T {
-        &mut self.slots[id]
+        let slot = self.slot(id);
+        &mut self.slots[slot]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::index::FlightId;
+
+    #[test]
+    fn a_freed_slot_is_used_again() {
+        let mut slab = Slab::<FlightId, u32>::new(0);
+        let ids = [1, 2, 3].map(|value| slab.insert(value));
+        slab.free(ids[1]);
+        let again = slab.insert(4);
+        assert_eq!([ids[0], again, ids[2]].map(|id| slab[id]), [1, 4, 3]);
+        assert_eq!((slab.len(), slab.slots.len()), (3, 3));
+    }
+
+    /// A slab in whose only slot a value was followed by another, and the number of the first.
+    #[cfg(debug_assertions)]
+    fn with_stale() -> (Slab<FlightId, u32>, FlightId) {
+        let mut slab = Slab::new(0);
+        let stale = slab.insert(1);
+        slab.free(stale);
+        slab.insert(2);
+        (slab, stale)
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "a stale doorbell_sim::core::index::FlightId: slot 0 was freed")]
+    fn a_stale_number_panics() {
+        let (slab, stale) = with_stale();
+        let _ = slab[stale];
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "a stale doorbell_sim::core::index::FlightId: slot 0 was freed")]
+    fn a_number_is_freed_once() {
+        let (mut slab, stale) = with_stale();
+        slab.free(stale);
     }
 }

@@ -1,19 +1,20 @@
 //! How work requests end: CQEs, and what completing a WQE needs.
 
-use super::dma::{DmaRead, ReadPurpose};
-use super::qp::Ended;
-use super::{Cqe, Device, QpSlot};
+use super::nic::SimDevice;
+use super::qp::{Cqe, EndedSend, QpSlot};
+use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{CoreId, CqId, Maybe, QpId};
 use crate::core::payload::Payload;
-use crate::core::queue::{Event, EventQueue};
+use crate::core::ps::Ps;
+use crate::core::queue::{EventQueue, SimEvent};
+use crate::env::Env;
 use crate::host::{CoreSet, Host, Lines};
-use crate::world::Env;
 use doorbell_nic::wqe;
 
-impl Device {
+impl SimDevice {
     /// A send work request has ended. Those of a QP complete in order: behind packets that complete theirs
     /// when they leave, it must wait.
-    pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: Ended) {
+    pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: EndedSend) {
         if ended.brought_data() {
             let state = *self.qps[qp].wqe(ended.wqe);
             if !self.caches.wqes.look_up_asked(state.asked, env.counts()) {
@@ -28,7 +29,7 @@ impl Device {
     }
 
     /// The NIC needs the WQE of an answer with data again, which says where they belong, and completes it then.
-    fn read_wqe_again(&mut self, env: &mut Env, qp: QpId, bytes: u32, ended: Ended) {
+    fn read_wqe_again(&mut self, env: &mut Env, qp: QpId, bytes: u32, ended: EndedSend) {
         let slot = &mut self.qps[qp];
         slot.leaving += 1;
         let life = slot.life;
@@ -36,7 +37,7 @@ impl Device {
     }
 
     /// A packet that completes its work request has left, or its WQE was read again, in one of the lives of its QP.
-    pub(super) fn left(&mut self, env: &mut Env, qp: QpId, life: u16, ended: Ended) {
+    pub(super) fn left(&mut self, env: &mut Env, qp: QpId, life: u16, ended: EndedSend) {
         if self.qps[qp].life != life {
             env.totals.verbs += 1;
             return;
@@ -50,7 +51,7 @@ impl Device {
 
     /// The next work request that waited for packets to leave that have left.
     #[inline]
-    fn next_behind(&mut self, qp: QpId) -> Option<Ended> {
+    fn next_behind(&mut self, qp: QpId) -> Option<EndedSend> {
         let QpSlot { behind, left, .. } = &mut self.qps[qp];
         let behind = behind.as_mut()?;
         let (after, ended) = *behind.front()?;
@@ -62,7 +63,7 @@ impl Device {
     }
 
     /// Completes a send work request.
-    fn complete_send(&mut self, env: &mut Env, qp: QpId, Ended { wc, wqe, signaled }: Ended) {
+    fn complete_send(&mut self, env: &mut Env, qp: QpId, EndedSend { wc, wqe, signaled }: EndedSend) {
         env.totals.verbs += 1;
         let slot = &mut self.qps[qp];
         let (cq, life) = (slot.send_cq, slot.life);
@@ -75,16 +76,16 @@ impl Device {
     /// Starts the DMA write of a completion.
     pub(super) fn write_cqe(&mut self, env: &mut Env, cq: CqId, cqe: Cqe) {
         let bytes = u64::from(self.costs.cqe);
-        let hop = self.cqs[cq].as_ref().map_or(0, |slot| slot.hop);
+        let hop = self.cqs[cq].as_ref().map_or(Ps::ZERO, |slot| slot.hop);
         let (_, visible) = self.pcie.write(env.now, (0, bytes), hop, env.window);
         let Some(slot) = &mut self.cqs[cq] else { return };
         if slot.send(visible, cqe) {
-            env.queue.push(visible, Event::Completion { device: self.id, cq });
+            env.queue.push(visible, SimEvent::Completion { device: self.id, cq });
         }
     }
 
     /// A completion has become visible that somebody waits for; returns the cores that do.
-    pub(crate) fn completion_visible(&mut self, host: &mut Host, now: u64, cq: CqId) -> CoreSet {
+    pub(crate) fn completion_visible(&mut self, host: &mut Host, now: Ps, cq: CqId) -> CoreSet {
         let agent = self.agent();
         let Some(slot) = &mut self.cqs[cq] else { return CoreSet::EMPTY };
         slot.settle(host, agent, now);
@@ -92,7 +93,7 @@ impl Device {
     }
 
     /// Whether a completion is to be seen in a CQ, or never will be.
-    pub(crate) fn has_completion(&self, now: u64, cq: CqId) -> bool {
+    pub(crate) fn has_completion(&self, now: Ps, cq: CqId) -> bool {
         self.cqs[cq].as_ref().is_none_or(|slot| slot.is_ready(now))
     }
 
@@ -109,7 +110,7 @@ impl Device {
     pub(crate) fn watch_cq(&mut self, host: &mut Host, queue: &mut EventQueue, cq: CqId, core: CoreId) {
         let Some(slot) = &mut self.cqs[cq] else { return };
         if let Some(visible) = slot.watch(host, core) {
-            queue.push(visible, Event::Completion { device: self.id, cq });
+            queue.push(visible, SimEvent::Completion { device: self.id, cq });
         }
     }
 }

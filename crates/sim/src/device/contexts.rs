@@ -1,278 +1,44 @@
-//! What a NIC keeps in its SRAM: WQEs, QP contexts, address translations; and what had to be fetched
-//! again.
+//! Looking up QP contexts and address translations, and fetching again what has fallen out of a cache.
 
-use super::Device;
-use super::dma::{DmaRead, ReadPurpose};
+use super::nic::SimDevice;
+use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{Id, QpId};
-use crate::host::{ALLOCATED, Host, Place};
-use crate::world::Env;
-use doorbell_nic::Caches as Sizes;
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use crate::core::ps::Ps;
+use crate::env::Env;
+use crate::host::{ALLOCATED, Host, MemPlace};
 
-/// WQEs that leave a cache in the order in which they came. Each is used once and in about that order, so that nothing else
-/// is to be gained by another policy.
-struct InOrder {
-    entries: u64,
-    entered: u64,
-}
-
-impl InOrder {
-    fn of(entries: u32) -> InOrder {
-        InOrder { entries: entries.into(), entered: 0 }
-    }
-
-    #[inline]
-    fn enter(&mut self) -> u64 {
-        self.entered += 1;
-        self.entered
-    }
-
-    #[inline]
-    fn holds(&self, number: u64) -> bool {
-        self.entered - number < self.entries
-    }
-}
-
-/// The caches of send WQEs: of those that are to be sent, and of READs and atomics that were, whose answers bring data and need to
-/// know where they belong.
-pub(crate) struct WqeCache {
-    to_send: InOrder,
-    asked: InOrder,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
-    /// Some look-up has ever missed.
-    pub(crate) was_short: bool,
-}
-
-impl WqeCache {
-    fn new(sizes: &Sizes) -> WqeCache {
-        WqeCache {
-            to_send: InOrder::of(sizes.wqe_entries),
-            asked: InOrder::of(sizes.read_wqe_entries),
-            hits: 0,
-            misses: 0,
-            was_short: false,
-        }
-    }
-
-    /// A WQE comes in; returns its number, by which it is looked up.
-    #[inline]
-    pub(super) fn enter(&mut self) -> u64 {
-        self.to_send.enter()
-    }
-
-    /// A request has been made that is answered with data; returns the number by which its WQE is looked up then.
-    #[inline]
-    pub(super) fn ask(&mut self) -> u64 {
-        self.asked.enter()
-    }
-
-    /// Whether the WQE with this number that is to be sent is still there. `counted` says whether the look-up counts.
-    #[inline]
-    pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
-        let there = self.to_send.holds(number);
-        self.found(there, counted)
-    }
-
-    /// The same of one that was sent.
-    #[inline]
-    pub(super) fn look_up_asked(&mut self, number: u64, counted: bool) -> bool {
-        let there = self.asked.holds(number);
-        self.found(there, counted)
-    }
-
-    #[inline]
-    fn found(&mut self, there: bool, counted: bool) -> bool {
-        self.was_short |= !there;
-        *(if there { &mut self.hits } else { &mut self.misses }) += u64::from(counted);
-        there
-    }
-}
-
-/// All caches of a device.
-pub(crate) struct Caches {
-    pub(crate) wqes: WqeCache,
-    pub(crate) requester: Cache,
-    pub(crate) responder: Cache,
-    pub(crate) translations: Cache,
-    /// Until when each of the NIC's readers of contexts reads one.
-    readers: Vec<u64>,
-}
-
-impl Caches {
-    /// Caches of a NIC with so many units: as each of them waits for the context that it reads, no more readers are ever busy.
-    pub(super) fn new(sizes: &Sizes, units: u32) -> Caches {
-        Caches {
-            wqes: WqeCache::new(sizes),
-            requester: Cache::new(sizes.requester_entries as usize),
-            responder: Cache::new(sizes.responder_entries as usize),
-            translations: Cache::new(sizes.translation_entries as usize),
-            readers: vec![0; sizes.context_reads.min(units) as usize],
-        }
-    }
-}
-
-impl Caches {
-    /// Reads a context, which takes so long once there is a reader; returns when it is there.
-    fn context_read(&mut self, now: u64, time: u64) -> u64 {
-        let free = self.readers.iter_mut().min().expect("a NIC has a reader of contexts");
-        *free = now.max(*free) + time;
-        *free
-    }
-}
-
-impl Device {
+impl SimDevice {
     /// Looks up a QP context; returns how long the unit stands still for it.
-    pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> u64 {
+    pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> Ps {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
         if cache.touch(qp.index() as u32, env.counts()) {
-            return 0;
+            return Ps::ZERO;
         }
-        self.refetch(env, self.profile.caches.context);
-        self.caches.context_read(env.now, self.costs.send.context_stall) - env.now
+        self.refetch(env, self.profile.device.caches.context);
+        self.caches.context_read(env.now, Ps(self.costs.send.context_stall)) - env.now
     }
 
     /// Looks up the translations of the pages that `len` bytes lie in, and reads those that are missing; returns the place, and
     /// for how long the unit that needs them stands still.
     #[inline]
-    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (Place, u64) {
+    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, Ps) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
-        let last = Place { offset: place.offset + len.max(1) - 1, ..place };
+        let last = MemPlace { offset: place.offset + len.max(1) - 1, ..place };
         let stalls =
             (host.memory.page(place)..=host.memory.page(last)).map(|page| self.translation(env, page));
         (place, stalls.sum())
     }
 
-    fn translation(&mut self, env: &mut Env, page: u32) -> u64 {
+    fn translation(&mut self, env: &mut Env, page: u32) -> Ps {
         if self.caches.translations.touch(page, env.counts()) {
-            return 0;
+            return Ps::ZERO;
         }
-        self.refetch(env, self.profile.caches.translation);
-        self.costs.translation_stall
+        self.refetch(env, self.profile.device.caches.translation);
+        Ps(self.costs.translation_stall)
     }
 
     /// Reads again what fell out of a cache; only its traffic matters.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
-    }
-}
-
-const ABSENT: u32 = u32::MAX;
-
-/// Entries of limited number, named by small numbers. Where one must make room, it is drawn: what a NIC does is not
-/// known, and of the policies that are simple only this one has no cliff where as many users as entries take turns and
-/// one more comes.
-pub(crate) struct Cache {
-    capacity: usize,
-    /// The key at each place.
-    keys: Vec<u32>,
-    /// Place of each key.
-    place: Vec<u32>,
-    /// Draws who makes room.
-    random: SplitMix64,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
-    /// An entry has ever had to make room.
-    pub(crate) was_short: bool,
-}
-
-impl Cache {
-    pub(crate) fn new(capacity: usize) -> Cache {
-        Cache {
-            capacity: capacity.max(1),
-            keys: Vec::new(),
-            place: Vec::new(),
-            random: SplitMix64::seed_from_u64(0),
-            hits: 0,
-            misses: 0,
-            was_short: false,
-        }
-    }
-
-    /// Uses an entry; brings it in and returns false where it was missing. `counted` says whether
-    /// the look-up counts.
-    #[inline]
-    pub(crate) fn touch(&mut self, key: u32, counted: bool) -> bool {
-        let there = self.place.get(key as usize).is_some_and(|&place| place != ABSENT);
-        *(if there { &mut self.hits } else { &mut self.misses }) += u64::from(counted);
-        if !there {
-            self.bring_in(key);
-        }
-        there
-    }
-
-    #[inline(never)]
-    fn bring_in(&mut self, key: u32) {
-        if self.place.len() <= key as usize {
-            self.place.resize(key as usize + 1, ABSENT);
-        }
-        if self.keys.len() < self.capacity {
-            self.place[key as usize] = self.keys.len() as u32;
-            self.keys.push(key);
-            return;
-        }
-        self.was_short = true;
-        let place = ((u128::from(self.random.next_u64()) * self.capacity as u128) >> 64) as usize;
-        let evicted = std::mem::replace(&mut self.keys[place], key);
-        self.place[evicted as usize] = ABSENT;
-        self.place[key as usize] = place as u32;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_makes_room_for_another() {
-        let mut c = Cache::new(2);
-        assert!(!c.touch(1, true));
-        assert!(!c.touch(2, true));
-        assert!(c.touch(1, true));
-        assert!(!c.touch(3, true));
-        assert!(c.touch(3, true));
-        let left = [1, 2].map(|key| c.place[key] != ABSENT);
-        assert!(left[0] != left[1], "one of them is gone");
-        assert_eq!((c.hits, c.misses), (2, 3));
-    }
-
-    /// Of users that take turns no number is a cliff.
-    #[test]
-    fn hits_fall_smoothly_with_users() {
-        let hits = |users: u32| {
-            let mut c = Cache::new(100);
-            (0..2000 * users).for_each(|i| {
-                c.touch(i % users, i >= 1000 * users);
-            });
-            c.hits as f64 / (1000 * users) as f64
-        };
-        let all: Vec<f64> = (96..180).map(hits).collect();
-        assert_eq!(all[4], 1.0, "100 fit");
-        assert!(all.windows(2).all(|w| w[0] - w[1] < 0.12), "{all:?}");
-        // Of 160 one is there with the chance h that none of the 160 (1 - h) that came since took its place: h = exp(-1.6 (1 - h)).
-        assert!((all[64] - 0.358).abs() < 0.02, "{} of 160", all[64]);
-    }
-
-    #[test]
-    fn a_working_set_that_fits_is_missed_once() {
-        let mut c = Cache::new(100);
-        for _ in 0..10 {
-            (0..100).for_each(|key| {
-                c.touch(key, true);
-            });
-        }
-        assert_eq!((c.hits, c.misses), (900, 100));
-    }
-
-    #[test]
-    fn random_use_hits_as_often_as_there_is_room() {
-        let mut c = Cache::new(100);
-        let mut key = 1u64;
-        for _ in 0..100_000 {
-            key = key.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            c.touch((key >> 33) as u32 % 400, true);
-        }
-        assert!((23_000..27_000).contains(&c.hits), "{} hits", c.hits);
     }
 }

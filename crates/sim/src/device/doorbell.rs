@@ -1,17 +1,19 @@
 //! How WQEs come to the NIC: by MMIO, or by a doorbell after which the NIC reads them.
 
-use super::dma::{DmaRead, ReadPurpose};
-use super::{Device, QpSlot};
+use super::nic::SimDevice;
+use super::qp::QpSlot;
+use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{QpId, RecvQueueId, WqeId};
-use crate::host::{Core, Host, Kind, Mmio};
-use crate::world::Env;
+use crate::core::ps::Ps;
+use crate::env::Env;
+use crate::host::{AccessKind, Core, Host, Mmio};
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
 
 /// Why a WQE that the NIC is told of is there.
 const POSTED: &str = "a doorbell tells of WQEs that are posted";
 
-impl Device {
+impl SimDevice {
     /// What a core writes by MMIO leaves it.
     pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) {
         let Mmio { leaves, hop, doorbell, last, then } =
@@ -34,7 +36,7 @@ impl Device {
         if by_mmio {
             return self.wqes_entered(env, qp, count, true);
         }
-        for group in doorbell_fetches(&self.profile.nic, u32::from(count)) {
+        for group in doorbell_fetches(&self.profile.device.nic, u32::from(count)) {
             let slot = &mut self.qps[qp];
             let announced = slot.fetching..slot.fetching + group;
             slot.fetching += group;
@@ -47,38 +49,25 @@ impl Device {
     }
 
     /// The NIC reads WQEs where the driver has written them; returns when it has them.
-    pub(super) fn load_send_ring(
-        &self,
-        host: &mut Host,
-        now: u64,
-        qp: QpId,
-        first: WqeId,
-        count: u16,
-    ) -> u64 {
+    pub(super) fn load_send_ring(&self, host: &mut Host, now: Ps, qp: QpId, first: WqeId, count: u16) -> Ps {
         let QpSlot { ring, wqes, .. } = &self.qps[qp];
         let mut entry = first.0;
         let mut done = now;
         for _ in 0..count {
             let bytes = wqes.bytes(WqeId(entry));
-            done = done.max(host.reach_entry(now, self.agent(), ring.entry(entry, bytes), Kind::Load));
+            done = done.max(host.reach_entry(now, self.agent(), ring.entry(entry, bytes), AccessKind::Load));
             entry = ring.next(entry);
         }
         done
     }
 
     /// The NIC reads RECVs where the driver has written them; returns when it has them.
-    pub(super) fn load_recv_ring(
-        &mut self,
-        host: &mut Host,
-        now: u64,
-        queue: RecvQueueId,
-        count: u16,
-    ) -> u64 {
+    pub(super) fn load_recv_ring(&mut self, host: &mut Host, now: Ps, queue: RecvQueueId, count: u16) -> Ps {
         let agent = self.agent();
         let slot = &mut self.recv_queues[queue];
         let mut done = now;
         for _ in 0..count {
-            done = done.max(host.reach_entry(now, agent, slot.ring.whole(slot.read), Kind::Load));
+            done = done.max(host.reach_entry(now, agent, slot.ring.whole(slot.read), AccessKind::Load));
             slot.read = slot.ring.next(slot.read);
         }
         done
@@ -86,28 +75,28 @@ impl Device {
 
     /// The next `count` posted WQEs of a QP are in the NIC.
     pub(super) fn wqes_entered(&mut self, env: &mut Env, qp: QpId, count: u16, by_mmio: bool) {
-        let mut actions = env.take_actions();
-        let Device { qps, caches, .. } = self;
-        let slot = &mut qps[qp];
-        slot.was_idle |= slot.is_idle();
-        for _ in 0..count {
-            let wqe = slot.wqes.pop_posted().expect(POSTED);
-            let state = slot.wqe(wqe);
-            state.by_mmio = by_mmio;
-            state.entered = caches.wqes.enter();
-        }
-        if !by_mmio {
-            slot.fetching -= u32::from(count);
-        }
-        slot.qp.ring(count.into(), &mut actions);
-        self.settle_all(env, qp, &actions);
-        env.give_actions(actions);
+        env.with_actions(|env, actions| {
+            let SimDevice { qps, caches, .. } = self;
+            let slot = &mut qps[qp];
+            slot.was_idle |= slot.is_idle();
+            for _ in 0..count {
+                let wqe = slot.wqes.pop_posted().expect(POSTED);
+                let state = slot.wqe(wqe);
+                state.by_mmio = by_mmio;
+                state.entered = caches.wqes.enter();
+            }
+            if !by_mmio {
+                slot.fetching -= u32::from(count);
+            }
+            slot.qp.ring(count.into(), actions);
+            self.settle_all(env, qp, actions);
+        });
         self.kick(env, qp);
     }
 
     /// A doorbell for RECVs is at the NIC, which reads them.
     pub(crate) fn recv_doorbell_arrived(&mut self, env: &mut Env, recv_queue: RecvQueueId, count: u16) {
-        let per_read = self.profile.nic.recv_prefetch.max(1);
+        let per_read = self.profile.device.nic.recv_prefetch.max(1);
         let wqe = self.recv_queues[recv_queue].wqe_bytes;
         let mut left = u32::from(count);
         while left > 0 {

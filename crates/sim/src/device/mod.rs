@@ -1,164 +1,37 @@
 //! A device: a NIC with its parts, each metered.
 //!
-//! `doorbell` is how it learns of WQEs, `tx` what its sending units do until a packet is at its port, `rx`
-//! what its receiving units do with one, `dma` how it reaches memory over `pcie`, `contexts` what it keeps
-//! in its caches, `atomics` their locks, `completion` how work requests end, `ethernet` what it does as a plain NIC for
-//! kernel TCP, `view` what a trace looks at.
+//! Its parts are data, a file each: `qp`, `sending` and `receiving` (units), `hold`, `reads`, `pcie`, `caches`, `locks` and
+//! `ethernet`; `nic` is all of them. What happens to them is in the other files: `doorbell` is how the NIC learns of WQEs,
+//! `tx` what its sending units do until a packet is at its port, `rx` what its receiving units do with one, `dma` how it
+//! reaches memory over `pcie`, `contexts` what it looks up in its caches, `atomics` what it does under its locks,
+//! `completion` how work requests end, `timer` how they time out, `frames` what it does as a plain NIC for kernel TCP,
+//! `view` what a trace looks at.
 //! Handlers borrow their device, its host where memory matters, and what all rooms share; they never see
 //! another device.
 
 mod atomics;
+mod caches;
 mod completion;
 mod contexts;
 mod dma;
 mod doorbell;
 mod ethernet;
+mod frames;
+mod hold;
+mod locks;
+mod nic;
 mod pcie;
 mod qp;
+mod reads;
+mod receiving;
 mod rx;
+mod sending;
 mod timer;
 mod tx;
 mod view;
 
-pub(crate) use contexts::Caches;
-pub(crate) use dma::{DmaRead, ReadPurpose};
-pub(crate) use ethernet::{Circle, Posted, Received};
-pub(crate) use pcie::PcieLink;
+pub(crate) use ethernet::{PostedSegment, ReceivedFrame, SocketBuffer};
+pub(crate) use nic::{Attached, SimDevice};
 pub(crate) use qp::{CqSlot, Cqe, FIRST_QPN, QpSlot, RecvSlot, WqeSlot};
+pub(crate) use reads::ReadPurpose;
 pub(crate) use view::COUNTS;
-
-use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQueueId};
-use atomics::Locks;
-use dma::Dma;
-use doorbell_nic::Profile;
-use doorbell_nic::cost::{self, Costs};
-use doorbell_transport::{Body, Keys, Packet, Part};
-use doorbell_verbs::{AhAttr, AhHandle, QpType};
-use ethernet::Ethernet;
-use rx::Receiving;
-use std::rc::Rc;
-use tx::Sending;
-
-/// Where on its machine a device is.
-#[derive(Clone, Copy)]
-pub(crate) struct Attached {
-    /// Its number among the machine's devices.
-    pub(crate) local: u8,
-    /// The socket that it is attached to.
-    pub(crate) socket: u8,
-}
-
-/// A NIC.
-pub(crate) struct Device {
-    pub(crate) id: DeviceId,
-    /// The machine whose memory it reaches.
-    pub(crate) machine: MachineId,
-    pub(crate) attached: Attached,
-    /// Its first port; the others follow.
-    pub(crate) first_port: PortId,
-    pub(crate) profile: Rc<Profile>,
-    costs: Costs,
-    pub(crate) qps: IdVec<QpId, QpSlot>,
-    pub(crate) cqs: IdVec<CqId, Option<CqSlot>>,
-    pub(crate) recv_queues: IdVec<RecvQueueId, RecvSlot>,
-    pub(crate) ahs: Vec<Option<AhAttr>>,
-    pub(crate) pds: u32,
-    pub(crate) keys: Keys,
-    pub(crate) sending: Sending,
-    pub(crate) receiving: Receiving,
-    pub(crate) locks: Locks,
-    pub(crate) caches: Caches,
-    pub(crate) pcie: PcieLink,
-    dma: Dma,
-    /// What it has as a plain NIC, once it is used as one.
-    pub(crate) ethernet: Option<Box<Ethernet>>,
-}
-
-impl Device {
-    /// Until when its PCIe link and its units are busy with what they have taken on.
-    pub(crate) fn committed_until(&self) -> u64 {
-        let sending = self.sending.units.iter().map(|unit| unit.until);
-        let receiving = self.receiving.units.iter().map(|unit| unit.until.max(unit.free_at));
-        let link = self.pcie.to_host.free_at().max(self.pcie.to_device.free_at());
-        sending.chain(receiving).fold(link, u64::max)
-    }
-
-    pub(crate) fn new(
-        id: DeviceId,
-        (machine, attached): (MachineId, Attached),
-        first_port: PortId,
-        profile: Rc<Profile>,
-        costs: Costs,
-    ) -> Device {
-        Device {
-            id,
-            machine,
-            attached,
-            first_port,
-            qps: IdVec::new(),
-            cqs: IdVec::new(),
-            recv_queues: IdVec::new(),
-            ahs: Vec::new(),
-            pds: 0,
-            keys: Keys::default(),
-            sending: Sending::new(profile.tx.units),
-            receiving: Receiving::new(profile.rx.units),
-            locks: Locks::new(profile.atomics.slots),
-            caches: Caches::new(&profile.caches, profile.tx.units + profile.rx.units),
-            pcie: PcieLink::new(costs.pcie.clone(), profile.link.receive_buffer),
-            dma: Dma::default(),
-            ethernet: None,
-            costs,
-            profile,
-        }
-    }
-
-    /// The QP that has, had or will have this number.
-    #[inline]
-    pub(crate) fn qp_numbered(qpn: u32) -> Option<QpId> {
-        qpn.checked_sub(FIRST_QPN).map(QpId)
-    }
-
-    /// The QP with this number, if it lives.
-    pub(crate) fn find_qp(&self, qpn: u32) -> Option<QpId> {
-        let qp = Device::qp_numbered(qpn)?;
-        self.qps.get(qp).filter(|q| q.alive)?;
-        Some(qp)
-    }
-
-    /// What an address handle says, if it exists. Its highest byte names the device.
-    pub(crate) fn ah(&self, ah: AhHandle) -> Option<AhAttr> {
-        self.ahs.get((ah.0 & 0xff_ffff) as usize).copied().flatten()
-    }
-
-    pub(crate) fn ah_mut(&mut self, ah: AhHandle) -> &mut Option<AhAttr> {
-        &mut self.ahs[(ah.0 & 0xff_ffff) as usize]
-    }
-
-    /// The port with this number, from 0.
-    pub(crate) fn port(&self, number: u8) -> PortId {
-        PortId(self.first_port.0 + u32::from(number))
-    }
-}
-
-/// A packet, as far as its costs depend on it.
-#[inline]
-fn priced(packet: &Packet) -> cost::Packet {
-    let (kind, part, imm) = match packet.body {
-        Body::Send { part, imm } => (cost::Kind::Send, part, imm.is_some()),
-        Body::Write { part, imm, .. } => (cost::Kind::Write, part, imm.is_some()),
-        Body::ReadRequest(_) => (cost::Kind::ReadRequest, Part::Only, false),
-        Body::ReadResponse { part } => (cost::Kind::ReadResponse, part, false),
-        Body::Atomic { .. } => (cost::Kind::Atomic, Part::Only, false),
-        Body::AtomicAck { .. } => (cost::Kind::AtomicAck, Part::Only, false),
-        Body::Ack(_) => (cost::Kind::Ack, Part::Only, false),
-    };
-    cost::Packet {
-        kind,
-        begins: part.begins(),
-        ends: part.ends(),
-        imm,
-        datagram: packet.transport == QpType::Ud,
-        payload: packet.payload_len,
-    }
-}

@@ -1,6 +1,7 @@
 //! The PCIe link between a host and its NIC.
 
-use crate::core::server::{Server, Window};
+use crate::core::ps::Ps;
+use crate::core::server::{MeterWindow, MeteredServer};
 use crate::host::lines_touched;
 use doorbell_nic::cost::PcieCost;
 use doorbell_nic::wqe;
@@ -16,20 +17,20 @@ pub(crate) struct Traffic {
     /// Cache lines that DMA writes touched.
     pub(crate) lines_written: u64,
     /// Busy time of the host-to-device direction with MMIO.
-    pub(crate) mmio_busy: u64,
+    pub(crate) mmio_busy: Ps,
     /// And with read completions.
-    pub(crate) completion_busy: u64,
+    pub(crate) completion_busy: Ps,
 }
 
 /// The link: two directions, each serving one TLP after another.
 pub(crate) struct PcieLink {
     pub(super) costs: PcieCost,
-    pub(super) to_device: Server,
-    pub(crate) to_host: Server,
+    pub(super) to_device: MeteredServer,
+    pub(crate) to_host: MeteredServer,
     /// Time of the DMA writes that may wait: as many bytes as a port takes in.
-    most_ahead: u64,
+    most_ahead: Ps,
     /// When the last DMA write under way will be visible: reads do not pass it.
-    pub(super) last_visible: u64,
+    pub(super) last_visible: Ps,
     pub(crate) traffic: Traffic,
 }
 
@@ -37,16 +38,16 @@ impl PcieLink {
     /// A link on which DMA writes of `waiting` bytes may wait.
     pub(super) fn new(costs: PcieCost, waiting: u32) -> PcieLink {
         PcieLink {
-            most_ahead: costs.write(waiting.into()),
+            most_ahead: Ps(costs.write(waiting.into())),
             costs,
-            to_device: Server::default(),
-            to_host: Server::default(),
-            last_visible: 0,
+            to_device: MeteredServer::default(),
+            to_host: MeteredServer::default(),
+            last_visible: Ps::ZERO,
             traffic: Traffic::default(),
         }
     }
 
-    fn mmio(&mut self, now: u64, time: u64, bytes: u64, window: Window) -> u64 {
+    fn mmio(&mut self, now: Ps, time: Ps, bytes: u64, window: MeterWindow) -> Ps {
         let end = self.to_device.serve(now, time, window);
         self.traffic.mmio_busy += window.overlap(end - time, end);
         if window.contains(now) {
@@ -56,29 +57,29 @@ impl PcieLink {
     }
 
     /// A CPU writes one line of a WQE; returns when it has left the host.
-    pub(crate) fn mmio_line(&mut self, now: u64, window: Window) -> u64 {
-        self.mmio(now, self.costs.mmio_line, u64::from(wqe::LINE), window)
+    pub(crate) fn mmio_line(&mut self, now: Ps, window: MeterWindow) -> Ps {
+        self.mmio(now, Ps(self.costs.mmio_line), u64::from(wqe::LINE), window)
     }
 
     /// A CPU writes a doorbell; returns when it has left the host.
-    pub(crate) fn doorbell(&mut self, now: u64, window: Window) -> u64 {
-        self.mmio(now, self.costs.doorbell, u64::from(doorbell_nic::accounting::DOORBELL_BYTES), window)
+    pub(crate) fn doorbell(&mut self, now: Ps, window: MeterWindow) -> Ps {
+        self.mmio(now, Ps(self.costs.doorbell), u64::from(doorbell_nic::accounting::DOORBELL_BYTES), window)
     }
 
     /// When an MMIO that left the host at `left` is at the NIC.
-    pub(crate) fn mmio_arrives(&self, left: u64) -> u64 {
-        left + self.costs.mmio_latency
+    pub(crate) fn mmio_arrives(&self, left: Ps) -> Ps {
+        left + Ps(self.costs.mmio_latency)
     }
 
     /// The NIC asks for `bytes`; returns when the request has reached memory.
-    pub(crate) fn request_read(&mut self, now: u64, bytes: u64, window: Window) -> u64 {
-        let sent = self.to_host.serve(now, self.costs.read_requests(bytes), window);
-        (sent + self.costs.read_latency).max(self.last_visible)
+    pub(crate) fn request_read(&mut self, now: Ps, bytes: u64, window: MeterWindow) -> Ps {
+        let sent = self.to_host.serve(now, Ps(self.costs.read_requests(bytes)), window);
+        (sent + Ps(self.costs.read_latency)).max(self.last_visible)
     }
 
     /// Memory answers a read of `bytes` at `addr`; returns when the last completion is at the NIC.
-    pub(crate) fn complete_read(&mut self, now: u64, addr: u64, bytes: u64, window: Window) -> u64 {
-        let time = self.costs.completions_from(addr, bytes);
+    pub(crate) fn complete_read(&mut self, now: Ps, addr: u64, bytes: u64, window: MeterWindow) -> Ps {
+        let time = Ps(self.costs.completions_from(addr, bytes));
         let end = self.to_device.serve(now, time, window);
         self.traffic.completion_busy += window.overlap(end - time, end);
         if window.contains(now) {
@@ -92,31 +93,31 @@ impl PcieLink {
     /// NIC has room for: PCIe takes no write that the host has no credits for, and what waits takes room of
     /// the packets that come in.
     #[inline]
-    pub(super) fn writes_hold_up(&self, now: u64) -> u64 {
+    pub(super) fn writes_hold_up(&self, now: Ps) -> Ps {
         self.to_host.free_at().saturating_sub(now + self.most_ahead)
     }
 
     /// When something becomes visible that takes no room on the link but does not overtake what is under way.
-    pub(super) fn beside_writes(&self, now: u64) -> u64 {
-        self.last_visible.max(now + self.costs.write_latency)
+    pub(super) fn beside_writes(&self, now: Ps) -> Ps {
+        self.last_visible.max(now + Ps(self.costs.write_latency))
     }
 
     /// How long a DMA write at least takes to become visible.
     #[inline]
-    pub(crate) fn least_write(&self) -> u64 {
-        self.costs.write_latency
+    pub(crate) fn least_write(&self) -> Ps {
+        Ps(self.costs.write_latency)
     }
 
     /// The NIC writes `bytes` to `offset`, which takes `hop` longer to get there; returns when the first and the last byte
     /// become visible.
     pub(crate) fn write(
         &mut self,
-        now: u64,
+        now: Ps,
         (offset, bytes): (u64, u64),
-        hop: u64,
-        window: Window,
-    ) -> (u64, u64) {
-        let time = self.costs.write(bytes);
+        hop: Ps,
+        window: MeterWindow,
+    ) -> (Ps, Ps) {
+        let time = Ps(self.costs.write(bytes));
         let end = self.to_host.serve(now, time, window);
         let lines = lines_touched(offset, bytes);
         if window.contains(now) {
@@ -125,8 +126,8 @@ impl PcieLink {
         }
         // None overtakes another.
         let before = self.last_visible;
-        self.last_visible = before.max(end + self.costs.write_latency + hop);
-        let rest = if lines <= 1 { 0 } else { time * (lines - 1) / lines };
+        self.last_visible = before.max(end + Ps(self.costs.write_latency) + hop);
+        let rest = if lines <= 1 { Ps::ZERO } else { time * (lines - 1) / lines };
         (before.max(self.last_visible - rest), self.last_visible)
     }
 }

@@ -1,11 +1,13 @@
 //! Queue pairs, completion queues and receive queues, with what the driver knows of them.
 
-use super::rx::Flow;
-use super::tx::TxWork;
-use crate::core::index::{CoreId, CqId, Maybe, QpId, RecvQueueId, WqeId};
+use super::receiving::Flow;
+use super::sending::{TxTask, TxWork};
+use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
-use crate::fabric::Row;
-use crate::host::{Agent, CoreSet, Host, Kind, Ring};
+use crate::core::ps::Ps;
+use crate::core::slab::Slab;
+use crate::fabric::{Flight, Row};
+use crate::host::{AccessKind, Agent, CoreSet, Host, Ring};
 use doorbell_transport::{Qp, RecvQueue};
 use doorbell_verbs::{QpInitAttr, QpType, Wc, WcOpcode, WcStatus};
 use std::collections::VecDeque;
@@ -129,9 +131,9 @@ pub(crate) struct QpSlot {
     /// Packets that came in for it, where it is connected.
     pub(crate) flow: Flow,
     /// Time in the metering window that sending units spent on it.
-    pub(crate) tx_busy: u64,
-    /// When the pending timer event fires; `u64::MAX` for none.
-    pub(super) timer_at: u64,
+    pub(crate) tx_busy: Ps,
+    /// When the pending timer event fires; [`Ps::NEVER`] for none.
+    pub(super) timer_at: Ps,
     /// What sending units have to do for it, one at a time.
     pub(super) work: TxWork,
     pub(crate) recv_queue: RecvQueueId,
@@ -163,20 +165,20 @@ pub(crate) struct QpSlot {
     /// How work requests behind such packets ended, each with the number of packets that must leave before;
     /// nowhere as long as there has been none, which takes a quarter of the room of an empty queue.
     #[allow(clippy::box_collection)]
-    pub(super) behind: Option<Box<VecDeque<(u64, Ended)>>>,
+    pub(super) behind: Option<Box<VecDeque<(u64, EndedSend)>>>,
 }
 
 const _: () = assert!(size_of::<QpSlot>() == 512);
 
 /// How a send work request ended.
 #[derive(Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSend {
     pub(super) wc: Wc,
     pub(super) wqe: WqeId,
     pub(super) signaled: bool,
 }
 
-impl Ended {
+impl EndedSend {
     /// Whether an answer with data completed it.
     pub(super) fn brought_data(&self) -> bool {
         let answered = matches!(self.wc.opcode, WcOpcode::Read | WcOpcode::CompareSwap | WcOpcode::FetchAdd);
@@ -205,14 +207,14 @@ impl QpSlot {
             fetching: 0,
             work: TxWork::NONE,
             served: false,
-            tx_busy: 0,
+            tx_busy: Ps::ZERO,
             active: false,
             was_idle: false,
             requests: Row::EMPTY,
             max_inl_recv: attr.max_inl_recv,
             answers: Row::EMPTY,
             flow: Flow::default(),
-            timer_at: u64::MAX,
+            timer_at: Ps::NEVER,
             life: 0,
             leaving: 0,
             left: 0,
@@ -241,6 +243,17 @@ impl QpSlot {
         &mut self.wqes.slots[place]
     }
 
+    /// The next task for a sending unit; it is no longer active where all its requests are sent.
+    #[inline]
+    pub(super) fn next_task(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
+        loop {
+            match self.work.pop(flights) {
+                Some(TxTask::Request) if self.qp.all_sent() => self.active = false,
+                task => return task,
+            }
+        }
+    }
+
     /// Whether it is an RC QP that has nothing to send and waits for no answer.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
@@ -264,13 +277,13 @@ pub(crate) struct Cqe {
 /// A completion queue.
 pub(crate) struct CqSlot {
     pub(crate) ring: Ring,
-    /// How much longer a completion takes to it, in picoseconds.
-    pub(super) hop: u64,
+    /// How much longer a completion takes to it.
+    pub(super) hop: Ps,
     /// The entry of the ring that becomes visible next, and the one that is polled next.
     written: u32,
     pub(crate) polled: u32,
     /// Completions with when they become visible: those that have, then those on their way to memory.
-    cqes: VecDeque<(u64, Cqe)>,
+    cqes: VecDeque<(Ps, Cqe)>,
     /// How many have become visible.
     visible: usize,
     pub(crate) capacity: usize,
@@ -285,7 +298,7 @@ pub(crate) struct CqSlot {
 
 impl CqSlot {
     /// Empty, to which a completion takes `hop` longer; `at_once`: completions must be taken in when they come.
-    pub(crate) fn new(capacity: u32, (ring, hop): (Ring, u64), at_once: bool) -> CqSlot {
+    pub(crate) fn new(capacity: u32, (ring, hop): (Ring, Ps), at_once: bool) -> CqSlot {
         CqSlot {
             ring,
             hop,
@@ -302,14 +315,14 @@ impl CqSlot {
     }
 
     /// A completion is on its way. Returns whether there must be an event when it becomes visible.
-    pub(super) fn send(&mut self, visible: u64, cqe: Cqe) -> bool {
+    pub(super) fn send(&mut self, visible: Ps, cqe: Cqe) -> bool {
         self.cqes.push_back((visible, cqe));
         self.at_once || !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
     }
 
     /// Takes in what has become visible by now. Must come before every look.
     #[inline(always)] // Most find nothing to do.
-    pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: u64) {
+    pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: Ps) {
         while let Some(&(visible, _)) = self.cqes.get(self.visible)
             && visible <= now
         {
@@ -328,8 +341,8 @@ impl CqSlot {
 
     /// A completion reaches the ring.
     #[cold]
-    fn write_entry(&mut self, host: &mut Host, agent: Agent, at: u64) {
-        host.reach_entry(at, agent, self.ring.whole(self.written), Kind::Store);
+    fn write_entry(&mut self, host: &mut Host, agent: Agent, at: Ps) {
+        host.reach_entry(at, agent, self.ring.whole(self.written), AccessKind::Store);
         self.written = self.ring.next(self.written);
     }
 
@@ -347,19 +360,19 @@ impl CqSlot {
     }
 
     /// The first completions that have become visible, `most` of them, each with when it did.
-    pub(crate) fn first_visible(&self, most: usize) -> impl Iterator<Item = (u64, Cqe)> {
+    pub(crate) fn first_visible(&self, most: usize) -> impl Iterator<Item = (Ps, Cqe)> {
         self.cqes.iter().take(self.visible.min(most)).copied()
     }
 
     /// Whether there is something to be seen now.
-    pub(super) fn is_ready(&self, now: u64) -> bool {
+    pub(super) fn is_ready(&self, now: Ps) -> bool {
         let next = self.cqes.get(self.visible).is_some_and(|(visible, _)| *visible <= now);
         next || !self.is_empty() || self.overrun
     }
 
     /// Lets the thread on a core sleep until there is something to be seen. Returns when the event must be
     /// that wakes it, if there must be one more.
-    pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<u64> {
+    pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<Ps> {
         host.add_core(&mut self.watchers, core);
         let (visible, _) = self.cqes.get(self.visible)?;
         (!self.at_once && !std::mem::replace(&mut self.wakes, true)).then_some(*visible)

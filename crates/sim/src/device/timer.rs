@@ -1,37 +1,37 @@
 //! The time-outs of QPs.
 
-use super::Device;
+use super::nic::SimDevice;
 use crate::core::index::QpId;
-use crate::core::queue::Event;
-use crate::world::Env;
-use doorbell_verbs::Time;
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
+use crate::env::Env;
 
-impl Device {
+impl SimDevice {
     /// Makes sure that the QP's next time-out is an event; one that was destroyed has none.
     pub(super) fn arm_timer(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         if slot.alive
             && let Some(deadline) = slot.qp.deadline()
-            && deadline.as_ps() < slot.timer_at
+            && Ps::from(deadline) < slot.timer_at
         {
-            slot.timer_at = deadline.as_ps();
-            env.queue.push(slot.timer_at.max(env.now), Event::Timer { device: self.id, qp });
+            slot.timer_at = deadline.into();
+            env.queue.push(slot.timer_at.max(env.now), SimEvent::Timer { device: self.id, qp });
         }
     }
 
     /// A timer event, perhaps of a time-out that has been put off meanwhile.
     pub(crate) fn timer(&mut self, env: &mut Env, qp: QpId) {
-        let mut actions = env.take_actions();
-        let now = Time::from_ps(env.now);
-        let slot = &mut self.qps[qp];
-        if env.now >= slot.timer_at {
-            slot.timer_at = u64::MAX;
-        }
-        if slot.alive && slot.qp.deadline().is_some_and(|d| d <= now) {
-            slot.qp.timeout(now, &self.keys, &mut actions);
-        }
-        self.settle_all(env, qp, &actions);
-        env.give_actions(actions);
+        env.with_actions(|env, actions| {
+            let now = env.now.time();
+            let slot = &mut self.qps[qp];
+            if env.now >= slot.timer_at {
+                slot.timer_at = Ps::NEVER;
+            }
+            if slot.alive && slot.qp.deadline().is_some_and(|d| d <= now) {
+                slot.qp.timeout(now, &self.keys, actions);
+            }
+            self.settle_all(env, qp, actions);
+        });
         self.arm_timer(env, qp);
         if self.qps[qp].alive {
             self.kick(env, qp);

@@ -1,105 +1,22 @@
-//! The sending units of a NIC: from a WQE in the NIC to a packet on the wire.
+//! What sending units do: from a WQE in the NIC to a packet on the wire.
 
-use super::dma::{DmaRead, ReadPurpose};
-use super::qp::Ended;
-use super::{Device, QpSlot, priced};
-use crate::core::index::{FlightId, IdVec, Maybe, PortId, QpId, UnitId, WqeId};
+use super::hold::UnitHold;
+use super::nic::{SimDevice, priced};
+use super::qp::{EndedSend, QpSlot};
+use super::reads::{DmaRead, ReadPurpose};
+use super::sending::TxTask;
+use crate::core::index::{FlightId, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
-use crate::core::queue::Event;
-use crate::core::slab::Slab;
-use crate::fabric::{Fabric, Flight, Gather, OwnCompletion, Row};
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
+use crate::env::Env;
+use crate::fabric::{Fabric, Flight, Gather, OwnCompletion};
 use crate::host::Host;
-use crate::world::Env;
 use doorbell_nic::{cost, wqe};
 use doorbell_transport::{Action, Queue, Source, TxPacket};
-use doorbell_verbs::{SendFlags, Time, UdDest};
-use std::collections::VecDeque;
+use doorbell_verbs::{SendFlags, UdDest};
 
-/// What a sending unit has to do for a QP.
-enum TxTask {
-    /// The next request.
-    Request,
-    /// An answer that is ready.
-    Answer(FlightId),
-}
-
-/// What sending units have to do for a QP: answers that are ready, in order, and its requests, which are there once at most.
-/// Where there are both they take turns: neither end of a connection waits for as long as the other has work.
-pub(super) struct TxWork {
-    answers: Row,
-    requests: bool,
-    /// The last was an answer.
-    answered: bool,
-}
-
-impl TxWork {
-    pub(super) const NONE: TxWork = TxWork { answers: Row::EMPTY, requests: false, answered: false };
-
-    fn push_requests(&mut self) {
-        debug_assert!(!self.requests, "a QP is active once");
-        self.requests = true;
-    }
-
-    fn push_answer(&mut self, answer: FlightId, flights: &mut Slab<FlightId, Flight>) {
-        self.answers.push(answer, flights);
-    }
-
-    fn pop(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
-        let is_turn_of_requests = self.requests && self.answered;
-        if !is_turn_of_requests && let Some(answer) = self.answers.pop(flights) {
-            self.answered = true;
-            return Some(TxTask::Answer(answer));
-        }
-        self.answered = false;
-        std::mem::take(&mut self.requests).then_some(TxTask::Request)
-    }
-}
-
-impl QpSlot {
-    /// The next task for a sending unit; it is no longer active where all its requests are sent.
-    #[inline]
-    fn next_task(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
-        loop {
-            match self.work.pop(flights) {
-                Some(TxTask::Request) if self.qp.all_sent() => self.active = false,
-                task => return task,
-            }
-        }
-    }
-}
-
-/// A processing unit for sending.
-#[derive(Default)]
-pub(crate) struct TxUnit {
-    /// Since when it works on its packet, or worked on its last.
-    pub(super) since: u64,
-    /// Until when.
-    pub(super) until: u64,
-    /// Time in the metering window that it worked.
-    pub(crate) busy: u64,
-    /// Packets that it has sent for the QP whose turn it is.
-    burst: u32,
-}
-
-/// The sending units, and the QPs that wait for one.
-pub(crate) struct Sending {
-    pub(crate) units: IdVec<UnitId, TxUnit>,
-    /// Units that have nothing to do; the last is taken first.
-    idle: Vec<UnitId>,
-    pub(super) waiting: VecDeque<QpId>,
-}
-
-impl Sending {
-    pub(super) fn new(units: u32) -> Sending {
-        Sending {
-            units: (0..units).map(|_| TxUnit::default()).collect(),
-            idle: (0..units as u16).rev().map(UnitId).collect(),
-            waiting: VecDeque::new(),
-        }
-    }
-}
-
-impl Device {
+impl SimDevice {
     /// Has the QP served by a sending unit.
     pub(crate) fn kick(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
@@ -124,36 +41,36 @@ impl Device {
 
     /// A sending unit is done with its packet.
     pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
-        let Flight { packet, qp, .. } = &env.flights[flight];
+        let Flight { packet, from_qp: qp, .. } = &env.flights[flight];
         let qp = *qp;
-        let (left, stall) = if packet.is_answer() {
-            (self.depart(env, flight, Maybe::some(unit)), 0)
+        let hold = if packet.is_answer() {
+            self.depart(env, flight, Maybe::some(unit))
         } else {
             self.request_made(host, env, flight, unit)
         };
-        match (left, stall) {
-            (true, 0) => self.tx_goes_on(env, unit, qp),
-            (true, _) => self.tx_stands_still(env, unit, qp, stall),
-            (false, _) => {}
+        match hold {
+            UnitHold { waits: true, .. } => {}
+            UnitHold { stall: Ps::ZERO, .. } => self.tx_goes_on(env, unit, qp),
+            UnitHold { stall, .. } => self.tx_stands_still(env, unit, qp, stall),
         }
     }
 
     /// A sending unit goes on only when the translations are there that the packet needs which it has made.
-    fn tx_stands_still(&mut self, env: &mut Env, unit: UnitId, qp: QpId, stall: u64) {
+    fn tx_stands_still(&mut self, env: &mut Env, unit: UnitId, qp: QpId, stall: Ps) {
         let end = env.now + stall;
         let busy = env.window.overlap(env.now, end);
         self.qps[qp].tx_busy += busy;
         let state = &mut self.sending.units[unit];
         state.until = end;
         state.busy += busy;
-        env.queue.push(end, Event::TxOn { device: self.id, unit, qp });
+        env.queue.push(end, SimEvent::TxOn { device: self.id, unit, qp });
     }
 
     /// A sending unit has handed the packet of a QP on.
     pub(crate) fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
         let burst = &mut self.sending.units[unit].burst;
         *burst += 1;
-        let is_over = *burst >= self.profile.tx.burst;
+        let is_over = *burst >= self.profile.device.tx.burst;
         let next = match is_over.then(|| self.sending.waiting.pop_front()).flatten() {
             Some(next) => {
                 // Behind the others: QPs have the units in turn.
@@ -178,7 +95,7 @@ impl Device {
                 state.since = env.now;
                 state.until = end;
                 state.busy += busy;
-                return env.queue.push(end, Event::TxPu { device: self.id, unit, flight });
+                return env.queue.push(end, SimEvent::TxPu { device: self.id, unit, flight });
             }
             self.sending.units[unit].burst = 0;
             let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
@@ -187,12 +104,12 @@ impl Device {
     }
 
     /// The next packet of a QP, whatever it is, and what it costs a unit.
-    fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
+    fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         loop {
             let slot = &mut self.qps[qp];
             match slot.next_task(&env.flights) {
                 Some(TxTask::Answer(flight)) => {
-                    return Some((flight, self.costs.send.answer(&priced(&env.flights[flight].packet))));
+                    return Some((flight, Ps(self.costs.send.answer(&priced(&env.flights[flight].packet)))));
                 }
                 Some(TxTask::Request) => {
                     if let Some(started) = self.next_request(env, qp) {
@@ -208,17 +125,28 @@ impl Device {
     }
 
     /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
-    fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
+    fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
+        let made = env.with_actions(|env, actions| self.make_request(env, qp, actions));
+        self.arm_timer(env, qp);
+        if made.is_some() {
+            self.qps[qp].work.push_requests();
+        }
+        made
+    }
+
+    /// Makes the next request of a QP, and does what the QP asks for then.
+    #[inline(always)] // It has one caller.
+    fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(FlightId, Ps)> {
         let slot = &mut self.qps[qp];
-        let mut actions = env.take_actions();
-        let now = Time::from_ps(env.now);
-        let next = if slot.alive { slot.qp.next_request(now, &self.keys, &mut actions) } else { None };
-        let Some(TxPacket { packet, source: Source::Wqe { slot: wqe, offset, len } }) = next else {
+        let now = env.now.time();
+        let next = if slot.alive { slot.qp.next_request(now, &self.keys, actions) } else { None };
+        let Some(TxPacket { packet, source }) = next else {
             slot.active = false;
-            self.settle_all(env, qp, &actions);
-            env.give_actions(actions);
-            self.arm_timer(env, qp);
+            self.settle_all(env, qp, actions);
             return None;
+        };
+        let Source::Wqe { slot: wqe, offset, len } = source else {
+            unreachable!("a request is made of a WQE, not of {source:?}")
         };
         let mut gather = Gather { wqe: WqeId(wqe), offset, len, entered: 0 };
         let dest = slot.qp.send_wqe(wqe).dest;
@@ -239,16 +167,18 @@ impl Device {
             others = before;
         }
         self.settle_all(env, qp, others);
-        env.give_actions(actions);
-        self.arm_timer(env, qp);
-        let flight = env.flights.insert(flight);
-        self.qps[qp].work.push_requests();
-        Some((flight, cost))
+        Some((env.flights.insert(flight), cost))
     }
 
     /// Time a request takes its sending unit, with what the caches miss; says by which number its WQE is in
     /// the cache then.
-    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: &mut Gather, packet: &cost::Packet) -> u64 {
+    fn request_cost(
+        &mut self,
+        env: &mut Env,
+        qp: QpId,
+        gather: &mut Gather,
+        packet: &cost::PacketShape,
+    ) -> Ps {
         let slot = &mut self.qps[qp];
         let wqe = slot.qp.send_wqe(gather.wqe.0);
         let inline = wqe.flags.contains(SendFlags::INLINE);
@@ -261,21 +191,21 @@ impl Device {
         gather.entered = state.entered;
         let lines = wqe::lines(u32::from(state.bytes));
         let wqe = cost::Wqe { lines, by_mmio: state.by_mmio };
-        let mut time = self.costs.send.request(packet, wqe, dmas);
+        let mut time = Ps(self.costs.send.request(packet, wqe, dmas));
         if packet.is_answered_with_data() {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
             // A WQE that the NIC reads costs the same again where it fell out of the cache.
             if state.by_mmio {
-                time += self.costs.send.wqe_stall;
+                time += Ps(self.costs.send.wqe_stall);
             }
             state.entered = self.caches.wqes.enter();
             gather.entered = state.entered;
             self.refetch(env, lines * wqe::LINE);
         }
         if std::mem::take(&mut self.qps[qp].was_idle) {
-            time += self.costs.send.idle_qp;
+            time += Ps(self.costs.send.idle_qp);
         }
         time + self.context(env, qp, true)
     }
@@ -291,10 +221,9 @@ impl Device {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// A request is made and needs its payload; false where its sending unit must wait with it. Also for how long the unit stands
-    /// still otherwise.
-    fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> (bool, u64) {
-        let Flight { qp, gather, .. } = env.flights[flight];
+    /// A request is made and needs its payload; returns how its sending unit is held up.
+    fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> UnitHold {
+        let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
         // Its QP was destroyed or reset, or the message was acknowledged while it was sent again.
@@ -302,9 +231,9 @@ impl Device {
             // It never leaves.
             env.flights[flight].completion = None;
             env.drop_flight(flight);
-            return (true, 0);
+            return UnitHold::NONE;
         }
-        let mut stall = 0;
+        let mut stall = Ps::ZERO;
         if len > 0 {
             let inline = slot.wqe(wqe).inline;
             if inline == Payload::EMPTY {
@@ -324,19 +253,19 @@ impl Device {
         if waits || !slot.requests.is_empty() {
             slot.requests.push(flight, &mut env.flights);
             env.flights[flight].ready = !waits;
-            (true, stall)
+            UnitHold::for_time(stall)
         } else {
-            (self.depart(env, flight, Maybe::some(unit)), stall)
+            UnitHold { stall, ..self.depart(env, flight, Maybe::some(unit)) }
         }
     }
 
     /// Reads what a packet carries of a message from the buffers of its work request; returns for how long the unit stands still.
-    fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> u64 {
+    fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> Ps {
         let Gather { wqe, offset, len, .. } = gather;
-        let qp = env.flights[flight].qp;
+        let qp = env.flights[flight].from_qp;
         env.flights[flight].payload = env.payloads.take(len);
         let (mut skip, mut into) = (offset, 0);
-        let (mut sge, mut stall) = (0, 0);
+        let (mut sge, mut stall) = (0, Ps::ZERO);
         while into < len {
             let s = self.qps[qp].qp.send_wqe(wqe.0).sges[sge];
             sge += 1;
@@ -362,7 +291,7 @@ impl Device {
         addr: u64,
         len: u32,
         into: u32,
-    ) -> u64 {
+    ) -> Ps {
         let (place, stall) = self.translate(host, env, addr, len.into());
         host.memory.fetch(place);
         env.flights[flight].reads += 1;
@@ -382,7 +311,7 @@ impl Device {
         if !f.segment.is_none() {
             return self.frames_read(env);
         }
-        let qp = f.qp;
+        let qp = f.from_qp;
         if f.packet.is_answer() {
             return self.answers_ready(env, qp);
         }
@@ -410,16 +339,16 @@ impl Device {
         }
     }
 
-    /// A packet goes out by its port, or waits there and its sending unit with it; false then.
-    fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> bool {
+    /// A packet goes out by its port, or waits there and its sending unit, if it has one, with it.
+    fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
-        if !fabric.ports[f.out].is_blocked() && fabric.may_leave(*now, queue, f, false) {
+        if !fabric.ports[f.out_port].is_blocked() && fabric.may_leave(*now, queue, f, false) {
             self.leave(env, flight);
-            return true;
+            return UnitHold::NONE;
         }
-        fabric.wait(flight, f.out, unit);
-        unit.is_none()
+        fabric.wait(flight, f.out_port, unit);
+        UnitHold::for_event(!unit.is_none())
     }
 
     /// A port sends what may leave by now: of what waits for room that others wait for, too, one packet at its turn.
@@ -431,7 +360,7 @@ impl Device {
                 return;
             }
             env.fabric.ports[port].queue.pop_front();
-            let Flight { qp, link_bytes, segment, .. } = env.flights[flight];
+            let Flight { from_qp: qp, link_bytes, segment, .. } = env.flights[flight];
             self.leave(env, flight);
             if let Some(unit) = unit.get() {
                 self.tx_goes_on(env, unit, qp);
@@ -447,10 +376,10 @@ impl Device {
         let Env { fabric, flights, queue, now, window, .. } = env;
         let f = &mut flights[flight];
         let leads_somewhere = fabric.send(*now, queue, *window, flight, f);
-        let (qp, wqe, completion) = (f.qp, f.gather.wqe, f.completion);
+        let (qp, wqe, completion) = (f.from_qp, f.gather.wqe, f.completion);
         if let Some(OwnCompletion { wc, signaled, life }) = completion {
             env.totals.ahead += 1;
-            self.left(env, qp, life, Ended { wc, wqe, signaled });
+            self.left(env, qp, life, EndedSend { wc, wqe, signaled });
         }
         if !leads_somewhere {
             env.totals.unclaimed += 1;

@@ -1,7 +1,10 @@
 //! What a trace looks at in a device.
 
-use super::{Device, DmaRead, PcieLink};
+use super::nic::SimDevice;
+use super::pcie::PcieLink;
+use super::reads::DmaRead;
 use crate::core::index::{ReadId, UnitId};
+use crate::core::ps::Ps;
 use crate::host::Mmio;
 
 /// What waits in a device, and what its caches have missed in the metering window.
@@ -16,7 +19,7 @@ pub(crate) const COUNTS: [&str; 8] = [
     "translation misses",
 ];
 
-impl Device {
+impl SimDevice {
     /// The counts named in [`COUNTS`].
     pub(crate) fn counts(&self) -> [u64; COUNTS.len()] {
         [
@@ -37,40 +40,40 @@ impl Device {
     }
 
     /// Since when a sending unit works on its packet.
-    pub(crate) fn sends_since(&self, unit: UnitId) -> u64 {
+    pub(crate) fn sends_since(&self, unit: UnitId) -> Ps {
         self.sending.units[unit].since
     }
 
     /// Since when a receiving unit looks at its packet.
-    pub(crate) fn receives_since(&self, unit: UnitId) -> u64 {
+    pub(crate) fn receives_since(&self, unit: UnitId) -> Ps {
         self.receiving.units[unit].since
     }
 
     /// Until when a receiving unit issues DMAs for the last packet that it is done with.
-    pub(crate) fn issues_until(&self, unit: UnitId) -> u64 {
+    pub(crate) fn issues_until(&self, unit: UnitId) -> Ps {
         self.receiving.units[unit].free_at
     }
 
     /// When the last DMA write becomes visible.
-    pub(crate) fn last_visible(&self) -> u64 {
+    pub(crate) fn last_visible(&self) -> Ps {
         self.pcie.last_visible
     }
 
     /// When the completion that becomes visible at `visible` began to cross the PCIe link.
-    pub(crate) fn cqe_began(&self, visible: u64) -> u64 {
+    pub(crate) fn cqe_began(&self, visible: Ps) -> Ps {
         let costs = &self.pcie.costs;
-        visible - costs.write_latency - costs.write(self.costs.cqe.into())
+        visible - Ps(costs.write_latency) - Ps(costs.write(self.costs.cqe.into()))
     }
 
     /// How long the completions of a DMA read cross the PCIe link.
-    pub(crate) fn completions(&self, read: &DmaRead) -> u64 {
-        self.pcie.costs.completions_from(read.addr(), read.bytes.into())
+    pub(crate) fn completions(&self, read: &DmaRead) -> Ps {
+        Ps(self.pcie.costs.completions_from(read.addr(), read.bytes.into()))
     }
 
     /// From when to when a doorbell, or a line of a WQE, crosses the PCIe link, if it is the next to do so.
-    pub(crate) fn mmio_leaves(&self, mmio: &Mmio) -> (u64, u64) {
+    pub(crate) fn mmio_leaves(&self, mmio: &Mmio) -> (Ps, Ps) {
         let PcieLink { costs, to_device, .. } = &self.pcie;
         let from = mmio.leaves.max(to_device.free_at());
-        (from, from + if mmio.doorbell { costs.doorbell } else { costs.mmio_line })
+        (from, from + Ps(if mmio.doorbell { costs.doorbell } else { costs.mmio_line }))
     }
 }

@@ -86,14 +86,16 @@ pub(crate) struct Flight {
     /// Bytes it takes on the link.
     pub(crate) link_bytes: u32,
     pub(crate) payload: Payload,
-    /// Device and QP that send it.
-    pub(crate) from: DeviceId,
-    pub(crate) qp: QpId,
-    /// The port by which it leaves, and the one that it reaches; none where no port has its LID.
-    pub(crate) out: PortId,
-    pub(crate) into: Maybe<PortId>,
+    /// The device that sends it.
+    pub(crate) from_device: DeviceId,
+    /// The QP that sends it.
+    pub(crate) from_qp: QpId,
+    /// The port by which it leaves.
+    pub(crate) out_port: PortId,
+    /// The port by which it arrives; none where no port has its LID.
+    pub(crate) in_port: Maybe<PortId>,
     /// The QP it is for, once it is known to exist.
-    pub(crate) to: Maybe<QpId>,
+    pub(crate) to_qp: Maybe<QpId>,
     /// DMA reads it waits for.
     pub(crate) reads: u16,
     /// It may leave.
@@ -137,19 +139,19 @@ impl Flight {
     pub(crate) const fn new(
         packet: Packet,
         link_bytes: u32,
-        (from, qp): (DeviceId, QpId),
-        out: PortId,
-        into: Maybe<PortId>,
+        (from_device, from_qp): (DeviceId, QpId),
+        out_port: PortId,
+        in_port: Maybe<PortId>,
     ) -> Flight {
         Flight {
             packet,
             link_bytes,
             payload: Payload::EMPTY,
-            from,
-            qp,
-            out,
-            into,
-            to: Maybe::NONE,
+            from_device,
+            from_qp,
+            out_port,
+            in_port,
+            to_qp: Maybe::NONE,
             reads: 0,
             ready: false,
             lost: false,
@@ -167,11 +169,11 @@ impl Flight {
     pub(crate) const fn frame(
         segment: Maybe<SegmentId>,
         (bytes, link_bytes): (u32, u32),
-        from: DeviceId,
-        out: PortId,
-        into: Maybe<PortId>,
+        from_device: DeviceId,
+        out_port: PortId,
+        in_port: Maybe<PortId>,
     ) -> Flight {
         let packet = Packet { payload_len: bytes, ..Flight::BLANK.packet };
-        Flight { segment, ..Flight::new(packet, link_bytes, (from, QpId(0)), out, into) }
+        Flight { segment, ..Flight::new(packet, link_bytes, (from_device, QpId(0)), out_port, in_port) }
     }
 }

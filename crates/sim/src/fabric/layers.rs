@@ -1,7 +1,8 @@
 //! What happens to packets between ports, beside the time they take: loss, duplication, delay.
 
-use super::Flight;
+use super::flight::Flight;
 use crate::core::index::{IdVec, PortId};
+use crate::core::ps::Ps;
 use doorbell_verbs::{QpType, Span};
 
 /// What a fabric does to packets that a good one does not. Each layer draws for each link by itself, a link
@@ -31,14 +32,14 @@ impl Layers {
 pub(super) struct Fate {
     pub(super) lost: bool,
     pub(super) twice: bool,
-    /// Picoseconds that it is held up.
-    pub(super) late: u64,
+    /// For how long it is held up.
+    pub(super) late: Ps,
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
-struct Draws(u64);
+struct LinkDraws(u64);
 
-impl Draws {
+impl LinkDraws {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -59,7 +60,7 @@ pub(super) struct LinkLayers {
     /// They do nothing.
     none: bool,
     seed: u64,
-    links: IdVec<PortId, Draws>,
+    links: IdVec<PortId, LinkDraws>,
     /// Packets lost.
     pub(super) lost: u64,
 }
@@ -72,7 +73,7 @@ impl LinkLayers {
     /// There is another link.
     pub(super) fn add_link(&mut self) {
         let number = self.links.len() as u64 + 1;
-        self.links.push(Draws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
+        self.links.push(LinkDraws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
     }
 
     /// What becomes of the next packet on its link. Kernel TCP has nothing that would send a frame again.
@@ -83,10 +84,10 @@ impl LinkLayers {
             return Fate::default();
         }
         let Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, .. } = self.layers;
-        let draws = &mut self.links[flight.out];
+        let draws = &mut self.links[flight.out_port];
         let lost = draws.one_of(loss_ppm);
         let twice = draws.one_of(duplicate_ppm);
-        let late = if draws.one_of(delay_ppm) { draws.next() % (delay.as_ps() + 1) } else { 0 };
+        let late = if draws.one_of(delay_ppm) { Ps(draws.next() % (delay.as_ps() + 1)) } else { Ps::ZERO };
         self.lost += u64::from(lost);
         Fate { lost, twice, late }
     }
@@ -98,7 +99,7 @@ mod tests {
 
     fn packet(out: u32, transport: QpType) -> Flight {
         let packet = doorbell_transport::Packet { transport, ..Flight::BLANK.packet };
-        Flight { packet, out: PortId(out), ..Flight::BLANK }
+        Flight { packet, out_port: PortId(out), ..Flight::BLANK }
     }
 
     fn layers(layers: Layers) -> LinkLayers {
@@ -114,11 +115,11 @@ mod tests {
         let mut all = layers(Layers { delay_ppm: 20_000, delay: Span::from_ns(5), ..asked });
         let fates: Vec<Fate> = (0..100_000).map(|_| all.draw(&packet(0, QpType::Ud))).collect();
         let count = |of: fn(&Fate) -> bool| fates.iter().filter(|f| of(f)).count();
-        let (lost, twice, late) = (count(|f| f.lost), count(|f| f.twice), count(|f| f.late > 0));
+        let (lost, twice, late) = (count(|f| f.lost), count(|f| f.twice), count(|f| f.late > Ps::ZERO));
         assert!((2_800..3_200).contains(&lost), "{lost} lost of 100000");
         assert!((900..1_100).contains(&twice), "{twice} doubled of 100000");
         assert!((1_850..2_150).contains(&late), "{late} delayed of 100000");
-        assert!(fates.iter().all(|f| f.late <= 5_000));
+        assert!(fates.iter().all(|f| f.late <= Ps(5_000)));
         assert_eq!(all.lost, lost as u64);
         assert_eq!(all.draw(&packet(0, QpType::Rc)), Fate::default(), "RC loses nothing");
     }

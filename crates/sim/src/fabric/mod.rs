@@ -8,11 +8,12 @@ mod segment;
 pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic, Row};
 pub use layers::Layers;
 pub(crate) use port::Port;
-pub(crate) use segment::{Control, Segment, To};
+pub(crate) use segment::{Segment, SegmentControl, SegmentTo};
 
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
-use crate::core::queue::{Event, EventQueue};
-use crate::core::server::Window;
+use crate::core::ps::Ps;
+use crate::core::queue::{EventQueue, SimEvent};
+use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
@@ -30,7 +31,7 @@ pub(crate) struct Fabric {
     made_room: Option<PortId>,
     /// When packets that were held up arrive, and for how long they were. Their numbers may be those of others
     /// since.
-    held_up: HashMap<FlightId, (u64, u64)>,
+    held_up: HashMap<FlightId, (Ps, Ps)>,
 }
 
 impl Fabric {
@@ -59,8 +60,8 @@ impl Fabric {
     }
 
     /// For how long a packet that arrives now was held up.
-    pub(crate) fn held_up(&self, now: u64, flight: FlightId) -> u64 {
-        self.held_up.get(&flight).filter(|(arrives, _)| *arrives == now).map_or(0, |(_, late)| *late)
+    pub(crate) fn held_up(&self, now: Ps, flight: FlightId) -> Ps {
+        self.held_up.get(&flight).filter(|(arrives, _)| *arrives == now).map_or(Ps::ZERO, |(_, late)| *late)
     }
 
     /// The LID of a port.
@@ -82,23 +83,23 @@ impl Fabric {
     #[inline]
     pub(crate) fn may_leave(
         &mut self,
-        now: u64,
+        now: Ps,
         queue: &mut EventQueue,
         flight: &Flight,
         is_its_turn: bool,
     ) -> bool {
         let bytes = u64::from(flight.link_bytes);
-        let out = &mut self.ports[flight.out];
+        let out = &mut self.ports[flight.out_port];
         if let Some(at) = out.has_too_much(now) {
             out.stalled = true;
-            queue.push(at, Event::PortOut { device: out.device, port: out.number });
+            queue.push(at, SimEvent::PortOut { device: out.device, port: out.number });
             return false;
         }
-        let Some(into) = flight.into.get() else { return true };
+        let Some(into) = flight.in_port.get() else { return true };
         let peer = &mut self.ports[into];
         if peer.room < bytes || !(is_its_turn || peer.waiting.is_empty()) {
-            peer.waiting.push_back(flight.out);
-            self.ports[flight.out].stalled = true;
+            peer.waiting.push_back(flight.out_port);
+            self.ports[flight.out_port].stalled = true;
             return false;
         }
         peer.room -= bytes;
@@ -109,30 +110,30 @@ impl Fabric {
     #[inline]
     pub(crate) fn send(
         &mut self,
-        now: u64,
+        now: Ps,
         queue: &mut EventQueue,
-        window: Window,
+        window: MeterWindow,
         number: FlightId,
         flight: &mut Flight,
     ) -> bool {
-        let out = &mut self.ports[flight.out];
+        let out = &mut self.ports[flight.out_port];
         let at = out.send(now, flight.link_bytes, window);
         let from = out.device;
-        let Some(into) = flight.into.get() else { return false };
+        let Some(into) = flight.in_port.get() else { return false };
         let Port { device, number: port, .. } = self.ports[into];
         let Fate { lost, twice, late } = self.layers.draw(flight);
         (flight.lost, flight.twice) = (lost, twice);
-        if late > 0 {
+        if late > Ps::ZERO {
             self.held_up.insert(number, (at + late, late));
         }
-        queue.push(at + late, Event::Arrive { device, port, from, flight: number });
+        queue.push(at + late, SimEvent::Arrive { device, port, from, flight: number });
         true
     }
 
     /// When a packet, whose last bit would be at its port now were that not busy with others, has come
     /// through it.
     #[inline]
-    pub(crate) fn receive(&mut self, now: u64, window: Window, into: PortId, bytes: u32) -> u64 {
+    pub(crate) fn receive(&mut self, now: Ps, window: MeterWindow, into: PortId, bytes: u32) -> Ps {
         self.ports[into].receive(now, bytes, window)
     }
 
@@ -142,7 +143,7 @@ impl Fabric {
         let own = &mut self.ports[port];
         own.room += u64::from(bytes);
         if !own.waiting.is_empty() {
-            debug_assert!(self.made_room.is_none(), "an event makes room once");
+            assert!(self.made_room.is_none(), "an event makes room once");
             self.made_room = Some(port);
         }
     }

@@ -1,7 +1,8 @@
 //! A port: what leaves and what comes in.
 
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId, UnitId};
-use crate::core::server::{Server, Window};
+use crate::core::ps::Ps;
+use crate::core::server::{MeterWindow, MeteredServer};
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
 use std::collections::VecDeque;
@@ -11,8 +12,8 @@ pub(crate) struct Port {
     pub(crate) device: DeviceId,
     /// Its number on the device, from 0.
     pub(crate) number: u8,
-    pub(crate) out: Server,
-    pub(crate) into: Server,
+    pub(crate) out: MeteredServer,
+    pub(crate) into: MeteredServer,
     wire: WireCost,
     /// Packets that may not leave yet, each with the sending unit that stands still for it.
     pub(crate) queue: VecDeque<(FlightId, Maybe<UnitId>)>,
@@ -31,8 +32,8 @@ impl Port {
         Port {
             device,
             number,
-            out: Server::default(),
-            into: Server::default(),
+            out: MeteredServer::default(),
+            into: MeteredServer::default(),
             wire: wire.clone(),
             queue: VecDeque::new(),
             stalled: false,
@@ -49,27 +50,34 @@ impl Port {
 
     /// When it takes packets again, where too many are under way now.
     #[inline]
-    pub(super) fn has_too_much(&self, now: u64) -> Option<u64> {
+    pub(super) fn has_too_much(&self, now: Ps) -> Option<Ps> {
         let free_at = self.out.free_at();
-        (free_at > now + self.wire.ahead).then(|| free_at - self.wire.ahead)
+        let ahead = Ps(self.wire.ahead);
+        (free_at > now + ahead).then(|| free_at - ahead)
+    }
+
+    /// How long `bytes` take to pass.
+    #[inline]
+    fn time(&self, bytes: u32) -> Ps {
+        Ps(self.wire.time(bytes.into()))
     }
 
     /// How long `bytes` take to pass, and how long each of their bits is on its way to the other port.
-    pub(crate) fn times(&self, bytes: u32) -> (u64, u64) {
-        (self.wire.time(bytes.into()), self.wire.one_way)
+    pub(crate) fn times(&self, bytes: u32) -> (Ps, Ps) {
+        (self.time(bytes), Ps(self.wire.one_way))
     }
 
     /// Sends `bytes` after what is already under way; returns when the last would be at the other port.
     #[inline]
-    pub(super) fn send(&mut self, now: u64, bytes: u32, window: Window) -> u64 {
-        self.out.serve(now, self.wire.time(bytes.into()), window) + self.wire.one_way
+    pub(super) fn send(&mut self, now: Ps, bytes: u32, window: MeterWindow) -> Ps {
+        self.out.serve(now, self.time(bytes), window) + Ps(self.wire.one_way)
     }
 
     /// Takes in `bytes`, the last of which would have come now were the port not busy with others; returns
     /// when it has.
     #[inline]
-    pub(super) fn receive(&mut self, now: u64, bytes: u32, window: Window) -> u64 {
-        let duration = self.wire.time(bytes.into());
+    pub(super) fn receive(&mut self, now: Ps, bytes: u32, window: MeterWindow) -> Ps {
+        let duration = self.time(bytes);
         self.into.serve(now - duration.min(now), duration, window)
     }
 }

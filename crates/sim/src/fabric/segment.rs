@@ -4,7 +4,7 @@ use crate::core::index::SocketId;
 
 /// What a segment does beside bringing data and an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Control {
+pub(crate) enum SegmentControl {
     /// Nothing.
     None,
     /// Asks for a connection.
@@ -19,7 +19,7 @@ pub(crate) enum Control {
 
 /// Whom a segment is for. A real one has addresses and ports; looking the socket up is part of its way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum To {
+pub(crate) enum SegmentTo {
     /// Whoever listens at this port.
     Port(u16),
     /// A socket.
@@ -30,8 +30,8 @@ pub(crate) enum To {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) from: SocketId,
-    pub(crate) to: To,
-    pub(crate) control: Control,
+    pub(crate) to: SegmentTo,
+    pub(crate) control: SegmentControl,
     /// Nothing behind it is on its way yet (PSH).
     pub(crate) push: bool,
     /// Number of its first byte; connections begin with 0.
@@ -49,8 +49,8 @@ impl Segment {
     /// No segment.
     pub(crate) const BLANK: Segment = Segment {
         from: SocketId(0),
-        to: To::Port(0),
-        control: Control::None,
+        to: SegmentTo::Port(0),
+        control: SegmentControl::None,
         push: false,
         seq: 0,
         len: 0,

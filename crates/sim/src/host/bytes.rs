@@ -1,16 +1,16 @@
 //! Bytes as cores have them. They are memory's, but where devices are not coherent: there caches may have others,
 //! which devices do not see, and what devices write caches do not.
 
-use super::Host;
-use super::access::Lines;
-use super::memory::{LINE, Place};
-use super::model::Model;
+use super::machine::Host;
+use super::memory::{LINE, MemPlace};
+use super::model::MemoryModel;
+use super::reach::Lines;
 use std::ops::Range;
 
 impl Host {
     /// What a core finds at a place.
     #[inline]
-    pub(crate) fn read_bytes(&self, place: Place, into: &mut [u8]) {
+    pub(crate) fn read_bytes(&self, place: MemPlace, into: &mut [u8]) {
         self.memory.read(place, into);
         if self.caches_apart() {
             self.read_copies(place, into);
@@ -19,7 +19,7 @@ impl Host {
 
     /// A core changes what it finds at a place, within a line.
     #[inline]
-    pub(crate) fn change_bytes(&mut self, place: Place, len: u64, change: impl FnOnce(&mut [u8])) {
+    pub(crate) fn change_bytes(&mut self, place: MemPlace, len: u64, change: impl FnOnce(&mut [u8])) {
         if !self.caches_apart() {
             return change(self.memory.in_line(place, len));
         }
@@ -32,14 +32,14 @@ impl Host {
     /// Whether caches may have other bytes than memory.
     #[inline]
     pub(crate) fn caches_apart(&self) -> bool {
-        matches!(&self.model, Model::Hierarchy(hierarchy) if !hierarchy.io_coherent())
+        matches!(&self.model, MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent())
     }
 
     /// Puts over memory's bytes at a place what caches have instead.
     #[cold]
     #[inline(never)]
-    fn read_copies(&self, place: Place, bytes: &mut [u8]) {
-        let Model::Hierarchy(hierarchy) = &self.model else { return };
+    fn read_copies(&self, place: MemPlace, bytes: &mut [u8]) {
+        let MemoryModel::Hierarchy(hierarchy) = &self.model else { return };
         for (at, part) in parts(place, bytes.len()) {
             if let Some(copy) = hierarchy.copy(at) {
                 let from = (at.offset % LINE) as usize;
@@ -52,8 +52,8 @@ impl Host {
     /// What a core has stored is in the caches, or in memory where they do not hold the line.
     #[cold]
     #[inline(never)]
-    fn change_copies(&mut self, place: Place, bytes: &[u8]) {
-        let Host { model: Model::Hierarchy(hierarchy), memory, .. } = self else { return };
+    fn change_copies(&mut self, place: MemPlace, bytes: &[u8]) {
+        let Host { model: MemoryModel::Hierarchy(hierarchy), memory, .. } = self else { return };
         for (at, part) in parts(place, bytes.len()) {
             let bytes = &bytes[part];
             match hierarchy.copy_mut(at, || memory.line(at)) {
@@ -64,8 +64,8 @@ impl Host {
     }
 
     /// A device is about to write to a line of memory: caches that hold it keep what they have.
-    pub(super) fn keep_line(&mut self, place: Place) {
-        if let Host { model: Model::Hierarchy(hierarchy), memory, .. } = self {
+    pub(super) fn keep_line(&mut self, place: MemPlace) {
+        if let Host { model: MemoryModel::Hierarchy(hierarchy), memory, .. } = self {
             hierarchy.copy_mut(place, || memory.line(place));
         }
     }
@@ -73,7 +73,7 @@ impl Host {
     /// Lines that have left the caches changed reach memory.
     #[inline]
     pub(super) fn write_back(&mut self) {
-        let Host { model: Model::Hierarchy(hierarchy), memory, .. } = self else { return };
+        let Host { model: MemoryModel::Hierarchy(hierarchy), memory, .. } = self else { return };
         for (line, bytes) in hierarchy.take_leaving() {
             memory.put_line(line, &bytes);
         }
@@ -81,7 +81,7 @@ impl Host {
 }
 
 /// `len` bytes from a place on, line by line: where each part begins, and which of the bytes it is.
-fn parts(place: Place, len: usize) -> impl Iterator<Item = (Place, Range<usize>)> {
+fn parts(place: MemPlace, len: usize) -> impl Iterator<Item = (MemPlace, Range<usize>)> {
     Lines::of(place, len as u64).places().map(move |at| {
         let from = (at.offset - place.offset) as usize;
         (at, from..len.min(from + (LINE - at.offset % LINE) as usize))
@@ -93,8 +93,9 @@ mod tests {
     use super::*;
     use crate::core::index::{CoreId, DeviceId};
     use crate::core::payload::PayloadPool;
-    use crate::core::server::Window;
-    use crate::host::{Agent, Data, Kind, Write};
+    use crate::core::ps::Ps;
+    use crate::core::server::MeterWindow;
+    use crate::host::{AccessKind, Agent, DmaWrite, WriteData};
     use doorbell_nic::Profile;
     use doorbell_nic::cost::CpuCost;
     use doorbell_verbs::{Mem, PageSize};
@@ -130,7 +131,7 @@ mod tests {
         (hierarchy.l2, hierarchy.l2_ways) = (8 * LINE, 2);
         (hierarchy.llc, hierarchy.llc_ways) = (16 * LINE, 4);
         let costs = CpuCost::new(&profile.host, profile.hierarchy.as_ref());
-        let window = Window { from: 0, to: u64::MAX };
+        let window = MeterWindow { from: Ps::ZERO, to: Ps::NEVER };
         let mut host = Host::new(&profile, costs, DeviceId(0), std::iter::once(0), window);
         let mem = host.alloc_near(0, CoreId(0), LINES * LINE, PageSize::Huge).expect("memory");
         (host, mem)
@@ -141,46 +142,46 @@ mod tests {
         host: Host,
         mem: Mem,
         payloads: PayloadPool,
-        now: u64,
+        now: Ps,
         /// What was ever in each word, the newest last.
         words: Vec<Vec<u64>>,
     }
 
-    fn place(line: u64, word: u64) -> Place {
-        Place { allocation: 0, offset: line * LINE + word * 8 }
+    fn place(line: u64, word: u64) -> MemPlace {
+        MemPlace { allocation: 0, offset: line * LINE + word * 8 }
     }
 
     impl Checked {
         fn new(coherent: bool) -> Checked {
             let words = vec![vec![0]; (LINES * 8) as usize];
             let (host, mem) = host(coherent);
-            Checked { host, mem, payloads: PayloadPool::new(), now: 0, words }
+            Checked { host, mem, payloads: PayloadPool::new(), now: Ps::ZERO, words }
         }
 
         /// Takes a step at a word; around what a device does, its line is flushed where that is said.
         fn take(&mut self, step: Step, line: u64, word: u64, flushes: bool) {
-            self.now += 1_000_000;
+            self.now += Ps(1_000_000);
             let place = place(line, word);
             let by_device = matches!(step, Step::DeviceReads | Step::DeviceWrites);
             if by_device && flushes {
-                self.access(Agent::Core(CoreId(0)), place, Kind::Flush);
+                self.access(Agent::Core(CoreId(0)), place, AccessKind::Flush);
             }
             let history = &mut self.words[(line * 8 + word) as usize];
             if matches!(step, Step::Store(_) | Step::DeviceWrites) {
-                history.push(self.now);
+                history.push(self.now.0);
             }
-            let value = self.now;
+            let value = self.now.0;
             match step {
                 Step::Load(core) => {
-                    self.access(Agent::Core(CoreId(core)), place, Kind::Load);
+                    self.access(Agent::Core(CoreId(core)), place, AccessKind::Load);
                     self.was_there(line, word, self.found_by_core(place));
                 }
                 Step::Store(core) => {
-                    self.access(Agent::Core(CoreId(core)), place, Kind::Store);
+                    self.access(Agent::Core(CoreId(core)), place, AccessKind::Store);
                     self.host.change_bytes(place, 8, |there| there.copy_from_slice(&value.to_le_bytes()));
                 }
                 Step::DeviceReads => {
-                    self.access(Agent::Device { socket: 0 }, place, Kind::Load);
+                    self.access(Agent::Device { socket: 0 }, place, AccessKind::Load);
                     let found = self.host.memory.load_u64(place);
                     match flushes {
                         true => self.is_newest(line, word, found),
@@ -189,21 +190,21 @@ mod tests {
                 }
                 Step::DeviceWrites => {
                     let addr = self.mem.addr(place.offset);
-                    let write = Write::new(value, 0, addr, Data::Word(value), 8);
-                    self.host.incoming(0, write, value, &mut self.payloads);
-                    self.host.settle(value, &mut self.payloads);
+                    let write = DmaWrite::new(self.now, Ps::ZERO, addr, WriteData::Word(value), 8);
+                    self.host.incoming(0, write, self.now, &mut self.payloads);
+                    self.host.settle(self.now, &mut self.payloads);
                 }
             }
             if by_device && flushes {
-                self.access(Agent::Core(CoreId(0)), place, Kind::Flush);
+                self.access(Agent::Core(CoreId(0)), place, AccessKind::Flush);
             }
         }
 
-        fn access(&mut self, who: Agent, place: Place, kind: Kind) {
+        fn access(&mut self, who: Agent, place: MemPlace, kind: AccessKind) {
             self.now = self.host.access(self.now, who, Lines::at(place), kind).done;
         }
 
-        fn found_by_core(&self, place: Place) -> u64 {
+        fn found_by_core(&self, place: MemPlace) -> u64 {
             let mut bytes = [0; 8];
             self.host.read_bytes(place, &mut bytes);
             u64::from_le_bytes(bytes)

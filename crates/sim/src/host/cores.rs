@@ -1,6 +1,7 @@
 //! The cores of a host.
 
 use crate::core::index::ThreadId;
+use crate::core::ps::Ps;
 use crate::core::queue::Packed;
 use std::collections::VecDeque;
 
@@ -9,10 +10,10 @@ pub(crate) const MAX_CORES: u32 = 256;
 
 /// A write by MMIO that has not left its core.
 pub(crate) struct Mmio {
-    /// When it does, in picoseconds.
-    pub(crate) leaves: u64,
+    /// When it does.
+    pub(crate) leaves: Ps,
     /// How much longer it is on its way, as the device is at another socket.
-    pub(crate) hop: u64,
+    pub(crate) hop: Ps,
     /// A doorbell, rather than a line of a WQE.
     pub(crate) doorbell: bool,
     /// The last of what was written together.
@@ -25,24 +26,21 @@ pub(crate) struct Mmio {
 pub(crate) struct Core {
     /// The thread that it runs.
     pub(crate) thread: Option<ThreadId>,
-    /// Its next load of a line that is not in its own cache waits for all before it: an atomic, a store
-    /// by MMIO or the end of a pass came last.
-    pub(crate) serialized: bool,
     /// When what it wrote by MMIO has left its write-combining buffers.
-    pub(crate) mmio_left: VecDeque<u64>,
+    pub(crate) mmio_left: VecDeque<Ps>,
     /// When what it wrote by MMIO last has left it.
-    pub(crate) drained: u64,
+    pub(crate) drained: Ps,
     /// What it writes by MMIO before anything is known of the link then.
     pub(crate) mmio: VecDeque<Mmio>,
 }
 
 impl Core {
     pub(crate) fn new() -> Core {
-        Core { thread: None, serialized: true, mmio_left: VecDeque::new(), mmio: VecDeque::new(), drained: 0 }
+        Core { thread: None, mmio_left: VecDeque::new(), mmio: VecDeque::new(), drained: Ps::ZERO }
     }
 
     /// Whether one of `buffers` write-combining buffers is known to be free at `now`.
-    pub(crate) fn has_free_buffer(&mut self, now: u64, buffers: usize) -> bool {
+    pub(crate) fn has_free_buffer(&mut self, now: Ps, buffers: usize) -> bool {
         while self.mmio_left.front().is_some_and(|left| *left <= now) {
             self.mmio_left.pop_front();
         }

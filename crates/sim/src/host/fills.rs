@@ -1,15 +1,17 @@
 //! The buffers of a core through which lines come to it that instructions have prefetched.
 
+use crate::core::ps::Ps;
+
 /// The buffers of a core through which lines come to it.
 #[derive(Clone, Default)]
 pub(super) struct FillBuffers {
     /// When each line that is on its way will be there.
-    there: Vec<u64>,
+    there: Vec<Ps>,
 }
 
 impl FillBuffers {
     /// When one of so many is free for who asks at `at`; it is then taken until the line is `put`.
-    pub(super) fn free_at(&mut self, at: u64, buffers: usize) -> u64 {
+    pub(super) fn free_at(&mut self, at: Ps, buffers: usize) -> Ps {
         self.there.retain(|there| *there > at);
         if self.there.len() < buffers {
             return at;
@@ -20,7 +22,7 @@ impl FillBuffers {
         free
     }
 
-    pub(super) fn put(&mut self, there: u64) {
+    pub(super) fn put(&mut self, there: Ps) {
         self.there.push(there);
     }
 }

@@ -1,17 +1,18 @@
 //! A memory without sizes: a core's own cache and the last level hold whatever was touched, and each
 //! way to a line takes the same time always.
 
-use super::access::{Access, Kind, Lines, Steps};
 use super::fills::FillBuffers;
-use super::lines::{CoreSet, Line, Sets};
-use super::memory::{LINE, Place};
-use super::rings::{Entry, Queue};
-use super::sockets::{Socket, Sockets};
-use super::streams::{At, Streams, Way};
+use super::lines::{CoreSet, LineState, Sets};
+use super::memory::{LINE, MemPlace};
+use super::reach::{Access, AccessKind, Lines, ScanSteps};
+use super::rings::{RingEntry, RingQueue};
+use super::sockets::{CpuSocket, Sockets};
+use super::streams::{FetchTime, LineNumber, Streams};
 use super::touched::Touched;
 use crate::core::fetch::fetch;
 use crate::core::index::CoreId;
-use doorbell_nic::Host as Costs;
+use crate::core::ps::Ps;
+use doorbell_nic::Host as HostCosts;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::Touch;
 
@@ -30,36 +31,36 @@ enum Reach {
 
 /// How a core comes to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum ReachBy {
     Load,
     Store,
     Prefetch,
 }
 
-impl By {
-    const fn storing(store: bool) -> By {
-        if store { By::Store } else { By::Load }
+impl ReachBy {
+    const fn storing(store: bool) -> ReachBy {
+        if store { ReachBy::Store } else { ReachBy::Load }
     }
 }
 
 /// A line that a core has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reached {
+struct ReachedLine {
     /// Whether it comes by a stream, which the lines after it keep to.
     streams: bool,
     /// When.
-    there: u64,
+    there: Ps,
 }
 
 /// The lines that caches hold of memory that is larger than they are: the last that were fetched
 /// from DRAM.
-struct Cached {
+struct CachedLines {
     lines: Vec<u32>,
     capacity: usize,
     next: usize,
 }
 
-impl Cached {
+impl CachedLines {
     /// A line was fetched; returns the one that made room for it.
     fn fetched(&mut self, line: u32) -> Option<u32> {
         if self.lines.len() < self.capacity {
@@ -72,61 +73,65 @@ impl Cached {
     }
 }
 
-/// Lines of an allocation from which on only those that somebody has touched are known of.
+/// Lines of an allocation from which on only those that somebody has touched are known of. An allocation with as many, of
+/// 128 MB, takes 32 MB for them; the bytes of a larger one are kept as they are touched, too.
 const MANY: usize = 1 << 21;
-/// Lines of such an allocation of which something is known once one of them is touched.
+/// Lines of such an allocation of which something is known once one of them is touched: as many as come into being
+/// together with their bytes, and 64 bytes of what is known, which is a line of our own processor.
 const TOGETHER: usize = 4;
 
 /// What is known of the lines of an allocation.
-enum Known {
-    All(Vec<Line>),
-    Touched(Touched<Line, TOGETHER>),
+enum KnownLines {
+    All(Vec<LineState>),
+    Touched(Touched<LineState, TOGETHER>),
 }
 
-impl Known {
-    fn of(lines: usize) -> Known {
+impl KnownLines {
+    fn of(lines: usize) -> KnownLines {
         match lines {
-            ..=MANY => Known::All(vec![Line::default(); lines]),
-            _ => Known::Touched(Touched::zeroed(lines)),
+            ..=MANY => KnownLines::All(vec![LineState::default(); lines]),
+            _ => KnownLines::Touched(Touched::zeroed(lines)),
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            Known::All(lines) => lines.len(),
-            Known::Touched(lines) => lines.len(),
+            KnownLines::All(lines) => lines.len(),
+            KnownLines::Touched(lines) => lines.len(),
         }
     }
 
     #[inline]
-    fn get(&self, line: usize) -> Line {
+    fn get(&self, line: usize) -> LineState {
         match self {
-            Known::All(lines) => lines[line],
-            Known::Touched(lines) => lines.get(line..line + 1).map_or(Line::default(), |line| line[0]),
+            KnownLines::All(lines) => lines[line],
+            KnownLines::Touched(lines) => {
+                lines.get(line..line + 1).map_or(LineState::default(), |line| line[0])
+            }
         }
     }
 
     #[inline]
-    fn get_mut(&mut self, line: usize) -> &mut Line {
+    fn get_mut(&mut self, line: usize) -> &mut LineState {
         match self {
-            Known::All(lines) => &mut lines[line],
-            Known::Touched(lines) => &mut lines.get_mut(line..line + 1)[0],
+            KnownLines::All(lines) => &mut lines[line],
+            KnownLines::Touched(lines) => &mut lines.get_mut(line..line + 1)[0],
         }
     }
 }
 
 /// Who has written to an allocation, and when: a line that is written once it is on its way to a core has to be asked for again.
 #[derive(Clone, Copy, Default)]
-struct Written {
+struct LastWrites {
     /// The core that has last; none where a device has.
     by: Option<CoreId>,
     /// When others had before, and when it has.
-    before: u64,
-    last: u64,
+    before: Ps,
+    last: Ps,
 }
 
-impl Written {
-    fn again(&mut self, by: Option<CoreId>, at: u64) {
+impl LastWrites {
+    fn again(&mut self, by: Option<CoreId>, at: Ps) {
         if self.by != by {
             (self.by, self.before) = (by, self.last);
         }
@@ -134,27 +139,27 @@ impl Written {
     }
 
     /// When others than this core have, at the latest.
-    fn by_others(&self, core: CoreId) -> u64 {
+    fn by_others(&self, core: CoreId) -> Ps {
         if self.by == Some(core) { self.before } else { self.last }
     }
 }
 
 /// The lines of an allocation.
-struct Allocation {
+struct AllocationLines {
     /// The socket that its memory is at.
-    home: Socket,
+    home: CpuSocket,
     /// The socket in whose last-level cache lines are that nobody has touched, as they were zeroed there.
-    zeroed_at: Option<Socket>,
-    lines: Known,
+    zeroed_at: Option<CpuSocket>,
+    lines: KnownLines,
     /// Where caches do not hold all of it.
-    cached: Option<Cached>,
-    written: Written,
+    cached: Option<CachedLines>,
+    written: LastWrites,
 }
 
-impl Allocation {
+impl AllocationLines {
     /// What is known of a line that somebody reaches.
     #[inline]
-    fn reached(&mut self, line: usize, sets: &mut Sets) -> &mut Line {
+    fn reached(&mut self, line: usize, sets: &mut Sets) -> &mut LineState {
         let line = self.lines.get_mut(line);
         if let Some(socket) = self.zeroed_at.filter(|_| !line.is_cached()) {
             line.in_last_level(socket, sets);
@@ -170,38 +175,55 @@ impl Allocation {
     }
 }
 
-/// Picoseconds of the profile's host.
+/// Times of the profile's host.
 struct Times {
-    l1_hit: u64,
-    llc_hit: u64,
-    dma_line: u64,
-    line_transfer: u64,
-    line_transfer_queued: u64,
+    l1_hit: Ps,
+    llc_hit: Ps,
+    dma_line: Ps,
+    line_transfer: Ps,
+    line_transfer_queued: Ps,
     /// From the core's own socket.
-    dram: Way,
+    dram: FetchTime,
     /// From another.
-    dram_elsewhere: Way,
+    dram_elsewhere: FetchTime,
     /// From the last-level cache of another.
-    cache_elsewhere: Way,
+    cache_elsewhere: FetchTime,
     /// The same where a load does not overlap with those before it, or of a store.
-    cache_elsewhere_alone: Way,
+    cache_elsewhere_alone: FetchTime,
     /// What it takes more where another socket has the line.
-    hop: u64,
-    atomic_op: u64,
-    copy_line: u64,
+    hop: Ps,
+    atomic_op: Ps,
+    copy_line: Ps,
     /// Writing a line of a send WQE into its ring.
-    send_line: u64,
+    send_line: Ps,
     /// Loading a CQE that the NIC has written.
-    cqe: u64,
+    cqe: Ps,
 }
 
 impl Times {
     /// What it takes to pass a line on to a core that has `waited` for others: the longer it has, the more of its request
     /// was on its way meanwhile.
-    fn transfer_after(&self, waited: u64) -> u64 {
+    fn transfer_after(&self, waited: Ps) -> Ps {
         let (alone, queued) = (self.line_transfer, self.line_transfer_queued);
         let saved = alone.saturating_sub(queued);
-        queued + (saved as u128 * u128::from(alone) / u128::from((alone + waited).max(1))) as u64
+        queued + saved.share(alone.0, (alone + waited).0.max(1))
+    }
+}
+
+/// What a core has under way.
+struct CoreState {
+    /// Its next load of a line that is not in its own cache waits for all before it: an atomic, a store
+    /// by MMIO or the end of a pass came last.
+    serialized: bool,
+    /// The buffers of lines that it has prefetched.
+    fills: FillBuffers,
+    /// What it walks through.
+    streams: Streams,
+}
+
+impl Default for CoreState {
+    fn default() -> CoreState {
+        CoreState { serialized: true, fills: FillBuffers::default(), streams: Streams::default() }
     }
 }
 
@@ -211,55 +233,52 @@ pub(crate) struct Flat {
     sockets: Sockets,
     /// How many a core has.
     fill_buffers: usize,
-    /// Those of each core that has prefetched.
-    fills: Vec<FillBuffers>,
-    /// What each core walks through that has reached DRAM.
-    streams: Vec<Streams>,
-    allocations: Vec<Allocation>,
+    /// Of each core that has reached a line.
+    cores: Vec<CoreState>,
+    allocations: Vec<AllocationLines>,
     pub(crate) sets: Sets,
 }
 
 impl Flat {
-    pub(crate) fn new(costs: &Costs, sockets: Sockets, driver: &CpuCost) -> Flat {
-        let dram = costs.dram.as_ps();
-        let stream = (dram, costs.stream_line.as_ps());
-        let alone = costs.llc_hit.max(costs.dma_line).as_ps();
+    pub(crate) fn new(costs: &HostCosts, sockets: Sockets, driver: &CpuCost) -> Flat {
+        let dram = Ps::from(costs.dram);
+        let stream = (dram, Ps::from(costs.stream_line));
+        let alone = Ps::from(costs.llc_hit.max(costs.dma_line));
         Flat {
             sockets,
             times: Times {
-                l1_hit: costs.l1_hit.as_ps(),
-                llc_hit: costs.llc_hit.as_ps(),
-                dma_line: costs.dma_line.as_ps(),
-                line_transfer: costs.line_transfer.as_ps(),
-                line_transfer_queued: costs.line_transfer_queued.as_ps(),
-                dram: Way::of(dram, stream),
-                dram_elsewhere: Way::of(dram + sockets.hop, stream),
-                cache_elsewhere: Way::of(costs.dma_line.as_ps() + sockets.hop, stream),
-                cache_elsewhere_alone: Way::of(alone + sockets.hop, stream),
+                l1_hit: costs.l1_hit.into(),
+                llc_hit: costs.llc_hit.into(),
+                dma_line: costs.dma_line.into(),
+                line_transfer: costs.line_transfer.into(),
+                line_transfer_queued: costs.line_transfer_queued.into(),
+                dram: FetchTime::of(dram, stream),
+                dram_elsewhere: FetchTime::of(dram + sockets.hop, stream),
+                cache_elsewhere: FetchTime::of(Ps::from(costs.dma_line) + sockets.hop, stream),
+                cache_elsewhere_alone: FetchTime::of(alone + sockets.hop, stream),
                 hop: sockets.hop,
-                atomic_op: costs.atomic_op.as_ps(),
-                copy_line: costs.copy_line.as_ps(),
-                send_line: driver.send_line,
-                cqe: driver.cqe,
+                atomic_op: costs.atomic_op.into(),
+                copy_line: costs.copy_line.into(),
+                send_line: Ps(driver.send_line),
+                cqe: Ps(driver.cqe),
             },
             fill_buffers: costs.fill_buffers as usize,
-            fills: Vec::new(),
-            streams: Vec::new(),
+            cores: Vec::new(),
             allocations: Vec::new(),
             sets: Sets::default(),
         }
     }
 
     /// The next allocation has `len` bytes at a socket, and was zeroed by a core of one.
-    pub(crate) fn allocated(&mut self, home: Socket, zeroed: Socket, len: u64) {
-        let lines = Known::of(len.div_ceil(LINE) as usize);
+    pub(crate) fn allocated(&mut self, home: CpuSocket, zeroed: CpuSocket, len: u64) {
+        let lines = KnownLines::of(len.div_ceil(LINE) as usize);
         let zeroed_at = (len <= self.sockets.llc).then_some(zeroed);
-        self.allocations.push(Allocation {
+        self.allocations.push(AllocationLines {
             home,
             zeroed_at,
             lines,
             cached: None,
-            written: Written::default(),
+            written: LastWrites::default(),
         });
     }
 
@@ -272,53 +291,51 @@ impl Flat {
         for line in &lines {
             allocation.lines.get_mut(*line as usize).in_last_level(allocation.home, &mut self.sets);
         }
-        allocation.cached = Some(Cached { lines, capacity, next: 0 });
+        allocation.cached = Some(CachedLines { lines, capacity, next: 0 });
         allocation.zeroed_at = None;
     }
 
-    fn line(&self, place: Place) -> Line {
+    fn line(&self, place: MemPlace) -> LineState {
         self.allocations[place.allocation as usize].lines.get((place.offset / LINE) as usize)
     }
 
-    fn line_mut(&mut self, place: Place) -> &mut Line {
+    fn line_mut(&mut self, place: MemPlace) -> &mut LineState {
         self.allocations[place.allocation as usize].lines.get_mut((place.offset / LINE) as usize)
     }
 
-    pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
+    pub(crate) fn holds(&self, place: MemPlace, core: CoreId) -> bool {
         self.sets.contains(self.line(place).holders, core)
     }
 
     /// What loading lines takes that are in the core's own cache.
-    pub(crate) fn at_hand(&self, lines: u64) -> u64 {
-        if lines == 0 { 0 } else { self.times.l1_hit + self.times.copy_line * (lines - 1) }
+    pub(crate) fn at_hand(&self, lines: u64) -> Ps {
+        if lines == 0 { Ps::ZERO } else { self.times.l1_hit + self.times.copy_line * (lines - 1) }
     }
 
-    pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
+    pub(crate) fn watch(&mut self, place: MemPlace, core: CoreId) {
         let Flat { allocations, sets, .. } = self;
         let line = allocations[place.allocation as usize].lines.get_mut((place.offset / LINE) as usize);
         sets.insert(&mut line.watchers, core);
     }
 
-    /// A core reaches lines. `serialized`: its next load from the last level does not overlap with
-    /// those before it.
+    /// The next load of a core from the last level does not overlap with those before it.
     #[inline]
-    pub(crate) fn core(
-        &mut self,
-        at: u64,
-        core: CoreId,
-        serialized: &mut bool,
-        lines: Lines,
-        kind: Kind,
-    ) -> Access {
+    pub(crate) fn serialize(&mut self, core: CoreId) {
+        of_core(&mut self.cores, core).serialized = true;
+    }
+
+    /// A core reaches lines.
+    #[inline]
+    pub(crate) fn core(&mut self, at: Ps, core: CoreId, lines: Lines, kind: AccessKind) -> Access {
         let first = lines.first;
         match kind {
-            Kind::Load if lines.count() == 0 => Access { done: at, woken: CoreSet::EMPTY },
-            Kind::Load => {
-                let mut done = self.reach(at, core, serialized, first, By::Load).there;
+            AccessKind::Load if lines.count() == 0 => Access { done: at, woken: CoreSet::EMPTY },
+            AccessKind::Load => {
+                let mut done = self.reach(at, core, first, ReachBy::Load).there;
                 for place in lines.places().skip(1) {
                     // The hardware prefetcher fetches the lines after the first while they are copied: from DRAM and from
                     // another socket no faster than it has them under way.
-                    let next = self.reach(at, core, serialized, place, By::Load);
+                    let next = self.reach(at, core, place, ReachBy::Load);
                     done += self.times.copy_line;
                     if next.streams {
                         done = done.max(next.there);
@@ -326,51 +343,50 @@ impl Flat {
                 }
                 Access { done, woken: CoreSet::EMPTY }
             }
-            Kind::Prefetch => {
+            AccessKind::Prefetch => {
                 let mut now = at;
                 for place in lines.places() {
-                    now = self.prefetch(now, core, serialized, place) + self.times.l1_hit;
+                    now = self.prefetch(now, core, place) + self.times.l1_hit;
                 }
                 Access { done: now, woken: CoreSet::EMPTY }
             }
-            Kind::Store => {
-                let done = self.reach(at, core, serialized, first, By::Store).there;
+            AccessKind::Store => {
+                let done = self.reach(at, core, first, ReachBy::Store).there;
                 Access { done, woken: self.take_watchers(first) }
             }
-            Kind::Atomic => {
-                let done = self.reach(at, core, serialized, first, By::Store).there + self.times.atomic_op;
-                *serialized = true;
+            AccessKind::Atomic => {
+                let done = self.reach(at, core, first, ReachBy::Store).there + self.times.atomic_op;
+                self.serialize(core);
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
             }
             // Devices see what caches have.
-            Kind::Flush => Access { done: at, woken: CoreSet::EMPTY },
-            Kind::Spin => unreachable!("only rings are spun on"),
+            AccessKind::Flush => Access { done: at, woken: CoreSet::EMPTY },
+            AccessKind::Spin => unreachable!("only rings are spun on"),
         }
     }
 
     /// A line is on its way: a load finds it busy until it is there. When it begins to be.
-    fn prefetch(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place) -> u64 {
+    fn prefetch(&mut self, at: Ps, core: CoreId, place: MemPlace) -> Ps {
         if self.holds(place, core) {
             return at;
         }
-        let begins = of_core(&mut self.fills, core).free_at(at, self.fill_buffers);
-        let there = self.reach(begins, core, serialized, place, By::Prefetch).there;
-        of_core(&mut self.fills, core).put(there);
+        let begins = of_core(&mut self.cores, core).fills.free_at(at, self.fill_buffers);
+        let there = self.reach(begins, core, place, ReachBy::Prefetch).there;
+        of_core(&mut self.cores, core).fills.put(there);
         begins
     }
 
     /// A core accesses a line in steps: the first reaches it, the others find it in the core's own cache.
     pub(crate) fn scan(
         &mut self,
-        at: u64,
+        at: Ps,
         core: CoreId,
-        serialized: &mut bool,
-        line: Place,
-        Steps { touch, accesses, .. }: Steps,
+        line: MemPlace,
+        ScanSteps { touch, accesses, .. }: ScanSteps,
     ) -> Access {
         let store = touch != Touch::Load;
-        let done = self.reach(at, core, serialized, line, By::storing(store)).there;
+        let done = self.reach(at, core, line, ReachBy::storing(store)).there;
         let done = done + self.times.l1_hit * u64::from(accesses.max(1) - 1);
         let woken = if store { self.take_watchers(line) } else { CoreSet::EMPTY };
         Access { done, woken }
@@ -379,25 +395,25 @@ impl Flat {
     /// What a core's access to a ring takes: the states of its lines do not matter, what the driver spends
     /// on them is known on the whole. RECVs and empty polls have theirs in the driver's own times.
     #[inline]
-    pub(crate) fn ring(&self, entry: Entry<'_>, kind: Kind) -> u64 {
+    pub(crate) fn ring(&self, entry: RingEntry<'_>, kind: AccessKind) -> Ps {
         match (entry.queue(), kind) {
-            (Queue::Send, Kind::Store) => self.times.send_line * entry.lines().count(),
-            (Queue::Completion, Kind::Load) => self.times.cqe,
-            _ => 0,
+            (RingQueue::Send, AccessKind::Store) => self.times.send_line * entry.lines().count(),
+            (RingQueue::Completion, AccessKind::Load) => self.times.cqe,
+            _ => Ps::ZERO,
         }
     }
 
     /// A device reaches lines. What it writes goes to a last-level cache, and no core holds it any
     /// more; what it reads stays where it is. How much longer a write takes to another socket is known when it sets out.
     #[inline]
-    pub(crate) fn device(&mut self, at: u64, socket: Socket, lines: Lines, kind: Kind) -> Access {
+    pub(crate) fn device(&mut self, at: Ps, socket: CpuSocket, lines: Lines, kind: AccessKind) -> Access {
         let mut woken = CoreSet::EMPTY;
-        if kind == Kind::Load {
+        if kind == AccessKind::Load {
             return Access { done: at + self.dma_hop(socket, lines), woken };
         }
-        if kind == Kind::Store {
+        if kind == AccessKind::Store {
             let Flat { allocations, sets, .. } = self;
-            let Place { allocation, offset } = lines.first;
+            let MemPlace { allocation, offset } = lines.first;
             let allocation = &mut allocations[allocation as usize];
             let home = allocation.home;
             allocation.written.again(None, at);
@@ -410,20 +426,20 @@ impl Flat {
 
     /// How much longer a device at a socket takes to reach lines of which another socket has one, in caches or else in memory.
     #[inline]
-    pub(super) fn dma_hop(&self, device: Socket, lines: Lines) -> u64 {
+    pub(super) fn dma_hop(&self, device: CpuSocket, lines: Lines) -> Ps {
         if !self.sockets.are_several() {
-            return 0;
+            return Ps::ZERO;
         }
-        let Allocation { home, zeroed_at, .. } = self.allocations[lines.first.allocation as usize];
+        let AllocationLines { home, zeroed_at, .. } = self.allocations[lines.first.allocation as usize];
         let begins = zeroed_at.unwrap_or(home);
         let elsewhere = |place| is_elsewhere(&self.line(place), device, begins, false);
-        if lines.places().any(elsewhere) { self.sockets.dma(home != device) } else { 0 }
+        if lines.places().any(elsewhere) { self.sockets.dma(home != device) } else { Ps::ZERO }
     }
 
     /// Asks our own processor for what is known of a line.
     #[inline]
-    pub(super) fn fetch(&self, place: Place) {
-        if let Known::All(lines) = &self.allocations[place.allocation as usize].lines
+    pub(super) fn fetch(&self, place: MemPlace) {
+        if let KnownLines::All(lines) = &self.allocations[place.allocation as usize].lines
             && let Some(line) = lines.get((place.offset / LINE) as usize)
         {
             fetch(line);
@@ -431,45 +447,47 @@ impl Flat {
     }
 
     /// Who waits for the line to be written.
-    fn take_watchers(&mut self, place: Place) -> CoreSet {
+    fn take_watchers(&mut self, place: MemPlace) -> CoreSet {
         std::mem::take(&mut self.line_mut(place).watchers)
     }
 
     /// When a core that begins at `at` has reached a line, after a transfer that is under way.
     #[inline]
-    fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, by: By) -> Reached {
-        let Flat { times, streams, allocations, sets, sockets, .. } = self;
+    fn reach(&mut self, at: Ps, core: CoreId, place: MemPlace, by: ReachBy) -> ReachedLine {
+        let Flat { times, cores, allocations, sets, sockets, .. } = self;
+        let CoreState { serialized, streams, .. } = of_core(cores, core);
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
         let home = allocation.home;
-        if by == By::Store {
+        if by == ReachBy::Store {
             allocation.written.again(Some(core), at);
         }
         let written = allocation.written.by_others(core);
         let line = allocation.reached(number, sets);
         let begins = line.busy_until.max(at);
-        let core = (core, sockets.of_core(core));
-        let store = by == By::Store;
-        let hop = if is_elsewhere(line, core.1, home, store) { times.hop } else { 0 };
-        let from = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
+        let socket = sockets.of_core(core);
+        let store = by == ReachBy::Store;
+        let hop = if is_elsewhere(line, socket, home, store) { times.hop } else { Ps::ZERO };
+        let from =
+            if store { store_to(line, (core, socket), sets) } else { load_from(line, (core, socket), sets) };
         // What instructions ask for takes fill buffers, and is in no stream.
         let way = match from {
-            _ if by == By::Prefetch => None,
-            Reach::Dram if hop == 0 => Some(times.dram),
+            _ if by == ReachBy::Prefetch => None,
+            Reach::Dram if hop == Ps::ZERO => Some(times.dram),
             Reach::Dram => Some(times.dram_elsewhere),
             // A line in a cache is no further away than one in the memory beside it.
-            Reach::LastLevel if hop > 0 && (store || *serialized) => Some(times.cache_elsewhere_alone),
-            Reach::LastLevel if hop > 0 => Some(times.cache_elsewhere),
+            Reach::LastLevel if hop > Ps::ZERO && (store || *serialized) => Some(times.cache_elsewhere_alone),
+            Reach::LastLevel if hop > Ps::ZERO => Some(times.cache_elsewhere),
             _ => None,
         };
         // What others write meanwhile does not come by itself.
         let way = way.filter(|way| from == Reach::Dram || written + way.whole <= begins);
         let there = match (from, way) {
             (_, Some(way)) => {
-                let at = At { allocation: place.allocation, line: number as u32 };
-                of_core(streams, core.0).there(begins, at, way).max(begins + times.l1_hit)
+                let at = LineNumber { allocation: place.allocation, line: number as u32 };
+                streams.there(begins, at, way).max(begins + times.l1_hit)
             }
-            (Reach::Own, None) => return Reached { streams: false, there: begins + times.l1_hit },
+            (Reach::Own, None) => return ReachedLine { streams: false, there: begins + times.l1_hit },
             (Reach::LastLevel, None) if store => begins + times.llc_hit + hop,
             (Reach::LastLevel, None) if !*serialized => begins + times.dma_line + hop,
             (Reach::LastLevel, None) => begins + times.llc_hit.max(times.dma_line) + hop,
@@ -481,23 +499,23 @@ impl Flat {
         if from == Reach::Dram {
             allocation.fetched(number, sets);
         }
-        Reached { streams: way.is_some(), there }
+        ReachedLine { streams: way.is_some(), there }
     }
 }
 
 /// What there is of a core, which comes into being with its first use.
 #[inline]
-fn of_core<T: Default>(all: &mut Vec<T>, core: CoreId) -> &mut T {
+fn of_core(all: &mut Vec<CoreState>, core: CoreId) -> &mut CoreState {
     let number = usize::from(core.0);
     if all.len() <= number {
-        all.resize_with(number + 1, T::default);
+        all.resize_with(number + 1, CoreState::default);
     }
     &mut all[number]
 }
 
 /// Whether a core at this socket has to go to another one to load from the line or store to it, where it is not in its own cache.
 #[inline]
-fn is_elsewhere(line: &Line, socket: Socket, home: Socket, store: bool) -> bool {
+fn is_elsewhere(line: &LineState, socket: CpuSocket, home: CpuSocket, store: bool) -> bool {
     match line.is_cached() {
         // Copies must go.
         true if store => line.is_cached_beside(socket),
@@ -508,8 +526,8 @@ fn is_elsewhere(line: &Line, socket: Socket, home: Socket, store: bool) -> bool 
 
 /// A core loads from the line.
 #[inline]
-fn load_from(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
-    let reach = if sets.contains(line.holders, core.0) {
+fn load_from(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) -> Reach {
+    let reach = if sets.contains(line.holders, core) {
         return Reach::Own;
     } else if line.is_modified() {
         Reach::OtherCore
@@ -518,14 +536,14 @@ fn load_from(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach 
     } else {
         Reach::Dram
     };
-    line.loaded_by(core, sets);
+    line.loaded_by((core, socket), sets);
     reach
 }
 
 /// A core stores to the line, and becomes its only holder.
 #[inline]
-fn store_to(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
-    let reach = if sets.is_only(line.holders, core.0) {
+fn store_to(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) -> Reach {
+    let reach = if sets.is_only(line.holders, core) {
         Reach::Own
     } else if !line.holders.is_empty() {
         // Changed by another core, or shared: the other copies must go.
@@ -535,7 +553,7 @@ fn store_to(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
     } else {
         Reach::Dram
     };
-    line.stored_by(core, sets);
+    line.stored_by((core, socket), sets);
     reach
 }
 
@@ -547,6 +565,7 @@ mod tests {
     /// Memory of a profile's host that nobody has touched: so many lines at each of two sockets.
     fn memory(profile: &Profile, lines: u64) -> Flat {
         let mut flat = Flat::new(&profile.host, Sockets::of(profile), &CpuCost::new(&profile.host, None));
+        of_core(&mut flat.cores, CoreId(0)).serialized = false;
         for socket in [0, 1] {
             flat.allocated(socket, 0, lines * LINE);
             flat.allocations[usize::from(socket)].zeroed_at = None;
@@ -554,12 +573,12 @@ mod tests {
         flat
     }
 
-    /// How long a core takes for so many lines from one on, of the memory at a socket.
-    fn takes(flat: &mut Flat, now: &mut u64, (socket, line): (u32, u64), lines: u64, kind: Kind) -> u64 {
-        let place = Place { allocation: socket, offset: line * LINE };
+    /// How long, in picoseconds, a core takes for so many lines from one on, of the memory at a socket.
+    fn takes(flat: &mut Flat, now: &mut Ps, (socket, line): (u32, u64), lines: u64, kind: AccessKind) -> u64 {
+        let place = MemPlace { allocation: socket, offset: line * LINE };
         let begun = *now;
-        *now = flat.core(begun, CoreId(0), &mut false, Lines::of(place, lines * LINE), kind).done;
-        *now - begun
+        *now = flat.core(begun, CoreId(0), Lines::of(place, lines * LINE), kind).done;
+        (*now - begun).0
     }
 
     fn of_two_sockets() -> Profile {
@@ -572,8 +591,8 @@ mod tests {
         let costs = profile.host;
         let mut flat = memory(&profile, 800);
         flat.limit_cached(0, 2 * LINE);
-        let mut now = 0;
-        let mut load = |line: u64| takes(&mut flat, &mut now, (0, line), 1, Kind::Load);
+        let mut now = Ps::ZERO;
+        let mut load = |line: u64| takes(&mut flat, &mut now, (0, line), 1, AccessKind::Load);
         let (own, llc, dram) = (costs.l1_hit.as_ps(), costs.dma_line.as_ps(), costs.dram.as_ps());
         assert_eq!([load(400), load(100)], [llc, dram], "0 and 400 were there, 0 went");
         assert_eq!([load(0), load(100), load(0)], [dram, own, own]);
@@ -586,9 +605,9 @@ mod tests {
         let (dram, line) = (profile.host.dram.as_ps(), profile.host.stream_line.as_ps());
         let hop = profile.sockets.expect("two").hop.as_ps();
         let far = line * (dram + hop) / dram;
-        for kind in [Kind::Load, Kind::Store] {
+        for kind in [AccessKind::Load, AccessKind::Store] {
             for (socket, way, interval) in [(0, dram, line), (1, dram + hop, far)] {
-                let (mut flat, mut now) = (memory(&profile, 1000), 0);
+                let (mut flat, mut now) = (memory(&profile, 1000), Ps::ZERO);
                 let mut one = |line: u64| takes(&mut flat, &mut now, (socket, line), 1, kind);
                 assert_eq!([one(10), one(11), one(12)], [way, interval, interval], "{kind:?}");
                 assert_eq!([one(500), one(100), one(900)], [way; 3], "{kind:?}");
@@ -602,8 +621,10 @@ mod tests {
         let (costs, hop) = (profile.host, profile.sockets.expect("two").hop.as_ps());
         let (dram, line) = (costs.dram.as_ps(), costs.stream_line.as_ps());
         let from_dram = line * (dram + hop) / dram;
-        for (kind, own) in [(Kind::Load, costs.dma_line.as_ps()), (Kind::Store, costs.llc_hit.as_ps())] {
-            let (mut flat, mut now) = (memory(&profile, 1000), 1_000_000);
+        for (kind, own) in
+            [(AccessKind::Load, costs.dma_line.as_ps()), (AccessKind::Store, costs.llc_hit.as_ps())]
+        {
+            let (mut flat, mut now) = (memory(&profile, 1000), Ps(1_000_000));
             flat.allocations[1].zeroed_at = Some(1);
             let mut lines = |first: u64, lines: u64| takes(&mut flat, &mut now, (1, first), lines, kind);
             let interval = line * (own + hop) / dram;
@@ -614,14 +635,14 @@ mod tests {
             );
             assert!(interval < from_dram, "{interval} {from_dram}");
             assert_eq!([lines(500, 1), lines(100, 1)], [own + hop; 2], "{kind:?}");
-            if kind == Kind::Load {
+            if kind == AccessKind::Load {
                 assert_eq!(lines(101, 7), 7 * interval, "a block is a walk");
             }
             // A device writes there all the time, as to a queue that a core follows.
             lines(600, 1);
             for line in 601..604 {
-                let place = Place { allocation: 1, offset: line * LINE };
-                flat.device(now, 1, Lines::at(place), Kind::Store);
+                let place = MemPlace { allocation: 1, offset: line * LINE };
+                flat.device(now, 1, Lines::at(place), AccessKind::Store);
                 assert_eq!(takes(&mut flat, &mut now, (1, line), 1, kind), own + hop, "{kind:?}");
             }
         }
@@ -631,28 +652,32 @@ mod tests {
     fn lines_of_a_block_come_no_faster_than_those_of_a_walk() {
         let profile = of_two_sockets();
         let (dram, line) = (profile.host.dram.as_ps(), profile.host.stream_line.as_ps());
-        let (mut flat, mut now) = (memory(&profile, 1000), 0);
-        let mut block = |from: u64| takes(&mut flat, &mut now, (0, from), 8, Kind::Load);
+        let (mut flat, mut now) = (memory(&profile, 1000), Ps::ZERO);
+        let mut block = |from: u64| takes(&mut flat, &mut now, (0, from), 8, AccessKind::Load);
         assert_eq!([block(0), block(8), block(500)], [dram + 7 * line, 8 * line, dram + 7 * line]);
-        let at_hand = flat.at_hand(8);
-        assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, Kind::Load), at_hand, "the core has them");
+        let at_hand = flat.at_hand(8).0;
+        assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, AccessKind::Load), at_hand, "the core has them");
         // Its copy takes longer than lines that come so fast.
         let mut quick = profile;
         quick.host.stream_line = doorbell_verbs::Span::from_ps(1);
-        let (mut flat, mut now) = (memory(&quick, 1000), 0);
+        let (mut flat, mut now) = (memory(&quick, 1000), Ps::ZERO);
         let copied = dram + 7 * quick.host.copy_line.as_ps();
-        assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, Kind::Load), copied);
+        assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, AccessKind::Load), copied);
     }
 
     #[test]
     fn what_instructions_prefetch_is_in_no_stream() {
         let profile = of_two_sockets();
         let (dram, issue) = (profile.host.dram.as_ps(), profile.host.l1_hit.as_ps());
-        let (mut flat, mut now) = (memory(&profile, 1000), 0);
-        assert_eq!(takes(&mut flat, &mut now, (0, 0), 4, Kind::Prefetch), 4 * issue);
-        let last = takes(&mut flat, &mut now, (0, 3), 1, Kind::Load);
+        let (mut flat, mut now) = (memory(&profile, 1000), Ps::ZERO);
+        assert_eq!(takes(&mut flat, &mut now, (0, 0), 4, AccessKind::Prefetch), 4 * issue);
+        let last = takes(&mut flat, &mut now, (0, 3), 1, AccessKind::Load);
         assert_eq!(last, dram, "as it was asked for, not behind the first three");
-        assert_eq!(takes(&mut flat, &mut now, (0, 4), 1, Kind::Load), dram, "nothing goes on from them");
+        assert_eq!(
+            takes(&mut flat, &mut now, (0, 4), 1, AccessKind::Load),
+            dram,
+            "nothing goes on from them"
+        );
     }
 
     #[test]
@@ -661,12 +686,13 @@ mod tests {
         let mut costs = profile.host;
         costs.fill_buffers = 2;
         let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
+        of_core(&mut flat.cores, CoreId(0)).serialized = false;
         flat.allocated(0, 0, 8 * LINE);
-        let mut now = 0;
+        let mut now = Ps::ZERO;
         let mut prefetch = |line: u64| {
-            let place = Place { allocation: 0, offset: line * LINE };
-            now = flat.core(now, CoreId(0), &mut false, Lines::at(place), Kind::Prefetch).done;
-            now
+            let place = MemPlace { allocation: 0, offset: line * LINE };
+            now = flat.core(now, CoreId(0), Lines::at(place), AccessKind::Prefetch).done;
+            now.0
         };
         let (issue, dram) = (costs.l1_hit.as_ps(), costs.dram.as_ps());
         assert_eq!([prefetch(0), prefetch(1)], [issue, 2 * issue]);

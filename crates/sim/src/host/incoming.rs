@@ -4,65 +4,16 @@
 //! can tell when, but by looking: what has become visible is put into memory before anybody looks there. Only
 //! where threads sleep until a line is written is there an event for each line.
 
-use super::access::{Agent, Kind, Lines};
+use super::lanes::{DmaWrite, VisibleLine, WriteData, WriteLane};
+use super::machine::{ALLOCATED, Host};
 use super::memory::{LINE, lines_touched};
-use super::sockets::Socket;
-use super::{ALLOCATED, CoreSet, Host};
-use crate::core::payload::{Payload, PayloadPool};
-use std::collections::VecDeque;
+use super::reach::{AccessKind, Agent, Lines};
+use crate::core::payload::PayloadPool;
+use crate::core::ps::Ps;
 
 /// Writes of a device that nobody has looked for: more have those put into memory that are visible, as where nobody ever looks
 /// they would become ever more.
 const KEPT: usize = 1024;
-
-/// What a DMA write writes.
-#[derive(Clone, Copy)]
-pub(crate) enum Data {
-    /// Bytes of a payload from this one on; its buffer belongs to the write.
-    Payload(Payload, u32),
-    /// A word, of an atomic at its target or of its result.
-    Word(u64),
-}
-
-/// A DMA write under way.
-#[derive(Clone, Copy)]
-pub(crate) struct Write {
-    /// When its next line becomes visible, and how long after that each other one does, in picoseconds.
-    pub(crate) at: u64,
-    pub(crate) per_line: u64,
-    pub(crate) addr: u64,
-    pub(crate) data: Data,
-    pub(crate) len: u32,
-    /// Bytes that are visible.
-    pub(crate) done: u32,
-}
-
-impl Write {
-    /// `len` bytes at `addr`, the first of which become visible at `at`.
-    pub(crate) fn new(at: u64, per_line: u64, addr: u64, data: Data, len: u32) -> Write {
-        Write { at, per_line, addr, data, len, done: 0 }
-    }
-}
-
-/// The writes of a device.
-pub(super) struct Lane {
-    socket: Socket,
-    writes: VecDeque<Write>,
-}
-
-impl Lane {
-    pub(super) fn new(socket: Socket) -> Lane {
-        Lane { socket, writes: VecDeque::new() }
-    }
-}
-
-/// A line that has become visible.
-pub(crate) struct Visible {
-    /// The cores whose threads slept until then.
-    pub(crate) woken: CoreSet,
-    /// When the next line of the same write does.
-    pub(crate) next: Option<u64>,
-}
 
 impl Host {
     /// A device has sent off a DMA write `now`. Returns whether there must be an event when its first line becomes
@@ -71,8 +22,8 @@ impl Host {
     pub(crate) fn incoming(
         &mut self,
         device: u8,
-        write: Write,
-        now: u64,
+        write: DmaWrite,
+        now: Ps,
         payloads: &mut PayloadPool,
     ) -> bool {
         let writes = &mut self.lanes[usize::from(device)].writes;
@@ -87,7 +38,7 @@ impl Host {
 
     /// Puts into memory what has become visible by now. Must come before every look at memory.
     #[inline]
-    pub(crate) fn settle(&mut self, now: u64, payloads: &mut PayloadPool) {
+    pub(crate) fn settle(&mut self, now: Ps, payloads: &mut PayloadPool) {
         for device in 0..self.lanes.len() {
             while self.is_due(device as u8, now) {
                 self.put_line(device as u8, payloads);
@@ -97,12 +48,17 @@ impl Host {
 
     /// The next line of a device's writes, if it has become visible by now.
     #[inline]
-    pub(crate) fn next_line(&mut self, device: u8, now: u64, payloads: &mut PayloadPool) -> Option<Visible> {
+    pub(crate) fn next_line(
+        &mut self,
+        device: u8,
+        now: Ps,
+        payloads: &mut PayloadPool,
+    ) -> Option<VisibleLine> {
         self.is_due(device, now).then(|| self.put_line(device, payloads))
     }
 
     /// When all that a device has sent off will have become visible; none where it has.
-    pub(crate) fn landed(&self, device: u8) -> Option<u64> {
+    pub(crate) fn landed(&self, device: u8) -> Option<Ps> {
         let last = self.lanes[usize::from(device)].writes.back()?;
         let lines = lines_touched((last.addr + u64::from(last.done)) % LINE, u64::from(last.len - last.done));
         Some(last.at + last.per_line * lines.saturating_sub(1))
@@ -110,7 +66,7 @@ impl Host {
 
     /// Whether a line of a device's writes has become visible by now.
     #[inline]
-    fn is_due(&self, device: u8, now: u64) -> bool {
+    fn is_due(&self, device: u8, now: Ps) -> bool {
         self.lanes[usize::from(device)].writes.front().is_some_and(|write| write.at <= now)
     }
 
@@ -124,11 +80,11 @@ impl Host {
     }
 
     #[inline(never)]
-    fn put_line(&mut self, device: u8, payloads: &mut PayloadPool) -> Visible {
+    fn put_line(&mut self, device: u8, payloads: &mut PayloadPool) -> VisibleLine {
         if self.caches_apart() {
             self.keep_next_line(device);
         }
-        let Lane { socket, writes } = &mut self.lanes[usize::from(device)];
+        let WriteLane { socket, writes } = &mut self.lanes[usize::from(device)];
         let agent = Agent::Device { socket: *socket };
         let write = &mut writes[0];
         let (at, done) = (write.at, write.done);
@@ -137,13 +93,15 @@ impl Host {
         let place = self.memory.place(begin, part.into()).expect(ALLOCATED);
         let to = self.memory.in_line(place, part.into());
         match write.data {
-            Data::Payload(payload, offset) => {
+            WriteData::Payload(payload, offset) => {
                 to.copy_from_slice(&payloads.bytes(payload)[(offset + done) as usize..][..part as usize]);
                 if done + part == write.len {
                     payloads.give(payload);
                 }
             }
-            Data::Word(value) => to.copy_from_slice(&value.to_le_bytes()[done as usize..][..part as usize]),
+            WriteData::Word(value) => {
+                to.copy_from_slice(&value.to_le_bytes()[done as usize..][..part as usize])
+            }
         }
         let mut next = None;
         if done + part < write.len {
@@ -153,18 +111,18 @@ impl Host {
         } else {
             writes.pop_front();
         }
-        let woken = self.access(at, agent, Lines::at(place), Kind::Store).woken;
-        Visible { woken, next }
+        let woken = self.access(at, agent, Lines::at(place), AccessKind::Store).woken;
+        VisibleLine { woken, next }
     }
 
     /// From now on there must be an event for each line that becomes visible: somebody sleeps until one does.
     /// Returns, the first time, the devices with writes under way and when each of these goes on.
-    pub(crate) fn watch_lines(&mut self) -> Vec<(u8, u64)> {
+    pub(crate) fn watch_lines(&mut self) -> Vec<(u8, Ps)> {
         if std::mem::replace(&mut self.lines_are_watched, true) {
             return Vec::new();
         }
-        let under_way = |(device, lane): (u8, &Lane)| {
-            let times: Vec<(u8, u64)> = lane.writes.iter().map(|write| (device, write.at)).collect();
+        let under_way = |(device, lane): (u8, &WriteLane)| {
+            let times: Vec<(u8, Ps)> = lane.writes.iter().map(|write| (device, write.at)).collect();
             times
         };
         (0..).zip(&self.lanes).flat_map(under_way).collect()

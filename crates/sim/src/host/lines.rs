@@ -1,7 +1,8 @@
 //! What is known of a cache line, and small sets of cores.
 
-use super::sockets::Socket;
+use super::sockets::CpuSocket;
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 
 /// Cores that hold a line, or wait for one: up to three by number, more as a bit set elsewhere.
 ///
@@ -174,80 +175,80 @@ impl Iterator for Cores {
 
 /// What is known of a cache line.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Line {
+pub(crate) struct LineState {
     /// Until when a transfer of it is under way.
-    pub(crate) busy_until: u64,
-    /// Which cores hold it, with the mark [`Line::MODIFIED`] and one for each socket whose last-level cache has it.
+    pub(crate) busy_until: Ps,
+    /// Which cores hold it, with the mark [`LineState::MODIFIED`] and one for each socket whose last-level cache has it.
     pub(crate) holders: CoreSet,
     /// Which cores' threads sleep until it is written.
     pub(crate) watchers: CoreSet,
 }
 
-impl Line {
+impl LineState {
     /// The one core that holds the line has changed it.
     const MODIFIED: u32 = 1 << 31;
     /// The mark of the first socket; those of three others follow.
     const SOCKET: u32 = 27;
-    const SOCKETS: u32 = 0b1111 << Line::SOCKET;
+    const SOCKETS: u32 = 0b1111 << LineState::SOCKET;
 
     /// The mark of a socket.
-    const fn mark(socket: Socket) -> u32 {
-        1 << (Line::SOCKET + socket as u32)
+    const fn mark(socket: CpuSocket) -> u32 {
+        1 << (LineState::SOCKET + socket as u32)
     }
 
     #[inline]
     pub(crate) const fn is_modified(&self) -> bool {
-        self.holders.0 & Line::MODIFIED != 0
+        self.holders.0 & LineState::MODIFIED != 0
     }
 
     /// Whether it is in some cache.
     #[inline]
     pub(crate) const fn is_cached(&self) -> bool {
-        self.holders.0 & Line::SOCKETS != 0
+        self.holders.0 & LineState::SOCKETS != 0
     }
 
     /// Whether it is in a cache of this socket.
     #[inline]
-    pub(crate) const fn is_cached_at(&self, socket: Socket) -> bool {
-        self.holders.0 & Line::mark(socket) != 0
+    pub(crate) const fn is_cached_at(&self, socket: CpuSocket) -> bool {
+        self.holders.0 & LineState::mark(socket) != 0
     }
 
     /// Whether it is in a cache of another socket than this one.
     #[inline]
-    pub(crate) const fn is_cached_beside(&self, socket: Socket) -> bool {
-        self.holders.0 & Line::SOCKETS & !Line::mark(socket) != 0
+    pub(crate) const fn is_cached_beside(&self, socket: CpuSocket) -> bool {
+        self.holders.0 & LineState::SOCKETS & !LineState::mark(socket) != 0
     }
 
     /// Where a device at `device` writes it: into a cache that has it, rather its own socket's, and else to where its
     /// home is.
     #[inline]
-    pub(crate) const fn written_at(&self, device: Socket, home: Socket) -> Socket {
-        match (self.holders.0 & Line::SOCKETS) >> Line::SOCKET {
+    pub(crate) const fn written_at(&self, device: CpuSocket, home: CpuSocket) -> CpuSocket {
+        match (self.holders.0 & LineState::SOCKETS) >> LineState::SOCKET {
             0 => home,
             _ if self.is_cached_at(device) => device,
-            caches => caches.trailing_zeros() as Socket,
+            caches => caches.trailing_zeros() as CpuSocket,
         }
     }
 
     /// A core at this socket has fetched it and left it as it was.
     #[inline]
-    pub(crate) fn loaded_by(&mut self, (core, socket): (CoreId, Socket), sets: &mut Sets) {
+    pub(crate) fn loaded_by(&mut self, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) {
         sets.insert(&mut self.holders, core);
-        self.holders.0 = self.holders.0 & !Line::MODIFIED | Line::mark(socket);
+        self.holders.0 = self.holders.0 & !LineState::MODIFIED | LineState::mark(socket);
     }
 
     /// A core at this socket has changed it: nobody else holds it.
     #[inline]
-    pub(crate) fn stored_by(&mut self, (core, socket): (CoreId, Socket), sets: &mut Sets) {
+    pub(crate) fn stored_by(&mut self, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) {
         sets.clear(&mut self.holders);
-        self.holders = CoreSet(CoreSet::only(core).0 | Line::MODIFIED | Line::mark(socket));
+        self.holders = CoreSet(CoreSet::only(core).0 | LineState::MODIFIED | LineState::mark(socket));
     }
 
     /// It is in the last-level cache of a socket, and no core holds it.
     #[inline]
-    pub(crate) fn in_last_level(&mut self, socket: Socket, sets: &mut Sets) {
+    pub(crate) fn in_last_level(&mut self, socket: CpuSocket, sets: &mut Sets) {
         sets.clear(&mut self.holders);
-        self.holders.0 = Line::mark(socket);
+        self.holders.0 = LineState::mark(socket);
     }
 
     /// It is in no cache.
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_line_is_small() {
-        assert_eq!(size_of::<Line>(), 16);
+        assert_eq!(size_of::<LineState>(), 16);
     }
 
     proptest! {
@@ -273,7 +274,7 @@ mod tests {
         fn sets_of_cores(adds in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..4], 0..12), probe: u8) {
             let mut sets = Sets::default();
             for round in 0..2 {
-                let mut line = Line::default();
+                let mut line = LineState::default();
                 let mut model = BTreeSet::new();
                 for &core in &adds {
                     line.loaded_by((CoreId(core), core % 4), &mut sets);

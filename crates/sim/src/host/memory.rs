@@ -22,14 +22,14 @@ struct Allocation {
 
 /// A place in memory: allocation and offset within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct MemPlace {
     pub(crate) allocation: u32,
     pub(crate) offset: u64,
 }
 
 /// All memory of one machine.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct HostMemory {
     allocations: Vec<Allocation>,
     pages: u32,
 }
@@ -49,7 +49,7 @@ const fn address(allocation: u32, offset: u64) -> u64 {
     ((allocation as u64 + 1) << SPAN_BITS) + offset
 }
 
-impl Memory {
+impl HostMemory {
     pub(super) fn alloc(&mut self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         if len > LARGEST {
             let why = format!("an allocation has at most {LARGEST} bytes, not {len}");
@@ -76,35 +76,35 @@ impl Memory {
     }
 
     /// The place of a virtual address; `None` where `len` bytes from it are not allocated.
-    pub(crate) fn place(&self, addr: u64, len: u64) -> Option<Place> {
+    pub(crate) fn place(&self, addr: u64, len: u64) -> Option<MemPlace> {
         let allocation = (addr >> SPAN_BITS).checked_sub(1)?;
         let offset = addr & ((1 << SPAN_BITS) - 1);
         let a = self.allocations.get(usize::try_from(allocation).ok()?)?;
         let fits = offset.checked_add(len)? <= a.bytes.len() as u64;
-        fits.then_some(Place { allocation: allocation as u32, offset })
+        fits.then_some(MemPlace { allocation: allocation as u32, offset })
     }
 
     /// Number of the page that a place lies in, unique within the machine.
-    pub(crate) fn page(&self, place: Place) -> u32 {
+    pub(crate) fn page(&self, place: MemPlace) -> u32 {
         let a = &self.allocations[place.allocation as usize];
         a.first_page + (place.offset >> a.page.bytes().trailing_zeros()) as u32
     }
 
     /// Fills `into` with the bytes from a place on.
     #[inline]
-    pub(crate) fn read(&self, place: Place, into: &mut [u8]) {
+    pub(crate) fn read(&self, place: MemPlace, into: &mut [u8]) {
         self.allocations[place.allocation as usize].bytes.read(place.offset as usize, into);
     }
 
     /// Replaces the bytes from a place on.
     #[inline]
-    pub(crate) fn write(&mut self, place: Place, from: &[u8]) {
+    pub(crate) fn write(&mut self, place: MemPlace, from: &[u8]) {
         self.allocations[place.allocation as usize].bytes.write(place.offset as usize, from);
     }
 
     /// `len` bytes of one line, to be changed.
     #[inline]
-    pub(crate) fn in_line(&mut self, place: Place, len: u64) -> &mut [u8] {
+    pub(crate) fn in_line(&mut self, place: MemPlace, len: u64) -> &mut [u8] {
         let range = place.offset as usize..(place.offset + len) as usize;
         self.allocations[place.allocation as usize].bytes.in_line(range)
     }
@@ -117,7 +117,7 @@ impl Memory {
 
     /// Asks the processor for the first line of a place ahead of its use.
     #[inline]
-    pub(crate) fn fetch(&self, place: Place) {
+    pub(crate) fn fetch(&self, place: MemPlace) {
         let bytes = &self.allocations[place.allocation as usize].bytes;
         if let Some(address) = bytes.address(place.offset as usize) {
             fetch_lines(address, 1);
@@ -125,7 +125,7 @@ impl Memory {
     }
 
     /// The line of a place; beyond the end of its allocation, zeros.
-    pub(super) fn line(&self, place: Place) -> LineBytes {
+    pub(super) fn line(&self, place: MemPlace) -> LineBytes {
         let mut line = [0; LINE as usize];
         let (begins, len) = self.allocated_of_line(place);
         self.read(begins, &mut line[..len]);
@@ -133,19 +133,19 @@ impl Memory {
     }
 
     /// Writes a line, as far as it is allocated.
-    pub(super) fn put_line(&mut self, place: Place, line: &LineBytes) {
+    pub(super) fn put_line(&mut self, place: MemPlace, line: &LineBytes) {
         let (begins, len) = self.allocated_of_line(place);
         self.write(begins, &line[..len]);
     }
 
     /// Where the line of a place begins, and how many bytes of it are allocated.
-    fn allocated_of_line(&self, place: Place) -> (Place, usize) {
-        let begins = Place { offset: place.offset - place.offset % LINE, ..place };
+    fn allocated_of_line(&self, place: MemPlace) -> (MemPlace, usize) {
+        let begins = MemPlace { offset: place.offset - place.offset % LINE, ..place };
         let all = self.allocations[place.allocation as usize].bytes.len() as u64;
         (begins, LINE.min(all - begins.offset) as usize)
     }
 
-    pub(crate) fn load_u64(&self, place: Place) -> u64 {
+    pub(crate) fn load_u64(&self, place: MemPlace) -> u64 {
         let mut word = [0; 8];
         self.read(place, &mut word);
         u64::from_le_bytes(word)

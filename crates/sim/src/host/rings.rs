@@ -1,12 +1,12 @@
 //! The driver's queues in memory: lines that have states and no bytes.
 
-use super::access::Lines;
-use super::memory::{LINE, Place};
-use super::sockets::Socket;
+use super::memory::{LINE, MemPlace};
+use super::reach::Lines;
+use super::sockets::CpuSocket;
 
 /// What a ring holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
+pub(crate) enum RingQueue {
     /// Send WQEs.
     Send,
     /// RECV WQEs.
@@ -15,13 +15,13 @@ pub(crate) enum Queue {
     Completion,
 }
 
-impl Queue {
+impl RingQueue {
     /// The allocation that stands for the rings of this kind, beyond all of memory's own.
     const fn allocation(self) -> u32 {
         match self {
-            Queue::Send => u32::MAX,
-            Queue::Receive => u32::MAX - 1,
-            Queue::Completion => u32::MAX - 2,
+            RingQueue::Send => u32::MAX,
+            RingQueue::Receive => u32::MAX - 1,
+            RingQueue::Completion => u32::MAX - 2,
         }
     }
 }
@@ -29,9 +29,9 @@ impl Queue {
 /// A ring: entries of the same size, the first at the beginning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
-    queue: Queue,
+    queue: RingQueue,
     /// Where the core is that has it, and so its memory and the cache that holds it.
-    home: Socket,
+    home: CpuSocket,
     /// Its first byte among all rings of its kind.
     first: u64,
     entries: u32,
@@ -41,19 +41,19 @@ pub(crate) struct Ring {
 
 impl Ring {
     #[inline]
-    pub(super) fn home(&self) -> Socket {
+    pub(super) fn home(&self) -> CpuSocket {
         self.home
     }
 
     /// The first `bytes` bytes of an entry.
     #[inline]
-    pub(crate) fn entry(&self, number: u32, bytes: u32) -> Entry<'_> {
-        Entry { ring: self, number, bytes }
+    pub(crate) fn entry(&self, number: u32, bytes: u32) -> RingEntry<'_> {
+        RingEntry { ring: self, number, bytes }
     }
 
     /// A whole entry.
     #[inline]
-    pub(crate) fn whole(&self, number: u32) -> Entry<'_> {
+    pub(crate) fn whole(&self, number: u32) -> RingEntry<'_> {
         self.entry(number, self.bytes)
     }
 
@@ -66,25 +66,25 @@ impl Ring {
 
 /// An entry of a ring, or its first bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'r> {
+pub(crate) struct RingEntry<'r> {
     ring: &'r Ring,
     number: u32,
     bytes: u32,
 }
 
-impl Entry<'_> {
+impl RingEntry<'_> {
     /// What its ring holds.
     #[inline]
-    pub(crate) fn queue(self) -> Queue {
+    pub(crate) fn queue(self) -> RingQueue {
         self.ring.queue
     }
 
     /// The lines that it touches.
     #[inline]
     pub(crate) fn lines(self) -> Lines {
-        let Entry { ring, number, bytes } = self;
+        let RingEntry { ring, number, bytes } = self;
         let offset = ring.first + u64::from(number) * u64::from(ring.bytes);
-        Lines::of(Place { allocation: ring.queue.allocation(), offset }, u64::from(bytes))
+        Lines::of(MemPlace { allocation: ring.queue.allocation(), offset }, u64::from(bytes))
     }
 }
 
@@ -98,12 +98,12 @@ pub(super) struct Rings {
 
 impl Rings {
     /// Makes a ring of `entries` entries of `bytes` each.
-    pub(super) fn add(&mut self, home: Socket, queue: Queue, entries: u32, bytes: u32) -> Ring {
+    pub(super) fn add(&mut self, home: CpuSocket, queue: RingQueue, entries: u32, bytes: u32) -> Ring {
         let entries = entries.max(1);
         let taken = match queue {
-            Queue::Send => &mut self.send,
-            Queue::Receive => &mut self.receive,
-            Queue::Completion => &mut self.completion,
+            RingQueue::Send => &mut self.send,
+            RingQueue::Receive => &mut self.receive,
+            RingQueue::Completion => &mut self.completion,
         };
         let first = *taken;
         *taken += (u64::from(entries) * u64::from(bytes)).next_multiple_of(LINE);
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn rings_lie_side_by_side() {
         let mut rings = Rings::default();
-        let first = rings.add(0, Queue::Receive, 5, 16);
-        let second = rings.add(0, Queue::Receive, 4, 128);
-        assert_eq!(first.whole(3).lines().first, Place { allocation: u32::MAX - 1, offset: 48 });
+        let first = rings.add(0, RingQueue::Receive, 5, 16);
+        let second = rings.add(0, RingQueue::Receive, 4, 128);
+        assert_eq!(first.whole(3).lines().first, MemPlace { allocation: u32::MAX - 1, offset: 48 });
         assert_eq!(second.whole(1).lines().first.offset, 2 * LINE + 128);
         assert_eq!((second.entry(1, 64).lines().count(), second.whole(1).lines().count()), (1, 2));
         assert_eq!((second.next(2), second.next(3)), (3, 0));

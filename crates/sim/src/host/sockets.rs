@@ -1,14 +1,11 @@
 //! The sockets of a host: where its cores are, and what it takes to get from one to another.
 
-use super::memory::Place;
-use super::model::Model;
-use super::rings::Ring;
-use super::{Host, Lines};
 use crate::core::index::CoreId;
+use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 
 /// The number of a socket, which is one of four at most.
-pub(crate) type Socket = u8;
+pub(crate) type CpuSocket = u8;
 
 /// How many there are, and what is between them.
 #[derive(Clone, Copy)]
@@ -16,10 +13,10 @@ pub(crate) struct Sockets {
     count: u8,
     /// Cores of each.
     cores: u16,
-    /// What a core takes longer for a line that another socket has, in picoseconds.
-    pub(super) hop: u64,
-    /// What an MMIO or a DMA takes longer to another socket, in picoseconds.
-    pcie_hop: u64,
+    /// What a core takes longer for a line that another socket has.
+    pub(super) hop: Ps,
+    /// What an MMIO or a DMA takes longer to another socket.
+    pub(super) pcie_hop: Ps,
     /// Bytes of the last-level cache of each.
     pub(super) llc: u64,
 }
@@ -28,12 +25,12 @@ impl Sockets {
     pub(super) fn of(profile: &Profile) -> Sockets {
         let cores = profile.host.cores as u16;
         match &profile.sockets {
-            None => Sockets { count: 1, cores, hop: 0, pcie_hop: 0, llc: 0 },
+            None => Sockets { count: 1, cores, hop: Ps::ZERO, pcie_hop: Ps::ZERO, llc: 0 },
             Some(s) => Sockets {
                 count: s.count as u8,
                 cores,
-                hop: s.hop.as_ps(),
-                pcie_hop: s.pcie_hop.as_ps(),
+                hop: s.hop.into(),
+                pcie_hop: s.pcie_hop.into(),
                 llc: s.llc,
             },
         }
@@ -41,53 +38,18 @@ impl Sockets {
 
     /// The socket of a core; those beyond what the profile has begin at the first again.
     #[inline]
-    pub(super) fn of_core(self, core: CoreId) -> Socket {
+    pub(super) fn of_core(self, core: CoreId) -> CpuSocket {
         if self.count == 1 { 0 } else { (u16::from(core.0) / self.cores % u16::from(self.count)) as u8 }
     }
 
     /// What a DMA takes longer that finds a line elsewhere: where its home is elsewhere too, that is asked first.
-    pub(super) fn dma(self, home_is_elsewhere: bool) -> u64 {
-        self.pcie_hop + if home_is_elsewhere { self.hop } else { 0 }
+    pub(super) fn dma(self, home_is_elsewhere: bool) -> Ps {
+        self.pcie_hop + if home_is_elsewhere { self.hop } else { Ps::ZERO }
     }
 
     /// Whether there are several.
     #[inline]
     pub(super) fn are_several(self) -> bool {
         self.count > 1
-    }
-}
-
-impl Host {
-    /// The socket of a core.
-    #[inline]
-    pub(crate) fn socket_of(&self, core: CoreId) -> Socket {
-        self.sockets.of_core(core)
-    }
-
-    /// Whether it has several sockets.
-    #[inline]
-    pub(crate) fn has_sockets(&self) -> bool {
-        self.sockets.are_several()
-    }
-
-    /// How much longer an MMIO of a core is on its way to a device at this socket, in picoseconds.
-    #[inline]
-    pub(crate) fn mmio_hop(&self, core: CoreId, device: Socket) -> u64 {
-        if self.socket_of(core) == device { 0 } else { self.sockets.pcie_hop }
-    }
-
-    /// How much longer a device at this socket takes to reach so many bytes from a place on, in picoseconds.
-    #[inline]
-    pub(crate) fn dma_hop(&self, device: Socket, place: Place, len: u64) -> u64 {
-        match &self.model {
-            Model::Flat(flat) => flat.dma_hop(device, Lines::of(place, len)),
-            Model::Hierarchy(_) => 0,
-        }
-    }
-
-    /// The same of an entry of a ring.
-    #[inline]
-    pub(crate) fn ring_hop(&self, device: Socket, ring: &Ring) -> u64 {
-        if ring.home() == device { 0 } else { self.sockets.dma(true) }
     }
 }

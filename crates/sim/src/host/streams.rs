@@ -1,48 +1,50 @@
 //! What a core walks through in ascending order: of such lines some are on their way before they are asked for.
 
+use crate::core::ps::Ps;
+
 /// Streams that a core is followed in, the last that it was in. Processors follow more (32 pages); programs here are in a few.
 const FOLLOWED: usize = 8;
 
 /// A line of memory: its allocation, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct LineNumber {
     pub(super) allocation: u32,
     pub(super) line: u32,
 }
 
-/// What it takes to get a line from where its memory is, in picoseconds.
+/// What it takes to get a line from where its memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct FetchTime {
     /// One that nobody knew of before.
-    pub(super) whole: u64,
+    pub(super) whole: Ps,
     /// From one line of a stream to the next: the way, by the lines that are under way at once.
-    pub(super) interval: u64,
+    pub(super) interval: Ps,
 }
 
-impl Way {
+impl FetchTime {
     /// Of so long a way: as many lines are under way as take one each `interval` where the way is `near`.
-    pub(super) fn of(whole: u64, (near, interval): (u64, u64)) -> Way {
-        let interval = u128::from(whole) * u128::from(interval) / u128::from(near.max(1));
-        Way { whole, interval: (interval as u64).min(whole) }
+    pub(super) fn of(whole: Ps, (near, interval): (Ps, Ps)) -> FetchTime {
+        let interval = whole.share(interval.0, near.0.max(1));
+        FetchTime { whole, interval: interval.min(whole) }
     }
 }
 
 /// A walk that has come as far as the line before `next`.
 #[derive(Clone, Copy)]
 struct Stream {
-    next: At,
+    next: LineNumber,
     /// When that line will be there.
-    due: u64,
+    due: Ps,
 }
 
 impl Stream {
     /// Lines that are left out where a core goes on at one; none where that is not under way yet.
-    fn left_out(&self, at: At, way: Way) -> Option<u64> {
+    fn left_out(&self, at: LineNumber, way: FetchTime) -> Option<u64> {
         if self.next.allocation != at.allocation {
             return None;
         }
         let left_out = u64::from(at.line.checked_sub(self.next.line)?);
-        ((left_out + 1) * way.interval <= way.whole).then_some(left_out)
+        (way.interval * (left_out + 1) <= way.whole).then_some(left_out)
     }
 }
 
@@ -52,8 +54,8 @@ pub(super) struct Streams([Stream; FOLLOWED]);
 
 impl Default for Streams {
     fn default() -> Streams {
-        let nowhere = At { allocation: u32::MAX, line: 0 };
-        Streams([Stream { next: nowhere, due: 0 }; FOLLOWED])
+        let nowhere = LineNumber { allocation: u32::MAX, line: 0 };
+        Streams([Stream { next: nowhere, due: Ps::ZERO }; FOLLOWED])
     }
 }
 
@@ -61,11 +63,11 @@ impl Streams {
     /// When a line is there that comes from DRAM to a core that asks for it at `asked`. One of a stream comes an interval after the one
     /// before, and where the core was slow, as many wait for it as are under way at once; any other takes the whole way, and may
     /// begin a stream.
-    pub(super) fn there(&mut self, asked: u64, at: At, way: Way) -> u64 {
-        let next = At { line: at.line.wrapping_add(1), ..at };
+    pub(super) fn there(&mut self, asked: Ps, at: LineNumber, way: FetchTime) -> Ps {
+        let next = LineNumber { line: at.line.wrapping_add(1), ..at };
         for stream in &mut self.0 {
             let Some(left_out) = stream.left_out(at, way) else { continue };
-            let due = stream.due + left_out * way.interval;
+            let due = stream.due + way.interval * left_out;
             let there = due.max(asked);
             let ahead = way.whole - way.interval;
             *stream = Stream { next, due: due.max(there.saturating_sub(ahead)) + way.interval };
@@ -84,55 +86,59 @@ mod tests {
     use proptest::prelude::*;
 
     /// Five and a quarter lines are under way.
-    const WAY: Way = Way { whole: 84, interval: 16 };
+    const FETCH: FetchTime = FetchTime { whole: Ps(84), interval: Ps(16) };
 
-    fn line(line: u32) -> At {
-        At { allocation: 0, line }
+    fn line(line: u32) -> LineNumber {
+        LineNumber { allocation: 0, line }
     }
 
     /// How long each of the lines takes that a core loads one after another, after what it does between them.
-    fn times(lines: impl IntoIterator<Item = At>, way: Way, between: u64) -> Vec<u64> {
-        let (mut streams, mut now) = (Streams::default(), 0);
+    fn times(lines: impl IntoIterator<Item = LineNumber>, way: FetchTime, between: u64) -> Vec<u64> {
+        let (mut streams, mut now) = (Streams::default(), Ps::ZERO);
         lines
             .into_iter()
             .map(|at| {
-                let asked = now + between;
+                let asked = now + Ps(between);
                 now = streams.there(asked, at, way);
-                now - asked
+                (now - asked).0
             })
             .collect()
     }
 
     #[test]
     fn a_walk_takes_an_interval_for_each_line_and_a_way_to_the_first() {
-        assert_eq!(times((7..11).map(line), WAY, 0), [84, 16, 16, 16]);
+        assert_eq!(times((7..11).map(line), FETCH, 0), [84, 16, 16, 16]);
     }
 
     #[test]
     fn what_is_not_in_order_takes_the_whole_way() {
         let lines = [5, 3, 4, 2, 900, 902];
-        assert_eq!(times(lines.map(line), WAY, 0), [84, 84, 16, 84, 84, 32], "4 goes on, 902 leaves one out");
-        assert_eq!(times([0, 6].map(line), WAY, 0), [84, 84], "not under way yet");
-        assert_eq!(times([0, 5].map(line), WAY, 0), [84, 80], "the last that is");
-        let other = At { allocation: 1, line: 1 };
-        assert_eq!(times([line(0), other], WAY, 0), [84, 84]);
+        assert_eq!(
+            times(lines.map(line), FETCH, 0),
+            [84, 84, 16, 84, 84, 32],
+            "4 goes on, 902 leaves one out"
+        );
+        assert_eq!(times([0, 6].map(line), FETCH, 0), [84, 84], "not under way yet");
+        assert_eq!(times([0, 5].map(line), FETCH, 0), [84, 80], "the last that is");
+        let other = LineNumber { allocation: 1, line: 1 };
+        assert_eq!(times([line(0), other], FETCH, 0), [84, 84]);
     }
 
     #[test]
     fn who_is_slower_than_the_lines_finds_them() {
-        assert_eq!(times((0..4).map(line), WAY, 16), [84, 0, 0, 0]);
-        assert_eq!(times((0..4).map(line), WAY, 10), [84, 6, 6, 6]);
+        assert_eq!(times((0..4).map(line), FETCH, 16), [84, 0, 0, 0]);
+        assert_eq!(times((0..4).map(line), FETCH, 10), [84, 6, 6, 6]);
     }
 
     #[test]
     fn as_many_wait_for_a_core_as_are_under_way() {
-        let (mut streams, mut late) = (Streams::default(), 10_000);
-        streams.there(0, line(0), WAY);
+        let (mut streams, mut late) = (Streams::default(), Ps(10_000));
+        streams.there(Ps::ZERO, line(0), FETCH);
         let waits: Vec<u64> = (1..9)
             .map(|number| {
                 let asked = late;
-                late = streams.there(asked, line(number), WAY);
-                late - asked
+                late = streams.there(asked, line(number), FETCH);
+                (late - asked).0
             })
             .collect();
         assert_eq!(waits, [0, 0, 0, 0, 0, 12, 16, 16]);
@@ -141,18 +147,19 @@ mod tests {
     #[test]
     fn walks_side_by_side_do_not_disturb_each_other() {
         let both = (0..4).flat_map(|number| (0..FOLLOWED as u32).map(move |of| line(1000 * of + number)));
-        let all = times(both, WAY, 0);
+        let all = times(both, FETCH, 0);
         assert!(all[..FOLLOWED].iter().all(|time| *time == 84));
         assert!(all[FOLLOWED..].iter().all(|time| *time <= 16));
         let more = (0..4).flat_map(|number| (0..=FOLLOWED as u32).map(move |of| line(1000 * of + number)));
-        assert!(times(more, WAY, 0).iter().all(|time| *time == 84), "one too many");
+        assert!(times(more, FETCH, 0).iter().all(|time| *time == 84), "one too many");
     }
 
     #[test]
     fn a_longer_way_has_as_many_lines_under_way() {
-        assert_eq!(Way::of(84, (84, 16)), WAY);
-        assert_eq!(Way::of(168, (84, 16)), Way { whole: 168, interval: 32 });
-        assert_eq!(Way::of(84, (84, 100)).interval, 84, "a walk is no slower than steps at random");
+        let of = |whole, interval| FetchTime::of(Ps(whole), (Ps(84), Ps(interval)));
+        assert_eq!(of(84, 16), FETCH);
+        assert_eq!(of(168, 16), FetchTime { whole: Ps(168), interval: Ps(32) });
+        assert_eq!(of(84, 100).interval, Ps(84), "a walk is no slower than steps at random");
     }
 
     proptest! {
@@ -163,14 +170,14 @@ mod tests {
             steps in prop::collection::vec((0u32..3, 0u64..200), 1..60),
             interval in 1u64..84,
         ) {
-            let way = Way { whole: 84, interval };
-            let (mut streams, mut now, mut at) = (Streams::default(), 0, 0);
+            let way = FetchTime { whole: Ps(84), interval: Ps(interval) };
+            let (mut streams, mut now, mut at) = (Streams::default(), Ps::ZERO, 0);
             let mut came: Vec<u64> = Vec::new();
             for (left_out, between) in steps {
-                let asked = now + between;
+                let asked = now + Ps(between);
                 now = streams.there(asked, line(at), way);
-                prop_assert!(now - asked <= 2 * way.whole);
-                came.push(now);
+                prop_assert!(now - asked <= way.whole * 2);
+                came.push(now.0);
                 at += left_out + 1;
             }
             let under_way = 84 / interval + 1;

@@ -1,36 +1,39 @@
 //! The way of a segment from the driver to its socket.
 
-use super::socket::Held;
-use super::{At, Kernel, Socket, State, Want};
+use super::socket::{HeldBytes, SocketState, SocketWant, TcpSocket};
+use super::state::{Kernel, KernelContext};
 use crate::core::index::{PortId, SocketId};
-use crate::core::queue::{Event, Step};
-use crate::fabric::{Control, Segment, To};
+use crate::core::ps::Ps;
+use crate::core::queue::{SimEvent, TcpStep};
+use crate::fabric::{Segment, SegmentControl, SegmentTo};
 
 impl Kernel {
     /// A segment without data has come.
-    pub(super) fn input(&mut self, at: &mut At<'_>, segment: Segment, from: PortId) {
-        at.clock += self.costs.ack_in;
+    pub(super) fn input(&mut self, at: &mut KernelContext<'_>, segment: Segment, from: PortId) {
+        at.clock += Ps(self.costs.ack_in);
         let id = match segment.to {
-            To::Port(port) => return self.asked(at, port, segment, from),
-            To::Socket(id) => id,
+            SegmentTo::Port(port) => return self.asked(at, port, segment, from),
+            SegmentTo::Socket(id) => id,
         };
         let socket = &mut self.sockets[id];
         match (segment.control, &socket.state) {
-            (Control::Reset, State::Connecting) => return self.ends(at, id, State::Refused),
-            (Control::Reset, _) => return self.ends(at, id, State::Reset),
-            (Control::SynAck, State::Connecting) => {
-                socket.meets(&segment);
-                socket.state = State::Connected;
-                self.send_control(at, id, Control::None, None);
-                return self.wake(id, Want::Take);
+            (SegmentControl::Reset, SocketState::Connecting) => {
+                return self.ends(at, id, SocketState::Refused);
             }
-            (_, State::Refused | State::Reset) => return,
+            (SegmentControl::Reset, _) => return self.ends(at, id, SocketState::Reset),
+            (SegmentControl::SynAck, SocketState::Connecting) => {
+                socket.meets(&segment);
+                socket.state = SocketState::Connected;
+                self.send_control(at, id, SegmentControl::None, None);
+                return self.wake(id, SocketWant::Take);
+            }
+            (_, SocketState::Refused | SocketState::Reset) => return,
             _ => {}
         }
         self.acknowledged(at, id, &segment);
-        if segment.control == Control::Fin {
+        if segment.control == SegmentControl::Fin {
             self.sockets[id].into.end();
-            self.wake(id, Want::Take);
+            self.wake(id, SocketWant::Take);
         }
         self.answer(at, id);
         self.let_go(at.device, id);
@@ -39,48 +42,48 @@ impl Kernel {
     /// A segment with data has come, which is in `held`.
     pub(super) fn input_data(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut KernelContext<'_>,
         id: SocketId,
         segment: Segment,
-        held: &mut Vec<Held>,
+        held: &mut Vec<HeldBytes>,
     ) {
-        at.clock += self.costs.segment_in;
+        at.clock += Ps(self.costs.segment_in);
         self.acknowledged(at, id, &segment);
         let socket = &mut self.sockets[id];
-        if socket.closed || socket.state != State::Connected {
+        if socket.closed || socket.state != SocketState::Connected {
             // Nobody will take it.
             at.device.ethernet().buffers.extend(held.drain(..).map(|held| held.buffer));
-            if socket.state == State::Connected {
+            if socket.state == SocketState::Connected {
                 self.forsake(at, id);
             }
             return;
         }
         socket.into.receive(&segment, held.drain(..));
-        self.wake(id, Want::Take);
+        self.wake(id, SocketWant::Take);
         self.answer(at, id);
     }
 
     /// A program has taken what a socket had received: its peer may have to know.
-    pub(crate) fn taken(&mut self, at: &mut At<'_>, id: SocketId) {
+    pub(crate) fn taken(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         let mss = self.costs.mss;
-        let Socket { into, state, .. } = &self.sockets[id];
-        if *state == State::Connected && (into.owes_ack(mss) || into.owes_room(mss)) {
-            self.send_control(at, id, Control::None, None);
+        let TcpSocket { into, state, .. } = &self.sockets[id];
+        if *state == SocketState::Connected && (into.owes_ack(mss) || into.owes_room(mss)) {
+            self.send_control(at, id, SegmentControl::None, None);
         }
     }
 
     /// A program has closed a socket. What was written is still sent, and then its end; but where it has not taken all
     /// that came, the peer, which may wait for that, hears that it never will (RFC 2525, 2.17).
-    pub(crate) fn close(&mut self, at: &mut At<'_>, id: SocketId) {
+    pub(crate) fn close(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         let socket = &mut self.sockets[id];
-        if socket.state == State::Connected && socket.into.bytes() > 0 {
+        if socket.state == SocketState::Connected && socket.into.bytes() > 0 {
             at.device.ethernet().buffers.extend(socket.into.held.drain(..).map(|held| held.buffer));
             return self.forsake(at, id);
         }
         socket.closed = true;
         socket.out.end();
         let refused = match &mut socket.state {
-            State::Listening(backlog) => std::mem::take(backlog),
+            SocketState::Listening(backlog) => std::mem::take(backlog),
             _ => [].into(),
         };
         for id in refused {
@@ -90,74 +93,74 @@ impl Kernel {
     }
 
     /// Somebody asks for a connection.
-    fn asked(&mut self, at: &mut At<'_>, port: u16, segment: Segment, from: PortId) {
+    fn asked(&mut self, at: &mut KernelContext<'_>, port: u16, segment: Segment, from: PortId) {
         let (owner, state) = match self.listener(port) {
-            Some(listener) => (self.sockets[listener].owner, State::Asked(listener)),
+            Some(listener) => (self.sockets[listener].owner, SocketState::Asked(listener)),
             None => return self.refuse(at, segment, from),
         };
         let id = self.open(at.host, owner, state, from);
         self.sockets[id].meets(&segment);
-        self.send_control(at, id, Control::SynAck, None);
+        self.send_control(at, id, SegmentControl::SynAck, None);
     }
 
     /// Says that nobody listens there.
-    fn refuse(&mut self, at: &mut At<'_>, segment: Segment, from: PortId) {
-        at.clock += self.costs.ack_out;
-        let to = To::Socket(segment.from);
-        self.post_to(at, from, Segment { to, control: Control::Reset, ..Segment::BLANK });
+    fn refuse(&mut self, at: &mut KernelContext<'_>, segment: Segment, from: PortId) {
+        at.clock += Ps(self.costs.ack_out);
+        let to = SegmentTo::Socket(segment.from);
+        self.post_to(at, from, Segment { to, control: SegmentControl::Reset, ..Segment::BLANK });
     }
 
     /// A connection has ended, or has not come about.
-    fn ends(&mut self, at: &mut At<'_>, id: SocketId, state: State) {
+    fn ends(&mut self, at: &mut KernelContext<'_>, id: SocketId, state: SocketState) {
         self.sockets[id].state = state;
         self.wake_all(id);
         self.let_go(at.device, id);
     }
 
     /// A segment of the peer says what it has and what it has room for; the first makes the connection.
-    fn acknowledged(&mut self, at: &mut At<'_>, id: SocketId, segment: &Segment) {
+    fn acknowledged(&mut self, at: &mut KernelContext<'_>, id: SocketId, segment: &Segment) {
         let socket = &mut self.sockets[id];
-        if let State::Asked(listener) = socket.state {
-            socket.state = State::Connected;
+        if let SocketState::Asked(listener) = socket.state {
+            socket.state = SocketState::Connected;
             self.accepted(at, listener, id);
         }
         if self.sockets[id].acknowledged(segment) {
-            self.wake(id, Want::Room);
+            self.wake(id, SocketWant::Room);
         }
     }
 
     /// A listener has a connection; where it has been closed meanwhile, nobody will accept it.
-    fn accepted(&mut self, at: &mut At<'_>, listener: SocketId, id: SocketId) {
-        if let (false, State::Listening(backlog)) =
+    fn accepted(&mut self, at: &mut KernelContext<'_>, listener: SocketId, id: SocketId) {
+        if let (false, SocketState::Listening(backlog)) =
             (self.sockets[listener].closed, &mut self.sockets[listener].state)
         {
             backlog.push_back(id);
-            return self.wake(listener, Want::Take);
+            return self.wake(listener, SocketWant::Take);
         }
         self.forsake(at, id);
     }
 
     /// Ends a connection that nobody has accepted, or will take anything of.
-    fn forsake(&mut self, at: &mut At<'_>, id: SocketId) {
+    fn forsake(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         self.sockets[id].closed = true;
-        self.send_control(at, id, Control::Reset, None);
-        self.ends(at, id, State::Reset);
+        self.send_control(at, id, SegmentControl::Reset, None);
+        self.ends(at, id, SocketState::Reset);
     }
 
     /// Sends what may be sent now, and an ACK by itself where one must not wait for data.
-    fn answer(&mut self, at: &mut At<'_>, id: SocketId) {
+    fn answer(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         self.send_all(at, id);
         let mss = self.costs.mss;
         let into = &mut self.sockets[id].into;
         if into.owes_ack(mss) {
-            return self.send_control(at, id, Control::None, None);
+            return self.send_control(at, id, SegmentControl::None, None);
         }
-        if into.may_ack() && into.ack_due == u64::MAX {
-            into.ack_due = at.clock + self.costs.delayed_ack;
+        if into.may_ack() && into.ack_due == Ps::NEVER {
+            into.ack_due = at.clock + Ps(self.costs.delayed_ack);
             if !std::mem::replace(&mut into.ack_timed, true) {
                 at.env.queue.push(
                     into.ack_due,
-                    Event::Tcp { device: at.device.id, step: Step::DelayedAck, number: id.0 },
+                    SimEvent::Tcp { device: at.device.id, step: TcpStep::DelayedAck, number: id.0 },
                 );
             }
         }

@@ -3,34 +3,15 @@
 //! The NIC holds an interrupt back for a time after the first frame, or until there are enough. The driver then takes
 //! frame after frame, without interrupts, until none is left (NAPI); meanwhile the core does nothing else.
 
-use super::socket::Held;
-use super::{At, INTERRUPTED, Kernel};
+use super::socket::HeldBytes;
+use super::state::{INTERRUPTED, Kernel, KernelContext};
 use crate::core::index::{CoreId, SocketId};
-use crate::core::queue::{Event, Step};
-use crate::device::{Device, Received};
-use crate::fabric::{Control, Segment, To};
-use crate::host::{Agent, Host, Kind};
-use crate::world::Env;
-use std::collections::VecDeque;
-
-/// What is known of interrupts, and what the driver has under way.
-#[derive(Default)]
-pub(super) struct Interrupts {
-    /// Frames in memory that the driver has not taken.
-    waiting: VecDeque<Received>,
-    /// The driver polls.
-    polls: bool,
-    /// When the next interrupt comes.
-    next: Option<u64>,
-    /// Until when the core is in the kernel for the last.
-    busy: u64,
-    /// Frames for whose buffers the NIC has no others yet.
-    emptied: u32,
-    /// The segment that the frames taken last make, and where they are.
-    merged: Option<Segment>,
-    held: Vec<Held>,
-    pub(super) count: u64,
-}
+use crate::core::ps::Ps;
+use crate::core::queue::{SimEvent, TcpStep};
+use crate::device::{ReceivedFrame, SimDevice};
+use crate::env::Env;
+use crate::fabric::{Segment, SegmentControl, SegmentTo};
+use crate::host::{AccessKind, Agent, Host};
 
 impl Kernel {
     /// The core that is interrupted.
@@ -39,53 +20,58 @@ impl Kernel {
     }
 
     /// A frame is in memory.
-    pub(crate) fn frame_visible(&mut self, device: &Device, env: &mut Env, frame: Received) {
+    pub(crate) fn frame_visible(&mut self, device: &SimDevice, env: &mut Env, frame: ReceivedFrame) {
         let Kernel { interrupts, tcp, costs, .. } = self;
         interrupts.waiting.push_back(frame);
         if interrupts.polls {
             return;
         }
         let enough = interrupts.waiting.len() >= tcp.coalesce_frames as usize;
-        let raised = if enough { env.now } else { env.now + costs.coalesce };
+        let raised = if enough { env.now } else { env.now + Ps(costs.coalesce) };
         let at = device.interrupt_arrives(raised).max(interrupts.busy);
         if interrupts.next.is_none_or(|next| at < next) {
             interrupts.next = Some(at);
-            env.queue.push(at, Event::Tcp { device: device.id, step: Step::Interrupt, number: 0 });
+            env.queue.push(at, SimEvent::Tcp { device: device.id, step: TcpStep::Interrupt, number: 0 });
         }
     }
 
     /// An interrupt comes, unless another came before it; returns what it takes of the core until the driver polls.
-    pub(crate) fn interrupted(&mut self, device: &Device, env: &mut Env) -> u64 {
+    pub(crate) fn interrupted(&mut self, device: &SimDevice, env: &mut Env) -> Ps {
         let Kernel { interrupts, costs, .. } = self;
         if interrupts.next != Some(env.now) {
-            return 0;
+            return Ps::ZERO;
         }
         if interrupts.busy > env.now {
             // The core is in the kernel for something else.
             interrupts.next = Some(interrupts.busy);
-            env.queue
-                .push(interrupts.busy, Event::Tcp { device: device.id, step: Step::Interrupt, number: 0 });
-            return 0;
+            env.queue.push(
+                interrupts.busy,
+                SimEvent::Tcp { device: device.id, step: TcpStep::Interrupt, number: 0 },
+            );
+            return Ps::ZERO;
         }
         interrupts.next = None;
         interrupts.polls = true;
         interrupts.count += 1;
-        env.after(costs.interrupt_entry, Event::Tcp { device: device.id, step: Step::DriverPoll, number: 0 });
-        costs.interrupt_entry
+        env.after(
+            Ps(costs.interrupt_entry),
+            SimEvent::Tcp { device: device.id, step: TcpStep::DriverPoll, number: 0 },
+        );
+        Ps(costs.interrupt_entry)
     }
 
     /// The driver takes the next frame, or ends its poll where there is none; returns what that takes of the core.
-    pub(crate) fn poll(&mut self, host: &mut Host, device: &mut Device, env: &mut Env) -> u64 {
+    pub(crate) fn poll(&mut self, host: &mut Host, device: &mut SimDevice, env: &mut Env) -> Ps {
         let clock = env.now;
-        let mut at = At { host, device, env, core: INTERRUPTED, clock };
+        let mut at = KernelContext { host, device, env, core: INTERRUPTED, clock };
         if let Some(frame) = self.interrupts.waiting.pop_front() {
             self.take_frame(&mut at, frame);
             at.env
                 .queue
-                .push(at.clock, Event::Tcp { device: at.device.id, step: Step::DriverPoll, number: 0 });
+                .push(at.clock, SimEvent::Tcp { device: at.device.id, step: TcpStep::DriverPoll, number: 0 });
         } else {
             self.end_merging(&mut at);
-            at.clock += self.costs.interrupt_exit;
+            at.clock += Ps(self.costs.interrupt_exit);
             self.interrupts.polls = false;
             self.interrupts.busy = at.clock;
         }
@@ -96,49 +82,55 @@ impl Kernel {
     pub(crate) fn delayed_ack(
         &mut self,
         host: &mut Host,
-        device: &mut Device,
+        device: &mut SimDevice,
         env: &mut Env,
         socket: SocketId,
-    ) -> u64 {
+    ) -> Ps {
         let (now, id) = (env.now, device.id);
         let busy = self.interrupts.busy.max(now);
         let into = &mut self.sockets[socket].into;
         into.ack_timed = false;
-        if into.ack_due == u64::MAX {
-            return 0;
+        if into.ack_due == Ps::NEVER {
+            return Ps::ZERO;
         }
         let due =
-            if self.interrupts.polls { now + self.costs.interrupt_entry } else { into.ack_due.max(busy) };
+            if self.interrupts.polls { now + Ps(self.costs.interrupt_entry) } else { into.ack_due.max(busy) };
         if due > now {
             into.ack_timed = true;
-            env.queue.push(due, Event::Tcp { device: id, step: Step::DelayedAck, number: socket.0 });
-            return 0;
+            env.queue.push(due, SimEvent::Tcp { device: id, step: TcpStep::DelayedAck, number: socket.0 });
+            return Ps::ZERO;
         }
-        let mut at = At { host, device, env, core: INTERRUPTED, clock: now + self.costs.interrupt_entry };
-        self.send_control(&mut at, socket, Control::None, None);
-        at.clock += self.costs.interrupt_exit;
+        let mut at = KernelContext {
+            host,
+            device,
+            env,
+            core: INTERRUPTED,
+            clock: now + Ps(self.costs.interrupt_entry),
+        };
+        self.send_control(&mut at, socket, SegmentControl::None, None);
+        at.clock += Ps(self.costs.interrupt_exit);
         self.interrupts.busy = at.clock;
         at.clock - now
     }
 
     /// A frame's way through the driver, and as part of a segment to its socket where that is whole.
-    fn take_frame(&mut self, at: &mut At<'_>, frame: Received) {
+    fn take_frame(&mut self, at: &mut KernelContext<'_>, frame: ReceivedFrame) {
         let (ring, entry) = at.device.ethernet().read_descriptor();
-        let read = at.host.reach_entry(at.clock, Agent::Core(at.core), ring.whole(entry), Kind::Load);
-        at.clock = read + self.costs.frame_in;
+        let read = at.host.reach_entry(at.clock, Agent::Core(at.core), ring.whole(entry), AccessKind::Load);
+        at.clock = read + Ps(self.costs.frame_in);
         self.interrupts.emptied += 1;
         if self.interrupts.emptied == self.tcp.refill {
             self.interrupts.emptied = 0;
-            at.clock += at.host.costs.doorbell;
+            at.clock += Ps(at.host.costs.doorbell);
             at.device.refill(at.env, self.tcp.refill);
         }
-        let Received { segment, buffer, from } = frame;
+        let ReceivedFrame { segment, buffer, from } = frame;
         if segment.len == 0 {
             self.end_merging(at);
             at.device.ethernet().buffers.push(buffer);
             return self.input(at, segment, from);
         }
-        let held = Held { addr: frame.data(), len: segment.len, buffer };
+        let held = HeldBytes { addr: frame.data(), len: segment.len, buffer };
         if !self.continues(&segment) {
             self.end_merging(at);
             self.interrupts.merged = Some(segment);
@@ -160,10 +152,12 @@ impl Kernel {
     }
 
     /// What the frames taken last make is a segment.
-    fn end_merging(&mut self, at: &mut At<'_>) {
+    fn end_merging(&mut self, at: &mut KernelContext<'_>) {
         let Some(segment) = self.interrupts.merged.take() else { return };
         let mut held = std::mem::take(&mut self.interrupts.held);
-        let To::Socket(socket) = segment.to else { unreachable!("nobody sends data to one who listens") };
+        let SegmentTo::Socket(socket) = segment.to else {
+            unreachable!("nobody sends data to one who listens")
+        };
         self.input_data(at, socket, segment, &mut held);
         held.clear();
         self.interrupts.held = held;

@@ -1,30 +1,32 @@
 //! The way of a segment from its socket to the NIC.
 
-use super::{At, Kernel, Socket, State};
+use super::socket::{SocketState, TcpSocket};
+use super::state::{Kernel, KernelContext};
 use crate::core::index::{PortId, SocketId};
-use crate::device::{Circle, Posted};
-use crate::fabric::{Control, Segment, To};
-use crate::host::{Agent, Kind};
+use crate::core::ps::Ps;
+use crate::device::PostedSegment;
+use crate::fabric::{Segment, SegmentControl, SegmentTo};
+use crate::host::{AccessKind, Agent};
 
 impl Kernel {
     /// What it costs a core to send the next segment of a socket; none where nothing may be sent.
-    pub(crate) fn next_costs(&self, socket: SocketId) -> Option<u64> {
+    pub(crate) fn next_costs(&self, socket: SocketId) -> Option<Ps> {
         let socket = &self.sockets[socket];
-        let (len, _) = socket.out.next().filter(|_| socket.state == State::Connected)?;
-        Some(self.costs.segment_out(len))
+        let (len, _) = socket.out.next().filter(|_| socket.state == SocketState::Connected)?;
+        Some(Ps(self.costs.segment_out(len)))
     }
 
     /// Hands the next segment of a socket to the NIC, if there is one; what that costs the core has been spent.
-    pub(crate) fn send_next(&mut self, at: &mut At<'_>, id: SocketId) {
+    pub(crate) fn send_next(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         let socket = &mut self.sockets[id];
-        if let Some((len, control)) = socket.out.next().filter(|_| socket.state == State::Connected) {
+        if let Some((len, control)) = socket.out.next().filter(|_| socket.state == SocketState::Connected) {
             let segment = socket.make(id, len, control, self.costs.mss);
             self.post(at, id, segment);
         }
     }
 
     /// Sends what may be sent of a socket.
-    pub(super) fn send_all(&mut self, at: &mut At<'_>, id: SocketId) {
+    pub(super) fn send_all(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         while let Some(cost) = self.next_costs(id) {
             at.clock += cost;
             self.send_next(at, id);
@@ -32,32 +34,38 @@ impl Kernel {
     }
 
     /// Sends a segment without data.
-    pub(crate) fn send_control(&mut self, at: &mut At<'_>, id: SocketId, control: Control, to: Option<To>) {
-        at.clock += self.costs.ack_out;
+    pub(crate) fn send_control(
+        &mut self,
+        at: &mut KernelContext<'_>,
+        id: SocketId,
+        control: SegmentControl,
+        to: Option<SegmentTo>,
+    ) {
+        at.clock += Ps(self.costs.ack_out);
         let segment = self.sockets[id].make(id, 0, control, self.costs.mss);
         self.post(at, id, Segment { to: to.unwrap_or(segment.to), ..segment });
     }
 
     /// Hands a segment of a socket to the NIC.
-    fn post(&mut self, at: &mut At<'_>, id: SocketId, segment: Segment) {
-        let Socket { out, peer: (into, _), .. } = &self.sockets[id];
-        let posted = Posted { segment, data: out.data, into: *into };
+    fn post(&mut self, at: &mut KernelContext<'_>, id: SocketId, segment: Segment) {
+        let TcpSocket { out, peer: (into, _), .. } = &self.sockets[id];
+        let posted = PostedSegment { segment, data: out.data, into: *into };
         self.tell(at, posted);
     }
 
     /// Sends a segment that is of no socket.
-    pub(super) fn post_to(&mut self, at: &mut At<'_>, into: PortId, segment: Segment) {
-        self.tell(at, Posted { segment, data: Circle { addr: 0, bytes: 1 }, into });
+    pub(super) fn post_to(&mut self, at: &mut KernelContext<'_>, into: PortId, segment: Segment) {
+        self.tell(at, PostedSegment { segment, data: None, into });
     }
 
     /// Tells the NIC of a segment.
-    fn tell(&mut self, at: &mut At<'_>, posted: Posted) {
+    fn tell(&mut self, at: &mut KernelContext<'_>, posted: PostedSegment) {
         self.sent.segments += 1;
         self.sent.acks += u64::from(posted.segment.len == 0);
-        let At { host, device, env, core, clock } = at;
+        let KernelContext { host, device, env, core, clock } = at;
         let (ring, entry) = device.ethernet().write_descriptor();
-        let written = host.reach_entry(*clock, Agent::Core(*core), ring.whole(entry), Kind::Store);
-        *clock = host.stored(written, *core) + host.costs.doorbell;
+        let written = host.reach_entry(*clock, Agent::Core(*core), ring.whole(entry), AccessKind::Store);
+        *clock = host.stored(written, *core) + Ps(host.costs.doorbell);
         device.post_segment(env, *clock, posted);
     }
 }

@@ -2,8 +2,9 @@
 //! no memory.
 
 use crate::core::index::{PortId, SocketId, ThreadId};
-use crate::device::Circle;
-use crate::fabric::{Control, Segment};
+use crate::core::ps::Ps;
+use crate::device::SocketBuffer;
+use crate::fabric::{Segment, SegmentControl};
 use std::collections::VecDeque;
 
 /// Segments without an ACK after which one is due (RFC 1122, 4.2.3.2).
@@ -11,7 +12,7 @@ const SEGMENTS_PER_ACK: u64 = 2;
 
 /// Where a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum SocketState {
     /// Peers connect to it; those that have and that nobody has accepted.
     Listening(VecDeque<SocketId>),
     /// It waits for an answer.
@@ -27,7 +28,7 @@ pub(crate) enum State {
 
 /// What a thread that sleeps for a socket waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum SocketWant {
     /// Something to take: data, its end, a connection, or the answer to one that it asked for.
     Take,
     /// Room for data.
@@ -36,7 +37,7 @@ pub(crate) enum Want {
 
 /// Bytes that have been received and are in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldBytes {
     pub(crate) addr: u64,
     pub(crate) len: u32,
     /// The buffer, which the NIC may have again.
@@ -45,7 +46,8 @@ pub(crate) struct Held {
 
 /// One direction, as its sender knows it. Bytes are numbered from 0; the end is numbered as a byte is.
 pub(crate) struct Outgoing {
-    pub(crate) data: Circle,
+    /// Where the bytes are that the peer may not have; none of a listener, and of a socket that is over.
+    pub(crate) data: Option<SocketBuffer>,
     /// Bytes that the peer has, that have been sent, and that the program has written.
     acked: u64,
     sent: u64,
@@ -60,7 +62,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn new(data: Circle, mss: u32, most: u32) -> Outgoing {
+    pub(crate) fn new(data: Option<SocketBuffer>, mss: u32, most: u32) -> Outgoing {
         Outgoing { data, acked: 0, sent: 0, written: 0, edge: 0, ends: false, mss, most }
     }
 
@@ -71,14 +73,24 @@ impl Outgoing {
         self.most = (self.most / self.mss).max(1) * self.mss;
     }
 
+    /// Bytes of the buffer.
+    fn bytes(&self) -> u64 {
+        self.data.map_or(0, |data| data.bytes)
+    }
+
     /// Bytes that there is room for.
     pub(crate) fn room(&self) -> u64 {
-        self.data.bytes - self.written.saturating_sub(self.acked)
+        self.bytes().saturating_sub(self.written.saturating_sub(self.acked))
+    }
+
+    /// The address of a byte by its number, and how many follow it until the end of the buffer.
+    pub(crate) fn at(&self, number: u64) -> (u64, u64) {
+        self.data.expect("a socket that a program writes to has a buffer").at(number)
     }
 
     /// Whether there is so much that a thread that waits for it is woken: a third.
     pub(crate) fn has_room_again(&self) -> bool {
-        self.room() >= self.data.bytes / 3
+        self.room() >= self.bytes() / 3
     }
 
     /// Bytes that are written and not sent.
@@ -116,10 +128,10 @@ impl Outgoing {
     }
 
     /// How many bytes the next segment has, or that it is the end; none where nothing may be sent.
-    pub(crate) fn next(&self) -> Option<(u32, Control)> {
+    pub(crate) fn next(&self) -> Option<(u32, SegmentControl)> {
         if self.pending() == 0 {
             let ends = self.ends && self.sent == self.written;
-            return ends.then_some((0, Control::Fin));
+            return ends.then_some((0, SegmentControl::Fin));
         }
         let room = self.edge.saturating_sub(self.sent);
         let len = self.pending().min(room).min(self.most.into()) as u32;
@@ -127,15 +139,15 @@ impl Outgoing {
         match whole {
             // ACKs of what is under way open the window further.
             0 if len == 0 || self.acked < self.sent => None,
-            0 => Some((len, Control::None)),
-            whole => Some((whole, Control::None)),
+            0 => Some((len, SegmentControl::None)),
+            whole => Some((whole, SegmentControl::None)),
         }
     }
 
     /// Takes the next segment; returns the number of its first byte, and whether nothing is behind it.
-    fn take(&mut self, len: u32, control: Control) -> (u64, bool) {
+    fn take(&mut self, len: u32, control: SegmentControl) -> (u64, bool) {
         let seq = self.sent;
-        self.sent += u64::from(len) + u64::from(control == Control::Fin);
+        self.sent += u64::from(len) + u64::from(control == SegmentControl::Fin);
         (seq, self.pending() == 0)
     }
 }
@@ -148,11 +160,11 @@ pub(crate) struct Incoming {
     /// The first byte that the peer has been told there is no room for.
     edge: u64,
     size: u64,
-    pub(crate) held: VecDeque<Held>,
+    pub(crate) held: VecDeque<HeldBytes>,
     bytes: u64,
     ended: bool,
-    /// When an ACK is due at the latest; `u64::MAX`: none is.
-    pub(crate) ack_due: u64,
+    /// When an ACK is due at the latest; [`Ps::NEVER`]: none is.
+    pub(crate) ack_due: Ps,
     /// An event stands where one was due.
     pub(crate) ack_timed: bool,
 }
@@ -167,7 +179,7 @@ impl Incoming {
             held: VecDeque::new(),
             bytes: 0,
             ended: false,
-            ack_due: u64::MAX,
+            ack_due: Ps::NEVER,
             ack_timed: false,
         }
     }
@@ -210,7 +222,7 @@ impl Incoming {
     }
 
     /// Data has come.
-    pub(crate) fn receive(&mut self, segment: &Segment, held: impl Iterator<Item = Held>) {
+    pub(crate) fn receive(&mut self, segment: &Segment, held: impl Iterator<Item = HeldBytes>) {
         assert_eq!(segment.seq, self.next, "a fabric that loses no frame keeps their order");
         self.next += u64::from(segment.len);
         self.bytes += u64::from(segment.len);
@@ -237,21 +249,21 @@ impl Incoming {
 }
 
 /// A socket.
-pub(crate) struct Socket {
+pub(crate) struct TcpSocket {
     /// The thread that has it; of one that nobody has accepted, the one that listens.
     pub(crate) owner: ThreadId,
     /// The program has closed it.
     pub(crate) closed: bool,
-    pub(crate) state: State,
+    pub(crate) state: SocketState,
     /// Port and socket of the peer; the socket is known when it has answered.
     pub(crate) peer: (PortId, SocketId),
     pub(crate) out: Outgoing,
     pub(crate) into: Incoming,
     /// Its thread sleeps for it.
-    pub(crate) sleeper: Option<Want>,
+    pub(crate) sleeper: Option<SocketWant>,
 }
 
-impl Socket {
+impl TcpSocket {
     /// What the peer has said of itself in its first segment.
     pub(crate) fn meets(&mut self, segment: &Segment) {
         self.peer.1 = segment.from;
@@ -261,32 +273,32 @@ impl Socket {
     /// Whether a call that waits for something to take would return.
     pub(crate) fn has_some(&self) -> bool {
         match &self.state {
-            State::Listening(backlog) => !backlog.is_empty(),
-            State::Connected => self.into.has_some(),
-            State::Connecting | State::Asked(_) => false,
-            State::Refused | State::Reset => true,
+            SocketState::Listening(backlog) => !backlog.is_empty(),
+            SocketState::Connected => self.into.has_some(),
+            SocketState::Connecting | SocketState::Asked(_) => false,
+            SocketState::Refused | SocketState::Reset => true,
         }
     }
 
     /// A segment acknowledges what was sent; returns whether its thread is to be woken for the room.
     pub(crate) fn acknowledged(&mut self, segment: &Segment) -> bool {
         self.out.acknowledged(segment.ack, segment.edge);
-        self.sleeper == Some(Want::Room) && self.out.has_room_again()
+        self.sleeper == Some(SocketWant::Room) && self.out.has_room_again()
     }
 
     /// Whether nothing will come of it any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.closed && (self.out.is_over() || self.state != State::Connected)
+        self.closed && (self.out.is_over() || self.state != SocketState::Connected)
     }
 
     /// Makes the next segment: it also tells what has come and what there is room for.
-    pub(crate) fn make(&mut self, from: SocketId, len: u32, control: Control, mss: u32) -> Segment {
+    pub(crate) fn make(&mut self, from: SocketId, len: u32, control: SegmentControl, mss: u32) -> Segment {
         let (seq, push) = self.out.take(len, control);
         let Incoming { next, .. } = self.into;
         self.into.told = next;
         self.into.edge = self.into.room_up_to();
-        self.into.ack_due = u64::MAX;
-        let to = crate::fabric::To::Socket(self.peer.1);
+        self.into.ack_due = Ps::NEVER;
+        let to = crate::fabric::SegmentTo::Socket(self.peer.1);
         Segment { from, to, control, push, seq, len, ack: next, edge: self.into.edge, mss }
     }
 }
@@ -298,7 +310,7 @@ mod tests {
     const MSS: u32 = 1000;
 
     fn outgoing(edge: u64) -> Outgoing {
-        let mut out = Outgoing::new(Circle { addr: 0, bytes: 9000 }, MSS, 4 * MSS);
+        let mut out = Outgoing::new(Some(SocketBuffer { addr: 0, bytes: 9000 }), MSS, 4 * MSS);
         out.meets(edge, MSS);
         out
     }
@@ -308,19 +320,23 @@ mod tests {
         let mut out = outgoing(6_500);
         out.write(9_000);
         assert_eq!(out.room(), 0);
-        assert_eq!(out.next(), Some((4 * MSS, Control::None)));
-        assert_eq!(out.take(4 * MSS, Control::None), (0, false));
-        assert_eq!(out.next(), Some((2 * MSS, Control::None)));
-        out.take(2 * MSS, Control::None);
+        assert_eq!(out.next(), Some((4 * MSS, SegmentControl::None)));
+        assert_eq!(out.take(4 * MSS, SegmentControl::None), (0, false));
+        assert_eq!(out.next(), Some((2 * MSS, SegmentControl::None)));
+        out.take(2 * MSS, SegmentControl::None);
         assert_eq!(out.next(), None, "what is under way opens the window further");
         out.acknowledged(6_000, 6_500);
-        assert_eq!((out.room(), out.next()), (6_000, Some((500, Control::None))), "or nothing ever would");
+        assert_eq!(
+            (out.room(), out.next()),
+            (6_000, Some((500, SegmentControl::None))),
+            "or nothing ever would"
+        );
         out.acknowledged(6_000, 20_000);
         out.end();
-        assert_eq!(out.next(), Some((3_000, Control::None)));
-        assert_eq!(out.take(3_000, Control::None), (6_000, true));
-        assert_eq!(out.next(), Some((0, Control::Fin)));
-        out.take(0, Control::Fin);
+        assert_eq!(out.next(), Some((3_000, SegmentControl::None)));
+        assert_eq!(out.take(3_000, SegmentControl::None), (6_000, true));
+        assert_eq!(out.next(), Some((0, SegmentControl::Fin)));
+        out.take(0, SegmentControl::Fin);
         assert_eq!(out.next(), None);
         out.acknowledged(9_000, 0);
         assert!(!out.is_over());
@@ -331,7 +347,7 @@ mod tests {
     #[test]
     fn every_second_segment_is_acknowledged_at_once() {
         let mut into = Incoming::new(10_000);
-        let held = |len| std::iter::once(Held { addr: 0, len, buffer: 0 });
+        let held = |len| std::iter::once(HeldBytes { addr: 0, len, buffer: 0 });
         let segment = |seq, len| Segment { seq, len, ..Segment::BLANK };
         into.receive(&segment(0, MSS), held(MSS));
         assert!(into.may_ack() && !into.owes_ack(MSS));
@@ -343,7 +359,7 @@ mod tests {
     fn room_is_told_of_when_little_was_left() {
         let mut into = Incoming::new(4_000);
         for n in 0..4 {
-            let held = std::iter::once(Held { addr: 0, len: MSS, buffer: n });
+            let held = std::iter::once(HeldBytes { addr: 0, len: MSS, buffer: n });
             into.receive(&Segment { seq: n * 1_000, len: MSS, ..Segment::BLANK }, held);
         }
         assert!(!into.owes_room(MSS), "there is none");

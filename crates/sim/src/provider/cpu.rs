@@ -1,25 +1,26 @@
 //! A thread's processor: time, and its loads, stores and atomics.
 
 use super::SimProvider;
-use crate::core::queue::Event;
-use crate::core::thread::{Look, Waiting};
-use crate::host::{Access, Agent, Kind, LINE, Lines, Place, Steps};
+use crate::core::ps::Ps;
+use crate::core::queue::SimEvent;
+use crate::host::{Access, AccessKind, Agent, LINE, Lines, MemPlace, ScanSteps};
 use crate::world::World;
+use crate::world::{PassLook, Waiting};
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 
 impl SimProvider<'_> {
-    pub(super) fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> Place {
+    pub(super) fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> MemPlace {
         let start = mem.locate(offset, len);
         assert!(
             w.hosts[self.machine].memory.owns(mem),
             "access to memory that machine {} does not have",
             self.machine.0
         );
-        Place { allocation: mem.allocation(), offset: start }
+        MemPlace { allocation: mem.allocation(), offset: start }
     }
 
     /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
-    pub(super) fn access(&self, w: &mut World, lines: Lines, kind: Kind) -> (u64, Access) {
+    pub(super) fn access(&self, w: &mut World, lines: Lines, kind: AccessKind) -> (Ps, Access) {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);
@@ -32,7 +33,7 @@ impl SimProvider<'_> {
     }
 
     /// The same for a scan's steps within a line.
-    pub(super) fn scan_line(&self, w: &mut World, line: Place, steps: Steps) -> Access {
+    pub(super) fn scan_line(&self, w: &mut World, line: MemPlace, steps: ScanSteps) -> Access {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);
@@ -48,23 +49,23 @@ impl SimProvider<'_> {
         assert!(offset.is_multiple_of(len), "a word must be naturally aligned");
         let (place, replayed) = self.with(|w| {
             let place = self.locate(w, mem, offset, len);
-            let same = |look: &Look| matches!(look, Look::Load { place: p, .. } if *p == place);
+            let same = |look: &PassLook| matches!(look, PassLook::Load { place: p, .. } if *p == place);
             let replayed = w.threads[self.thread].replayed(self.thread, same);
             if replayed.is_none() {
                 w.hosts[self.machine].fetch(place);
             }
             (place, replayed)
         });
-        if let Some(Look::Load { value, .. }) = replayed {
+        if let Some(PassLook::Load { value, .. }) = replayed {
             return value;
         }
         self.sync();
         self.with(|w| {
-            let (cost, _) = self.access(w, Lines::at(place), Kind::Load);
+            let (cost, _) = self.access(w, Lines::at(place), AccessKind::Load);
             let mut bytes = [0; 8];
             w.hosts[self.machine].read_bytes(place, &mut bytes[..len as usize]);
             let value = u64::from_le_bytes(bytes);
-            w.threads[self.thread].note(Look::Load { place, value }, cost);
+            w.threads[self.thread].note(PassLook::Load { place, value }, cost);
             value
         })
     }
@@ -75,7 +76,7 @@ impl SimProvider<'_> {
         self.with(|w| {
             let len = bytes.len() as u64;
             let place = self.locate(w, mem, offset, len);
-            let (_, access) = self.access(w, Lines::at(place), Kind::Store);
+            let (_, access) = self.access(w, Lines::at(place), AccessKind::Store);
             w.hosts[self.machine].change_bytes(place, len, |there| there.copy_from_slice(bytes));
             w.wake(self.machine, access.woken);
         });
@@ -89,7 +90,7 @@ impl SimProvider<'_> {
             let drained = w.hosts[self.machine].cores[self.core].drained;
             let clock = &mut w.threads[self.thread].clock;
             *clock = drained.max(*clock);
-            let (_, access) = self.access(w, Lines::at(place), Kind::Atomic);
+            let (_, access) = self.access(w, Lines::at(place), AccessKind::Atomic);
             let host = &mut w.hosts[self.machine];
             let mut word = [0; 8];
             host.read_bytes(place, &mut word);
@@ -107,13 +108,13 @@ impl SimProvider<'_> {
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);
         threads[self.thread].last_steps().iter().all(|step| match step.look {
-            Look::Work => true,
-            Look::Poll { device, cq } => {
+            PassLook::Work => true,
+            PassLook::Poll { device, cq } => {
                 let device = &devices[device];
                 !device.has_completion(env.now, cq) && host.spins_at_hand(device.next_cqe(cq), self.core)
             }
-            Look::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
-            Look::Read { place, len } => {
+            PassLook::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
+            PassLook::Read { place, len } => {
                 let lines = Lines::of(place, u64::from(len));
                 step.cost == host.at_hand(lines.count()) && lines.places().all(|l| host.holds(l, self.core))
             }
@@ -126,8 +127,8 @@ impl SimProvider<'_> {
         let host = &mut hosts[self.machine];
         for step in threads[self.thread].last_steps() {
             let lines = match step.look {
-                Look::Work => continue,
-                Look::Poll { device, cq } => {
+                PassLook::Work => continue,
+                PassLook::Poll { device, cq } => {
                     let device = &mut devices[device];
                     device.watch_cq(host, &mut env.queue, cq, self.core);
                     if host.is_written_at_once() {
@@ -135,11 +136,11 @@ impl SimProvider<'_> {
                     }
                     continue;
                 }
-                Look::Load { place, .. } => Lines::at(place),
-                Look::Read { place, len } => Lines::of(place, u64::from(len)),
+                PassLook::Load { place, .. } => Lines::at(place),
+                PassLook::Read { place, len } => Lines::of(place, u64::from(len)),
             };
             for (device, visible) in host.watch_lines() {
-                env.queue.push(visible, Event::Visible { device: host.device(device) });
+                env.queue.push(visible, SimEvent::Visible { device: host.device(device) });
             }
             lines.places().for_each(|line| host.watch(line, self.core));
         }
@@ -152,20 +153,20 @@ const LONG_SCAN: u32 = 1024;
 impl Cpu for SimProvider<'_> {
     #[inline]
     fn now(&self) -> Time {
-        Time::from_ps(self.world.borrow().threads[self.thread].clock)
+        self.world.borrow().threads[self.thread].clock.time()
     }
 
     fn work(&self, span: Span) {
         let interruptible = self.with(|w| {
             let World { hosts, devices, threads, .. } = w;
             let thread = &mut threads[self.thread];
-            if thread.replayed(self.thread, |look| *look == Look::Work).is_some() {
+            if thread.replayed(self.thread, |look| *look == PassLook::Work).is_some() {
                 return false;
             }
-            let done = hosts[self.machine].compute(thread.clock, self.core, span.as_ps());
+            let done = hosts[self.machine].compute(thread.clock, self.core, span.into());
             let took = done - thread.clock;
             thread.clock = done;
-            thread.note(Look::Work, took);
+            thread.note(PassLook::Work, took);
             devices[self.first_device].ethernet.is_some()
         });
         // It is done later where interrupts have come meanwhile.
@@ -179,14 +180,14 @@ impl Cpu for SimProvider<'_> {
             let (skip, window) = (w.skip_pauses, w.env.window);
             let host = &mut w.hosts[self.machine];
             let empty = host.pause;
-            host.cores[self.core].serialized = true;
+            host.serialize(self.core);
             let thread = &mut w.threads[self.thread];
             thread.clock = host.loaded(thread.clock, self.core) + empty;
-            thread.note(Look::Work, empty);
+            thread.note(PassLook::Work, empty);
             let steady = thread.end_pass();
             let (started, since) = (thread.last_pass_started(), thread.clock);
             thread.idle += window.overlap(started, since);
-            let deadline = deadline.as_ps();
+            let deadline = Ps::from(deadline);
             if !skip || !steady || since >= deadline || !self.unchanged(w) {
                 // A thread that does nothing else would go on and on.
                 return (false, since > w.end);
@@ -245,7 +246,7 @@ impl Cpu for SimProvider<'_> {
         let len = into.len() as u64;
         let (place, replayed) = self.with(|w| {
             let place = self.locate(w, mem, offset, len);
-            let look = Look::Read { place, len: len as u32 };
+            let look = PassLook::Read { place, len: len as u32 };
             let thread = &mut w.threads[self.thread];
             let replayed = thread.replayed(self.thread, |l| *l == look).is_some();
             if replayed {
@@ -260,10 +261,10 @@ impl Cpu for SimProvider<'_> {
         }
         self.sync();
         self.with(|w| {
-            let (cost, _) = self.access(w, Lines::of(place, len), Kind::Load);
+            let (cost, _) = self.access(w, Lines::of(place, len), AccessKind::Load);
             w.hosts[self.machine].read_bytes(place, into);
             let thread = &mut w.threads[self.thread];
-            thread.note(Look::Read { place, len: len as u32 }, cost);
+            thread.note(PassLook::Read { place, len: len as u32 }, cost);
             thread.note_bytes(into);
         });
     }
@@ -300,7 +301,7 @@ impl Cpu for SimProvider<'_> {
         });
         self.effect();
         self.with(|w| {
-            self.access(w, Lines::of(place, len), Kind::Prefetch);
+            self.access(w, Lines::of(place, len), AccessKind::Prefetch);
         });
     }
 
@@ -321,7 +322,7 @@ impl Cpu for SimProvider<'_> {
             self.with(|w| {
                 let place = self.locate(w, mem, offset + at, part);
                 let accesses = part.div_ceil(step) as u32;
-                let steps = Steps { touch: scan.touch, accesses, instructions: scan.instructions };
+                let steps = ScanSteps { touch: scan.touch, accesses, instructions: scan.instructions };
                 let access = self.scan_line(w, place, steps);
                 if let Touch::Store(value) | Touch::StoreAround(value) = scan.touch {
                     w.hosts[self.machine].change_bytes(place, part, |bytes| {
@@ -341,7 +342,7 @@ impl Cpu for SimProvider<'_> {
         self.effect();
         self.with(|w| {
             let place = self.locate(w, mem, offset, len);
-            let (_, access) = self.access(w, Lines::of(place, len), Kind::Flush);
+            let (_, access) = self.access(w, Lines::of(place, len), AccessKind::Flush);
             w.wake(self.machine, access.woken);
         });
     }

@@ -7,8 +7,8 @@ mod sockets;
 mod verbs;
 
 use crate::core::index::{CoreId, DeviceId, Id, MachineId, QpId, ThreadId};
-use crate::core::queue::Key;
-use crate::device::Device;
+use crate::core::queue::EventKey;
+use crate::device::SimDevice;
 use crate::host::Host;
 use crate::world::World;
 use corosensei::Yielder;
@@ -72,12 +72,12 @@ impl<'y> SimProvider<'y> {
     }
 
     /// Does something with the device of a handle.
-    fn on_device<R>(&self, handle: u32, f: impl FnOnce(&mut Device) -> R) -> R {
+    fn on_device<R>(&self, handle: u32, f: impl FnOnce(&mut SimDevice) -> R) -> R {
         self.with(|w| f(&mut w.devices[self.device_of(handle)]))
     }
 
     /// Does something with the device of a handle and its host.
-    fn on_device_with_host<R>(&self, handle: u32, f: impl FnOnce(&mut Device, &mut Host) -> R) -> R {
+    fn on_device_with_host<R>(&self, handle: u32, f: impl FnOnce(&mut SimDevice, &mut Host) -> R) -> R {
         let device = self.device_of(handle);
         self.with(|w| f(&mut w.devices[device], &mut w.hosts[self.machine]))
     }
@@ -115,7 +115,7 @@ impl<'y> SimProvider<'y> {
     #[inline]
     fn catch_up(&self, w: &mut World) -> bool {
         let clock = w.threads[self.thread].clock;
-        if clock <= w.end && w.run_before(Key::thread(clock, self.thread)) {
+        if clock <= w.end && w.run_before(EventKey::thread(clock, self.thread)) {
             return true;
         }
         // An interrupt may have put it off.
@@ -149,7 +149,7 @@ impl<'y> SimProvider<'y> {
     /// The QP of a handle, if it lives.
     fn live_qp(&self, qp: QpHandle) -> Result<(DeviceId, QpId), VerbsError> {
         let (device, id) = (self.device_of(qp.0), object(qp.0));
-        let lives = |d: &Device| d.qps.get(id).is_some_and(|slot| slot.alive);
+        let lives = |d: &SimDevice| d.qps.get(id).is_some_and(|slot| slot.alive);
         if self.with(|w| w.devices.get(device).is_some_and(lives)) {
             return Ok((device, id));
         }

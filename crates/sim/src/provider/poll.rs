@@ -2,9 +2,10 @@
 
 use super::{SimProvider, invalid, object};
 use crate::core::index::DeviceId;
-use crate::core::thread::Look;
-use crate::device::Device;
-use crate::host::{Agent, Kind};
+use crate::core::ps::Ps;
+use crate::device::SimDevice;
+use crate::host::{AccessKind, Agent};
+use crate::world::PassLook;
 use crate::world::World;
 use doorbell_verbs::{CqHandle, VerbsError, Wc};
 
@@ -13,14 +14,14 @@ impl SimProvider<'_> {
     /// still has to come to will not be by then. Only this thread takes any from its CQs.
     fn knows_completions(&self, w: &World, device: DeviceId) -> bool {
         let clock = w.threads[self.thread].clock;
-        let ahead = |d: &Device| clock < w.env.now + d.pcie.least_write();
+        let ahead = |d: &SimDevice| clock < w.env.now + d.pcie.least_write();
         clock <= w.end && w.devices.get(device).is_some_and(ahead)
     }
 
     /// ibv_poll_cq(3).
     pub(super) fn poll(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
         let (device, cq) = (self.device_of(cq.0), object(cq.0));
-        let look = Look::Poll { device, cq };
+        let look = PassLook::Poll { device, cq };
         let (replayed, known) = self.with(|w| {
             let replayed = w.threads[self.thread].replayed(self.thread, |l| *l == look);
             // Where caches have sizes, even a poll that finds nothing changes what others find.
@@ -38,7 +39,7 @@ impl SimProvider<'_> {
                 return invalid("there is no such CQ".into());
             };
             let agent = device.agent();
-            let Device { cqs, qps, .. } = device;
+            let SimDevice { cqs, qps, .. } = device;
             let thread = &mut threads[self.thread];
             let Some(Some(slot)) = cqs.get_mut(cq) else {
                 return invalid("there is no such CQ".into());
@@ -49,8 +50,8 @@ impl SimProvider<'_> {
                 return Err(VerbsError::NoRoom(format!("the CQ of {} entries was overrun", slot.capacity)));
             }
             if slot.is_empty() {
-                let looked = thread.clock + host.costs.poll_empty;
-                let done = host.reach_entry(looked, core, slot.ring.whole(slot.polled), Kind::Spin);
+                let looked = thread.clock + Ps(host.costs.poll_empty);
+                let done = host.reach_entry(looked, core, slot.ring.whole(slot.polled), AccessKind::Spin);
                 let cost = done - thread.clock;
                 thread.clock = done;
                 thread.note(look, cost);
@@ -61,15 +62,15 @@ impl SimProvider<'_> {
             if let Some(tracer) = tracer {
                 tracer.polls(slot, wc.len());
             }
-            let mut clock = thread.clock + host.costs.poll_empty;
+            let mut clock = thread.clock + Ps(host.costs.poll_empty);
             let mut n = 0;
             while n < wc.len()
                 && let Some(cqe) = slot.take()
             {
                 wc[n] = cqe.wc;
                 n += 1;
-                clock = host.reach_entry(clock, core, slot.ring.whole(slot.polled), Kind::Load);
-                clock += host.costs.take_cqe + host.costs.take_inline(cqe.inline);
+                clock = host.reach_entry(clock, core, slot.ring.whole(slot.polled), AccessKind::Load);
+                clock += Ps(host.costs.take_cqe + host.costs.take_inline(cqe.inline));
                 slot.polled = slot.ring.next(slot.polled);
                 let of = &mut qps[cqe.qp];
                 if let Some(wqe) = cqe.wqe.get()

@@ -3,10 +3,12 @@
 use super::{SimProvider, invalid, object};
 use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
-use crate::core::queue::{Event, Packed};
+use crate::core::ps::Ps;
+use crate::core::queue::{Packed, SimEvent};
 use crate::device::WqeSlot;
-use crate::host::{Agent, Kind, Mmio};
-use crate::world::{Env, World};
+use crate::env::Env;
+use crate::host::{AccessKind, Agent, Mmio};
+use crate::world::World;
 use doorbell_nic::accounting::Method;
 use doorbell_nic::{PostShape, wqe};
 use doorbell_verbs::{PostError, QpHandle, RecvWr, SendFlags, SendWr, VerbsError};
@@ -23,7 +25,7 @@ impl SimProvider<'_> {
                 }
                 let host = &mut w.hosts[self.machine];
                 let clock = &mut w.threads[self.thread].clock;
-                *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
+                *clock += Ps(if doorbell { host.costs.doorbell } else { host.costs.mmio_line });
                 let free = host.cores[self.core].has_free_buffer(*clock, host.wc_buffers);
                 if free {
                     self.write_by_mmio(w, device, doorbell, last, then);
@@ -52,8 +54,8 @@ impl SimProvider<'_> {
         let leaves = threads[self.thread].clock;
         core.drained = leaves + host.mmio_drain;
         core.mmio.push_back(Mmio { leaves, hop, doorbell, last, then });
-        core.serialized = true;
-        env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
+        host.serialize(self.core);
+        env.queue.push(leaves.max(env.now), SimEvent::MmioOut { device, thread: self.thread });
     }
 
     /// What an MMIO tells of must be in memory, or the cache, before it: waits for that where it takes time.
@@ -110,7 +112,7 @@ impl SimProvider<'_> {
             signaled: wr.flags.contains(SendFlags::SIGNALED),
             method: Method::WqeByMmio,
         };
-        let bytes = shape.wqe_bytes(device.profile.generation);
+        let bytes = shape.wqe_bytes(device.profile.device.generation);
         let mut inline = Payload::EMPTY;
         if is_inline && length > 0 {
             host.settle(*now, payloads);
@@ -131,9 +133,9 @@ impl SimProvider<'_> {
         slot.wqes.post(index);
         let lines = wqe::lines(bytes);
         let thread = &mut threads[self.thread];
-        let built = thread.clock + host.costs.build(if is_inline { length } else { 0 });
+        let built = thread.clock + Ps(host.costs.build(if is_inline { length } else { 0 }));
         let entry = slot.ring.entry(index.0, bytes);
-        thread.clock = host.reach_entry(built, Agent::Core(self.core), entry, Kind::Store);
+        thread.clock = host.reach_entry(built, Agent::Core(self.core), entry, AccessKind::Store);
         Ok(lines)
     }
 
@@ -163,7 +165,7 @@ impl SimProvider<'_> {
     /// Shows the tracer the last `count` WQEs of a QP, built since `called`.
     #[cold]
     #[inline(never)]
-    fn trace_post(&self, w: &mut World, qp: QpHandle, count: usize, called: u64) {
+    fn trace_post(&self, w: &mut World, qp: QpHandle, count: usize, called: Ps) {
         let World { tracer: Some(tracer), devices, threads, .. } = w else { return };
         let (device, id): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         if count > 0 {
@@ -178,11 +180,11 @@ impl SimProvider<'_> {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         let (method, life) = self.with(|w| {
             let device = &w.devices[device];
-            (device.profile.generation.posting().method(count), device.qps[qp].life)
+            (device.profile.device.generation.posting().method(count), device.qps[qp].life)
         });
         let by_mmio = method == Method::WqeByMmio;
         let writes = if by_mmio { lines } else { 1 };
-        let event = Event::Mmio { device, count: count as u16, qp, by_mmio, life };
+        let event = SimEvent::Mmio { device, count: count as u16, qp, by_mmio, life };
         self.mmio(device, writes, !by_mmio, Packed::new(event));
     }
 
@@ -198,19 +200,19 @@ impl SimProvider<'_> {
             let slot = &mut devices[device].recv_queues[recv_queue];
             let host = &mut hosts[self.machine];
             let clock = &mut threads[self.thread].clock;
-            *clock += host.costs.post_call;
+            *clock += Ps(host.costs.post_call);
             post_all(list, |wr| {
                 slot.queue.post(wr)?;
-                let built = *clock + host.costs.recv_wqe;
+                let built = *clock + Ps(host.costs.recv_wqe);
                 let entry = slot.ring.whole(slot.posted);
-                *clock = host.reach_entry(built, Agent::Core(self.core), entry, Kind::Store);
+                *clock = host.reach_entry(built, Agent::Core(self.core), entry, AccessKind::Store);
                 slot.posted = slot.ring.next(slot.posted);
                 Ok(())
             })
         });
         let posted = posted_of(list, &refused);
         if posted > 0 {
-            let event = Event::RecvDoorbell { device, count: posted as u16, recv_queue };
+            let event = SimEvent::RecvDoorbell { device, count: posted as u16, recv_queue };
             self.mmio(device, 1, true, Packed::new(event));
         }
         refused.map_err(|error| *error)
@@ -228,7 +230,7 @@ impl SimProvider<'_> {
             let thread = &mut w.threads[self.thread];
             thread.effect();
             let called = thread.clock;
-            thread.clock += w.hosts[self.machine].costs.post_call;
+            thread.clock += Ps(w.hosts[self.machine].costs.post_call);
             let refused = post_all(list, |wr| {
                 lines = self.build_wqe(w, qp, wr)?;
                 Ok(())

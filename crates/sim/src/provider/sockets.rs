@@ -5,10 +5,11 @@
 
 use super::SimProvider;
 use crate::core::index::{DeviceId, Id, MachineId, SocketId};
-use crate::core::thread::Waiting;
-use crate::fabric::{Control, To};
-use crate::host::{ALLOCATED, Kind, LINE, Lines, Place, Steps};
-use crate::kernel::{At, Kernel, Socket, State, Want};
+use crate::core::ps::Ps;
+use crate::fabric::{SegmentControl, SegmentTo};
+use crate::host::{ALLOCATED, AccessKind, LINE, Lines, MemPlace, ScanSteps};
+use crate::kernel::{Kernel, KernelContext, SocketState, SocketWant, TcpSocket};
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_verbs::{Mem, SocketError, SocketHandle, Sockets, Time, Touch};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -46,12 +47,12 @@ fn invalid<T>(why: &str) -> Result<T, SocketError> {
 
 impl SimProvider<'_> {
     /// Does something in the kernel, at this thread's clock, which then is where that is done.
-    fn in_kernel<R>(&self, run: impl FnOnce(&mut Kernel, &mut At<'_>) -> R) -> R {
+    fn in_kernel<R>(&self, run: impl FnOnce(&mut Kernel, &mut KernelContext<'_>) -> R) -> R {
         self.with(|w| {
             let World { kernels, hosts, devices, env, threads, .. } = w;
             let clock = &mut threads[self.thread].clock;
             let (host, device) = (&mut hosts[self.machine], &mut devices[self.first_device]);
-            let mut at = At { host, device, env, core: self.core, clock: *clock };
+            let mut at = KernelContext { host, device, env, core: self.core, clock: *clock };
             let done = run(kernels[self.machine].as_mut().expect(HAS_TCP), &mut at);
             *clock = at.clock;
             w.wake_others(self.machine);
@@ -60,12 +61,12 @@ impl SimProvider<'_> {
     }
 
     /// Looks at a socket.
-    fn on_socket<R>(&self, socket: SocketId, look: impl FnOnce(&mut Socket) -> R) -> R {
+    fn on_socket<R>(&self, socket: SocketId, look: impl FnOnce(&mut TcpSocket) -> R) -> R {
         self.in_kernel(|kernel, _| look(&mut kernel.sockets[socket]))
     }
 
     /// Spends time of this thread's core.
-    fn spend(&self, span: u64) {
+    fn spend(&self, span: Ps) {
         self.with(|w| {
             let clock = &mut w.threads[self.thread].clock;
             *clock = w.hosts[self.machine].work(*clock, self.core, span);
@@ -75,7 +76,7 @@ impl SimProvider<'_> {
 
     /// Begins a system call on sockets; an error where there are none.
     fn call(&self) -> Result<(), SocketError> {
-        let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| kernel.costs.call));
+        let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| Ps(kernel.costs.call)));
         let Some(cost) = cost else {
             let why = "the machine has no TCP: the profile of its host has no section [tcp], which says what it costs";
             return Err(SocketError::Unsupported(why.into()));
@@ -93,15 +94,15 @@ impl SimProvider<'_> {
     }
 
     /// Sleeps until one of these sockets has what is wanted, or `deadline` comes.
-    fn sleep(&self, sockets: impl Iterator<Item = SocketId> + Clone, want: Want, deadline: u64) {
+    fn sleep(&self, sockets: impl Iterator<Item = SocketId> + Clone, want: SocketWant, deadline: Ps) {
         self.with(|w| {
             let kernel = w.kernels[self.machine].as_mut().expect(HAS_TCP);
             for socket in sockets.clone() {
                 kernel.sockets[socket].sleeper = Some(want);
             }
             let thread = &mut w.threads[self.thread];
-            thread.waiting = Waiting::Socket { since: thread.clock, deadline, interrupted: 0 };
-            if deadline < u64::MAX {
+            thread.waiting = Waiting::Socket { since: thread.clock, deadline, interrupted: Ps::ZERO };
+            if deadline < Ps::NEVER {
                 w.schedule_deadline(self.thread, deadline);
             }
         });
@@ -115,38 +116,43 @@ impl SimProvider<'_> {
     }
 
     /// Waits until a socket has what is wanted; `ready` says what that is.
-    fn wait<R>(&self, socket: SocketId, want: Want, mut ready: impl FnMut(&mut Socket) -> Option<R>) -> R {
+    fn wait<R>(
+        &self,
+        socket: SocketId,
+        want: SocketWant,
+        mut ready: impl FnMut(&mut TcpSocket) -> Option<R>,
+    ) -> R {
         loop {
             if let Some(done) = self.on_socket(socket, &mut ready) {
                 return done;
             }
-            self.spend(self.in_kernel(|kernel, _| kernel.costs.sleep));
+            self.spend(self.in_kernel(|kernel, _| Ps(kernel.costs.sleep)));
             if let Some(done) = self.on_socket(socket, &mut ready) {
                 return done;
             }
-            self.sleep(std::iter::once(socket), want, u64::MAX);
+            self.sleep(std::iter::once(socket), want, Ps::NEVER);
         }
     }
 
     /// Copies between places as the kernel does: it prefetches what it loads.
-    fn copy_in_kernel(&self, from: Place, to: Place, len: u64, touch: Touch) {
+    fn copy_in_kernel(&self, from: MemPlace, to: MemPlace, len: u64, touch: Touch) {
         let (ahead, instructions) = self.in_kernel(|kernel, _| kernel.copies());
         let mut done = 0;
         while done < len {
-            let from = Place { offset: from.offset + done, ..from };
-            let to = Place { offset: to.offset + done, ..to };
+            let from = MemPlace { offset: from.offset + done, ..from };
+            let to = MemPlace { offset: to.offset + done, ..to };
             let part = (LINE - from.offset % LINE).min(LINE - to.offset % LINE).min(len - done);
             self.sync();
             self.with(|w| {
                 let begins = done == 0 || from.offset.is_multiple_of(LINE);
                 if begins && ahead > 0 && done + ahead * LINE < len {
-                    let place = Place { offset: from.offset + ahead * LINE, ..from };
-                    self.access(w, Lines::at(place), Kind::Prefetch);
+                    let place = MemPlace { offset: from.offset + ahead * LINE, ..from };
+                    self.access(w, Lines::at(place), AccessKind::Prefetch);
                 }
                 let accesses = part.div_ceil(WORD) as u32;
-                self.scan_line(w, from, Steps { touch: Touch::Load, accesses, instructions: 1 });
+                self.scan_line(w, from, ScanSteps { touch: Touch::Load, accesses, instructions: 1 });
                 let rest = instructions.saturating_sub(1).max(1);
-                let stored = self.scan_line(w, to, Steps { touch, accesses, instructions: rest });
+                let stored = self.scan_line(w, to, ScanSteps { touch, accesses, instructions: rest });
                 let memory = &mut w.hosts[self.machine].memory;
                 let mut line = [0; LINE as usize];
                 let bytes = &mut line[..part as usize];
@@ -159,7 +165,7 @@ impl SimProvider<'_> {
     }
 
     /// Where an address of the kernel's is.
-    fn place(&self, addr: u64, len: u64) -> Place {
+    fn place(&self, addr: u64, len: u64) -> MemPlace {
         self.with(|w| w.hosts[self.machine].memory.place(addr, len).expect(ALLOCATED))
     }
 
@@ -167,7 +173,7 @@ impl SimProvider<'_> {
     fn copy_to_socket(&self, socket: SocketId, mem: Mem, offset: u64, len: u64) {
         let mut done = 0;
         while done < len {
-            let (addr, until_end) = self.on_socket(socket, |s| s.out.data.at(s.out.written() + done));
+            let (addr, until_end) = self.on_socket(socket, |s| s.out.at(s.out.written() + done));
             let part = until_end.min(len - done);
             let from = self.with(|w| self.locate(w, mem, offset + done, part));
             self.copy_in_kernel(from, self.place(addr, part), part, Touch::StoreAround(0));
@@ -233,8 +239,8 @@ impl Sockets for SimProvider<'_> {
 
     fn tcp_accept(&self, listener: SocketHandle) -> Result<SocketHandle, SocketError> {
         let listener = self.call_on(listener)?;
-        let accepted = self.wait(listener, Want::Take, |socket| match &mut socket.state {
-            State::Listening(backlog) => backlog.pop_front().map(Some),
+        let accepted = self.wait(listener, SocketWant::Take, |socket| match &mut socket.state {
+            SocketState::Listening(backlog) => backlog.pop_front().map(Some),
             _ => Some(None),
         });
         match accepted {
@@ -251,15 +257,15 @@ impl Sockets for SimProvider<'_> {
             let (host, port) = (&mut hosts[self.machine], devices[peer].port(0));
             let kernel = kernels[self.machine].as_mut().expect(HAS_TCP);
             kernel.bring_up(host, &mut devices[self.first_device]);
-            kernel.open(host, self.thread, State::Connecting, port)
+            kernel.open(host, self.thread, SocketState::Connecting, port)
         });
         self.in_kernel(|kernel, at| {
-            kernel.send_control(at, socket, Control::Syn, Some(To::Port(to.port())));
+            kernel.send_control(at, socket, SegmentControl::Syn, Some(SegmentTo::Port(to.port())));
         });
         self.sync();
-        let connected = self.wait(socket, Want::Take, |socket| match socket.state {
-            State::Connecting => None,
-            State::Connected => Some(true),
+        let connected = self.wait(socket, SocketWant::Take, |socket| match socket.state {
+            SocketState::Connecting => None,
+            SocketState::Connected => Some(true),
             _ => Some(false),
         });
         if connected { Ok(SocketHandle(socket.index() as u32)) } else { Err(SocketError::Refused(to)) }
@@ -269,10 +275,10 @@ impl Sockets for SimProvider<'_> {
         let socket = self.call_on(socket)?;
         let mut done = 0;
         while done < len {
-            let room = self.wait(socket, Want::Room, |socket| match socket.state {
-                State::Connected if socket.out.room() == 0 => None,
-                State::Connected => Some(Ok(socket.out.room())),
-                State::Reset => Some(Err(SocketError::Reset)),
+            let room = self.wait(socket, SocketWant::Room, |socket| match socket.state {
+                SocketState::Connected if socket.out.room() == 0 => None,
+                SocketState::Connected => Some(Ok(socket.out.room())),
+                SocketState::Reset => Some(Err(SocketError::Reset)),
                 _ => Some(invalid("the socket is not connected")),
             })?;
             let most = u64::from(self.on_socket(socket, |socket| socket.out.most()));
@@ -295,10 +301,10 @@ impl Sockets for SimProvider<'_> {
         if len == 0 {
             return Ok(0);
         }
-        let has_some = self.wait(socket, Want::Take, |socket| match socket.state {
+        let has_some = self.wait(socket, SocketWant::Take, |socket| match socket.state {
             _ if socket.into.bytes() > 0 => Some(Ok(true)),
-            State::Connected => socket.into.has_some().then_some(Ok(false)),
-            State::Reset => Some(Err(SocketError::Reset)),
+            SocketState::Connected => socket.into.has_some().then_some(Ok(false)),
+            SocketState::Reset => Some(Err(SocketError::Reset)),
             _ => Some(invalid("the socket is not connected")),
         })?;
         if !has_some {
@@ -319,20 +325,20 @@ impl Sockets for SimProvider<'_> {
         if !are_all {
             return invalid("there is no such socket");
         }
-        let each = self.in_kernel(|kernel, _| kernel.costs.poll_socket);
+        let each = self.in_kernel(|kernel, _| Ps(kernel.costs.poll_socket));
         let mut slept = false;
         loop {
             self.spend(each * sockets.len() as u64);
             let ready = self.in_kernel(|kernel, _| named.clone().position(|s| kernel.sockets[s].has_some()));
-            let late = self.with(|w| w.threads[self.thread].clock >= deadline.as_ps());
+            let late = self.with(|w| w.threads[self.thread].clock >= deadline.into());
             if ready.is_some() || late {
                 return Ok(ready);
             }
             if slept {
-                self.sleep(named.clone(), Want::Take, deadline.as_ps());
+                self.sleep(named.clone(), SocketWant::Take, deadline.into());
             } else {
                 // What comes until it sleeps is looked at once more.
-                self.spend(self.in_kernel(|kernel, _| kernel.costs.sleep));
+                self.spend(self.in_kernel(|kernel, _| Ps(kernel.costs.sleep)));
             }
             slept = !slept;
         }

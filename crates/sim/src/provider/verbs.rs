@@ -2,9 +2,9 @@
 
 use super::{SimProvider, handle, invalid, object};
 use crate::core::index::{CqId, DeviceId, Id, Maybe, QpId, RecvQueueId};
-use crate::core::thread::Waiting;
-use crate::device::{CqSlot, Device, FIRST_QPN, QpSlot, RecvSlot};
-use crate::host::Queue;
+use crate::device::{CqSlot, FIRST_QPN, QpSlot, RecvSlot, SimDevice};
+use crate::host::RingQueue;
+use crate::world::Waiting;
 use crate::world::World;
 use doorbell_nic::{Generation, wqe};
 use doorbell_transport::{Qp, RecvQueue, Region};
@@ -31,8 +31,8 @@ fn largest_wqe(generation: Generation, attr: &QpInitAttr) -> u32 {
 }
 
 /// The port with a number as programs give it, from 1.
-fn check_port(device: &Device, port: u8) -> Result<(), String> {
-    match device.profile.link.ports as u8 {
+fn check_port(device: &SimDevice, port: u8) -> Result<(), String> {
+    match device.profile.device.link.ports as u8 {
         ports if port == 0 || port > ports => Err(format!("the device has ports 1 to {ports}, not {port}")),
         _ => Ok(()),
     }
@@ -93,10 +93,10 @@ impl Provider for SimProvider<'_> {
 
     fn query_device(&self, device: DeviceHandle) -> Result<DeviceAttr, VerbsError> {
         let profile = self.on_device(device.0, |d| d.profile.clone());
-        let nic = &profile.nic;
+        let nic = &profile.device.nic;
         Ok(DeviceAttr {
             name: format!("{}_sim", profile.name),
-            ports: profile.link.ports as u8,
+            ports: profile.device.link.ports as u8,
             max_qp_wr: nic.max_qp_wr,
             max_sge: nic.max_sge,
             max_cqe: nic.max_cqe,
@@ -118,7 +118,7 @@ impl Provider for SimProvider<'_> {
             gid[14..].copy_from_slice(&lid.to_be_bytes());
             Ok(PortAttr {
                 active: true,
-                active_mtu: device.profile.link.mtu(),
+                active_mtu: device.profile.device.link.mtu(),
                 lid,
                 link_layer: LinkLayer::Infiniband,
                 gid_index: 0,
@@ -170,11 +170,11 @@ impl Provider for SimProvider<'_> {
     fn create_cq(&self, device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError> {
         self.make_in_turn();
         let cq = self.on_device_with_host(device.0, |d, host| {
-            let max = d.profile.nic.max_cqe;
+            let max = d.profile.device.nic.max_cqe;
             if cqe == 0 || cqe > max {
                 return invalid(format!("a CQ has 1 to {max} entries, not {cqe}"));
             }
-            let ring = host.add_ring(self.core, Queue::Completion, cqe, d.profile.nic.cqe);
+            let ring = host.add_ring(self.core, RingQueue::Completion, cqe, d.profile.device.nic.cqe);
             let hop = host.ring_hop(d.attached.socket, &ring);
             Ok(d.cqs.push(Some(CqSlot::new(cqe, (ring, hop), host.is_written_at_once()))))
         })?;
@@ -193,12 +193,12 @@ impl Provider for SimProvider<'_> {
     fn create_srq(&self, pd: PdHandle, attr: &SrqAttr) -> Result<SrqHandle, VerbsError> {
         self.make_in_turn();
         let srq = self.on_device_with_host(pd.0, |d, host| {
-            let (max_wr, max_sge) = (d.profile.nic.max_qp_wr, d.profile.nic.max_sge);
+            let (max_wr, max_sge) = (d.profile.device.nic.max_qp_wr, d.profile.device.nic.max_sge);
             if attr.max_wr == 0 || attr.max_wr > max_wr || attr.max_sge > max_sge {
                 return invalid(format!("an SRQ holds 1 to {max_wr} RECVs of at most {max_sge} SGEs"));
             }
-            let wqe_bytes = d.profile.generation.wqe().recv_bytes(attr.max_sge);
-            let ring = host.add_ring(self.core, Queue::Receive, attr.max_wr, wqe_bytes);
+            let wqe_bytes = d.profile.device.generation.wqe().recv_bytes(attr.max_sge);
+            let ring = host.add_ring(self.core, RingQueue::Receive, attr.max_wr, wqe_bytes);
             let queue = RecvQueue::new(pd.0, attr.max_wr, attr.max_sge);
             Ok(d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::NONE)))
         })?;
@@ -238,9 +238,9 @@ impl Provider for SimProvider<'_> {
         let of_device = |handle: u32| self.device_of(handle) == number;
         let (send_cq, recv_cq): (CqId, CqId) = (object(objects.send_cq.0), object(objects.recv_cq.0));
         let id = self.on_device_with_host(pd.0, |d, host| {
-            let limits = d.profile.nic;
+            let limits = d.profile.device.nic;
             let cap = attr.cap;
-            if d.profile.generation.is_iwarp() && attr.qp_type != QpType::Rc {
+            if d.profile.device.generation.is_iwarp() && attr.qp_type != QpType::Rc {
                 return Err(VerbsError::Unsupported(format!("iWARP has no {} QPs", attr.qp_type)));
             }
             let queues_fit = cap.max_send_wr.max(cap.max_recv_wr) <= limits.max_qp_wr;
@@ -265,19 +265,19 @@ impl Provider for SimProvider<'_> {
                     srq_id
                 }
                 None => {
-                    let wqe_bytes = d.profile.generation.wqe().recv_bytes(cap.max_recv_sge);
-                    let ring = host.add_ring(self.core, Queue::Receive, cap.max_recv_wr, wqe_bytes);
+                    let wqe_bytes = d.profile.device.generation.wqe().recv_bytes(cap.max_recv_sge);
+                    let ring = host.add_ring(self.core, RingQueue::Receive, cap.max_recv_wr, wqe_bytes);
                     let queue = RecvQueue::new(pd.0, cap.max_recv_wr, cap.max_recv_sge);
                     d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::some(id)))
                 }
             };
             let mut qp = Qp::new(FIRST_QPN + id.0, pd.0, attr, objects.srq.is_some());
-            qp.set_port_mtu(d.profile.link.mtu());
-            if d.profile.generation.is_iwarp() {
-                qp.set_segment(d.profile.link.mtu as u16);
+            qp.set_port_mtu(d.profile.device.link.mtu());
+            if d.profile.device.generation.is_iwarp() {
+                qp.set_segment(d.profile.device.link.mtu as u16);
             }
-            let entry = largest_wqe(d.profile.generation, attr);
-            let ring = host.add_ring(self.core, Queue::Send, cap.max_send_wr, entry);
+            let entry = largest_wqe(d.profile.device.generation, attr);
+            let ring = host.add_ring(self.core, RingQueue::Send, cap.max_send_wr, entry);
             Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue, ring)))
         })?;
         Ok((QpHandle(self.handle(number, id)), FIRST_QPN + id.0))
@@ -304,11 +304,11 @@ impl Provider for SimProvider<'_> {
         self.with(|w| {
             let World { env, devices, .. } = w;
             let device = &mut devices[device];
-            let ports = device.profile.link.ports as u8;
+            let ports = device.profile.device.link.ports as u8;
             if attr.port_num.is_some_and(|p| p == 0 || p > ports) {
                 return invalid(format!("the device has ports 1 to {ports}, not {:?}", attr.port_num));
             }
-            let max_rd_atomic = device.profile.nic.max_rd_atomic;
+            let max_rd_atomic = device.profile.device.nic.max_rd_atomic;
             for asked in [attr.max_rd_atomic, attr.max_dest_rd_atomic].into_iter().flatten() {
                 if u32::from(asked) > max_rd_atomic {
                     return invalid(format!(
@@ -316,15 +316,16 @@ impl Provider for SimProvider<'_> {
                     ));
                 }
             }
-            let mut actions = env.take_actions();
-            let slot = &mut device.qps[id];
-            let recv_queue = &mut device.recv_queues[slot.recv_queue].queue;
-            let done = slot.qp.modify(attr, recv_queue, &mut actions);
-            if done.is_ok() && attr.qp_state == Some(QpState::Reset) {
-                slot.forget(&mut env.payloads);
-            }
-            device.settle_all(env, id, &actions);
-            env.give_actions(actions);
+            let done = env.with_actions(|env, actions| {
+                let slot = &mut device.qps[id];
+                let recv_queue = &mut device.recv_queues[slot.recv_queue].queue;
+                let done = slot.qp.modify(attr, recv_queue, actions);
+                if done.is_ok() && attr.qp_state == Some(QpState::Reset) {
+                    slot.forget(&mut env.payloads);
+                }
+                device.settle_all(env, id, actions);
+                done
+            });
             if done.is_ok() {
                 device.kick(env, id);
             }

@@ -7,14 +7,14 @@ const BUFFER: usize = 1 << 16;
 
 /// A file that keeps its first error and takes nothing after it: a simulation does not end for want of room
 /// on a disk.
-pub(super) struct File {
+pub(super) struct TraceFile {
     out: BufWriter<Box<dyn Write + Send>>,
     so_far: io::Result<()>,
 }
 
-impl File {
-    pub(super) fn new(out: Box<dyn Write + Send>) -> File {
-        File { out: BufWriter::with_capacity(BUFFER, out), so_far: Ok(()) }
+impl TraceFile {
+    pub(super) fn new(out: Box<dyn Write + Send>) -> TraceFile {
+        TraceFile { out: BufWriter::with_capacity(BUFFER, out), so_far: Ok(()) }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {

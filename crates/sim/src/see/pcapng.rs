@@ -1,8 +1,9 @@
 //! Packets as a pcapng file (draft-ietf-opsawg-pcapng): Ethernet, IPv4, UDP and RoCEv2, with an interface for
 //! each port. Each packet is written when its last bit would be at the port that it is for, in picoseconds.
 
-use super::file::File;
+use super::file::TraceFile;
 use crate::core::index::PortId;
+use crate::core::ps::Ps;
 use doorbell_transport::Packet;
 use doorbell_transport::codec::{self, IpRoute, ROCE_V2_PORT, Route};
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ pub(super) struct Captured<'a> {
 
 /// The file.
 pub(super) struct Pcapng {
-    file: File,
+    file: TraceFile,
     /// Number of the interface of each port that has one.
     interfaces: HashMap<PortId, u32>,
 }
@@ -105,7 +106,7 @@ fn frame(c: &Captured<'_>) -> Vec<u8> {
 }
 
 impl Pcapng {
-    pub(super) fn new(file: File) -> Pcapng {
+    pub(super) fn new(file: TraceFile) -> Pcapng {
         let mut pcapng = Pcapng { file, interfaces: HashMap::new() };
         let mut body = Vec::new();
         body.extend_from_slice(&0x1a2b_3c4du32.to_le_bytes());
@@ -137,12 +138,12 @@ impl Pcapng {
     }
 
     /// Writes a packet that is at its port at `time`; `name` is that of the port.
-    pub(super) fn packet(&mut self, time: u64, captured: &Captured<'_>, name: impl FnOnce() -> String) {
+    pub(super) fn packet(&mut self, time: Ps, captured: &Captured<'_>, name: impl FnOnce() -> String) {
         let interface = self.interface(captured.into, name);
         let frame = frame(captured);
         let len = frame.len() as u32;
         let mut body = Vec::with_capacity(frame.len() + 64);
-        for word in [interface, (time >> 32) as u32, time as u32, len, len] {
+        for word in [interface, (time.0 >> 32) as u32, time.0 as u32, len, len] {
             body.extend_from_slice(&word.to_le_bytes());
         }
         body.extend_from_slice(&frame);

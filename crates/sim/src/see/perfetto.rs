@@ -5,7 +5,8 @@
 //! picoseconds beside. It sorts by time, and takes what is of the same time on a track in the order of the file:
 //! slices of a track must be written in their order.
 
-use super::file::File;
+use super::file::TraceFile;
+use crate::core::ps::Ps;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
@@ -65,9 +66,9 @@ const ONLY_SEQUENCE: u64 = 1;
 
 /// A protobuf message.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct ProtoMessage(Vec<u8>);
 
-impl Message {
+impl ProtoMessage {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -76,26 +77,26 @@ impl Message {
         self.0.push(value as u8);
     }
 
-    fn number(&mut self, field: u32, value: u64) -> &mut Message {
+    fn number(&mut self, field: u32, value: u64) -> &mut ProtoMessage {
         self.varint(u64::from(field) << 3);
         self.varint(value);
         self
     }
 
-    fn fixed(&mut self, field: u32, value: u64) -> &mut Message {
+    fn fixed(&mut self, field: u32, value: u64) -> &mut ProtoMessage {
         self.varint(u64::from(field) << 3 | 1);
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    fn bytes(&mut self, field: u32, value: &[u8]) -> &mut Message {
+    fn bytes(&mut self, field: u32, value: &[u8]) -> &mut ProtoMessage {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(value.len() as u64);
         self.0.extend_from_slice(value);
         self
     }
 
-    fn message(&mut self, field: u32, value: &Message) -> &mut Message {
+    fn message(&mut self, field: u32, value: &ProtoMessage) -> &mut ProtoMessage {
         self.bytes(field, &value.0)
     }
 }
@@ -108,7 +109,7 @@ pub(super) enum Note {
 }
 
 /// What a track is.
-pub(super) enum Kind {
+pub(super) enum TrackKind {
     /// A machine, by its number.
     Process(u32),
     /// Slices; below another track, in the order of ranks.
@@ -120,7 +121,7 @@ pub(super) enum Kind {
 /// What is said of a track once.
 pub(super) struct Described<T> {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: TrackKind,
     pub(super) below: Option<T>,
 }
 
@@ -128,8 +129,8 @@ pub(super) struct Described<T> {
 /// with others.
 pub(super) struct Slice<'a> {
     pub(super) name: &'a str,
-    pub(super) from: u64,
-    pub(super) to: u64,
+    pub(super) from: Ps,
+    pub(super) to: Ps,
     pub(super) notes: &'a [Note],
     pub(super) flow: Option<u64>,
 }
@@ -140,13 +141,13 @@ struct Names(HashMap<String, u64>);
 
 impl Names {
     /// The number of a name; tells it, in `told`, where it is new.
-    fn number(&mut self, name: &str, field: u32, told: &mut Message) -> u64 {
+    fn number(&mut self, name: &str, field: u32, told: &mut ProtoMessage) -> u64 {
         if let Some(number) = self.0.get(name) {
             return *number;
         }
         let number = self.0.len() as u64 + 1;
         self.0.insert(name.to_owned(), number);
-        let mut entry = Message::default();
+        let mut entry = ProtoMessage::default();
         entry.number(field::IID, number).bytes(field::INTERNED_NAME, name.as_bytes());
         told.message(field, &entry);
         number
@@ -163,7 +164,7 @@ pub(super) trait Track: Copy + Eq + Hash {
 
 /// A trace.
 pub(super) struct Perfetto<T: Track> {
-    file: File,
+    file: TraceFile,
     uuids: HashMap<T, u64>,
     names: Names,
     annotations: Names,
@@ -172,7 +173,7 @@ pub(super) struct Perfetto<T: Track> {
 }
 
 impl<T: Track> Perfetto<T> {
-    pub(super) fn new(file: File) -> Perfetto<T> {
+    pub(super) fn new(file: TraceFile) -> Perfetto<T> {
         Perfetto {
             file,
             uuids: HashMap::new(),
@@ -182,10 +183,10 @@ impl<T: Track> Perfetto<T> {
         }
     }
 
-    fn packet(&mut self, mut packet: Message) {
+    fn packet(&mut self, mut packet: ProtoMessage) {
         let cleared = if std::mem::replace(&mut self.begun, true) { 0 } else { CLEARED };
         packet.number(field::SEQUENCE, ONLY_SEQUENCE).number(field::SEQUENCE_FLAGS, cleared | NEEDS_NAMES);
-        let mut framed = Message::default();
+        let mut framed = ProtoMessage::default();
         framed.message(field::PACKET, &packet);
         self.file.write(&framed.0);
     }
@@ -199,45 +200,45 @@ impl<T: Track> Perfetto<T> {
         let parent = below.map(|below| self.uuid(below, names));
         let uuid = self.uuids.len() as u64 + 1;
         self.uuids.insert(track, uuid);
-        let mut descriptor = Message::default();
+        let mut descriptor = ProtoMessage::default();
         descriptor.number(field::UUID, uuid);
         if let Some(parent) = parent {
             descriptor.number(field::PARENT, parent);
         }
         match kind {
-            Kind::Process(number) => {
-                let mut process = Message::default();
+            TrackKind::Process(number) => {
+                let mut process = ProtoMessage::default();
                 // A process 0 would be taken for the idle one.
                 process.number(field::PID, u64::from(number) + 1).bytes(field::PROCESS_NAME, name.as_bytes());
                 descriptor.message(field::PROCESS, &process).number(field::CHILD_ORDERING, EXPLICIT);
             }
-            Kind::Slices { rank } => {
+            TrackKind::Slices { rank } => {
                 descriptor.bytes(field::NAME, name.as_bytes()).number(field::RANK, rank.into());
             }
-            Kind::Counter { rank } => {
+            TrackKind::Counter { rank } => {
                 descriptor.bytes(field::NAME, name.as_bytes()).number(field::RANK, rank.into());
-                descriptor.message(field::COUNTER, &Message::default());
+                descriptor.message(field::COUNTER, &ProtoMessage::default());
             }
         }
-        let mut packet = Message::default();
+        let mut packet = ProtoMessage::default();
         packet.message(field::TRACK_DESCRIPTOR, &descriptor);
         self.packet(packet);
         uuid
     }
 
-    fn event(&mut self, time: u64, event: &Message, told: &Message) {
-        let mut packet = Message::default();
-        packet.number(field::TIMESTAMP, time / 1000).message(field::TRACK_EVENT, event);
+    fn event(&mut self, time: Ps, event: &ProtoMessage, told: &ProtoMessage) {
+        let mut packet = ProtoMessage::default();
+        packet.number(field::TIMESTAMP, time.0 / 1000).message(field::TRACK_EVENT, event);
         if !told.0.is_empty() {
             packet.message(field::INTERNED_DATA, told);
         }
         self.packet(packet);
     }
 
-    fn annotation(&mut self, note: &Note, told: &mut Message) -> Message {
+    fn annotation(&mut self, note: &Note, told: &mut ProtoMessage) -> ProtoMessage {
         let (Note::Number(name, _) | Note::Text(name, _)) = note;
         let iid = self.annotations.number(name, field::ANNOTATION_NAMES, told);
-        let mut message = Message::default();
+        let mut message = ProtoMessage::default();
         message.number(field::ANNOTATION_IID, iid);
         match note {
             Note::Number(_, value) => message.number(field::UINT, *value),
@@ -249,9 +250,9 @@ impl<T: Track> Perfetto<T> {
     /// Begins a slice, in which others may nest.
     pub(super) fn begin(&mut self, names: &T::Names, track: T, slice: &Slice<'_>) {
         let uuid = self.uuid(track, names);
-        let mut told = Message::default();
+        let mut told = ProtoMessage::default();
         let iid = self.names.number(slice.name, field::EVENT_NAMES, &mut told);
-        let mut event = Message::default();
+        let mut event = ProtoMessage::default();
         event.number(field::TYPE, BEGIN).number(field::TRACK_UUID, uuid).number(field::NAME_IID, iid);
         for note in slice.notes {
             let annotation = self.annotation(note, &mut told);
@@ -264,11 +265,11 @@ impl<T: Track> Perfetto<T> {
     }
 
     /// Ends the slice of a track that began last.
-    pub(super) fn end(&mut self, names: &T::Names, track: T, time: u64) {
+    pub(super) fn end(&mut self, names: &T::Names, track: T, time: Ps) {
         let uuid = self.uuid(track, names);
-        let mut event = Message::default();
+        let mut event = ProtoMessage::default();
         event.number(field::TYPE, END).number(field::TRACK_UUID, uuid);
-        self.event(time, &event, &Message::default());
+        self.event(time, &event, &ProtoMessage::default());
     }
 
     /// A slice in which none nests.
@@ -278,12 +279,12 @@ impl<T: Track> Perfetto<T> {
     }
 
     /// A counter has a value from now on.
-    pub(super) fn count(&mut self, names: &T::Names, track: T, time: u64, value: u64) {
+    pub(super) fn count(&mut self, names: &T::Names, track: T, time: Ps, value: u64) {
         let uuid = self.uuid(track, names);
-        let mut event = Message::default();
+        let mut event = ProtoMessage::default();
         event.number(field::TYPE, COUNTER).number(field::TRACK_UUID, uuid);
         event.number(field::COUNTER_VALUE, value);
-        self.event(time, &event, &Message::default());
+        self.event(time, &event, &ProtoMessage::default());
     }
 
     /// Says whether all is written.

@@ -1,13 +1,13 @@
 //! The tracks of a trace: a process for each machine, with its cores, QPs, units, PCIe links, ports and counters.
 
-use super::perfetto::{Described, Kind, Track};
+use super::perfetto::{Described, Track, TrackKind};
 use crate::core::index::{CoreId, DeviceId, Id, IdVec, MachineId, PortId, QpId, UnitId};
-use crate::device::{COUNTS, Device, FIRST_QPN};
+use crate::device::{COUNTS, FIRST_QPN, SimDevice};
 use crate::fabric::Fabric;
 
 /// What a track shows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum TrackPlace {
     Machine(MachineId),
     /// What a thread does to post and poll.
     Core(MachineId, CoreId),
@@ -45,14 +45,14 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(devices: &IdVec<DeviceId, Device>, fabric: &Fabric) -> Names {
-        let of_machine = |machine| devices.iter().filter(move |d: &&Device| d.machine == machine);
+    pub(super) fn of(devices: &IdVec<DeviceId, SimDevice>, fabric: &Fabric) -> Names {
+        let of_machine = |machine| devices.iter().filter(move |d: &&SimDevice| d.machine == machine);
         let machines = devices.iter().map(|d| d.machine.index() + 1).max().unwrap_or(0);
         let profiles = |machine| {
             let names: Vec<&str> = of_machine(machine).map(|d| d.profile.name.as_str()).collect();
             names.join(", ")
         };
-        let place = |d: &Device| {
+        let place = |d: &SimDevice| {
             let several = of_machine(d.machine).count() > 1;
             let prefix = if several { format!("device {} ", d.attached.local) } else { String::new() };
             Where { machine: d.machine, prefix }
@@ -84,17 +84,21 @@ mod rank {
     pub(super) const COUNT: u32 = 7000;
 }
 
-impl Track for Place {
+impl Track for TrackPlace {
     type Names = Names;
 
-    fn describe(self, names: &Names) -> Described<Place> {
-        let below = |machine| Some(Place::Machine(machine));
+    fn describe(self, names: &Names) -> Described<TrackPlace> {
+        let below = |machine| Some(TrackPlace::Machine(machine));
         let slices = |device: DeviceId, rank, name: String| {
             let Where { machine, prefix } = &names.devices[device];
-            Described { name: prefix.clone() + &name, kind: Kind::Slices { rank }, below: below(*machine) }
+            Described {
+                name: prefix.clone() + &name,
+                kind: TrackKind::Slices { rank },
+                below: below(*machine),
+            }
         };
         let counter = |device, rank, name: &str| Described {
-            kind: Kind::Counter { rank },
+            kind: TrackKind::Counter { rank },
             ..slices(device, rank, name.to_owned())
         };
         let port = |port, rank, way| {
@@ -102,33 +106,33 @@ impl Track for Place {
             slices(device, rank, format!("port {} {way}", number + 1))
         };
         match self {
-            Place::Machine(machine) => Described {
+            TrackPlace::Machine(machine) => Described {
                 name: format!("machine {} ({})", machine.index(), names.machines[machine]),
-                kind: Kind::Process(machine.index() as u32),
+                kind: TrackKind::Process(machine.index() as u32),
                 below: None,
             },
-            Place::Core(machine, core) => Described {
+            TrackPlace::Core(machine, core) => Described {
                 name: format!("core {}", core.index()),
-                kind: Kind::Slices { rank: rank::CORE + u32::from(core.0) },
+                kind: TrackKind::Slices { rank: rank::CORE + u32::from(core.0) },
                 below: below(machine),
             },
-            Place::Qp(device, qp, _) => slices(device, rank::QP, format!("QP {}", FIRST_QPN + qp.0)),
-            Place::Incoming(device, _) => slices(device, rank::INCOMING, "messages coming in".into()),
-            Place::SendingUnit(device, unit) => {
+            TrackPlace::Qp(device, qp, _) => slices(device, rank::QP, format!("QP {}", FIRST_QPN + qp.0)),
+            TrackPlace::Incoming(device, _) => slices(device, rank::INCOMING, "messages coming in".into()),
+            TrackPlace::SendingUnit(device, unit) => {
                 slices(device, rank::SENDING + u32::from(unit.0), format!("sending unit {}", unit.0))
             }
-            Place::ReceivingUnit(device, unit) => {
+            TrackPlace::ReceivingUnit(device, unit) => {
                 slices(device, rank::RECEIVING + u32::from(unit.0), format!("receiving unit {}", unit.0))
             }
-            Place::Mmio(device) => slices(device, rank::PCIE, "PCIe to the NIC: MMIO".into()),
-            Place::ReadCompletions(device) => {
+            TrackPlace::Mmio(device) => slices(device, rank::PCIE, "PCIe to the NIC: MMIO".into()),
+            TrackPlace::ReadCompletions(device) => {
                 slices(device, rank::PCIE + 1, "PCIe to the NIC: read completions".into())
             }
-            Place::ToHost(device) => slices(device, rank::PCIE + 2, "PCIe to the host".into()),
-            Place::PortOut(number) => port(number, rank::PORT + 2 * number.0, "out"),
-            Place::PortIn(number) => port(number, rank::PORT + 1 + 2 * number.0, "in"),
-            Place::AtPorts(device) => counter(device, rank::COUNT, "packets waiting at ports"),
-            Place::Count(device, number) => {
+            TrackPlace::ToHost(device) => slices(device, rank::PCIE + 2, "PCIe to the host".into()),
+            TrackPlace::PortOut(number) => port(number, rank::PORT + 2 * number.0, "out"),
+            TrackPlace::PortIn(number) => port(number, rank::PORT + 1 + 2 * number.0, "in"),
+            TrackPlace::AtPorts(device) => counter(device, rank::COUNT, "packets waiting at ports"),
+            TrackPlace::Count(device, number) => {
                 counter(device, rank::COUNT + 1 + u32::from(number), COUNTS[usize::from(number)])
             }
         }

@@ -1,8 +1,10 @@
 //! The way of an operation: stages, one after another, without gaps.
 
+use crate::core::ps::Ps;
+
 /// What an operation, or a message without acknowledgement, goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum OperationStage {
     /// The CPU builds the WQE.
     Post,
     /// The CPU writes it, or a doorbell, to the NIC.
@@ -48,25 +50,25 @@ pub(super) enum Wait {
     Poll,
 }
 
-impl Stage {
+impl OperationStage {
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Stage::Post => "post",
-            Stage::Mmio => "MMIO",
-            Stage::Pcie => "PCIe",
-            Stage::WqeRead => "DMA read: WQE",
-            Stage::SendingUnit => "sending unit",
-            Stage::PayloadRead => "DMA read: payload",
-            Stage::Link => "link",
-            Stage::Lost => "link: packet lost",
-            Stage::ReceivingUnit => "receiving unit",
-            Stage::DataRead => "DMA read: data",
-            Stage::AtomicRead => "lock, DMA read: word",
-            Stage::DataWrite => "DMA write: data",
-            Stage::MessageWrite => "DMA write: message",
-            Stage::Cqe => "CQE",
-            Stage::Poll => "poll",
-            Stage::Wait(wait) => wait.name(),
+            OperationStage::Post => "post",
+            OperationStage::Mmio => "MMIO",
+            OperationStage::Pcie => "PCIe",
+            OperationStage::WqeRead => "DMA read: WQE",
+            OperationStage::SendingUnit => "sending unit",
+            OperationStage::PayloadRead => "DMA read: payload",
+            OperationStage::Link => "link",
+            OperationStage::Lost => "link: packet lost",
+            OperationStage::ReceivingUnit => "receiving unit",
+            OperationStage::DataRead => "DMA read: data",
+            OperationStage::AtomicRead => "lock, DMA read: word",
+            OperationStage::DataWrite => "DMA write: data",
+            OperationStage::MessageWrite => "DMA write: message",
+            OperationStage::Cqe => "CQE",
+            OperationStage::Poll => "poll",
+            OperationStage::Wait(wait) => wait.name(),
         }
     }
 }
@@ -86,24 +88,24 @@ impl Wait {
     }
 }
 
-/// Stages in picoseconds.
-pub(super) struct Way {
-    pub(super) begin: u64,
+/// What an operation goes through, and when.
+pub(super) struct OperationPath {
+    pub(super) begin: Ps,
     /// How far it has come.
-    pub(super) at: u64,
+    pub(super) at: Ps,
     /// Each with its end, which is the beginning of the next.
-    stages: Vec<(Stage, u64)>,
+    stages: Vec<(OperationStage, Ps)>,
 }
 
-impl Way {
-    pub(super) fn new(begin: u64) -> Way {
-        Way { begin, at: begin, stages: Vec::new() }
+impl OperationPath {
+    pub(super) fn new(begin: Ps) -> OperationPath {
+        OperationPath { begin, at: begin, stages: Vec::new() }
     }
 
     /// Goes through a stage up to `to`, from where it has come to.
-    pub(super) fn on(&mut self, stage: Stage, to: u64) {
+    pub(super) fn on(&mut self, stage: OperationStage, to: Ps) {
         if to <= self.at {
-            return; // Of a message of several packets, another was there first.
+            return; // DeviceQp a message of several packets, another was there first.
         }
         self.at = to;
         match self.stages.last_mut() {
@@ -113,14 +115,14 @@ impl Way {
     }
 
     /// Goes through a stage; up to its beginning it waits.
-    pub(super) fn go(&mut self, wait: Wait, stage: Stage, from: u64, to: u64) {
-        let lost = self.stages.last().is_some_and(|(last, _)| *last == Stage::Lost);
-        self.on(Stage::Wait(if lost { Wait::Timeout } else { wait }), from);
+    pub(super) fn go(&mut self, wait: Wait, stage: OperationStage, from: Ps, to: Ps) {
+        let lost = self.stages.last().is_some_and(|(last, _)| *last == OperationStage::Lost);
+        self.on(OperationStage::Wait(if lost { Wait::Timeout } else { wait }), from);
         self.on(stage, to);
     }
 
     /// The stages with their beginning and end.
-    pub(super) fn stages(&self) -> impl Iterator<Item = (Stage, u64, u64)> {
+    pub(super) fn stages(&self) -> impl Iterator<Item = (OperationStage, Ps, Ps)> {
         let begins = std::iter::once(self.begin).chain(self.stages.iter().map(|(_, end)| *end));
         begins.zip(&self.stages).map(|(from, (stage, to))| (*stage, from, *to))
     }
@@ -128,11 +130,11 @@ impl Way {
 
 /// Rows for what overlaps in time, by when the last in each ends.
 #[derive(Default)]
-pub(super) struct Rows(Vec<u64>);
+pub(super) struct Rows(Vec<Ps>);
 
 impl Rows {
     /// The first row with room for a way.
-    pub(super) fn take(&mut self, way: &Way) -> u32 {
+    pub(super) fn take(&mut self, way: &OperationPath) -> u32 {
         let row = self.0.iter().position(|end| *end <= way.begin).unwrap_or(self.0.len());
         match self.0.get_mut(row) {
             Some(end) => *end = way.at,

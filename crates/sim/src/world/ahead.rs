@@ -4,28 +4,18 @@
 //! others than the one before: the processor would wait for all of them, one after another. So they are asked
 //! for some events ahead: first what an event names, then what that leads to. This changes nothing that happens.
 
-use super::World;
+use super::state::{Fetched, World};
 use crate::core::fetch::{fetch, fetch_lines};
 use crate::core::index::{DeviceId, FlightId};
-use crate::core::queue::Event;
-use crate::device::Device;
+use crate::core::queue::SimEvent;
+use crate::device::SimDevice;
 
 /// Buckets of the queue that what an event names is fetched ahead, and what that leads to.
 const NAMED: u64 = 10;
 const LED_TO: u64 = 5;
 
-/// Pending events from which on a simulation is larger than a processor's caches.
-pub(super) const CROWD: u32 = 4096;
-
 /// Lines of a thread's stack, from where it stopped, that its next turn uses.
 const STACK: usize = 24;
-
-/// Up to which bucket of the queue both have been fetched.
-#[derive(Default)]
-pub(super) struct Ahead {
-    named: u64,
-    led_to: u64,
-}
 
 impl World {
     /// Fetches for the events that have come near since it last did.
@@ -34,23 +24,23 @@ impl World {
         let World { env, ahead, .. } = &*self;
         let named = env.queue.show(ahead.named, NAMED, |event| self.fetch_named(event.event()));
         let led_to = env.queue.show(ahead.led_to, LED_TO, |event| self.fetch_led_to(event.event()));
-        self.ahead = Ahead { named, led_to };
+        self.ahead = Fetched { named, led_to };
     }
 
     #[inline]
-    fn fetch_named(&self, event: Event) {
+    fn fetch_named(&self, event: SimEvent) {
         match event {
-            Event::Thread(thread) => fetch(&self.threads[thread]),
-            Event::Arrive { flight, .. }
-            | Event::Ingress { flight, .. }
-            | Event::RxDone { flight, .. }
-            | Event::TxPu { flight, .. } => fetch(&self.env.flights[flight]),
-            Event::ReadAtHost { device, read } | Event::ReadDone { device, read } => {
+            SimEvent::Thread(thread) => fetch(&self.threads[thread]),
+            SimEvent::Arrive { flight, .. }
+            | SimEvent::Ingress { flight, .. }
+            | SimEvent::RxDone { flight, .. }
+            | SimEvent::TxPu { flight, .. } => fetch(&self.env.flights[flight]),
+            SimEvent::ReadAtHost { device, read } | SimEvent::ReadDone { device, read } => {
                 if let Some(flight) = self.devices[device].reads_for(read) {
                     fetch(&self.env.flights[flight]);
                 }
             }
-            Event::Mmio { device, qp, .. } | Event::Timer { device, qp } => {
+            SimEvent::Mmio { device, qp, .. } | SimEvent::Timer { device, qp } => {
                 fetch(&self.devices[device].qps[qp])
             }
             _ => {}
@@ -58,16 +48,16 @@ impl World {
     }
 
     #[inline]
-    fn fetch_led_to(&self, event: Event) {
+    fn fetch_led_to(&self, event: SimEvent) {
         match event {
-            Event::Thread(thread) => fetch_lines(self.threads[thread].stopped_at, STACK),
-            Event::Arrive { device, flight, .. }
-            | Event::Ingress { device, flight, .. }
-            | Event::RxDone { device, flight, .. } => self.fetch_receiver(device, flight),
-            Event::TxPu { device, flight, .. } => {
-                fetch(&self.devices[device].qps[self.env.flights[flight].qp])
+            SimEvent::Thread(thread) => fetch_lines(self.threads[thread].stopped_at, STACK),
+            SimEvent::Arrive { device, flight, .. }
+            | SimEvent::Ingress { device, flight, .. }
+            | SimEvent::RxDone { device, flight, .. } => self.fetch_receiver(device, flight),
+            SimEvent::TxPu { device, flight, .. } => {
+                fetch(&self.devices[device].qps[self.env.flights[flight].from_qp])
             }
-            Event::ReadDone { device, read } => {
+            SimEvent::ReadDone { device, read } => {
                 let device = &self.devices[device];
                 if let Some(flight) = device.reads_for(read) {
                     self.fetch_qp(device, flight);
@@ -79,8 +69,8 @@ impl World {
 
     /// The QP that a packet is of; a frame of TCP is of none.
     #[inline]
-    fn fetch_qp(&self, device: &Device, flight: FlightId) {
-        if let Some(slot) = device.qps.get(self.env.flights[flight].qp) {
+    fn fetch_qp(&self, device: &SimDevice, flight: FlightId) {
+        if let Some(slot) = device.qps.get(self.env.flights[flight].from_qp) {
             fetch(slot);
         }
     }
@@ -89,7 +79,7 @@ impl World {
     #[inline]
     fn fetch_receiver(&self, device: DeviceId, flight: FlightId) {
         let device = &self.devices[device];
-        let qp = Device::qp_numbered(self.env.flights[flight].packet.dest_qp);
+        let qp = SimDevice::qp_numbered(self.env.flights[flight].packet.dest_qp);
         if let Some(slot) = qp.and_then(|qp| device.qps.get(qp)) {
             fetch(slot);
         }

@@ -1,14 +1,15 @@
 //! The processing of events: which handler of which device each of them is for.
 
-use super::{CROWD, World};
+use super::state::{CROWD, World};
+use super::thread::Thread;
 use crate::core::index::{DeviceId, FlightId, MachineId, PortId, SocketId, ThreadId};
-use crate::core::queue::{Event, Key, Packed, Step};
-use crate::core::thread::Thread;
-use crate::device::{Attached, Device};
+use crate::core::ps::Ps;
+use crate::core::queue::{EventKey, Packed, SimEvent, TcpStep};
+use crate::device::{Attached, SimDevice};
+use crate::env::Env;
 use crate::host::Host;
 use crate::kernel::Kernel;
 use crate::see::Tracer;
-use crate::world::Env;
 
 /// What the processing of events ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +25,16 @@ pub(crate) enum Next {
 impl World {
     /// Processes events up to the next turn of a thread.
     pub(crate) fn run_to_thread(&mut self) -> Next {
-        self.run(Key::NEVER);
+        self.run(EventKey::NEVER);
         let key = self.env.queue.next_key();
-        if key.time > self.end && key != Key::NEVER {
+        if key.time > self.end && key != EventKey::NEVER {
             self.env.now = self.env.now.max(self.end);
             return Next::End;
         }
-        match self.env.queue.pop().and_then(Packed::thread) {
-            Some(thread) => {
+        match self.env.queue.pop() {
+            Some(event) => {
+                let thread =
+                    event.thread().expect("what is left when all other events are processed is a turn");
                 self.env.now = self.env.now.max(key.time);
                 self.cause = key;
                 Next::Thread(thread)
@@ -43,7 +46,7 @@ impl World {
     /// Processes all events before `key`, which is that of the thread that runs; false where a thread's turn is among
     /// them, or what puts that thread off.
     #[inline]
-    pub(crate) fn run_before(&mut self, key: Key) -> bool {
+    pub(crate) fn run_before(&mut self, key: EventKey) -> bool {
         if self.env.queue.next_key() < key {
             self.run(key);
             if std::mem::take(&mut self.interrupted) || self.env.queue.next_key() < key {
@@ -56,7 +59,7 @@ impl World {
     }
 
     /// Processes events before `key` up to a thread's turn or the end of the run.
-    fn run(&mut self, key: Key) {
+    fn run(&mut self, key: EventKey) {
         let key = key.min(self.past_end);
         loop {
             let next = self.env.queue.next_key();
@@ -89,7 +92,7 @@ impl World {
     #[cold]
     fn trace(&mut self, event: Packed) {
         let World { tracer: Some(tracer), env, hosts, devices, threads, .. } = self else { return };
-        if let Event::MmioOut { device, thread } = event.event() {
+        if let SimEvent::MmioOut { device, thread } = event.event() {
             let Thread { machine, core, .. } = threads[thread];
             let mmio = hosts[machine].cores[core].mmio.front().expect("a core writes what leaves it");
             return tracer.mmio((machine, core), &devices[device], mmio);
@@ -118,89 +121,91 @@ impl World {
     fn process(&mut self, event: Packed) {
         let World { env, hosts, devices, threads, .. } = self;
         match event.event() {
-            Event::Thread(_) => {}
-            Event::Visible { device } => self.lines_visible(device),
-            Event::Completion { device, cq } => {
+            SimEvent::Thread(_) => {}
+            SimEvent::Visible { device } => self.lines_visible(device),
+            SimEvent::Completion { device, cq } => {
                 let device = &mut devices[device];
                 let machine = device.machine;
                 let woken = device.completion_visible(&mut hosts[machine], env.now, cq);
                 self.wake(machine, woken);
                 self.wake_others(machine);
             }
-            Event::ReadAtHost { device, read } => {
+            SimEvent::ReadAtHost { device, read } => {
                 let device = &mut devices[device];
                 let machine = device.machine;
                 device.read_at_host(&mut hosts[machine], env, read);
                 self.wake_others(machine);
             }
-            Event::ReadFetched { device, read } => devices[device].read_fetched(env, read),
-            Event::ReadDone { device, read } => {
+            SimEvent::ReadFetched { device, read } => devices[device].read_fetched(env, read),
+            SimEvent::ReadDone { device, read } => {
                 let device = &mut devices[device];
                 device.read_done(&mut hosts[device.machine], env, read);
             }
-            Event::Mmio { device, count, qp, by_mmio, life } => {
+            SimEvent::Mmio { device, count, qp, by_mmio, life } => {
                 devices[device].mmio_arrived(env, (qp, life), count, by_mmio)
             }
-            Event::RecvDoorbell { device, count, recv_queue } => {
+            SimEvent::RecvDoorbell { device, count, recv_queue } => {
                 devices[device].recv_doorbell_arrived(env, recv_queue, count);
             }
-            Event::Arrive { device, flight, .. } => {
+            SimEvent::Arrive { device, flight, .. } => {
                 devices[device].arrived(env, flight);
                 self.give_room();
             }
-            Event::Ingress { device, flight, .. } => {
+            SimEvent::Ingress { device, flight, .. } => {
                 devices[device].came_in(env, flight);
                 self.give_room();
             }
-            Event::RxDone { device, unit, flight } => {
+            SimEvent::RxDone { device, unit, flight } => {
                 let device = &mut devices[device];
                 device.received(&mut hosts[device.machine], env, unit, flight);
                 self.give_room();
             }
-            Event::Unlock { device, lock } => {
+            SimEvent::Unlock { device, lock } => {
                 let device = &mut devices[device];
                 device.unlock(&hosts[device.machine], env, lock);
                 self.give_room();
             }
-            Event::TxPu { device, unit, flight } => {
+            SimEvent::TxPu { device, unit, flight } => {
                 let device = &mut devices[device];
                 device.tx_done(&hosts[device.machine], env, unit, flight);
             }
-            Event::TxOn { device, unit, qp } => devices[device].tx_goes_on(env, unit, qp),
-            Event::PortOut { device, port } => {
+            SimEvent::TxOn { device, unit, qp } => devices[device].tx_goes_on(env, unit, qp),
+            SimEvent::PortOut { device, port } => {
                 let device = &mut devices[device];
                 device.drain_port(env, device.port(port), false);
             }
-            Event::Timer { device, qp } => devices[device].timer(env, qp),
-            Event::MmioOut { device, thread } => {
+            SimEvent::Timer { device, qp } => devices[device].timer(env, qp),
+            SimEvent::MmioOut { device, thread } => {
                 let Thread { machine, core, .. } = threads[thread];
                 devices[device].mmio_out(env, &mut hosts[machine].cores[core]);
             }
-            Event::Tcp { device, step, number } => self.process_tcp(device, step, number),
+            SimEvent::Tcp { device, step, number } => self.process_tcp(device, step, number),
         }
     }
 
     /// Lets a step of kernel TCP happen.
     #[inline(never)]
-    fn process_tcp(&mut self, id: DeviceId, step: Step, number: u32) {
+    fn process_tcp(&mut self, id: DeviceId, step: TcpStep, number: u32) {
         let World { env, hosts, devices, .. } = self;
         let device = &mut devices[id];
         match step {
-            Step::SegmentDoorbell => device.segment_doorbell(env),
-            Step::SegmentPosted => device.segment_posted(env),
-            Step::FrameOut => device.frame_out(env, FlightId(number)),
-            Step::FrameIn => {
+            TcpStep::SegmentDoorbell => device.segment_doorbell(env),
+            TcpStep::SegmentPosted => device.segment_posted(env),
+            TcpStep::FrameOut => device.frame_out(env, FlightId(number)),
+            TcpStep::FrameIn => {
                 device.frame_in(&mut hosts[device.machine], env, FlightId(number));
                 self.give_room();
             }
-            Step::FrameVisible => self.in_kernel(id, |kernel, host, device, env| {
+            TcpStep::FrameVisible => self.in_kernel(id, |kernel, host, device, env| {
                 let frame = device.frame_visible(host, env);
                 kernel.frame_visible(device, env, frame);
-                0
+                Ps::ZERO
             }),
-            Step::Interrupt => self.in_kernel(id, |kernel, _, device, env| kernel.interrupted(device, env)),
-            Step::DriverPoll => self.in_kernel(id, Kernel::poll),
-            Step::DelayedAck => self.in_kernel(id, |kernel, host, device, env| {
+            TcpStep::Interrupt => {
+                self.in_kernel(id, |kernel, _, device, env| kernel.interrupted(device, env))
+            }
+            TcpStep::DriverPoll => self.in_kernel(id, Kernel::poll),
+            TcpStep::DelayedAck => self.in_kernel(id, |kernel, host, device, env| {
                 kernel.delayed_ack(host, device, env, SocketId(number))
             }),
         }
@@ -211,7 +216,7 @@ impl World {
     fn in_kernel(
         &mut self,
         device: DeviceId,
-        run: impl FnOnce(&mut Kernel, &mut Host, &mut Device, &mut Env) -> u64,
+        run: impl FnOnce(&mut Kernel, &mut Host, &mut SimDevice, &mut Env) -> Ps,
     ) {
         let World { env, hosts, kernels, devices, .. } = self;
         let device = &mut devices[device];
@@ -219,7 +224,7 @@ impl World {
         let kernel = kernels[machine].as_mut().expect("frames come to machines that have TCP");
         let span = run(kernel, &mut hosts[machine], device, env);
         let core = kernel.core();
-        if span > 0 {
+        if span > Ps::ZERO {
             self.interrupt(machine, core, span);
         }
         self.wake_others(machine);
@@ -227,7 +232,7 @@ impl World {
     }
 
     /// Wakes the threads that sleep for a socket of a machine and need not any more.
-    pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: u64) {
+    pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: Ps) {
         while let Some(thread) = self.kernels[machine].as_mut().and_then(|kernel| kernel.woken.pop()) {
             self.wake_sleeper(thread, at);
         }
@@ -235,10 +240,10 @@ impl World {
 
     /// Lines of a device's DMA writes have become visible.
     fn lines_visible(&mut self, device: DeviceId) {
-        let Device { machine, attached: Attached { local, .. }, .. } = self.devices[device];
+        let SimDevice { machine, attached: Attached { local, .. }, .. } = self.devices[device];
         while let Some(line) = self.hosts[machine].next_line(local, self.env.now, &mut self.env.payloads) {
             if let Some(next) = line.next {
-                self.env.queue.push(next, Event::Visible { device });
+                self.env.queue.push(next, SimEvent::Visible { device });
             }
             self.wake(machine, line.woken);
             self.wake_others(machine);

@@ -1,8 +1,9 @@
 //! Turns of threads: who goes on when, who sleeps, who is woken.
 
-use super::World;
+use super::state::World;
+use super::thread::{PassLook, Thread, Waiting};
 use crate::core::index::{CoreId, MachineId, ThreadId};
-use crate::core::thread::{Look, Thread, Waiting};
+use crate::core::ps::Ps;
 use crate::host::CoreSet;
 
 /// Threads that the description of a deadlock names at most.
@@ -10,13 +11,13 @@ const MOST_NAMED: usize = 4;
 
 impl World {
     /// Schedules the turn of a thread.
-    pub(crate) fn schedule(&mut self, thread: ThreadId, time: u64) {
+    pub(crate) fn schedule(&mut self, thread: ThreadId, time: Ps) {
         self.threads[thread].turn_at = time;
         self.env.queue.push_thread(time, thread);
     }
 
     /// Makes sure that a thread that pauses has a turn at its deadline.
-    pub(crate) fn schedule_deadline(&mut self, thread: ThreadId, deadline: u64) {
+    pub(crate) fn schedule_deadline(&mut self, thread: ThreadId, deadline: Ps) {
         let t = &mut self.threads[thread];
         if deadline < t.deadline_at {
             t.deadline_at = deadline;
@@ -29,7 +30,7 @@ impl World {
         let (cause, window) = (self.cause, self.env.window);
         let t = &mut self.threads[thread];
         if t.deadline_at == cause.time {
-            t.deadline_at = u64::MAX;
+            t.deadline_at = Ps::NEVER;
         }
         if t.turn_at != cause.time {
             let deadline = match t.waiting {
@@ -47,7 +48,7 @@ impl World {
             // Nothing else has ended the pause.
             t.resume_pass(cause);
         }
-        t.turn_at = u64::MAX;
+        t.turn_at = Ps::NEVER;
         if let Waiting::Pause { since, .. } = t.waiting {
             t.idle += window.overlap(since, t.clock);
         }
@@ -84,7 +85,7 @@ impl World {
     }
 
     /// An interrupt takes `span` of a core from now on, and with it of the thread that it runs.
-    pub(crate) fn interrupt(&mut self, machine: MachineId, core: CoreId, span: u64) {
+    pub(crate) fn interrupt(&mut self, machine: MachineId, core: CoreId, span: Ps) {
         let (now, cause, window) = (self.env.now, self.cause, self.env.window);
         let Some(thread) = self.hosts[machine].cores.get(core).and_then(|core| core.thread) else { return };
         let t = &mut self.threads[thread];
@@ -92,7 +93,7 @@ impl World {
             Waiting::Turn => {
                 t.put_off(span);
                 match t.turn_at {
-                    u64::MAX => self.interrupted = true, // It runs.
+                    Ps::NEVER => self.interrupted = true, // It runs.
                     _ => {
                         let clock = t.clock;
                         self.schedule(thread, clock);
@@ -111,7 +112,7 @@ impl World {
     }
 
     /// Wakes a thread that sleeps for a socket, at `at`.
-    pub(crate) fn wake_sleeper(&mut self, thread: ThreadId, at: u64) {
+    pub(crate) fn wake_sleeper(&mut self, thread: ThreadId, at: Ps) {
         let window = self.env.window;
         let t = &mut self.threads[thread];
         let Waiting::Socket { since, interrupted, .. } = t.waiting else { return };
@@ -119,7 +120,7 @@ impl World {
         t.waiting = Waiting::Turn;
         let kernel =
             self.kernels[t.machine].as_ref().expect("a thread that sleeps for a socket has a kernel");
-        t.clock = at.max(since) + kernel.costs.wake_up;
+        t.clock = at.max(since) + Ps(kernel.costs.wake_up);
         let clock = t.clock;
         self.schedule(thread, clock);
     }
@@ -179,11 +180,11 @@ fn looks(thread: &Thread) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for step in thread.last_steps() {
         let part = match step.look {
-            Look::Poll { cq, .. } => format!("a completion in CQ {}", cq.0),
-            Look::Load { place, .. } | Look::Read { place, .. } => {
+            PassLook::Poll { cq, .. } => format!("a completion in CQ {}", cq.0),
+            PassLook::Load { place, .. } | PassLook::Read { place, .. } => {
                 format!("a change of byte {} of allocation {}", place.offset, place.allocation)
             }
-            Look::Work => continue,
+            PassLook::Work => continue,
         };
         if !parts.contains(&part) {
             parts.push(part);

@@ -134,7 +134,7 @@ fn the_simulator_spends_what_the_accounting_says() {
                         continue;
                     }
                     let sges = u32::from(payload > 0);
-                    let method = profile.generation.posting().method(batch);
+                    let method = profile.device.generation.posting().method(batch);
                     let shape = PostShape { opcode, qp_type, payload, sges, inline, signaled, method };
                     let (few, many) = (traffic(shape, 1), traffic(shape, 3));
                     same(

@@ -1,8 +1,9 @@
 //! What a NIC and its links do beyond the protocol.
 
 use crate::common::{ALL, Node, Passive, profile};
-use doorbell_nic::Profile;
-use doorbell_sim::{Machine, SimCluster, SimConfig, Slot};
+use doorbell_nic::cost::Costs;
+use doorbell_nic::{Part, Profile};
+use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig};
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Endpoint, Mem, PageSize, Program, Provider, QpCap,
     QpInitAttr, QpType, SendFlags, SendOp, SendWr, Sge, Span, Time, Wc, WcStatus,
@@ -268,7 +269,7 @@ fn flood(machines: u32, size: u32) -> f64 {
     cluster.spawn(0, 0, Sink { from: names, until });
     cluster.run().expect("the run ends");
     let completed: u64 = tasks.iter().map(|t| t.take().expect("a result")).sum();
-    (completed * u64::from(size)) as f64 / 3e-3 / profile.link.port_bytes_per_s as f64
+    (completed * u64::from(size)) as f64 / 3e-3 / profile.device.link.port_bytes_per_s as f64
 }
 
 #[test]
@@ -329,8 +330,9 @@ fn atomics(name: &str, requesters: u32, stride: u64) -> f64 {
 
 /// How long an atomic holds its lock, in nanoseconds: while it reads its word, and a little longer.
 fn held(p: &Profile) -> f64 {
-    let read = p.read_request_time() + p.pcie.read_latency + p.completion_time(8);
-    (read + p.atomics.hold).as_ps() as f64 / 1e3
+    let pcie = Costs::new(p).pcie;
+    let read = pcie.read_requests(8) + pcie.read_latency + pcie.completions(8);
+    (read + p.device.atomics.hold.as_ps()) as f64 / 1e3
 }
 
 /// Pages of different memory, the same offset: one lock on both NICs. Other offsets: other locks,
@@ -342,7 +344,7 @@ fn atomics_on_one_lock_wait_for_each_other() {
         let p = profile(name);
         let alone = atomics(name, 1, 0);
         let in_turn = alone.max(f64::from(REQUESTERS) * held(&p));
-        let apart = if p.atomics.slot(64) == p.atomics.slot(0) { in_turn } else { alone };
+        let apart = if p.device.atomics.slot(64) == p.device.atomics.slot(0) { in_turn } else { alone };
         for (stride, expected) in [(0, in_turn), (64, apart)] {
             let took = atomics(name, REQUESTERS, stride);
             assert!((took / expected - 1.0).abs() < 0.001, "{name}, {stride}: {took} ns, not {expected}");
@@ -401,13 +403,13 @@ fn gathering(buffers: u32) -> u64 {
     cluster.run().expect("the run ends");
     let metrics = cluster.metrics();
     let busy =
-        metrics.resources.iter().find(|r| r.machine == 0 && r.name == "sending unit of the busiest QP");
+        metrics.resources.iter().find(|r| r.machine == 0 && r.meter.part() == Part::BusiestSendingUnit);
     (busy.expect("sending units").utilization * window.as_ps() as f64).round() as u64
 }
 
 #[test]
 fn a_packet_pays_for_the_buffers_that_hold_its_own_bytes() {
-    let tx = profile("cib").tx;
+    let tx = profile("cib").device.tx;
     let (dma, line) = (tx.payload_dma.as_ps(), tx.extra_line.as_ps());
     // Packets are of 4096 bytes. A WQE of one SGE has one line, of four two, of eight three.
     assert_eq!(gathering(4) - gathering(1), line, "each packet of its own buffer");
@@ -460,9 +462,9 @@ impl Program for Numbers {
 #[test]
 fn a_machine_may_have_several_devices_and_be_unlike_others() {
     let (cib, cx3) = (profile("cib"), profile("cx3"));
-    let [fast, slow] = [&cib, &cx3].map(|profile| Slot { profile, socket: 0 });
+    let [fast, slow] = [&cib, &cx3].map(|profile| DeviceSlot { profile, socket: 0 });
     let machines = [
-        Machine { host: &cib, devices: &[fast, slow, Slot { socket: 1, ..fast }] },
+        Machine { host: &cib, devices: &[fast, slow, DeviceSlot { socket: 1, ..fast }] },
         Machine { host: &cx3, devices: &[slow] },
     ];
     let mut cluster = SimCluster::of(&machines, SimConfig::new(2));
@@ -474,8 +476,8 @@ fn a_machine_may_have_several_devices_and_be_unlike_others() {
     assert_eq!(read, [100, 101, 102]);
     assert_eq!(beyond.as_deref(), Some("no such device: a simulated machine has devices 0 to 2, not 3"));
     let metrics = cluster.metrics();
-    let devices = metrics.resources.iter().filter(|r| r.machine == 0 && r.name.starts_with("PCIe to host"));
-    let names: Vec<&str> = devices.map(|r| r.name.as_str()).collect();
+    let devices = metrics.resources.iter().filter(|r| r.machine == 0 && r.meter.part() == Part::PcieToHost);
+    let names: Vec<String> = devices.map(|r| r.meter.to_string()).collect();
     assert_eq!(names, ["PCIe to host of device 0", "PCIe to host of device 1", "PCIe to host of device 2"]);
     assert_eq!(metrics.pcie.iter().map(|p| p.machine).collect::<Vec<_>>(), [0, 0, 0, 1]);
     assert!(metrics.pcie.iter().all(|p| p.dma_read_bytes + p.dma_write_bytes > 0), "each has been used");
@@ -601,7 +603,7 @@ fn reads_both_ways(window: u64) -> Vec<u64> {
 #[test]
 fn requests_and_answers_of_a_qp_take_turns() {
     let [few, many] = [2, 16].map(|window| reads_both_ways(window)[10..90].iter().sum::<u64>() / 80);
-    let tx = profile("cx3").tx;
+    let tx = profile("cx3").device.tx;
     let [request, answer] =
         [tx.read_request, tx.response + tx.larger_payload].map(|span| span.as_ps() / 1000);
     assert!(many <= few + request + answer, "{many} ns beside 16 READs, {few} ns beside 2");

@@ -3,7 +3,7 @@
 
 use crate::common::{Node, profile};
 use doorbell_nic::Profile;
-use doorbell_sim::{Machine, SimCluster, SimConfig, Slot};
+use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig};
 use doorbell_verbs::{Cluster, Program, Provider, RecvWr, SendFlags, SendOp, SendWr, Span, Time};
 
 const BYTES: u64 = 4096;
@@ -72,7 +72,7 @@ impl Program for Receiver {
 /// What a receiver finds; devices are coherent, or not, at the sender and at the receiver.
 fn run(sender: Sender, there: bool, here: bool) -> [Vec<u8>; 2] {
     let hosts = [there, here].map(host);
-    let devices = hosts.each_ref().map(|profile| [Slot { profile, socket: 0 }]);
+    let devices = hosts.each_ref().map(|profile| [DeviceSlot { profile, socket: 0 }]);
     let machines = [0, 1].map(|i| Machine { host: &hosts[i], devices: &devices[i] });
     let mut cluster = SimCluster::of(&machines, SimConfig::new(2));
     cluster.spawn(0, 0, sender);

@@ -3,7 +3,7 @@
 use crate::common::{Node, profile};
 use allocation_counter::measure;
 use doorbell_nic::{Profile, Tcp};
-use doorbell_sim::{Metrics, SimCluster, SimConfig, Tracing};
+use doorbell_sim::{Meter, Metrics, SimCluster, SimConfig, Tracing};
 use doorbell_verbs::{
     Cluster, PageSize, Program, Provider, RunError, Scan, SendFlags, SendOp, SendWr, SocketError,
     SocketHandle, Span, TcpListener, TcpStream, Time, Touch,
@@ -361,7 +361,7 @@ fn who_waits_for_nobody_is_a_deadlock() {
 
 /// Time in the window that a port sent, in picoseconds.
 fn sending(metrics: &Metrics, machine: u32) -> u64 {
-    let port = |u: &&doorbell_sim::ResourceUse| u.machine == machine && u.name == "port 1 out";
+    let port = |u: &&doorbell_sim::ResourceUse| u.machine == machine && u.meter == Meter::port_out(1);
     let used = metrics.resources.iter().find(port).expect("a port");
     (used.utilization * metrics.window_ps as f64).round() as u64
 }

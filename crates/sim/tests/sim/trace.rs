@@ -3,7 +3,7 @@
 
 use crate::common::trace::{Buffer, Captured, Trace, check_psns, names, read_pcapng};
 use crate::common::{Node, Reader, profile};
-use doorbell_sim::{Layers, Machine, Metrics, SimCluster, SimConfig, Slot, Traced, Tracing};
+use doorbell_sim::{DeviceSlot, Layers, Machine, Metrics, SimCluster, SimConfig, Traced, Tracing};
 use doorbell_verbs::{
     Cluster, ConnectAttr, Endpoint, Program, Provider, QpAttr, QpState, SendFlags, SendOp, SendWr, Span, Time,
 };
@@ -119,7 +119,7 @@ fn packets_that_are_doubled_or_held_up_are_marked() {
 #[test]
 fn machines_with_several_devices_say_which() {
     let (cib, cx3) = (profile("cib"), profile("cx3"));
-    let slots = [Slot { profile: &cib, socket: 0 }, Slot { profile: &cx3, socket: 1 }];
+    let slots = [DeviceSlot { profile: &cib, socket: 0 }, DeviceSlot { profile: &cx3, socket: 1 }];
     let seen = traced(10, || {
         let machines =
             [Machine { host: &cib, devices: &slots }, Machine { host: &cx3, devices: &slots[1..] }];

@@ -100,12 +100,12 @@ fn of_pairs(profile: &Profile, does: Use, pairs: u32) -> u64 {
 /// A NIC that knows one translation, and one that knows all.
 fn with_entries(entries: u32) -> Profile {
     let mut profile = profile("cx3");
-    profile.caches.translation_entries = entries;
+    profile.device.caches.translation_entries = entries;
     profile
 }
 
 fn ns(profile: &Profile) -> u64 {
-    (profile.caches.translation_stall + profile.pcie.read_latency).as_ps() / 1000
+    (profile.device.caches.translation_stall + profile.device.pcie.read_latency).as_ps() / 1000
 }
 
 #[test]

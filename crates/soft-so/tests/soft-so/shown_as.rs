@@ -41,7 +41,7 @@ fn can_make(node: &Node, cap: ibv_qp_cap) -> bool {
 #[test]
 #[ignore = "a program that a test runs"]
 fn program() {
-    let nic = Profile::named_or_file(&role()).expect("it is built in").nic;
+    let nic = Profile::named_or_file(&role()).expect("it is built in").device.nic;
     let node = Node::open(64, 0);
     // SAFETY: integers, which may be zero.
     let mut told: ibv_device_attr = unsafe { std::mem::zeroed() };

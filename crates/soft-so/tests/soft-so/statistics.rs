@@ -148,7 +148,7 @@ fn every_qp_is_told_exactly() {
     let sum = [
         times(&posts(Opcode::Write, 16, 1, true, 1), 10),
         times(&quiet, 5),
-        Transactions::dma_write(&cib.pcie, cib.nic.cqe).times(5),
+        Transactions::dma_write(&cib.device.pcie, cib.device.nic.cqe).times(5),
         times(&single(Opcode::Read, 4096), 3),
         times(&single(Opcode::FetchAdd, 8), 2),
         accounting::post_recv(&cib, 7, 1),

@@ -8,10 +8,10 @@ use crate::errno::{EINVAL, Errno};
 use crate::memory::window::WindowKind;
 use crate::memory::windows::{Bind, WindowPart};
 use crate::queues::qp::posting::Posting;
-use crate::queues::qp::window_wr::{WindowOp, WindowWr, invalidating};
+use crate::queues::qp::window_wr::{WindowOp, WindowWr};
 use doorbell_abi::{ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp, ibv_send_wr};
 use doorbell_transport::Keys;
-use doorbell_verbs::{AccessFlags, Opcode, SendFlags, SendWr};
+use doorbell_verbs::{AccessFlags, Opcode, SendFlags};
 use libc::c_int;
 
 /// `IBV_MW_TYPE_1`, `IBV_MW_TYPE_2`.
@@ -129,7 +129,7 @@ pub(super) unsafe fn post(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result
         WR_SEND_WITH_INV => {
             // SAFETY: vouched for by the caller.
             let send = unsafe { rust_wr(wr, Opcode::Send, posting.qp_type())? };
-            return posting.post_invalidating(&SendWr { op: invalidating(wr.imm_data), ..send }, None);
+            return posting.post_invalidating(&send, wr.imm_data, None);
         }
         _ => return Err(EINVAL),
     };

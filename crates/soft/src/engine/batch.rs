@@ -4,45 +4,10 @@
 //! What is gathered is in the order of the list, and all checks but that of the page tables have
 //! passed. It is moved before anything else of the QP is done, and when the list ends.
 
+use super::request::{Request, RequestOp};
 use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
-use doorbell_abi::opcode_name;
-use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV};
-use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge};
+use doorbell_verbs::{SendFlags, SendOp, Sge};
 use std::ops::Range;
-
-/// A send work request as it was posted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) wr: SendWr<'a>,
-    /// Bytes of the message.
-    pub(crate) len: u32,
-    /// Its payload, where that was copied already.
-    pub(crate) inline: Option<&'a [u8]>,
-    /// Its number among those of its QP, from 1.
-    pub(crate) number: u64,
-    /// The SRQ that it is for; XRC.
-    pub(crate) srqn: u32,
-    /// Whether it is a SEND with invalidate: what would be its immediate is an rkey, in network byte order as an immediate is.
-    pub(crate) invalidates: bool,
-}
-
-impl Request<'_> {
-    /// The rkey that a SEND with invalidate names.
-    pub(crate) fn invalidated_rkey(&self) -> u32 {
-        self.wr.op.imm().unwrap_or(0).to_be()
-    }
-
-    /// What its immediate is at the receiver, a bit of `wc_flags`.
-    #[inline]
-    pub(crate) fn imm_flag(&self) -> u8 {
-        (if self.invalidates { IBV_WC_WITH_INV } else { IBV_WC_WITH_IMM }) as u8
-    }
-
-    /// Its opcode as verbs.h names it.
-    pub(crate) fn name(&self) -> &'static str {
-        if self.invalidates { "SEND_WITH_INV" } else { opcode_name(self.wr.op.opcode()) }
-    }
-}
 
 /// What is gathered.
 #[derive(Debug, Default)]
@@ -62,7 +27,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 struct Gathered {
     wr_id: u64,
-    op: SendOp,
+    op: RequestOp,
     flags: SendFlags,
     len: u32,
     number: u64,
@@ -73,10 +38,10 @@ struct Gathered {
 
 impl Direction {
     /// That of the bytes of a work request that can be gathered.
-    fn of(op: &SendOp) -> Option<Direction> {
+    fn of(op: &RequestOp) -> Option<Direction> {
         match op {
-            SendOp::Write(_) => Some(Direction::Write),
-            SendOp::Read(_) => Some(Direction::Read),
+            RequestOp::Verb(SendOp::Write(_)) => Some(Direction::Write),
+            RequestOp::Verb(SendOp::Read(_)) => Some(Direction::Read),
             _ => None,
         }
     }
@@ -92,14 +57,14 @@ impl Batch {
     /// no READ fetches what an earlier WRITE has still to bring, nor a WRITE sends what an earlier
     /// READ has.
     #[inline]
-    pub(crate) fn goes_with(&self, op: &SendOp) -> bool {
+    pub(crate) fn goes_with(&self, op: &RequestOp) -> bool {
         self.is_empty() || Direction::of(op) == Some(self.direction)
     }
 
     /// Adds a WRITE or READ between these pieces and `addr` in process `pid`; `false` where it does
     /// not go along.
     pub(crate) fn add(&mut self, request: &Request<'_>, pieces: &[Piece], pid: u32, addr: u64) -> bool {
-        let Some(direction) = Direction::of(&request.wr.op) else { return false };
+        let Some(direction) = Direction::of(&request.op) else { return false };
         if self.is_empty() {
             (self.direction, self.pid) = (direction, pid);
         } else if self.direction != direction || self.pid != pid || !self.vectors.has_room(pieces.len()) {
@@ -107,13 +72,13 @@ impl Batch {
         }
         self.vectors.push(direction, pieces, addr);
         let first = self.sges.len();
-        for sge in request.wr.sg_list {
+        for sge in request.sg_list {
             self.sges.push(*sge);
         }
         self.requests.push(Gathered {
-            wr_id: request.wr.wr_id,
-            op: request.wr.op,
-            flags: request.wr.flags,
+            wr_id: request.wr_id,
+            op: request.op,
+            flags: request.flags,
             len: request.len,
             number: request.number,
             sges: first..self.sges.len(),
@@ -170,13 +135,11 @@ impl Batch {
     /// The work requests of these indices.
     pub(crate) fn requests(&self, range: Range<usize>) -> impl Iterator<Item = Request<'_>> {
         self.requests[range].iter().map(|request| Request {
-            wr: SendWr {
-                wr_id: request.wr_id,
-                op: request.op,
-                sg_list: &self.sges[request.sges.clone()],
-                flags: request.flags,
-                dest: None,
-            },
+            wr_id: request.wr_id,
+            op: request.op,
+            sg_list: &self.sges[request.sges.clone()],
+            flags: request.flags,
+            dest: None,
             len: request.len,
             // SAFETY: nothing stays gathered when the `Posting` ends, which the payload outlives: by its
             // lifetime, or where ibv_post_send(3) was called by the program's promise to it.
@@ -185,7 +148,6 @@ impl Batch {
                 .map(|piece| unsafe { std::slice::from_raw_parts(piece.addr as *const u8, piece.len) }),
             number: request.number,
             srqn: request.srqn,
-            invalidates: false,
         })
     }
 

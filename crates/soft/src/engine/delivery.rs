@@ -1,14 +1,15 @@
 //! Messages that other processes have brought to this one's own thread: it has them received, as its memory is its own alone.
 
-use super::batch::Request;
-use super::responder::{Message, Refusal, Responder, XrcSrq, receives};
-use crate::fabric::link::Delivery;
+use super::refusal::Refusal;
+use super::request::{Request, RequestOp};
+use super::responder::{Message, Responder, XrcSrq, receives};
+use crate::fabric::link::{Delivery, SendOperand};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::fabric::service::Delivers;
 use crate::memory::transfer::Piece;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
-use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, SendOp, SendWr};
+use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, SendOp};
 use std::sync::atomic::Ordering::*;
 
 /// Receives messages that other processes have brought to the thread of this one.
@@ -57,22 +58,30 @@ fn receive_as(responder: &Responder<'_>, delivery: &Delivery, message: &[u8]) ->
         (QpType::Rc | QpType::Uc, false) if header.is_empty() => None,
         _ => return Err(Refusal::Silence),
     };
-    let op = delivery.imm.map_or(SendOp::Send, SendOp::SendWithImm);
+    let op = match delivery.operand {
+        SendOperand::None => RequestOp::Verb(SendOp::Send),
+        SendOperand::Imm(imm) => RequestOp::Verb(SendOp::SendWithImm(imm)),
+        SendOperand::InvalidatedKey(rkey) => RequestOp::SendWithInvalidate(rkey),
+    };
     let flags = if delivery.solicited { SendFlags::SOLICITED } else { SendFlags::empty() };
-    let wr = SendWr { wr_id: 0, op, sg_list: &[], flags, dest: None };
     let request = Request {
-        wr,
+        wr_id: 0,
+        op,
+        sg_list: &[],
+        flags,
+        dest: None,
         len: delivery.len,
         inline: None,
         number: delivery.number,
         srqn: delivery.srqn.unwrap_or(0),
-        invalidates: delivery.invalidates,
     };
     let pieces = [Piece { addr: payload.as_ptr() as u64, len: payload.len() }];
     let message =
         Message { from: delivery.from, qp_type, request: &request, pieces: &pieces, grh: grh.as_ref() };
-    match delivery.invalidates {
-        true => responder.receive_invalidating(&mut Default::default(), &message),
-        false => responder.receive::<false>(&mut Default::default(), &message),
+    match op {
+        RequestOp::SendWithInvalidate(rkey) => {
+            responder.receive_invalidating(&mut Default::default(), &message, rkey)
+        }
+        RequestOp::Verb(_) => responder.receive(&mut Default::default(), &message),
     }
 }

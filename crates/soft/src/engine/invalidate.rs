@@ -1,24 +1,25 @@
 //! SEND with invalidate: the message takes a memory window of its receiver's back, before that hears of it.
 
-use super::responder::{Caches, Message, Refusal, Responder};
+use super::refusal::Refusal;
+use super::responder::{Caches, Message, Responder};
 use crate::fabric::peer::Owner;
 use crate::memory::windows::{invalidate_in, is_bound_by};
 use doorbell_transport::{Fault, Keys};
 
 impl Responder<'_> {
-    /// A SEND with invalidate. An rkey of no window that the QP has bound is an error of access, and takes no RECV.
+    /// Receives a SEND with invalidate. An rkey of no window that the QP has bound is an error of access, and takes no RECV.
     #[cold]
     pub(super) fn receive_invalidating(
         &self,
         caches: &mut Caches,
         message: &Message<'_>,
+        rkey: u32,
     ) -> Result<(), Refusal> {
-        let rkey = message.request.invalidated_rkey();
         // Who was asked to receive it already may have invalidated the window, which is no fault then.
         if self.has_asked(message).is_none() && !is_bound_by(self.segment, rkey, self.qpn) {
             return Err(Fault::Access.into());
         }
-        self.receive::<true>(caches, message)
+        self.receive(caches, message)
     }
 
     /// The window is bound no more: a RECV is taken for the message.

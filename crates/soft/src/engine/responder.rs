@@ -5,10 +5,13 @@
 //! which also says what becomes of each fault.
 
 use super::attempt::{Attempt, Outcome};
-use super::batch::{Batch, Request};
-use super::diagnosis::There;
-use super::target::{Served, Target};
-use crate::fabric::link::{Delivery, Link, Ticket};
+use super::batch::Batch;
+use super::diagnosis::ResponderMemory;
+use super::far_memory::{FarMemory, ServedBytes};
+use super::refusal::Refusal;
+use super::request::{Request, RequestOp};
+use super::verified::{MemoryUse, Verified, VerifiedRegion};
+use crate::fabric::link::{Delivery, Link, SendOperand, Ticket};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
@@ -17,7 +20,7 @@ use crate::memory::cause::{Blame, Cause, Check, Memory};
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, RemoteCache, Unsettled};
 use crate::memory::segment::{Segment, Unmapped};
-use crate::memory::transfer::{self, Far, Piece, Unreachable};
+use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
 use crate::path::Header;
 use crate::point::{Point, reach};
 use crate::rings::completions::overrun;
@@ -25,7 +28,7 @@ use crate::rings::recvs::{
     CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
 };
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_WC_GRH};
-use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
+use doorbell_transport::{AtomicOp, Fault, NakCode, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
@@ -57,62 +60,6 @@ pub(super) struct Message<'a> {
     pub(super) grh: Option<&'a Header>,
 }
 
-/// Why the responder does not carry a message out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// As any responder refuses.
-    Fault(Fault),
-    /// Its CQ took no more.
-    CqFull,
-    /// The process is gone, or its records make no sense.
-    Silence,
-}
-
-impl Refusal {
-    /// The same of a message with an immediate.
-    fn with_imm(self) -> Refusal {
-        match self {
-            Refusal::Fault(fault) => Refusal::Fault(fault.of_message(true)),
-            refusal => refusal,
-        }
-    }
-}
-
-/// Refusals as processes tell them each other: each by its place.
-const REFUSALS: [Refusal; 6] = [
-    Refusal::Silence,
-    Refusal::CqFull,
-    Refusal::Fault(Fault::NoRecv),
-    Refusal::Fault(Fault::RecvTooSmall),
-    Refusal::Fault(Fault::RecvProtection),
-    Refusal::Fault(Fault::Access),
-];
-
-impl Refusal {
-    pub(super) fn to_word(self) -> u64 {
-        REFUSALS.iter().position(|known| *known == self).unwrap_or(0) as u64
-    }
-
-    fn from_word(word: u64) -> Refusal {
-        usize::try_from(word).ok().and_then(|at| REFUSALS.get(at)).copied().unwrap_or(Refusal::Silence)
-    }
-}
-
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal::Fault(fault)
-    }
-}
-
-impl From<Unreachable> for Refusal {
-    fn from(cause: Unreachable) -> Refusal {
-        match cause {
-            Unreachable::Gone => Refusal::Silence,
-            Unreachable::Memory => Fault::Access.into(),
-        }
-    }
-}
-
 /// The responder of a message.
 #[derive(Clone, Copy)]
 pub(super) struct Responder<'a> {
@@ -141,16 +88,24 @@ pub(super) struct XrcSrq<'a> {
     pub(super) home: (Owner<'a>, &'a Segment),
 }
 
-/// Where the bytes of a SEND go.
-struct Buffers<'a> {
-    /// As many as there are, with the header.
-    total: u32,
-    /// Whether they go with the completion; whoever takes that puts them in place.
-    carried: bool,
-    /// The places of so many bytes each, otherwise.
-    places: Vec<(Far, usize)>,
-    /// Who has to fill them, where this process reaches not all.
-    served: Option<&'a Link>,
+/// Where the bytes of a SEND go, with its header.
+enum RecvBuffers<'a> {
+    /// So many go with the completion. The process that takes the completion puts them in place.
+    Carried(u32),
+    /// So many go to these places, of so many bytes each.
+    Reached(u32, Vec<(Far, usize)>),
+    /// The thread of another process has to fill the buffers, as this process does not reach them all.
+    Served(&'a Link),
+}
+
+/// What became of a RECV that a message was to take.
+enum RecvTaken {
+    /// It is complete.
+    Completed,
+    /// It is gone, and the message is refused.
+    Refused(Refusal),
+    /// Another message has taken it first, or its owner has taken it back.
+    Missed,
 }
 
 impl Message<'_> {
@@ -174,7 +129,8 @@ impl<'a> Responder<'a> {
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
         let qp = segment.qp(index_of(qpn) as usize)?;
-        // Before anything else is read of the QP: whoever resets it meanwhile makes another of it.
+        // Acquire, so that both generations are read before anything else of the QP: whoever resets it meanwhile makes another of
+        // it, and is found out by them.
         let rq_generation = match takes_recv {
             true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
             false => 0,
@@ -184,47 +140,71 @@ impl<'a> Responder<'a> {
     }
 
     /// Carries a message out, or gathers it.
-    pub(super) fn carry_out(
+    pub(super) fn respond(
         &self,
-        caches: &mut Caches,
-        batch: &mut Batch,
+        (caches, batch): (&mut Caches, &mut Batch),
+        verified: &Verified,
         message: &Message<'_>,
     ) -> Result<Attempt, Refusal> {
-        let Message { request, pieces, .. } = *message;
-        let len = request.len;
         // RC waits for what is under way; on UC a message that cannot come in its turn is lost.
         if message.qp_type == QpType::Uc
             && self.link().is_some_and(|link| link.is_behind(self.ticket(message)))
         {
             return Err(Refusal::Silence);
         }
-        match request.wr.op {
-            SendOp::SendWithImm(_) if request.invalidates => self.receive_invalidating(caches, message)?,
-            SendOp::Send | SendOp::SendWithImm(_) => self.receive::<false>(caches, message)?,
-            SendOp::Write(remote) => match self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)? {
-                Target::Reached(Far::Foreign { pid, addr }) => {
-                    return Ok(gather(batch, request, pieces, pid, addr));
-                }
-                _ if !batch.is_empty() => return Ok(Attempt::AfterGathered),
-                target => target.write(pieces, || self.ticket(message))?,
-            },
+        let op = match message.request.op {
+            RequestOp::Verb(op) => op,
+            RequestOp::SendWithInvalidate(rkey) => {
+                self.receive_invalidating(caches, message, rkey)?;
+                return Ok(Attempt::Over(Outcome::Done(WcStatus::Success)));
+            }
+        };
+        match op {
+            SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
+            SendOp::Write(remote) => {
+                return self.one_sided((caches, batch), verified, message, (Direction::Write, remote));
+            }
             SendOp::WriteWithImm(remote, _) => self
-                .remote(caches, remote, len, AccessFlags::REMOTE_WRITE)
+                .remote(caches, verified, (remote, message.request.len), AccessFlags::REMOTE_WRITE)
                 .and_then(|target| self.write_with_imm(message, target))
                 .map_err(Refusal::with_imm)?,
-            SendOp::Read(remote) => match self.remote(caches, remote, len, AccessFlags::REMOTE_READ)? {
-                Target::Reached(Far::Foreign { pid, addr }) => {
-                    return Ok(gather(batch, request, pieces, pid, addr));
-                }
-                _ if !batch.is_empty() => return Ok(Attempt::AfterGathered),
-                target => target.read(pieces, || self.ticket(message))?,
-            },
+            SendOp::Read(remote) => {
+                return self.one_sided((caches, batch), verified, message, (Direction::Read, remote));
+            }
             SendOp::CompareSwap { remote, compare, swap } => {
-                self.atomic(caches, remote, AtomicOp::CompareSwap { compare, swap }, message)?;
+                self.atomic(caches, verified, remote, AtomicOp::CompareSwap { compare, swap }, message)?;
             }
             SendOp::FetchAdd { remote, add } => {
-                self.atomic(caches, remote, AtomicOp::FetchAdd { add }, message)?;
+                self.atomic(caches, verified, remote, AtomicOp::FetchAdd { add }, message)?;
             }
+        }
+        Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
+    }
+
+    /// Carries a WRITE or READ out, or gathers it where only the other process has the memory.
+    #[inline(always)]
+    fn one_sided(
+        &self,
+        (caches, batch): (&mut Caches, &mut Batch),
+        verified: &Verified,
+        message: &Message<'_>,
+        (direction, remote): (Direction, RemoteAddr),
+    ) -> Result<Attempt, Refusal> {
+        let Message { request, pieces, .. } = *message;
+        let need = match direction {
+            Direction::Write => AccessFlags::REMOTE_WRITE,
+            Direction::Read => AccessFlags::REMOTE_READ,
+        };
+        match (self.remote(caches, verified, (remote, request.len), need)?, direction) {
+            (FarMemory::Reached(Far::Foreign { pid, addr }), _) => {
+                return Ok(match batch.add(request, pieces, pid, addr) {
+                    true => Attempt::Gathered,
+                    false => Attempt::AfterGathered,
+                });
+            }
+            _ if !batch.is_empty() => return Ok(Attempt::AfterGathered),
+            (memory, Direction::Write) => memory.write(pieces, || self.ticket(message))?,
+            (memory, Direction::Read) => memory.read(pieces, || self.ticket(message))?,
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
     }
@@ -252,18 +232,41 @@ impl<'a> Responder<'a> {
     fn remote(
         &self,
         caches: &mut Caches,
-        remote: RemoteAddr,
-        len: u32,
+        verified: &Verified,
+        (remote, len): (RemoteAddr, u32),
         need: AccessFlags,
-    ) -> Result<Target<'a>, Refusal> {
-        self.check_enabled(need, remote.addr)?;
+    ) -> Result<FarMemory<'a>, Refusal> {
+        verified.check_enabled(need, remote.addr)?;
         if len == 0 {
-            return Ok(Target::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
+            return Ok(FarMemory::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
-        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.pd(), self.qpn);
-        let offset = place.check_remote(by, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
-        self.far(views, place, offset, u64::from(len), Fault::Access)
+        let (used, len) = (verified.remote(need), u64::from(len));
+        let (place, views) = self.find(caches, used, remote.rkey)?;
+        let offset = used.check(place, remote.addr, len)?;
+        self.far(views, place, used, (offset, len))
+    }
+
+    /// A whole region that a message may use so, where it is, and whether that is in its process's arena. For the short way.
+    pub(super) fn region(
+        &self,
+        caches: &mut Caches,
+        used: MemoryUse,
+        key: u32,
+    ) -> Result<(VerifiedRegion, FarMemory<'a>, bool), Refusal> {
+        let (place, views) = self.find(caches, used, key)?;
+        let region = VerifiedRegion::of(place, used)?;
+        Ok((region, self.far(views, place, used, (0, place.region.len))?, place.shared.is_some()))
+    }
+
+    /// A whole region that a RECV may be filled in. For the short way.
+    pub(super) fn buffer(
+        &self,
+        caches: &mut Caches,
+        used: MemoryUse,
+        key: u32,
+    ) -> Result<VerifiedRegion, Refusal> {
+        let (place, _) = self.find(caches, used, key)?;
+        Ok(VerifiedRegion::of(place, used)?)
     }
 
     /// The protection domain of the memory that messages are about.
@@ -287,6 +290,7 @@ impl<'a> Responder<'a> {
     pub(super) fn establish(&self) {
         let (index, generation) = (index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
+        // Relaxed: only one sender swaps the generation in, and nothing is read by it.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
             let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
             tell(self.owner, self.qp.async_fd.load(Relaxed), event);
@@ -298,21 +302,13 @@ impl<'a> Responder<'a> {
         self.srq.map_or((self.owner, self.segment), |srq| srq.home)
     }
 
-    /// [`check_enabled`] as the QP's record has it.
-    #[inline(always)]
-    fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
-        let access = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
-        let max_dest_rd_atomic = self.qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into());
-        check_enabled(need, va, access, max_dest_rd_atomic as u8)
-    }
-
     /// The region with this key, and what [`Self::far`] needs to find where it is.
     #[inline(always)]
     fn find<'c>(
         &self,
         caches: &'c mut Caches,
+        used: MemoryUse,
         key: u32,
-        missing: Fault,
     ) -> Result<(&'c Place, &'c mut ViewCache), Refusal> {
         let Caches { regions, remote, views } = caches;
         let found = match self.owner {
@@ -323,24 +319,23 @@ impl<'a> Responder<'a> {
                 found.map_err(|Unsettled| Refusal::Silence)?
             }
         };
-        Ok((found.ok_or(missing)?, views))
+        Ok((found.ok_or_else(|| used.fault())?, views))
     }
 
-    /// Where `len` bytes of a region are for this process; it is this fault that they are nowhere.
+    /// Where `len` bytes from `offset` on of a region are for this process.
     #[inline(always)]
     fn far(
         &self,
         views: &mut ViewCache,
         place: &Place,
-        offset: u64,
-        len: u64,
-        outside: Fault,
-    ) -> Result<Target<'a>, Refusal> {
+        used: MemoryUse,
+        (offset, len): (u64, u64),
+    ) -> Result<FarMemory<'a>, Refusal> {
         match (self.owner, place.shared) {
-            (Owner::This, _) => Ok(Target::Reached(Far::Mapped((place.host + offset) as *mut u8))),
+            (Owner::This, _) => Ok(FarMemory::Reached(Far::Mapped((place.host + offset) as *mut u8))),
             (Owner::Peer(_), Some(at)) => match self.segment.in_arena(at.saturating_add(offset), len) {
-                Ok(address) => Ok(Target::Reached(Far::Mapped(address))),
-                Err(Unmapped::Outside) => Err(outside.into()),
+                Ok(address) => Ok(FarMemory::Reached(Far::Mapped(address))),
+                Err(Unmapped::Outside) => Err(used.fault().into()),
                 Err(Unmapped::Refused(error)) => {
                     say_unreachable(self.qpn, &error);
                     Err(Refusal::Silence)
@@ -348,9 +343,9 @@ impl<'a> Responder<'a> {
             },
             (Owner::Peer(peer), None) => {
                 if let Some(link) = &peer.link {
-                    return Ok(Target::Served(link, Served { key: place.key, offset }));
+                    return Ok(FarMemory::Served(link, ServedBytes { key: place.key, offset }));
                 }
-                Ok(Target::Reached(match views.address(&peer.views, &peer.segment, place, offset) {
+                Ok(FarMemory::Reached(match views.address(&peer.views, &peer.segment, place, offset) {
                     Some(address) => Far::Mapped(address),
                     None => Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) },
                 }))
@@ -361,41 +356,41 @@ impl<'a> Responder<'a> {
     fn atomic(
         &self,
         caches: &mut Caches,
+        verified: &Verified,
         remote: RemoteAddr,
         op: AtomicOp,
         message: &Message<'_>,
     ) -> Result<(), Refusal> {
-        self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
-        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.pd(), self.qpn);
-        let offset =
-            place.check_remote(by, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
+        let (need, used) = (AccessFlags::REMOTE_ATOMIC, verified.remote(AccessFlags::REMOTE_ATOMIC));
+        verified.check_enabled(need, remote.addr)?;
+        let (place, views) = self.find(caches, used, remote.rkey)?;
+        let offset = used.check(place, remote.addr, 8)?;
         let host = place.host.wrapping_add(offset);
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
         }
-        let target = self.far(views, place, offset, 8, Fault::Access)?;
+        let target = self.far(views, place, used, (offset, 8))?;
         // Where in the segment the region lies is its owner's word, which need not be true.
-        if matches!(target, Target::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
+        if matches!(target, FarMemory::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
         }
         let original = match (target, place.shared) {
             // The processor's own atomics are enough where everybody can use them.
-            (Target::Reached(Far::Mapped(word)), Some(_)) => {
+            (FarMemory::Reached(Far::Mapped(word)), Some(_)) => {
                 // SAFETY: within a region or segment that is mapped, and aligned.
                 unsafe { transfer::atomic_mapped(word, op) }
             }
-            (Target::Reached(Far::Mapped(word)), None) => {
+            (FarMemory::Reached(Far::Mapped(word)), None) => {
                 let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
                 // SAFETY: as above.
                 unsafe { transfer::atomic_mapped(word, op) }
             }
-            (Target::Reached(Far::Foreign { pid, addr }), _) => {
+            (FarMemory::Reached(Far::Foreign { pid, addr }), _) => {
                 let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
                 reach(Point::LockHeld);
                 transfer::atomic_foreign(pid, addr, op)?
             }
-            (Target::Served(link, Served { key, offset }), _) => {
+            (FarMemory::Served(link, ServedBytes { key, offset }), _) => {
                 link.atomic(self.ticket(message), op, key, offset)?
             }
         };
@@ -404,7 +399,7 @@ impl<'a> Responder<'a> {
     }
 
     /// A WRITE with immediate: it takes a RECV, whose buffers stay as they are.
-    fn write_with_imm(&self, message: &Message<'_>, target: Target<'_>) -> Result<(), Refusal> {
+    fn write_with_imm(&self, message: &Message<'_>, target: FarMemory<'_>) -> Result<(), Refusal> {
         let slots = self.slots()?;
         let len = message.request.len;
         // Nobody else writes there or takes from the queue between the two, as RC and UC have one sender; from an SRQ
@@ -416,19 +411,17 @@ impl<'a> Responder<'a> {
         let opcode = WcOpcode::RecvWriteWithImm.to_c() as u8;
         let done = RecvDone { opcode, byte_len: len, ..self.completion(message) };
         loop {
-            if self.take::<false>(self.front(&slots)?, done, &Carried::none())? {
-                return Ok(());
+            match self.take(self.front(&slots)?, done, &Carried::none(), None) {
+                RecvTaken::Completed => return Ok(()),
+                RecvTaken::Refused(refusal) => return Err(refusal),
+                RecvTaken::Missed => {}
             }
         }
     }
 
-    /// A SEND; whether with invalidate, as its request says.
+    /// Receives a SEND, with invalidate or without.
     #[inline]
-    pub(super) fn receive<const INVALIDATES: bool>(
-        &self,
-        caches: &mut Caches,
-        message: &Message<'_>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
         if let Some(link) = self.has_asked(message) {
             return self.have_delivered(link, message);
         }
@@ -436,21 +429,24 @@ impl<'a> Responder<'a> {
         loop {
             let front = self.front(&slots)?;
             let taken = match self.find_buffers(caches, &slots, &front, message) {
-                Ok(Buffers { served: Some(link), .. }) => return self.have_delivered(link, message),
-                Ok(buffers) => self.take_and_fill::<INVALIDATES>(front, message, &buffers)?,
+                Ok(RecvBuffers::Served(link)) => return self.have_delivered(link, message),
+                Ok(RecvBuffers::Carried(total)) => self.take_and_carry(front, message, total),
+                Ok(RecvBuffers::Reached(total, places)) => self.take_and_fill(front, message, total, &places),
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
                     // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
-                    Some(status) if self.take::<false>(front, self.failed(status), &Carried::none())? => {
-                        return Err(refusal);
-                    }
-                    Some(_) => false,
+                    Some(status) => match self.take(front, self.failed(status), &Carried::none(), None) {
+                        RecvTaken::Completed => RecvTaken::Refused(refusal),
+                        taken => taken,
+                    },
                     // Nor was anything read of what another has put there meanwhile.
                     None if front.is_posted() => return Err(refusal),
-                    None => false,
+                    None => RecvTaken::Missed,
                 },
             };
-            if taken {
-                return Ok(());
+            match taken {
+                RecvTaken::Completed => return Ok(()),
+                RecvTaken::Refused(refusal) => return Err(refusal),
+                RecvTaken::Missed => {}
             }
         }
     }
@@ -465,18 +461,20 @@ impl<'a> Responder<'a> {
     #[cold]
     fn have_delivered(&self, link: &Link, message: &Message<'_>) -> Result<(), Refusal> {
         let (header, has_grh) = message.header();
-        let wr = &message.request.wr;
+        let request = message.request;
         let delivery = Delivery {
             to: self.qpn,
             generation: self.generation,
             from: message.from,
-            imm: wr.op.imm(),
-            solicited: wr.flags.contains(SendFlags::SOLICITED),
+            operand: match request.op {
+                RequestOp::Verb(op) => op.imm().map_or(SendOperand::None, SendOperand::Imm),
+                RequestOp::SendWithInvalidate(rkey) => SendOperand::InvalidatedKey(rkey),
+            },
+            solicited: request.flags.contains(SendFlags::SOLICITED),
             has_grh,
             header: header.len() as u32,
-            len: message.request.len,
-            number: message.request.number,
-            invalidates: message.request.invalidates,
+            len: request.len,
+            number: request.number,
             srqn: self.srq.map(|srq| srq.num),
         };
         let first = Piece { addr: header.as_ptr() as u64, len: header.len() };
@@ -521,14 +519,15 @@ impl<'a> Responder<'a> {
         slots: &Slots<'_>,
         front: &Front<'_>,
         message: &Message<'_>,
-    ) -> Result<Buffers<'a>, Refusal> {
+    ) -> Result<RecvBuffers<'a>, Refusal> {
         let total = message.header().0.len() as u64 + u64::from(message.request.len);
         let (sges, capacity) = front.room();
         if total > u64::from(capacity) {
             return Err(Fault::RecvTooSmall.into());
         }
         let carried = total <= CARRIED_BYTES as u64;
-        let (pd, mut at, mut places) = (slots.record.pd.load(Relaxed), 0, Vec::new());
+        let used = MemoryUse::Recv { pd: slots.record.pd.load(Relaxed) };
+        let (mut at, mut places) = (0, Vec::new());
         let mut served = None;
         for n in 0..sges {
             if at == total {
@@ -539,14 +538,12 @@ impl<'a> Responder<'a> {
             if len == 0 {
                 continue;
             }
-            let (place, views) = self.find(caches, sge.lkey, Fault::RecvProtection)?;
-            let offset = place
-                .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
-                .map_err(|_| Fault::RecvProtection)?;
+            let (place, views) = self.find(caches, used, sge.lkey)?;
+            let offset = used.check(place, sge.addr, len)?;
             if !carried {
-                match self.far(views, place, offset, len, Fault::RecvProtection)? {
-                    Target::Reached(far) => places.push((far, len as usize)),
-                    Target::Served(link, _) => served = Some(link),
+                match self.far(views, place, used, (offset, len))? {
+                    FarMemory::Reached(far) => places.push((far, len as usize)),
+                    FarMemory::Served(link, _) => served = Some(link),
                 }
             }
             at += len;
@@ -554,63 +551,79 @@ impl<'a> Responder<'a> {
         if at < total {
             return Err(Fault::RecvTooSmall.into());
         }
-        Ok(Buffers { total: total as u32, carried, places, served })
+        Ok(match served {
+            Some(link) => RecvBuffers::Served(link),
+            None if carried => RecvBuffers::Carried(total as u32),
+            None => RecvBuffers::Reached(total as u32, places),
+        })
     }
 
-    /// Takes a RECV, fills its buffers and completes it; `false` where somebody else has taken it.
+    /// Takes a RECV and completes it with the payload, which goes along.
     #[inline(always)]
-    fn take_and_fill<const INVALIDATES: bool>(
+    fn take_and_carry(&self, front: Front<'_>, message: &Message<'_>, total: u32) -> RecvTaken {
+        let mut carried = Carried::none();
+        carried.gather(message.header().0, message.pieces);
+        self.take(front, self.received(message, total), &carried, message.request.op.invalidated_key())
+    }
+
+    /// Takes a RECV, fills its buffers and completes it.
+    #[inline(always)]
+    fn take_and_fill(
         &self,
         front: Front<'_>,
         message: &Message<'_>,
-        buffers: &Buffers<'_>,
-    ) -> Result<bool, Refusal> {
-        let (header, has_grh) = message.header();
-        let common = self.completion(message);
-        let flags = common.flags | if has_grh { IBV_WC_GRH as u8 } else { 0 };
-        let done = RecvDone { byte_len: buffers.total, flags, ..common };
-        if buffers.carried {
-            let mut carried = Carried::none();
-            carried.gather(header, message.pieces);
-            return self.take::<INVALIDATES>(front, done, &carried);
-        }
+        total: u32,
+        places: &[(Far, usize)],
+    ) -> RecvTaken {
+        let (header, _) = message.header();
         let completer = self.completer();
-        let Some(claim) = front.claim(&completer) else { return Ok(false) };
+        let Some(claim) = front.claim(&completer) else { return RecvTaken::Missed };
         let mut filled = Ok(());
         let mut at = 0;
-        for (far, len) in &buffers.places {
+        for (far, len) in places {
             filled = filled.and_then(|()| fill_buffer(header, message.pieces, at, *len, *far));
             at += len;
         }
         let done = match filled {
             Ok(()) => {
-                if INVALIDATES {
-                    self.invalidate(done.imm);
+                if let Some(rkey) = message.request.op.invalidated_key() {
+                    self.invalidate(rkey);
                 }
-                done
+                self.received(message, total)
             }
             Err(refusal) => {
                 let status = self.recv_status(refusal, message.qp_type).unwrap_or(WcStatus::LocProtErr);
                 let not_there = Cause::of(Check::NotThere(Memory::Recv), 0);
-                self.blame(message.from, message.request, Cause { len: buffers.total.into(), ..not_there });
+                self.blame(message.from, message.request, Cause { len: total.into(), ..not_there });
                 self.failed(status)
             }
         };
         let complete = completer.complete(&claim, done, &Carried::none());
         self.after_take(claim.record);
-        filled?;
-        if complete { Ok(true) } else { Err(Refusal::CqFull) }
+        match filled {
+            Err(refusal) => RecvTaken::Refused(refusal),
+            Ok(()) if complete => RecvTaken::Completed,
+            Ok(()) => RecvTaken::Refused(Refusal::CqFull),
+        }
+    }
+
+    /// The completion of a SEND of so many bytes, with its header.
+    #[inline(always)]
+    fn received(&self, message: &Message<'_>, total: u32) -> RecvDone {
+        let common = self.completion(message);
+        let (_, has_grh) = message.header();
+        let flags = common.flags | if has_grh { IBV_WC_GRH as u8 } else { 0 };
+        RecvDone { byte_len: total, flags, ..common }
     }
 
     /// What the completions of all messages have in common.
     #[inline]
     fn completion(&self, message: &Message<'_>) -> RecvDone {
-        let wr = &message.request.wr;
-        let imm = wr.op.imm();
-        let solicited = if wr.flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 };
+        let request = message.request;
+        let (imm, imm_flag) = request.op.imm_data().unwrap_or((0, 0));
         RecvDone {
-            imm: imm.unwrap_or(0).to_be(),
-            flags: solicited | if imm.is_some() { message.request.imm_flag() } else { 0 },
+            imm,
+            flags: solicited(request.flags) | imm_flag,
             src_qp: if message.qp_type == QpType::Ud || self.srq.is_some() { message.from } else { 0 },
             ..RecvDone::of_send(self.qpn, self.generation)
         }
@@ -627,25 +640,27 @@ impl<'a> Responder<'a> {
         Completer { owner, segment, qp, qpn, srq, claimer: self.process.claimer }
     }
 
-    /// Takes a RECV and completes it; `false` where somebody else has taken it.
+    /// Takes a RECV and completes it. The window with the rkey `invalidated` is not bound any more from before its completion.
     #[inline(always)]
-    fn take<const INVALIDATES: bool>(
+    fn take(
         &self,
         front: Front<'_>,
         done: RecvDone,
         carried: &Carried,
-    ) -> Result<bool, Refusal> {
+        invalidated: Option<u32>,
+    ) -> RecvTaken {
         let completer = self.completer();
-        let Some(claim) = front.claim(&completer) else { return Ok(false) };
-        if INVALIDATES {
-            self.invalidate(done.imm);
+        let Some(claim) = front.claim(&completer) else { return RecvTaken::Missed };
+        if let Some(rkey) = invalidated {
+            self.invalidate(rkey);
         }
         let complete = completer.complete(&claim, done, carried);
         self.after_take(claim.record);
-        if complete { Ok(true) } else { Err(Refusal::CqFull) }
+        if complete { RecvTaken::Completed } else { RecvTaken::Refused(Refusal::CqFull) }
     }
 
     fn after_take(&self, rq: &RqRecord) {
+        // Relaxed: the claim before it, a compare-and-swap, is a fence on x86; see `RecvQueue::arm_limit`.
         if rq.limit.load(Relaxed) != 0 {
             check_limit(self.owner, rq);
         }
@@ -663,49 +678,44 @@ impl<'a> Responder<'a> {
         let status = self.recv_status(refusal, message.qp_type)?;
         if matches!(refusal, Refusal::Fault(fault) if fault.is_fatal(message.qp_type)) {
             let total = message.header().0.len() as u64 + u64::from(message.request.len);
-            let cause = self.there().recv(front, slots.record.pd.load(Relaxed), total);
+            let cause = self.memory().recv(front, slots.record.pd.load(Relaxed), total);
             self.blame(message.from, message.request, cause);
         }
         Some(status)
     }
 
-    fn there(&self) -> There<'_> {
-        There { process: self.process, owner: self.owner, segment: self.segment }
+    fn memory(&self) -> ResponderMemory<'_> {
+        ResponderMemory { process: self.process, owner: self.owner, segment: self.segment }
     }
 
     /// Leaves in the responder's segment why it refuses a work request of QP `from`.
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
         if let Some(record) = self.home().1.cause(index_of(self.qpn) as usize) {
-            let (opcode, number) = (request.wr.op.opcode(), request.number);
+            let (opcode, number) = (request.op.opcode(), request.number);
             let (pid, claimer) = self.process.known_as(from);
             record.write(&Blame { from, pid, claimer, opcode, number, cause });
         }
     }
 
-    /// The same of a refusal by which it goes to Err. What is wrong with its RECV was left already.
+    /// Leaves in the responder's segment why it refuses a work request and goes to Err. What is wrong with its RECV was left already.
     #[cold]
     pub(super) fn blame_for(&self, refusal: Refusal, from: u32, request: &Request<'_>, qp_type: QpType) {
-        match refusal {
-            Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection) | Refusal::Silence => {}
-            Refusal::Fault(fault) if !fault.is_fatal(qp_type) => {}
-            Refusal::Fault(_) if self.is_without_srq() => {
-                self.blame(from, request, Cause::of(Check::NoSrq, request.srqn.into()));
+        let cause = match (refusal, request.op) {
+            (Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection) | Refusal::Silence, _) => return,
+            (Refusal::Fault(fault), _) if !fault.is_fatal(qp_type) => return,
+            (Refusal::Fault(_), _) if self.is_without_srq() => Cause::of(Check::NoSrq, request.srqn.into()),
+            (Refusal::Fault(_), RequestOp::SendWithInvalidate(rkey)) => {
+                Cause::of(Check::NotBound, rkey.into())
             }
-            Refusal::Fault(_) if request.invalidates => {
-                let rkey = request.invalidated_rkey();
-                self.blame(from, request, Cause::of(Check::NotBound, rkey.into()));
+            (Refusal::Fault(_), RequestOp::Verb(op)) => {
+                self.memory().remote((self.qp, self.pd(), self.qpn), &op, request.len)
             }
-            Refusal::Fault(_) => self.blame(
-                from,
-                request,
-                self.there().remote((self.qp, self.pd(), self.qpn), &request.wr.op, request.len),
-            ),
-            Refusal::CqFull => {
+            (Refusal::CqFull, _) => {
                 let cq = self.segment.cq(self.cq() as usize);
-                let cqe = cq.map_or(0, |cq| cq.cqe.load(Relaxed));
-                self.blame(from, request, Cause::of(Check::CqFull, cqe.into()));
+                Cause::of(Check::CqFull, cq.map_or(0, |cq| cq.cqe.load(Relaxed)).into())
             }
-        }
+        };
+        self.blame(from, request, cause);
     }
 
     /// What becomes of the RECV of a message that is refused, if anything does.
@@ -739,9 +749,10 @@ impl<'a> Responder<'a> {
     fn fail_recv(&self, status: WcStatus) {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
-            // There is nobody left to tell where this fails.
-            if let Ok(true) | Err(_) = self.take::<false>(front, self.failed(status), &Carried::none()) {
-                return;
+            match self.take(front, self.failed(status), &Carried::none(), None) {
+                // ResponderMemory is nobody left to tell where this fails.
+                RecvTaken::Completed | RecvTaken::Refused(_) => return,
+                RecvTaken::Missed => {}
             }
         }
     }
@@ -765,6 +776,12 @@ impl<'a> Responder<'a> {
     }
 }
 
+/// The bit of a completion's flags that says that the sender asked for a solicited event.
+#[inline(always)]
+pub(super) fn solicited(flags: SendFlags) -> u8 {
+    if flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 }
+}
+
 /// The event that tells a responder's program of a NAK.
 fn event_of(nak: NakCode) -> u32 {
     match nak {
@@ -777,11 +794,6 @@ fn event_of(nak: NakCode) -> u32 {
 /// Whether a QP in this state takes messages.
 pub(super) fn receives(state: u32) -> bool {
     QpState::from_c(state).is_some_and(takes_requests)
-}
-
-/// Gathers a WRITE or READ of memory that only the other process has.
-fn gather(batch: &mut Batch, request: &Request<'_>, pieces: &[Piece], pid: u32, addr: u64) -> Attempt {
-    if batch.add(request, pieces, pid, addr) { Attempt::Gathered } else { Attempt::AfterGathered }
 }
 
 /// Fills a buffer with `len` bytes of header and pieces, from byte `from` of both on.

@@ -36,6 +36,23 @@ pub(crate) struct Ticket {
 /// A request: of which work request, and which byte of that comes first in it.
 type Name = (Ticket, usize);
 
+/// What a SEND says beside its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendOperand {
+    /// Nothing.
+    None,
+    /// Its immediate.
+    Imm(u32),
+    /// The rkey of the memory window that it invalidates.
+    InvalidatedKey(u32),
+}
+
+/// Bits of a DELIVER: the word of its operand is an immediate, and that immediate is an rkey, in network byte order.
+const HAS_IMM: u32 = 1;
+const SOLICITED: u32 = 1 << 1;
+const HAS_GRH: u32 = 1 << 2;
+const INVALIDATES: u32 = 1 << 3;
+
 /// How a message that was brought in parts is to be received. Laid out as the words of a DELIVER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
@@ -44,8 +61,7 @@ pub(crate) struct Delivery {
     pub(crate) generation: u32,
     /// The QP that sends.
     pub(crate) from: u32,
-    /// Its immediate.
-    pub(crate) imm: Option<u32>,
+    pub(crate) operand: SendOperand,
     pub(crate) solicited: bool,
     /// Whether its header is a global route header, rather than room for one.
     pub(crate) has_grh: bool,
@@ -55,8 +71,6 @@ pub(crate) struct Delivery {
     pub(crate) len: u32,
     /// Number of the work request among those of its QP.
     pub(crate) number: u64,
-    /// Whether its immediate is an rkey that it invalidates.
-    pub(crate) invalidates: bool,
     /// The SRQ that it names, which is in this process, while the QP need not be; XRC.
     pub(crate) srqn: Option<u32>,
 }
@@ -64,12 +78,17 @@ pub(crate) struct Delivery {
 impl Delivery {
     pub(crate) fn to_words(self) -> [u64; 6] {
         let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let bits = [self.imm.is_some(), self.solicited, self.has_grh, self.invalidates];
-        let flags = (0..).zip(bits).fold(0, |flags, (at, bit)| flags | u32::from(bit) << at);
+        let (operand, word) = match self.operand {
+            SendOperand::None => (0, 0),
+            SendOperand::Imm(imm) => (HAS_IMM, imm),
+            SendOperand::InvalidatedKey(rkey) => (HAS_IMM | INVALIDATES, u32::from_be(rkey)),
+        };
+        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+        let flags = operand | bit(self.solicited, SOLICITED) | bit(self.has_grh, HAS_GRH);
         [
             two(self.to, self.generation),
             two(self.from, flags),
-            two(self.imm.unwrap_or(0), self.header),
+            two(word, self.header),
             self.len.into(),
             self.number,
             self.srqn.map_or(0, |srqn| u64::from(srqn) + 1),
@@ -83,13 +102,16 @@ impl Delivery {
             to: low(words[0]),
             generation: high(words[0]),
             from: low(words[1]),
-            imm: (flags & 1 != 0).then_some(low(words[2])),
-            solicited: flags & 2 != 0,
-            has_grh: flags & 4 != 0,
+            operand: match flags & (HAS_IMM | INVALIDATES) {
+                0 => SendOperand::None,
+                HAS_IMM => SendOperand::Imm(low(words[2])),
+                _ => SendOperand::InvalidatedKey(low(words[2]).to_be()),
+            },
+            solicited: flags & SOLICITED != 0,
+            has_grh: flags & HAS_GRH != 0,
             header: high(words[2]),
             len: low(words[3]),
             number: words[4],
-            invalidates: flags & 8 != 0,
             srqn: words[5].checked_sub(1).map(|srqn| srqn as u32),
         }
     }
@@ -394,19 +416,24 @@ mod tests {
 
     #[test]
     fn a_delivery_survives_its_words() {
-        for (imm, solicited) in [(None, false), (Some(7), true), (Some(0), false), (None, true)] {
-            let has_grh = imm.is_none();
+        use SendOperand::{Imm, InvalidatedKey};
+        for (operand, solicited) in [
+            (SendOperand::None, false),
+            (Imm(7), true),
+            (InvalidatedKey(0x1ff), false),
+            (SendOperand::None, true),
+        ] {
+            let has_grh = operand == SendOperand::None;
             let all = Delivery {
                 to: 1,
                 generation: 2,
                 from: 0xff_fffe,
-                imm,
+                operand,
                 solicited,
                 has_grh,
                 header: 40,
                 len: u32::MAX,
                 number: 1 << 40,
-                invalidates: !has_grh && !solicited,
                 srqn: has_grh.then_some(0),
             };
             assert_eq!(Delivery::from_words(all.to_words()), all);

@@ -337,6 +337,7 @@ fn wake(head: &Head) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::link::SendOperand;
     use super::*;
     use doorbell_transport::Region;
 
@@ -478,13 +479,12 @@ mod tests {
             to: 9,
             generation: 0,
             from: 3,
-            imm: None,
+            operand: SendOperand::None,
             solicited: false,
             has_grh: false,
             header: 0,
             len: 21,
             number: 1,
-            invalidates: false,
             srqn: None,
         };
         assert_eq!(

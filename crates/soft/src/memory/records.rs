@@ -5,15 +5,15 @@
 //! process needs to know of its own objects it keeps in private memory as well.
 
 use crate::point::{Point, reach};
+use crate::sync::atomics::{AtomicU32, AtomicU64, Ordering::*, fence};
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::QP_BITS;
 use doorbell_verbs::QpState;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// QPs of a process.
 pub(crate) const QPS: usize = 1 << QP_BITS;
-/// Indices of QPs. Others would make numbers in some process that are those of management QPs (0 and 1) or of multicast (all
-/// ones).
+/// Indices of QPs. Others would make numbers in some process that are those of management QPs (0 and 1) or of
+/// multicast (all ones).
 pub(crate) const QP_INDICES: std::ops::Range<u32> = 2..QPS as u32 - 1;
 /// Memory regions of a process.
 pub(crate) const MRS: usize = 1 << 16;
@@ -92,7 +92,8 @@ pub(crate) struct QpRecord {
     pub(crate) processor: AtomicU32,
 }
 
-/// The state of a QP, and how often what its record shows has changed: who finds it as it was knows that all else is, too.
+/// The state of a QP, and how often what its record shows has changed: who finds it as it was knows that all
+/// else is, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown(u32);
 
@@ -168,7 +169,7 @@ pub(crate) struct GroupRecord {
 
 /// A receive queue.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RqRecord {
     /// Slots, a power of two; 0 where there is no queue. Seldom written, as all up to `order`.
     pub(crate) capacity: AtomicU32,
@@ -187,7 +188,7 @@ pub(crate) struct RqRecord {
     pub(crate) slots: AtomicU64,
     /// Where the ring begins that tells the slot of each RECV; 0 where the slots are that ring themselves.
     pub(crate) order: AtomicU64,
-    /// Where the only sender's `Turn` is; 0 where there may be several.
+    /// Where the only sender's `SenderTurn` is; 0 where there may be several.
     pub(crate) turn: AtomicU64,
     /// Written by the owner.
     pub(crate) posted: CacheLine<PostedRecvs>,
@@ -197,7 +198,7 @@ pub(crate) struct RqRecord {
 
 /// RECVs counted by their owner.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PostedRecvs {
     /// Posted, since the queue was made.
     pub(crate) tail: AtomicU64,
@@ -207,7 +208,7 @@ pub(crate) struct PostedRecvs {
 
 /// RECVs counted by senders.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct TakenRecvs {
     /// Taken by messages, at least, where several senders take them.
     pub(crate) head: AtomicU64,
@@ -215,18 +216,18 @@ pub(crate) struct TakenRecvs {
     pub(crate) polled_seen: AtomicU64,
 }
 
-/// Which RECV is next for the only sender, and whether it is filling it. On a cache line of its own, which nobody else
-/// looks at while messages come.
+/// Which RECV is next for the only sender, and whether it is filling it. On a cache line of its own, which
+/// nobody else looks at while messages come.
 #[repr(C, align(64))]
-#[derive(Debug)]
-pub(crate) struct Turn {
+#[derive(Debug, Default)]
+pub(crate) struct SenderTurn {
     /// A `SlotState` of `rings/recvs.rs`, posted or claimed.
     pub(crate) state: AtomicU64,
 }
 
 /// A value on a cache line of its own.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CacheLine<T>(pub(crate) T);
 
 /// Bits of the number that a process has as one that takes RECVs.
@@ -236,7 +237,7 @@ pub(crate) const SLOT_WORDS: usize = 31;
 
 /// A posted RECV. SGEs that find no room in it follow it.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RqSlot {
     pub(crate) state: AtomicU64,
     pub(crate) words: [AtomicU64; SLOT_WORDS],
@@ -244,7 +245,7 @@ pub(crate) struct RqSlot {
 
 /// The part of a completion queue that other processes fill.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CqRecord {
     /// Its ring, as `rings/completions.rs` has it; 0 where there is no queue.
     pub(crate) ring: AtomicU64,
@@ -262,7 +263,7 @@ pub(crate) struct CqRecord {
 
 /// The ends of a ring of completions. Its cells follow.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CqRing {
     /// Position of the oldest completion that was not taken; written by the owner.
     pub(crate) head: CacheLine<AtomicU64>,
@@ -311,7 +312,8 @@ impl MrRecord {
     pub(crate) fn change(&self, change: impl FnOnce(&MrRecord)) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Relaxed);
-        std::sync::atomic::fence(Release);
+        // Release: a reader that sees a change also sees the odd number.
+        fence(Release);
         change(self);
         reach(Point::MrOdd);
         self.sequence.store(sequence.wrapping_add(2), Release);
@@ -323,7 +325,9 @@ impl MrRecord {
         for _ in 0..1000 {
             let before = self.sequence.load(Acquire);
             let value = read(self);
-            std::sync::atomic::fence(Acquire);
+            // Acquire: the number is loaded behind the fields, and is odd or another one if a field was
+            // changing.
+            fence(Acquire);
             if before.is_multiple_of(2) && self.sequence.load(Relaxed) == before {
                 return Some(value);
             }

@@ -1,5 +1,6 @@
 //! Why a QP is in error, said on standard error: one line for each life of a QP, which a NIC does not have.
 
+use crate::engine::request::Request;
 use crate::fabric::process::Process;
 use crate::memory::cause::{Blame, Cause, Check};
 use crate::memory::records::{CauseRecord, index_of};
@@ -7,7 +8,7 @@ use crate::memory::windows::WindowError;
 use doorbell_abi::{CEnum, opcode_name, status_name};
 use doorbell_launch::say::say;
 use doorbell_launch::variables;
-use doorbell_verbs::{QpState, QpType, SendOp, SendWr, WcStatus};
+use doorbell_verbs::{QpState, QpType, WcStatus};
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -52,17 +53,13 @@ fn say_line(line: &str) {
 }
 
 /// A send work request that has failed.
-pub(crate) struct Failed<'a> {
+pub(crate) struct FailedSend<'a> {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
-    pub(crate) wr: &'a SendWr<'a>,
-    pub(crate) len: u32,
-    /// Its number among those of the QP, from 1, and the PSN of the first.
-    pub(crate) number: u64,
+    pub(crate) request: &'a Request<'a>,
+    /// PSN of the QP's first work request.
     pub(crate) sq_psn: u32,
     pub(crate) status: WcStatus,
-    /// Its opcode as verbs.h names it.
-    pub(crate) name: &'static str,
     /// QP number of the responder, and its process, where that is known; 0 where its number means nothing here.
     pub(crate) dest_qpn: u32,
     pub(crate) pid: Option<u32>,
@@ -71,24 +68,19 @@ pub(crate) struct Failed<'a> {
     pub(crate) cause: Cause,
 }
 
-impl Failed<'_> {
+impl FailedSend<'_> {
     /// Says it, as the requester sees it.
     pub(crate) fn say(&self) {
-        let Failed { num, qp_type, wr, len, number, status, name, .. } = self;
+        let FailedSend { num, qp_type, request, status, .. } = self;
+        let Request { wr_id, op, len, number, .. } = request;
         let mut line = format!(
-            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({name}, wr_id {:#x}, {len} bytes",
-            wr.wr_id
+            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({}, wr_id {wr_id:#x}, {len} bytes",
+            op.name()
         );
         // Writing to a string does not fail.
-        let _ = match wr.op {
-            SendOp::Send | SendOp::SendWithImm(_) => Ok(()),
-            SendOp::Write(at) | SendOp::WriteWithImm(at, _) | SendOp::Read(at) => {
-                write!(line, " at {:#x} of rkey {:#x}", at.addr, at.rkey)
-            }
-            SendOp::CompareSwap { remote: at, .. } | SendOp::FetchAdd { remote: at, .. } => {
-                write!(line, " at {:#x} of rkey {:#x}", at.addr, at.rkey)
-            }
-        };
+        if let Some(at) = op.remote() {
+            let _ = write!(line, " at {:#x} of rkey {:#x}", at.addr, at.rkey);
+        }
         if *qp_type != QpType::Ud {
             let _ = write!(line, "; first PSN of the QP {:#x}", self.sq_psn);
         }

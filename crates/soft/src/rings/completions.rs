@@ -9,13 +9,13 @@ use crate::fabric::pipe::tell;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::point::{Point, reach};
-use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 
 /// `IBV_EVENT_CQ_ERR`.
 const EVENT_CQ_ERR: u32 = 0;
 
-/// Which completion to tell of, in the lower bits of a word; how often it was asked for that is in the others, so that who
-/// has been stopped while it told does not take back what was asked for since.
+/// Which completion to tell of, in the lower bits of a word; how often it was asked for that is in the
+/// others, so that who has been stopped while it told does not take back what was asked for since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Armed {
@@ -33,46 +33,52 @@ const ARMED: u32 = 3;
 
 /// Whether the program has asked to be told of a completion, and nobody has begun to.
 pub(crate) fn is_armed(record: &CqRecord) -> bool {
+    // Relaxed: a hint.
     [Armed::Solicited as u32, Armed::Next as u32].contains(&(record.armed.load(Relaxed) & ARMED))
 }
 
 /// Whether somebody has begun to tell the program, and not ended that.
 pub(crate) fn is_being_told(record: &CqRecord) -> bool {
+    // Relaxed: a hint.
     record.armed.load(Relaxed) & ARMED == Armed::Told as u32
 }
 
-/// The program asks to be told of a completion. Who has asked for the next whatever it is still gets it (IB specification
-/// vol. 1, 11.4.2.2).
+/// The program asks to be told of a completion. Who has asked for the next whatever it is still gets it (IB
+/// specification vol. 1, 11.4.2.2).
 pub(crate) fn arm(record: &CqRecord, which: Armed) {
     let asked = |word: u32| {
         let before = if word & ARMED == Armed::Told as u32 { 0 } else { word & ARMED };
         Some((word & !ARMED).wrapping_add(ARMED + 1) | before.max(which as u32))
     };
+    // Relaxed: the word publishes nothing, here and in `wake`. The event goes through a pipe.
     let _ = record.armed.fetch_update(Relaxed, Relaxed, asked);
+    // SeqCst, as in `wake`: a producer sees that it is to tell, or the program sees the completion when it
+    // polls after this.
+    fence(SeqCst);
 }
 
 /// Which RECV is complete: its queue, the lower bits of its position, and its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct What(u64);
+pub(crate) struct RecvNotice(u64);
 
 const SLOT_BITS: u32 = 15;
 const POSITION_BITS: u32 = 16;
 const RQ_BITS: u32 = 16;
-const WHAT_BITS: u32 = SLOT_BITS + POSITION_BITS + RQ_BITS;
-const WHAT: u64 = (1 << WHAT_BITS) - 1;
+const NOTICE_BITS: u32 = SLOT_BITS + POSITION_BITS + RQ_BITS;
+const NOTICE: u64 = (1 << NOTICE_BITS) - 1;
 /// The lap of the ring in which a cell was written is in the other bits.
-const LAPS: u64 = 1 << (u64::BITS - WHAT_BITS);
+const LAPS: u64 = 1 << (u64::BITS - NOTICE_BITS);
 
 const _: () = assert!(RQS < 1 << RQ_BITS);
 
-impl What {
+impl RecvNotice {
     /// Nothing: what a cell told of is gone.
-    pub(crate) const NOTHING: What = What(WHAT);
+    pub(crate) const NOTHING: RecvNotice = RecvNotice(NOTICE);
 
-    pub(crate) fn new(rq: u32, position: u64, slot: u32) -> What {
+    pub(crate) fn new(rq: u32, position: u64, slot: u32) -> RecvNotice {
         let position = position & ((1 << POSITION_BITS) - 1);
         let slot = u64::from(slot) & ((1 << SLOT_BITS) - 1);
-        What((u64::from(rq) << POSITION_BITS | position) << SLOT_BITS | slot)
+        RecvNotice((u64::from(rq) << POSITION_BITS | position) << SLOT_BITS | slot)
     }
 
     /// Index of the receive queue; of none where this is nothing.
@@ -84,7 +90,8 @@ impl What {
         self.0 as u32 & ((1 << SLOT_BITS) - 1)
     }
 
-    /// How far it is behind this position, as far as it tells: queues are at most half as long as it can tell.
+    /// How far it is behind this position, as far as it tells: queues are at most half as long as it can
+    /// tell.
     fn distance(self, position: u64) -> u64 {
         (self.0 >> SLOT_BITS).wrapping_sub(position) & ((1 << POSITION_BITS) - 1)
     }
@@ -102,13 +109,13 @@ impl What {
 
 /// A ring: where it lies in a segment, in units of cache lines, and the logarithm of its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u64);
+pub(crate) struct RingPlace(u64);
 
 const SHIFT_BITS: u32 = 6;
 
-impl Place {
-    pub(crate) fn new(at: u64, capacity: u32) -> Place {
-        Place((at / 64) << SHIFT_BITS | u64::from(capacity.trailing_zeros()))
+impl RingPlace {
+    pub(crate) fn new(at: u64, capacity: u32) -> RingPlace {
+        RingPlace((at / 64) << SHIFT_BITS | u64::from(capacity.trailing_zeros()))
     }
 
     /// Bytes of a ring of this capacity.
@@ -130,8 +137,8 @@ impl Place {
     }
 
     /// What stands in a record.
-    pub(crate) fn of_record(word: u64) -> Place {
-        Place(word)
+    pub(crate) fn of_record(word: u64) -> RingPlace {
+        RingPlace(word)
     }
 
     /// As it stands in a record.
@@ -142,29 +149,33 @@ impl Place {
 
 /// A ring and its segment.
 #[derive(Clone, Copy)]
-pub(crate) struct Ring<'a> {
+pub(crate) struct CompletionRing<'a> {
     segment: &'a Segment,
-    place: Place,
+    place: RingPlace,
     pub(crate) ends: &'a CqRing,
 }
 
-impl<'a> Ring<'a> {
+impl<'a> CompletionRing<'a> {
     /// The ring at a place, where that makes sense.
-    pub(crate) fn at(segment: &'a Segment, place: Place) -> Option<Ring<'a>> {
-        Some(Ring { segment, place, ends: segment.in_heap(place.at())? })
+    pub(crate) fn at(segment: &'a Segment, place: RingPlace) -> Option<CompletionRing<'a>> {
+        Some(CompletionRing { segment, place, ends: segment.in_heap(place.at())? })
     }
 
-    /// Makes a ring at a place that may have held anything: no other ring, before or after, has the same positions,
-    /// so that who was stopped long ago changes nothing here.
-    pub(crate) fn begin(segment: &'a Segment, place: Place, number: u32) -> Option<Ring<'a>> {
-        let ring = Ring::at(segment, place)?;
+    /// Makes a ring at a place that may have held anything: no other ring, before or after, has the same
+    /// positions, so that who was stopped long ago changes nothing here.
+    pub(crate) fn begin(segment: &'a Segment, place: RingPlace, number: u32) -> Option<CompletionRing<'a>> {
+        let ring = CompletionRing::at(segment, place)?;
         let first = u64::from(number) << 32;
+        // Relaxed: the CQ's record shows the ring by a Release store. Only a producer that was stopped long
+        // ago may look at this place before that.
         for position in first..first + place.capacity() {
             let lap_before = position.wrapping_sub(place.capacity());
-            ring.cell(position)?.store(ring.word(lap_before, What(number.into())), Relaxed);
+            ring.cell(position)?.store(ring.word(lap_before, RecvNotice(number.into())), Relaxed);
         }
         ring.ends.head_seen.store(first, Relaxed);
         ring.ends.head.0.store(first, Relaxed);
+        // Release: such a producer, which begins by loading the tail, does not take an older cell for one of
+        // this ring.
         ring.ends.tail.0.store(first, Release);
         Some(ring)
     }
@@ -178,60 +189,88 @@ impl<'a> Ring<'a> {
         (position >> self.place.shift()) & (LAPS - 1)
     }
 
-    fn word(&self, position: u64, what: What) -> u64 {
-        self.lap(position) << WHAT_BITS | what.0
+    fn word(&self, position: u64, notice: RecvNotice) -> u64 {
+        self.lap(position) << NOTICE_BITS | notice.0
     }
 
     /// What the cell of a position tells, once it is there.
-    pub(crate) fn get(&self, position: u64) -> Option<What> {
+    pub(crate) fn get(&self, position: u64) -> Option<RecvNotice> {
+        // Acquire: sees the slot as the producer left it, that put the notice in by a Release store.
         let word = self.cell(position)?.load(Acquire);
-        (word >> WHAT_BITS == self.lap(position)).then_some(What(word & WHAT))
+        (word >> NOTICE_BITS == self.lap(position)).then_some(RecvNotice(word & NOTICE))
     }
 
     /// Forgets what the cell of a position tells. For the owner.
     pub(crate) fn forget(&self, position: u64) {
         if let Some(cell) = self.cell(position) {
-            cell.store(self.word(position, What::NOTHING), Relaxed);
+            // Relaxed: the owner alone loads this, until `pass` gives the cell to producers.
+            cell.store(self.word(position, RecvNotice::NOTHING), Relaxed);
         }
+    }
+
+    /// Position of the oldest completion that was not taken. For the owner, before anything has come.
+    pub(crate) fn head(&self) -> u64 {
+        // Relaxed: the owner alone stores it.
+        self.ends.head.0.load(Relaxed)
+    }
+
+    /// Gives the cells before `head` to producers: their completions are taken. For the owner.
+    pub(crate) fn pass(&self, head: u64) {
+        // Release: a producer writes to a cell after the owner has read it, or has made it forget what it
+        // told.
+        self.ends.head.0.store(head, Release);
+    }
+
+    /// Position of the next completion, at least.
+    pub(crate) fn tail(&self) -> u64 {
+        // Acquire: the completions before it are there for `get`.
+        self.ends.tail.0.load(Acquire)
     }
 
     /// Completions that are in it.
     pub(crate) fn len(&self, head: u64) -> u64 {
-        self.ends.tail.0.load(Acquire).saturating_sub(head).min(self.place.capacity())
+        self.tail().saturating_sub(head).min(self.place.capacity())
     }
 
     fn is_full(&self, position: u64, cqe: u64) -> bool {
         let limit = cqe.min(self.place.capacity());
         let full = |head: u64| position.saturating_sub(head) >= limit;
-        if !full(self.ends.head_seen.load(Relaxed)) {
+        // Acquire, and Release below: as if this producer had loaded the head itself.
+        if !full(self.ends.head_seen.load(Acquire)) {
             return false;
         }
+        // Acquire: the owner is through with the cells before it.
         let head = self.ends.head.0.load(Acquire);
-        self.ends.head_seen.store(head, Relaxed);
+        self.ends.head_seen.store(head, Release);
         full(head)
     }
 
     /// Puts something in; `false` where there is no room.
-    fn push(&self, cqe: u64, what: What) -> bool {
+    fn push(&self, cqe: u64, notice: RecvNotice) -> bool {
         let tail = &self.ends.tail.0;
         // A round is lost where another has put something in.
         for _ in 0..ROUNDS {
+            // Acquire: as `begin` says, for a producer that was stopped long ago. Otherwise an older tail is
+            // a lost round.
             let position = tail.load(Acquire);
             let Some(cell) = self.cell(position) else { return false };
-            let before = cell.load(Acquire);
-            let taken = before >> WHAT_BITS == self.lap(position);
+            // Relaxed: the compare-and-swap fails unless this is what the cell holds.
+            let before = cell.load(Relaxed);
+            let taken = before >> NOTICE_BITS == self.lap(position);
             if !taken {
                 if self.is_full(position, cqe) {
                     return false;
                 }
-                let free = before >> WHAT_BITS == self.lap(position.wrapping_sub(self.place.capacity()));
-                let word = self.word(position, what);
-                if !free || cell.compare_exchange(before, word, SeqCst, Relaxed).is_err() {
+                let free = before >> NOTICE_BITS == self.lap(position.wrapping_sub(self.place.capacity()));
+                let word = self.word(position, notice);
+                // Release: `get` sees the slot as this producer has left it.
+                if !free || cell.compare_exchange(before, word, Release, Relaxed).is_err() {
                     continue;
                 }
             }
             reach(Point::CellWritten);
-            let _ = tail.compare_exchange(position, position.wrapping_add(1), AcqRel, Relaxed);
+            // Release: whoever loads this tail, or a later one, sees the cells before it.
+            let _ = tail.compare_exchange(position, position.wrapping_add(1), Release, Relaxed);
             if !taken {
                 return true;
             }
@@ -244,18 +283,24 @@ impl<'a> Ring<'a> {
 const ROUNDS: u32 = 1 << 20;
 
 /// Tells a CQ that a RECV is complete; `false` where it could not take that.
-pub(crate) fn push(segment: &Segment, record: &CqRecord, what: What) -> bool {
-    let place = Place::of_record(record.ring.load(Acquire));
+pub(crate) fn push(segment: &Segment, record: &CqRecord, notice: RecvNotice) -> bool {
+    // Acquire: the owner shows a ring by a Release store when it is made.
+    let place = RingPlace::of_record(record.ring.load(Acquire));
+    // Relaxed for the limit: an owner that changes it while completions come cannot say from when on it
+    // holds.
     place.at() != 0
-        && Ring::at(segment, place).is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), what))
+        && CompletionRing::at(segment, place)
+            .is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), notice))
 }
 
 /// Tells the program of a completion, if it asked.
 pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: bool) {
+    // Relaxed: written before the ring was shown, into which the caller has put something.
     let fd = record.channel_fd.load(Relaxed);
     if fd == 0 {
         return;
     }
+    // SeqCst, as in `arm`: this sees that it is to tell, or the program sees the completion.
     fence(SeqCst);
     let word = record.armed.load(Relaxed);
     let (armed, telling) = (word & ARMED, word | Armed::Told as u32);
@@ -270,9 +315,10 @@ pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: b
     }
 }
 
-/// For the owner, of a CQ that has completions: tells its own program where whoever was to do so does not, as the word has
-/// been `before` for a while. Returns the word.
+/// For the owner, of a CQ that has completions: tells its own program where whoever was to do so does not, as
+/// the word has been `before` for a while. Returns the word.
 pub(crate) fn wake_late(record: &CqRecord, index: u32, before: Option<u32>) -> u32 {
+    // Relaxed: only whether the word stays as it is matters.
     let word = record.armed.load(Relaxed);
     let due = [Armed::Next as u32, Armed::Told as u32].contains(&(word & ARMED));
     if due
@@ -287,6 +333,7 @@ pub(crate) fn wake_late(record: &CqRecord, index: u32, before: Option<u32>) -> u
 
 /// A completion is lost; the CQ is of no use from here on (IB specification vol. 1, 11.6.3.1).
 pub(crate) fn overrun(owner: Owner<'_>, record: &CqRecord, index: u32) {
+    // Relaxed: chooses who tells, and the event goes through a pipe.
     if record.overrun.swap(1, Relaxed) == 0 {
         let generation = record.generation.load(Relaxed);
         tell(

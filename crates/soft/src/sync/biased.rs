@@ -1,46 +1,55 @@
-//! A lock for what one thread uses nearly always.
+//! A lock for a value that one thread uses nearly always.
 //!
-//! A lock costs an atomic operation when it is taken and another when it is let go, which is much of what a post or a poll
-//! takes. Mostly the same thread posts to a queue, or polls it, again and again. It becomes the lock's favourite: it takes
-//! the lock by plain stores. Another thread takes that right away first, which costs it a system call (membarrier(2)), and
-//! from then on the lock is an ordinary one, until one thread has taken it many times in a row.
+//! A lock costs an atomic operation when it is acquired and another when it is released. Together they are
+//! much of the cost of a post or a poll. Mostly one thread posts to a queue, or polls it, again and again.
+//! This thread becomes the lock's favourite, and acquires the lock by plain stores. Another thread takes that
+//! right away first, which costs it a system call (membarrier(2)). From then on the lock is an ordinary one,
+//! until one thread has acquired it many times in a row.
+//!
+//! Everything but a favourite's two words happens behind the gate, a mutex. `favourite` is stored to behind
+//! the gate only. The favourite announces itself in `inside`, passes a fence, and looks whether it is the
+//! favourite still; a thread behind the gate ends the right, passes a fence, and looks whether the favourite
+//! is inside. One of the two sees the other (`platform`).
 
-use std::cell::UnsafeCell;
+use super::atomics::{
+    AtomicBool, AtomicUsize, LockedCell, Mutex, MutexGuard, Ordering::*, TryLockError, yield_now,
+};
+use super::platform::{THREAD_UNIT, has_heavy_fence, heavy_fence, light_fence, this_thread};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*, compiler_fence};
-use std::sync::{Mutex, MutexGuard};
 
-/// So many times in a row a thread takes the lock to become its favourite, and twice as many after each time that the
-/// right was taken away.
+/// A thread acquires the lock this many times in a row to become its favourite, and twice as often after each
+/// time that the right was taken away, up to `1 << MOST_DOUBLED` times as often.
 const STREAK: u32 = 64;
 const MOST_DOUBLED: u32 = 16;
 
 /// No thread.
 const NOBODY: usize = 0;
 
-/// So many threads can become favourites of a lock, one after another; those that come later always use the gate.
-///
-/// What tells a thread leaves room for the number of its place: see [`this_thread`].
+/// This many threads can become favourites of a lock, one after another. Later threads always use the gate.
 const PLACES: usize = 16;
+
+// A thread's number leaves room for the number of its place.
+const _: () = assert!(THREAD_UNIT.is_multiple_of(PLACES));
 
 /// A value that one thread at a time has.
 pub(crate) struct Biased<T> {
     /// The thread that need not go through the gate, with the number of its place in the lowest bits.
     favourite: AtomicUsize,
-    /// Whether the favourite of that place has the lock.
+    /// Whether the favourite of each place has the lock.
     ///
-    /// Each has its own. One that was stopped just before it says that it is inside may go on when another is the
-    /// favourite since long, and takes back what it said: that must not be what the other says.
+    /// Each favourite has its own word. A thread that is stopped just before it stores to its word may go on
+    /// when another thread is the favourite since long, and then takes its word back. That must not change
+    /// the word of the other thread.
     inside: [AtomicBool; PLACES],
-    /// The place of the last favourite. Written while there is none, by who has the gate.
-    place: UnsafeCell<usize>,
+    /// The place of the last favourite. Written while there is none, behind the gate.
+    place: LockedCell<usize>,
     /// All others have the lock as long as they have this.
-    gate: Mutex<Gate>,
-    /// Of who has the lock, if that one came through the gate. Kept here, so that a [`Guard`] is a word.
-    open: UnsafeCell<Option<MutexGuard<'static, Gate>>>,
-    value: UnsafeCell<T>,
+    gate: Mutex<BiasedGate>,
+    /// The gate, if the holder of the lock came through it. Kept here, so that a [`BiasedGuard`] is a word.
+    open: LockedCell<Option<MutexGuard<'static, BiasedGate>>>,
+    value: LockedCell<T>,
 }
 
 // SAFETY: one thread at a time has the value.
@@ -48,55 +57,81 @@ unsafe impl<T: Send> Send for Biased<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Biased<T> {}
 
-/// Who came through the gate.
-#[derive(Debug, Default)]
-struct Gate {
+/// The threads that came through the gate.
+#[derive(Debug)]
+struct BiasedGate {
     last: usize,
-    /// How often it did in a row.
+    /// How often the last thread came in a row.
     streak: u32,
-    /// How often the right was taken away.
-    lost: u32,
-    /// What `favourite` becomes when the lock is let go.
+    /// How often a thread has to come in a row to become the favourite, and the most that this grows to.
+    needed: u32,
+    most_needed: u32,
+    /// The `favourite` from when the lock is released.
     then: usize,
-    /// Of each place the thread that it is of.
+    /// The thread of each place.
     places: [usize; PLACES],
 }
 
-impl Gate {
-    /// What says that `thread` is the favourite, if there is a place for it.
+impl BiasedGate {
+    fn new(streak: u32) -> BiasedGate {
+        let (needed, most_needed) = (streak, streak << MOST_DOUBLED);
+        BiasedGate { last: NOBODY, streak: 0, needed, most_needed, then: NOBODY, places: [NOBODY; PLACES] }
+    }
+
+    /// The `favourite` that stands for `thread`, if there is a place for it.
     fn favour(&mut self, thread: usize) -> Option<usize> {
         let place = self.places.iter().position(|&of| of == thread || of == NOBODY)?;
         self.places[place] = thread;
         Some(thread | place)
     }
+
+    /// The favourite has lost its right.
+    fn count_loss(&mut self) {
+        self.needed = (2 * self.needed).min(self.most_needed);
+        self.streak = 0;
+    }
+
+    /// Counts an acquisition by `thread`; returns whether it is now to be the favourite.
+    fn count(&mut self, thread: usize) -> bool {
+        self.streak = if self.last == thread { self.streak + 1 } else { 1 };
+        self.last = thread;
+        self.streak >= self.needed
+    }
 }
 
 /// The lock, until it is dropped.
-pub(crate) struct Guard<'a, T> {
+pub(crate) struct BiasedGuard<'a, T> {
     lock: &'a Biased<T>,
-    /// Let go by the thread that took it.
-    _not_send: PhantomData<MutexGuard<'a, Gate>>,
+    /// Released by the thread that acquired it.
+    _not_send: PhantomData<MutexGuard<'a, BiasedGate>>,
 }
 
 impl<T> Biased<T> {
     pub(crate) fn new(value: T) -> Biased<T> {
+        Biased::with_streak(value, STREAK)
+    }
+
+    /// A lock whose first favourite has to acquire it `streak` times in a row.
+    pub(crate) fn with_streak(value: T, streak: u32) -> Biased<T> {
         Biased {
             favourite: AtomicUsize::new(NOBODY),
-            inside: [const { AtomicBool::new(false) }; PLACES],
-            place: UnsafeCell::new(0),
-            gate: Mutex::default(),
-            open: UnsafeCell::new(None),
-            value: UnsafeCell::new(value),
+            inside: std::array::from_fn(|_| AtomicBool::new(false)),
+            place: LockedCell::new(0),
+            gate: Mutex::new(BiasedGate::new(streak)),
+            open: LockedCell::new(None),
+            value: LockedCell::new(value),
         }
     }
 
-    /// Takes the lock.
+    /// Acquires the lock.
     #[inline(always)]
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> BiasedGuard<'_, T> {
         let me = this_thread();
+        // Relaxed: `lock_as` loads it again, behind the fence.
         let favourite = self.favourite.load(Relaxed);
-        // A favourite that has it already, as a signal handler of its, waits at the gate.
+        // A favourite that has the lock already, as a signal handler of its, waits at the gate.
         if thread_of(favourite) == me
+            // Relaxed: only this thread stores to its word.
             && !self.inside_of(favourite).load(Relaxed)
             && let Some(guard) = self.lock_as(favourite)
         {
@@ -105,113 +140,134 @@ impl<T> Biased<T> {
         self.lock_by_gate(me)
     }
 
-    /// Takes the lock if this thread, which was the favourite a moment ago, is it still.
+    /// Acquires the lock if this thread, which was the favourite a moment ago, is the favourite still.
     #[inline(always)]
-    fn lock_as(&self, favourite: usize) -> Option<Guard<'_, T>> {
+    fn lock_as(&self, favourite: usize) -> Option<BiasedGuard<'_, T>> {
         let inside = self.inside_of(favourite);
+        // Relaxed: nothing is published by it. The fence below and the one in `end_favourite` keep it in
+        // front of the load.
         inside.store(true, Relaxed);
-        // Who takes the right away has all threads order this before what follows.
-        compiler_fence(SeqCst);
+        light_fence();
+        // Acquire: the last thread behind the gate published the value by the Release store of this word.
         if self.favourite.load(Acquire) == favourite {
             return Some(self.guard());
         }
+        // Release: a thread that loads this may not load the store by which this thread left the lock before.
         inside.store(false, Release);
         None
     }
 
-    /// Whether that favourite has the lock.
+    /// The word in which that favourite says whether it has the lock.
     #[inline(always)]
     fn inside_of(&self, favourite: usize) -> &AtomicBool {
         &self.inside[favourite % PLACES]
     }
 
     #[inline(never)]
-    fn lock_by_gate(&self, me: usize) -> Guard<'_, T> {
+    fn lock_by_gate(&self, me: usize) -> BiasedGuard<'_, T> {
         let mut gate = super::lock(&self.gate);
-        let favourite = self.favourite.load(Relaxed);
-        if favourite != NOBODY {
-            self.favourite.store(NOBODY, Relaxed);
-            order_all_threads();
+        if let Some(favourite) = self.end_favourite() {
+            // Acquire: the favourite published the value by its Release store when it left.
             while self.inside_of(favourite).load(Acquire) {
-                std::thread::yield_now();
+                yield_now();
             }
-            gate.lost = (gate.lost + 1).min(MOST_DOUBLED);
-            gate.streak = 0;
+            gate.count_loss();
         }
-        gate.streak = if gate.last == me { gate.streak + 1 } else { 1 };
-        gate.last = me;
-        let earned = gate.streak >= STREAK << gate.lost && can_order_all_threads();
-        gate.then = if earned { gate.favour(me).unwrap_or(NOBODY) } else { NOBODY };
+        let is_earned = gate.count(me) && has_heavy_fence();
+        gate.then = if is_earned { gate.favour(me).unwrap_or(NOBODY) } else { NOBODY };
         self.keep(gate)
     }
 
-    /// For who has the lock.
-    #[inline(always)]
-    fn guard(&self) -> Guard<'_, T> {
-        Guard { lock: self, _not_send: PhantomData }
+    /// For the thread behind the gate: takes the right away from the favourite, which may be inside still,
+    /// and returns it.
+    fn end_favourite(&self) -> Option<usize> {
+        // Relaxed: it is stored to behind the gate only, whose mutex orders the threads that come through it.
+        let favourite = self.favourite.load(Relaxed);
+        if favourite == NOBODY {
+            return None;
+        }
+        // Relaxed: nothing is published by it. The fence keeps it in front of the caller's load of `inside`.
+        self.favourite.store(NOBODY, Relaxed);
+        heavy_fence();
+        Some(favourite)
     }
 
-    /// For who has the lock by the gate.
-    fn keep<'a>(&'a self, gate: MutexGuard<'a, Gate>) -> Guard<'a, T> {
-        // SAFETY: this thread has the lock. What is kept is taken out when the guard is dropped, which `self` outlives; of a guard
-        // that is never dropped, `self` is never dropped either, as it would still be borrowed, or it is dropped with the gate shut.
+    /// For the holder of the lock.
+    #[inline(always)]
+    fn guard(&self) -> BiasedGuard<'_, T> {
+        BiasedGuard { lock: self, _not_send: PhantomData }
+    }
+
+    /// For the holder of the lock that came through the gate.
+    fn keep<'a>(&'a self, gate: MutexGuard<'a, BiasedGate>) -> BiasedGuard<'a, T> {
+        // SAFETY: this thread has the lock. The guard that is kept is taken out when the lock's guard is
+        // dropped, which `self` outlives. If the lock's guard is never dropped, `self` is never dropped
+        // either, as it would still be borrowed, or it is dropped with the gate shut.
         unsafe {
-            *self.open.get() =
-                Some(std::mem::transmute::<MutexGuard<'a, Gate>, MutexGuard<'static, Gate>>(gate))
+            *self.open.get_mut() =
+                Some(std::mem::transmute::<MutexGuard<'a, BiasedGate>, MutexGuard<'static, BiasedGate>>(gate))
         };
         self.guard()
     }
 
-    /// Takes the lock if nobody has it. Its favourite stays that.
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    /// Acquires the lock if nobody has it. Its favourite stays the favourite.
+    pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_, T>> {
+        // Relaxed: whether it is this thread cannot change meanwhile but from yes to no, and `lock` loads it
+        // again.
         let favourite = self.favourite.load(Relaxed);
         if thread_of(favourite) == this_thread() {
+            // Relaxed: only this thread stores to its word.
             return (!self.inside_of(favourite).load(Relaxed)).then(|| self.lock());
         }
         let mut gate = match self.gate.try_lock() {
             Ok(gate) => gate,
-            Err(std::sync::TryLockError::Poisoned(gate)) => gate.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => return None,
+            Err(TryLockError::Poisoned(gate)) => gate.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
         };
-        let favourite = self.favourite.load(Relaxed);
-        if favourite != NOBODY {
-            self.favourite.store(NOBODY, Relaxed);
-            order_all_threads();
-            if self.inside_of(favourite).load(Acquire) {
-                self.favourite.store(favourite, Release);
-                return None;
-            }
+        let favourite = self.end_favourite();
+        if let Some(favourite) = favourite
+            // Acquire: as in `lock_by_gate`.
+            && self.inside_of(favourite).load(Acquire)
+        {
+            // Release: the favourite may load this and not the store by which the last thread behind the gate
+            // published the value.
+            self.favourite.store(favourite, Release);
+            return None;
         }
-        gate.then = favourite;
+        gate.then = favourite.unwrap_or(NOBODY);
         Some(self.keep(gate))
     }
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T> Deref for BiasedGuard<'_, T> {
     type Target = T;
 
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: this thread has the lock.
-        unsafe { &*self.lock.value.get() }
+        unsafe { self.lock.value.get() }
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for BiasedGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread has the lock.
-        unsafe { &mut *self.lock.value.get() }
+        unsafe { self.lock.value.get_mut() }
     }
 }
 
-impl<T> Drop for Guard<'_, T> {
+impl<T> Drop for BiasedGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: this thread has the lock still.
-        match unsafe { (*self.lock.open.get()).take() } {
-            // SAFETY: written before this thread became the favourite, and not as long as it is inside.
-            None => self.lock.inside_of(unsafe { *self.lock.place.get() }).store(false, Release),
+        match unsafe { self.lock.open.get_mut().take() } {
+            None => {
+                // SAFETY: written before this thread became the favourite, and not as long as it is inside.
+                let place = unsafe { *self.lock.place.get() };
+                // Release: publishes the value to the thread behind the gate that waits for this.
+                self.lock.inside_of(place).store(false, Release);
+            }
             Some(gate) => self.lock.shut(gate),
         }
     }
@@ -219,11 +275,12 @@ impl<T> Drop for Guard<'_, T> {
 
 impl<T> Biased<T> {
     #[inline(never)]
-    fn shut(&self, gate: MutexGuard<'static, Gate>) {
+    fn shut(&self, gate: MutexGuard<'static, BiasedGate>) {
         if gate.then != NOBODY {
-            // SAFETY: this thread has the gate, and there is no favourite, whose it would be.
-            unsafe { *self.place.get() = gate.then % PLACES };
-            // Before the gate opens for others: whoever comes through next takes it away.
+            // SAFETY: this thread has the gate, and there is no favourite, which would read it.
+            unsafe { *self.place.get_mut() = gate.then % PLACES };
+            // Release: publishes the value to the favourite. Before the gate opens for others: the next
+            // thread that comes through takes the right away.
             self.favourite.store(gate.then, Release);
         }
     }
@@ -235,55 +292,10 @@ impl<T> fmt::Debug for Biased<T> {
     }
 }
 
-/// The thread of what `favourite` says.
+/// The thread that a `favourite` stands for.
 #[inline(always)]
 fn thread_of(favourite: usize) -> usize {
     favourite & !(PLACES - 1)
-}
-
-/// What tells this thread from all others that run; not 0, and a multiple of [`PLACES`].
-#[inline(always)]
-fn this_thread() -> usize {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let pointer: usize;
-        // SAFETY: where the thread's own storage begins, as the x86-64 ABI has it: the word there is its address, which
-        // glibc aligns to 64 bytes.
-        unsafe {
-            std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, pure, readonly));
-        }
-        pointer
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        super::thread_id() as usize * PLACES
-    }
-}
-
-/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, `MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED`.
-const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: takes numbers.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
-}
-
-/// Whether this system can do what favourites need; asked for once.
-///
-/// To ask is cheap as long as the process has one thread. With several the kernel waits until all processors have been
-/// through its scheduler, milliseconds, so it is asked when the device is first used and not amid a program's messages.
-pub(crate) fn can_order_all_threads() -> bool {
-    static CAN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *CAN.get_or_init(|| membarrier(REGISTER_PRIVATE_EXPEDITED))
-}
-
-/// Has every thread of this process pass a memory barrier.
-fn order_all_threads() {
-    // A child of fork(2) may have to say again that it wants this.
-    let ordered = membarrier(PRIVATE_EXPEDITED)
-        || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED);
-    assert!(ordered, "membarrier(2) was there when it was first asked for");
 }
 
 #[cfg(test)]
@@ -358,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_lock_has_so_many_favourites() {
-        let mut gate = Gate::default();
+        let mut gate = BiasedGate::new(STREAK);
         let thread = |number: usize| (number + 1) * PLACES;
         let favoured: Vec<_> = (0..PLACES).map(|number| gate.favour(thread(number))).collect();
         assert!((0..PLACES).all(|number| favoured[number] == Some(thread(number) | number)));
@@ -366,7 +378,8 @@ mod tests {
         assert_eq!(gate.favour(thread(3)), favoured[3], "it has its place");
     }
 
-    /// Counted in two steps, between which another would be lost; with threads that are favoured, lose that and only try.
+    /// Counted in two steps, between which another would be lost; with threads that are favoured, lose that
+    /// and only try.
     #[test]
     fn one_at_a_time() {
         let (lock, tried) = (Biased::new(0u64), AtomicU32::new(0));

@@ -1,6 +1,8 @@
 //! What threads of this process need of each other.
 
+pub(crate) mod atomics;
 pub(crate) mod biased;
+pub(crate) mod platform;
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -38,8 +40,8 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// Added to the count while one thread begins anew.
 const BEGINNING: u32 = 1 << 31;
 
-/// What a process has one of, under a lock. In the child of a fork(2) it begins anew: the thread that had the lock may not be
-/// there to let go of it, and what it holds is the parent's.
+/// What a process has one of, under a lock. In the child of a fork(2) it begins anew: the thread that had the
+/// lock may not be there to let go of it, and what it holds is the parent's.
 pub(crate) struct Anew<T> {
     /// The fork that it is of.
     of: AtomicU32,
@@ -60,7 +62,9 @@ impl<T: Default> Anew<T> {
             // SAFETY: a function of this library, which is never unloaded.
             unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
         });
-        let now = FORKS.load(Acquire);
+        // Relaxed: only the first thread of a process changes it, before it makes the others.
+        let now = FORKS.load(Relaxed);
+        // Acquire: the thread that begins anew publishes the mutex by its Release store.
         while self.of.load(Acquire) != now {
             self.begin(now);
         }
@@ -70,21 +74,26 @@ impl<T: Default> Anew<T> {
 
     #[cold]
     fn begin(&self, now: u32) {
-        let before = self.of.load(Acquire);
+        // Relaxed: only says whether there is something to do; `lock` loads it again.
+        let before = self.of.load(Relaxed);
         let is_begun = before == now | BEGINNING;
+        // Relaxed: chooses the thread that writes, and that thread reads nothing that another one has
+        // written.
         if before == now
             || is_begun
-            || self.of.compare_exchange(before, now | BEGINNING, AcqRel, Relaxed).is_err()
+            || self.of.compare_exchange(before, now | BEGINNING, Relaxed, Relaxed).is_err()
         {
             return std::thread::yield_now();
         }
-        // SAFETY: no thread of this process has passed `lock` yet; what it held before is not dropped, as it may be half
-        // changed.
+        // SAFETY: no thread of this process has passed `lock` yet; what it held before is not dropped, as it
+        // may be half changed.
         unsafe { self.mutex.get().write(Mutex::new(T::default())) };
+        // Release: publishes the mutex to the threads that load this.
         self.of.store(now, Release);
     }
 }
 
 extern "C" fn count_fork() {
-    FORKS.fetch_add(1, AcqRel);
+    // Relaxed: the child has one thread yet.
+    FORKS.fetch_add(1, Relaxed);
 }

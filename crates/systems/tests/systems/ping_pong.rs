@@ -19,10 +19,10 @@ fn run(message: Message, size: u32) -> (Measured, Measured) {
     let game = PingPong::of(message, size, Timing::of(warmup, MEASURED));
     // An RC QP that plays ping-pong is always idle, others never are: what that costs is no part of what is compared here.
     let mut profile = Profile::named("cib").expect("a built-in profile");
-    profile.tx.idle_qp = Span::ZERO;
+    profile.device.tx.idle_qp = Span::ZERO;
     let config = SimConfig { end: Time::START + Span::from_ms(50), ..SimConfig::new(2) };
     let mut cluster = SimCluster::new(&profile, config);
-    let course = Course::Fixed(Interval::after(game.begin(), warmup, MEASURED));
+    let course = Course::Fixed(Interval::after(game.shape().begin(), warmup, MEASURED));
     let mut ended = game.run(&mut cluster, course).unwrap().expect("all machines are in this process");
     (ended.clients.remove(0), ended.server)
 }

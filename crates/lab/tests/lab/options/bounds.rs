@@ -30,7 +30,7 @@ fn recv_depth(w: &Resolved, profiles: &Profiles) -> u64 {
         QpType::Ud => (window * senders).clamp(256, 1024),
         QpType::Rc | QpType::Uc => window + RECV_BATCH,
     };
-    wanted.next_multiple_of(RECV_BATCH).min(most(profiles, |profile| profile.nic.max_qp_wr.into()))
+    wanted.next_multiple_of(RECV_BATCH).min(most(profiles, |profile| profile.device.nic.max_qp_wr.into()))
 }
 
 /// What the profile says that says most.
@@ -77,17 +77,18 @@ impl UnderWay {
         let each = profiles.all().flat_map(|p| operations.iter().map(move |o| on_link(p, o)));
         let bytes = each.min().unwrap();
         let writes = operations.iter().filter(|o| o.verb == Verb::Write && o.size > 0).map(|o| o.size);
-        let receive_buffer = most(profiles, |p| p.link.receive_buffer.into());
+        let receive_buffer = most(profiles, |p| p.device.link.receive_buffer.into());
         let unreliable = u64::from(w.transport != QpType::Rc);
         UnderWay {
             outstanding: posters * windows * u64::from(w.window().operations()),
             received: sends * qps * recv_depth(w, profiles),
             taken: sends * qps * (RECV_BATCH - 1),
             in_ports: unreliable
-                * most(profiles, |p| p.link.ports.into())
+                * most(profiles, |p| p.device.link.ports.into())
                 * responders
                 * (receive_buffer / bytes + 1),
-            in_units: responders * most(profiles, |p| (p.rx.units + p.atomics.slots.min(64)).into()),
+            in_units: responders
+                * most(profiles, |p| (p.device.rx.units + p.device.atomics.slots.min(64)).into()),
             unwritten: writes.min().map_or(0, |size| responders * (receive_buffer / u64::from(size) + 1)),
             shares: match profiles.are_alike() {
                 true => 0,
@@ -213,7 +214,7 @@ fn flaw_of(profiles: &Profiles, w: &Resolved, outcome: &Seen<'_>, us: f64) -> Op
     let (done, under_way) = (outcome.completed as f64, UnderWay::of(w, profiles).all(w));
     let under_way = under_way + chance(w, profiles, done);
     let of_kinds: u64 = outcome.kinds.iter().map(|kind| kind.completed).sum();
-    if w.mix.is_some() && of_kinds != outcome.completed {
+    if w.is_mix() && of_kinds != outcome.completed {
         return Some(format!("{of_kinds} of all items are not {done:.0}"));
     }
     for limit in &limits {

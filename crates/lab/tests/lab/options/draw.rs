@@ -1,8 +1,8 @@
 //! Option sets as somebody may type them: a file of a workload or a system, drawn line by line.
 
-use doorbell_lab::{Entry, SYSTEMS, Schema, ThreadClass, Workload};
+use doorbell_lab::{SYSTEMS, Schema, SystemEntry, ThreadClass, Workload};
 use doorbell_nic::Profile;
-use doorbell_schema::{Field, Kind};
+use doorbell_schema::{Field, FieldKind};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -101,14 +101,14 @@ const OVER_RC: [&str; 3] = ["rpc", "touch", "ping-pong"];
 /// An option of a workload of verbs, or of a system.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
-    system: Option<&'static Entry>,
+    system: Option<&'static SystemEntry>,
     pub(crate) key: &'static str,
 }
 
 impl Wanted {
     /// Every option that there is; of the same for several systems, each.
     pub(crate) fn all() -> Vec<Wanted> {
-        let of = |system: Option<&'static Entry>, fields: &[&'static Field]| -> Vec<Wanted> {
+        let of = |system: Option<&'static SystemEntry>, fields: &[&'static Field]| -> Vec<Wanted> {
             fields.iter().map(|field| Wanted { system, key: field.key }).collect()
         };
         let verbs = of(None, &Workload::fields());
@@ -117,7 +117,7 @@ impl Wanted {
 
     /// Whether it may have an answer on a profile: iWARP has only RC, which these can do with.
     pub(crate) fn is_for(&self, profile: &str) -> bool {
-        let iwarp = Profile::named(profile).is_ok_and(|profile| profile.generation.is_iwarp());
+        let iwarp = Profile::named(profile).is_ok_and(|profile| profile.device.generation.is_iwarp());
         !iwarp || self.system.is_none_or(|system| OVER_RC.contains(&system.name))
     }
 
@@ -216,7 +216,7 @@ fn class(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     said
 }
 
-fn system(draws: &mut Draws, profile: &str, entry: &Entry, wanted: &str) -> Said {
+fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -> Said {
     let mut said = Said::default();
     said.lines.push(("system", quoted(entry.name)));
     said.lines.push(("profile", quoted(profile)));
@@ -239,7 +239,9 @@ fn system(draws: &mut Draws, profile: &str, entry: &Entry, wanted: &str) -> Said
         }
     }
     coherent(draws, &mut said, wanted, |key| entry.fields.iter().any(|field| field.key == key));
-    if entry.name == "rpc" && Profile::named(profile).is_ok_and(|profile| profile.generation.is_iwarp()) {
+    if entry.name == "rpc"
+        && Profile::named(profile).is_ok_and(|profile| profile.device.generation.is_iwarp())
+    {
         said.lines.retain(|(key, _)| !["request", "reply"].contains(key));
         let (request, reply) = (["write-rc", "send-rc"], ["write-rc", "send-rc", "read-rc"]);
         said.lines.push(("request", quoted(draws.one_of(&request))));
@@ -341,16 +343,16 @@ fn setting(draws: &mut Draws, profile: &str) -> String {
 
 fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
     match field.kind {
-        Kind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
-        Kind::Switch => draws.percent(60).to_string(),
-        Kind::Name(names) => quoted(draws.one_of(names)),
+        FieldKind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
+        FieldKind::Switch => draws.percent(60).to_string(),
+        FieldKind::Name(names) => quoted(draws.one_of(names)),
         // Who gives up sooner is refused, as he may have lost nothing.
-        Kind::Time { .. } if field.key == "give_up" => quoted(format!("{}ms", draws.among(9, 100))),
-        Kind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
-        Kind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
-        Kind::Text => text(draws, field.key),
-        Kind::Settings => setting(draws, profile),
-        Kind::Tables(_) => unreachable!("tables are drawn apart"),
+        FieldKind::Time { .. } if field.key == "give_up" => quoted(format!("{}ms", draws.among(9, 100))),
+        FieldKind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
+        FieldKind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
+        FieldKind::Text => text(draws, field.key),
+        FieldKind::Settings => setting(draws, profile),
+        FieldKind::Tables(_) => unreachable!("tables are drawn apart"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whatever is asked for is answered rightly or refused: random option sets of workloads and systems on each profile.
 //!
-//! Each set is refused in one sentence, or run; a run is audited (`lab/audit`), is no faster than its bounds, ends as it was
+//! Each set is refused in one sentence, or run; a run is audited (`lab/simulate/audit`), is no faster than its bounds, ends as it was
 //! to, and says of itself what is so. The seed is printed: `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many
 //! sets of each profile; hundreds are for a release build. `DOORBELL_SHOW=1` prints every set and how long it took. What fails is made simpler before it is told.
 

@@ -27,7 +27,7 @@ impl Layout {
         let operation = w.operations()[0];
         let Operation { opcode, size, inline, sges, .. } = operation;
         let message = profile.message(opcode, w.transport, size);
-        let method = profile.generation.posting().method(w.batch);
+        let method = profile.device.generation.posting().method(w.batch);
         let post =
             PostShape { opcode, qp_type: w.transport, payload: size, sges, inline, signaled: true, method };
         let recv = RecvShape { inline: w.inline_recv };
@@ -37,11 +37,11 @@ impl Layout {
         ];
         Layout {
             inline,
-            wqe_lines: post.wqe_lines(profile.generation),
+            wqe_lines: post.wqe_lines(profile.device.generation),
             packets: message.requests().count(),
             answers: message.answers().count(),
             pcie: ends.map(|t| [t.dma_reads, t.dma_writes, t.host_to_device_tlps, t.device_to_host_tlps]),
-            is_full: opcode.returns_data() && of_a_qp(w) >= profile.nic.max_rd_atomic,
+            is_full: opcode.returns_data() && of_a_qp(w) >= profile.device.nic.max_rd_atomic,
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn contexts(w: &Resolved) -> u32 {
 
 /// Nanoseconds that a context read takes a NIC, of those that it can have at a time.
 pub(crate) fn context_read_ns(profile: &Profile) -> f64 {
-    let at_a_time = profile.caches.context_reads.min(profile.tx.units);
+    let at_a_time = profile.device.caches.context_reads.min(profile.device.tx.units);
     Costs::new(profile).send.context_stall as f64 / 1e3 / f64::from(at_a_time)
 }
 
@@ -108,7 +108,7 @@ fn reads(used: f64, entries: f64, waiting: u32) -> f64 {
 
 /// Microseconds that the reads of missing contexts take for an operation of all machines, of which QPs take turns.
 fn reads_us(profile: &Profile, w: &Resolved) -> f64 {
-    let entries = profile.caches.requester_entries.min(profile.caches.responder_entries);
+    let entries = profile.device.caches.requester_entries.min(profile.device.caches.responder_entries);
     let operation = w.operations()[0];
     let packets = profile.message(operation.opcode, w.transport, operation.size).requests().count() as f64;
     // All to all a machine posts as many as it is posted.

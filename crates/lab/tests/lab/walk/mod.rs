@@ -248,7 +248,7 @@ fn qps_of_a_thread() {
 fn qps_beyond_the_caches() {
     none(all().filter(|at| at.transport == "rc").flat_map(|at| {
         let at = Point { threads: 4, window: 64, signal_every: 1, ..at };
-        let entries = profile(at.profile).caches.responder_entries;
+        let entries = profile(at.profile).device.caches.responder_entries;
         // Inbound 8 QPs of the two other machines lead to each thread's number.
         walk(at, Axis::Qps, &near(entries / 16, entries / 5))
     }));
@@ -296,7 +296,7 @@ fn windows() {
 fn sizes() {
     none(one_way().flat_map(|at| {
         let profile = profile(at.profile);
-        let ends = [64, 128, 256, 512, 1024, 2048, 4096, profile.nic.max_inline];
+        let ends = [64, 128, 256, 512, 1024, 2048, 4096, profile.device.nic.max_inline];
         let mut values: Vec<u32> = ends.iter().flat_map(|end| [end - 1, *end, end + 1]).collect();
         values.sort_unstable();
         values.dedup();

@@ -16,16 +16,16 @@ pub(crate) enum Replacement {
 
 /// A place of a set; all zeros where it is empty.
 #[derive(Clone, Copy, Default)]
-struct Way<T> {
+struct CacheWay<T> {
     /// The line's number and one.
     tag: u64,
     about: T,
 }
 
 /// Lines in sets, and of each line something more.
-pub(super) struct Cache<T> {
+pub(super) struct SetCache<T> {
     /// The ways of each set that ever held a line; in each, the last used comes first, and empty ones last.
-    all: Vec<Way<T>>,
+    all: Vec<CacheWay<T>>,
     /// Of each set, how many of those with ways lie before its own, and one; 0 of one without.
     places: Vec<u32>,
     ways: usize,
@@ -34,13 +34,13 @@ pub(super) struct Cache<T> {
     drawn: u64,
 }
 
-impl<T: Copy + Default> Cache<T> {
+impl<T: Copy + Default> SetCache<T> {
     /// A cache of so many bytes with lines of `line` bytes; empty.
-    pub(super) fn new(bytes: u64, line: u64, ways: u32, replacement: Replacement) -> Cache<T> {
+    pub(super) fn new(bytes: u64, line: u64, ways: u32, replacement: Replacement) -> SetCache<T> {
         let sets = (bytes / line / u64::from(ways)).max(1);
         // Zeros that the system has: a cache that nobody uses takes no memory.
         let places = vec![0; sets as usize];
-        Cache { all: Vec::new(), places, ways: ways as usize, replacement, drawn: 1 }
+        SetCache { all: Vec::new(), places, ways: ways as usize, replacement, drawn: 1 }
     }
 
     /// Which set a line belongs to.
@@ -56,7 +56,7 @@ impl<T: Copy + Default> Cache<T> {
         }
     }
 
-    fn set(&mut self, line: LineId) -> &mut [Way<T>] {
+    fn set(&mut self, line: LineId) -> &mut [CacheWay<T>] {
         let range = self.range(line);
         &mut self.all[range]
     }
@@ -66,7 +66,7 @@ impl<T: Copy + Default> Cache<T> {
         let number = self.number(line);
         if self.places[number] == 0 {
             self.places[number] = (self.all.len() / self.ways) as u32 + 1;
-            self.all.resize(self.all.len() + self.ways, Way::default());
+            self.all.resize(self.all.len() + self.ways, CacheWay::default());
         }
     }
 
@@ -109,7 +109,7 @@ impl<T: Copy + Default> Cache<T> {
             Replacement::Random => self.draw(),
         };
         let set = self.set(line);
-        let is_alike = |way: &Way<T>| way.tag != 0 && alike(&way.about);
+        let is_alike = |way: &CacheWay<T>| way.tag != 0 && alike(&way.about);
         let like_it = set.iter().filter(|way| is_alike(way)).count();
         let at = if like_it >= most {
             let skipped = drawn % like_it;
@@ -118,7 +118,7 @@ impl<T: Copy + Default> Cache<T> {
             set.iter().position(|way| way.tag == 0)
         };
         let at = at.unwrap_or_else(|| set.len() - 1 - drawn % set.len());
-        let gone = std::mem::replace(&mut set[at], Way { tag: line + 1, about });
+        let gone = std::mem::replace(&mut set[at], CacheWay { tag: line + 1, about });
         set[..=at].rotate_right(1);
         (gone.tag != 0).then(|| (gone.tag - 1, gone.about))
     }

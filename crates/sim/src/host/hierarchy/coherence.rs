@@ -22,7 +22,7 @@ pub(crate) enum Mesif {
 
 /// What an agent asks of all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Request {
+pub(crate) enum CoherenceRequest {
     /// Read to E, F or S.
     RdData,
     /// A snapshot that the requester does not keep; I/O agents read so.
@@ -73,23 +73,25 @@ pub(crate) struct Snooped {
     pub(crate) state: Mesif,
 }
 
-impl Request {
+impl CoherenceRequest {
     /// What others are asked.
     pub(crate) const fn snoop(self) -> Snoop {
         match self {
-            Request::RdData => Snoop::SnpData,
-            Request::RdCur => Snoop::SnpCur,
-            Request::RdInvOwn => Snoop::SnpInvOwn,
-            Request::InvItoE => Snoop::SnpInvItoE,
+            CoherenceRequest::RdData => Snoop::SnpData,
+            CoherenceRequest::RdCur => Snoop::SnpCur,
+            CoherenceRequest::RdInvOwn => Snoop::SnpInvOwn,
+            CoherenceRequest::InvItoE => Snoop::SnpInvItoE,
         }
     }
 
     /// The requester's state afterwards. `shared`: somebody keeps a copy.
     pub(crate) const fn granted(self, shared: bool) -> Mesif {
         match (self, shared) {
-            (Request::RdCur, _) => Mesif::Invalid,
-            (Request::RdData, true) => Mesif::Forward,
-            (Request::RdData | Request::RdInvOwn | Request::InvItoE, _) => Mesif::Exclusive,
+            (CoherenceRequest::RdCur, _) => Mesif::Invalid,
+            (CoherenceRequest::RdData, true) => Mesif::Forward,
+            (CoherenceRequest::RdData | CoherenceRequest::RdInvOwn | CoherenceRequest::InvItoE, _) => {
+                Mesif::Exclusive
+            }
         }
     }
 }
@@ -141,7 +143,12 @@ mod tests {
 
     const STATES: [Mesif; 5] =
         [Mesif::Invalid, Mesif::Shared, Mesif::Forward, Mesif::Exclusive, Mesif::Modified];
-    const REQUESTS: [Request; 4] = [Request::RdData, Request::RdCur, Request::RdInvOwn, Request::InvItoE];
+    const REQUESTS: [CoherenceRequest; 4] = [
+        CoherenceRequest::RdData,
+        CoherenceRequest::RdCur,
+        CoherenceRequest::RdInvOwn,
+        CoherenceRequest::InvItoE,
+    ];
 
     /// The rules as the docs have them.
     fn table() -> String {

@@ -1,16 +1,16 @@
 //! Bytes of lines in the caches, where memory may have others: what devices do is not coherent with the caches.
 
 use super::cache::LineId;
-use crate::host::memory::{LineBytes, Place};
+use crate::host::memory::{LineBytes, MemPlace};
 use std::collections::HashMap;
 
 /// Lines that the caches hold and of which memory has, or may have, other bytes. Of all others they are memory's.
 #[derive(Default)]
 pub(super) struct Copies {
     /// Each with where it begins.
-    lines: HashMap<LineId, (Place, LineBytes)>,
+    lines: HashMap<LineId, (MemPlace, LineBytes)>,
     /// Those that have left the caches changed, on their way to memory.
-    leaving: Vec<(Place, LineBytes)>,
+    leaving: Vec<(MemPlace, LineBytes)>,
 }
 
 impl Copies {
@@ -22,7 +22,7 @@ impl Copies {
     pub(super) fn of(
         &mut self,
         line: LineId,
-        begins: Place,
+        begins: MemPlace,
         memory: impl FnOnce() -> LineBytes,
     ) -> &mut LineBytes {
         &mut self.lines.entry(line).or_insert_with(|| (begins, memory())).1
@@ -35,7 +35,7 @@ impl Copies {
     }
 
     /// What goes to memory.
-    pub(super) fn take_leaving(&mut self) -> Vec<(Place, LineBytes)> {
+    pub(super) fn take_leaving(&mut self) -> Vec<(MemPlace, LineBytes)> {
         std::mem::take(&mut self.leaving)
     }
 }

@@ -1,10 +1,11 @@
 //! Lines on their way into a core's caches.
 
 use super::cache::LineId;
+use crate::core::ps::Ps;
 
 /// Lines under way, each with when it is there; as many as there are buffers.
 pub(super) struct Fills {
-    under_way: Vec<(LineId, u64)>,
+    under_way: Vec<(LineId, Ps)>,
     buffers: usize,
 }
 
@@ -14,12 +15,12 @@ impl Fills {
     }
 
     /// When a line is there that may be under way at `at`.
-    pub(super) fn ready(&self, line: LineId, at: u64) -> u64 {
+    pub(super) fn ready(&self, line: LineId, at: Ps) -> Ps {
         self.under_way.iter().find(|(other, _)| *other == line).map_or(at, |(_, ready)| at.max(*ready))
     }
 
     /// When there is a buffer for another line that is wanted at `at`.
-    pub(super) fn room(&mut self, at: u64) -> u64 {
+    pub(super) fn room(&mut self, at: Ps) -> Ps {
         self.under_way.retain(|(_, ready)| *ready > at);
         match self.under_way.len() < self.buffers {
             true => at,
@@ -32,13 +33,13 @@ impl Fills {
     }
 
     /// Whether there is a buffer at `at` for a line that nobody waits for.
-    pub(super) fn has_room(&mut self, at: u64) -> bool {
+    pub(super) fn has_room(&mut self, at: Ps) -> bool {
         self.under_way.retain(|(_, ready)| *ready > at);
         self.under_way.len() < self.buffers
     }
 
     /// A line is under way.
-    pub(super) fn push(&mut self, line: LineId, ready: u64) {
+    pub(super) fn push(&mut self, line: LineId, ready: Ps) {
         self.under_way.push((line, ready));
     }
 }

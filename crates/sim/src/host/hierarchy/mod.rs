@@ -17,19 +17,20 @@ mod tests;
 
 pub use counters::Uncore;
 
-use super::access::{Access, Agent, Kind, Lines, Steps};
 use super::lines::{CoreSet, Sets};
-use super::memory::{LINE, LineBytes, Place};
+use super::memory::{LINE, LineBytes, MemPlace};
+use super::reach::{Access, AccessKind, Agent, Lines, ScanSteps};
 use crate::core::index::CoreId;
-use crate::core::server::Window;
-use cache::{Cache, LineId, Replacement};
-use coherence::{Mesif, Request, Snooped};
+use crate::core::ps::Ps;
+use crate::core::server::MeterWindow;
+use cache::{LineId, Replacement, SetCache};
+use coherence::{CoherenceRequest, Mesif, Snooped};
 use copies::Copies;
-use doorbell_nic::{Hierarchy as Costs, Host};
+use doorbell_nic::{Hierarchy as HierarchyCosts, Host};
 use doorbell_verbs::{PageSize, Touch};
 use dram::Dram;
 use fills::Fills;
-use pipeline::{Buffers, Pipeline};
+use pipeline::{Pipeline, PipelineBuffers};
 use prefetch::{Prefetcher, Prefetchers};
 use std::collections::HashMap;
 
@@ -38,7 +39,7 @@ const CORES: usize = 64;
 
 /// A line in the last level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Held {
+struct HeldLine {
     state: Mesif,
     /// Cores that have it in their own caches, a bit each.
     holders: u64,
@@ -49,14 +50,14 @@ struct Held {
     /// A device wrote it, and no core has asked for it since.
     written: bool,
     /// Until when it is on its way from one core to another, or an atomic has it: others' requests wait.
-    busy: u64,
+    busy: Ps,
 }
 
 /// The caches of a core, and what it has under way.
 struct Private {
     /// Of each line, whether a prefetcher brought it here and no load or store has found it since.
-    l1: Cache<bool>,
-    l2: Cache<()>,
+    l1: SetCache<bool>,
+    l2: SetCache<()>,
     /// Lines on their way into the first level, and such that prefetchers bring into the second.
     fills: Fills,
     prefetches: Fills,
@@ -64,23 +65,23 @@ struct Private {
     pipeline: Pipeline,
 }
 
-/// Latencies from the core's asking, in picoseconds.
+/// Latencies from the core's asking.
 struct Times {
-    l1: u64,
-    l2: u64,
-    llc: u64,
+    l1: Ps,
+    l2: Ps,
+    llc: Ps,
     /// More where another core has changed the line.
-    other_core: u64,
-    atomic: u64,
-    copy_line: u64,
+    other_core: Ps,
+    atomic: Ps,
+    copy_line: Ps,
     /// A modified line that a device's request forces back keeps the way to memory for so long.
-    write_back: u64,
+    write_back: Ps,
 }
 
 /// What devices' requests are.
 struct Io {
     /// How a device's reads ask.
-    read: Request,
+    read: CoherenceRequest,
     /// Whether they ask at all.
     coherent: bool,
     /// Ways of the last level that a device's writes may take; at 0 they go to memory.
@@ -99,33 +100,33 @@ enum Why {
 /// The caches and the memory of a host.
 pub(crate) struct Hierarchy {
     times: Times,
-    buffers: Buffers,
+    buffers: PipelineBuffers,
     io: Io,
-    make: Costs,
+    make: HierarchyCosts,
     /// Pages of each allocation.
     pages: Vec<PageSize>,
     cores: Vec<Private>,
-    llc: Cache<Held>,
+    llc: SetCache<HeldLine>,
     dram: Dram,
     /// When the way that devices' requests force modified lines back by is free.
-    forced: u64,
+    forced: Ps,
     /// Bytes that the caches have and memory has not; none where devices are coherent.
     copies: Option<Copies>,
     watchers: HashMap<LineId, CoreSet>,
     /// Cores to wake, as a line has changed, or has left them, that their threads watched.
     woken: CoreSet,
     pub(super) sets: Sets,
-    pub(in crate::host) measured: Window,
+    pub(in crate::host) measured: MeterWindow,
     counts: Uncore,
 }
 
 impl Private {
-    fn new(c: &Costs, replacement: Replacement) -> Private {
+    fn new(c: &HierarchyCosts, replacement: Replacement) -> Private {
         let which =
             Prefetchers { next_line: c.next_line, adjacent_line: c.adjacent_line, streamer: c.streamer };
         Private {
-            l1: Cache::new(c.l1, LINE, c.l1_ways, replacement),
-            l2: Cache::new(c.l2, LINE, c.l2_ways, replacement),
+            l1: SetCache::new(c.l1, LINE, c.l1_ways, replacement),
+            l2: SetCache::new(c.l2, LINE, c.l2_ways, replacement),
             fills: Fills::new(c.fill_buffers),
             prefetches: Fills::new(c.prefetch_buffers),
             prefetcher: Prefetcher::new(which),
@@ -134,12 +135,12 @@ impl Private {
     }
 
     /// When a line that the caches have is there: it may still be on its way.
-    fn ready(&self, line: LineId, at: u64) -> u64 {
+    fn ready(&self, line: LineId, at: Ps) -> Ps {
         self.fills.ready(line, self.prefetches.ready(line, at))
     }
 }
 
-const fn replacement(c: &Costs) -> Replacement {
+const fn replacement(c: &HierarchyCosts) -> Replacement {
     if c.random_replacement { Replacement::Random } else { Replacement::Lru }
 }
 
@@ -152,35 +153,35 @@ fn frame(page: u64, bits: u32) -> u64 {
 }
 
 impl Hierarchy {
-    pub(crate) fn new(make: &Costs, host: &Host, measured: Window) -> Hierarchy {
+    pub(crate) fn new(make: &HierarchyCosts, host: &Host, measured: MeterWindow) -> Hierarchy {
         let c = make;
         Hierarchy {
             times: Times {
-                l1: c.l1_latency.as_ps(),
-                l2: c.l2_latency.as_ps(),
-                llc: c.llc_latency.as_ps(),
-                other_core: c.other_core.as_ps(),
-                atomic: host.atomic_op.as_ps(),
-                copy_line: host.copy_line.as_ps(),
-                write_back: c.forced_write_back.as_ps(),
+                l1: c.l1_latency.into(),
+                l2: c.l2_latency.into(),
+                llc: c.llc_latency.into(),
+                other_core: c.other_core.into(),
+                atomic: host.atomic_op.into(),
+                copy_line: host.copy_line.into(),
+                write_back: c.forced_write_back.into(),
             },
-            buffers: Buffers {
+            buffers: PipelineBuffers {
                 reorder: u64::from(c.reorder),
                 stores: c.store_buffer as usize,
                 store_lines: c.store_lines as usize,
-                instruction: c.instruction.as_ps().max(1),
+                instruction: Ps::from(c.instruction).max(Ps(1)),
             },
             io: Io {
-                read: if c.reads_own { Request::RdInvOwn } else { Request::RdCur },
+                read: if c.reads_own { CoherenceRequest::RdInvOwn } else { CoherenceRequest::RdCur },
                 coherent: c.io_coherent,
                 ways: c.write_ways.min(c.llc_ways) as usize,
             },
             make: *c,
             pages: Vec::new(),
             cores: Vec::new(),
-            llc: Cache::new(c.llc, LINE, c.llc_ways, replacement(c)),
-            dram: Dram::new(c.dram_latency.as_ps(), LINE * 1_000_000_000_000 / c.dram_rate),
-            forced: 0,
+            llc: SetCache::new(c.llc, LINE, c.llc_ways, replacement(c)),
+            dram: Dram::new(c.dram_latency.into(), Ps(LINE * 1_000_000_000_000 / c.dram_rate)),
+            forced: Ps::ZERO,
             copies: (!c.io_coherent).then(Copies::default),
             watchers: HashMap::new(),
             woken: CoreSet::EMPTY,
@@ -201,7 +202,7 @@ impl Hierarchy {
     }
 
     /// The number of the line of a place, as it lies in memory. Rings lie in large pages.
-    fn line(&self, place: Place) -> LineId {
+    fn line(&self, place: MemPlace) -> LineId {
         let page = self.pages.get(place.allocation as usize).copied().unwrap_or(PageSize::Huge);
         // 2^32 allocations, of at most 2^28 lines.
         let number = (u64::from(place.allocation) << 28) | (place.offset / LINE);
@@ -227,88 +228,88 @@ impl Hierarchy {
     }
 
     /// The caches' bytes of the line at `place`, where memory may have others.
-    pub(super) fn copy(&self, place: Place) -> Option<&LineBytes> {
+    pub(super) fn copy(&self, place: MemPlace) -> Option<&LineBytes> {
         self.copies.as_ref()?.get(self.line(place))
     }
 
     /// The same of a line that the caches hold, to be changed, or as memory's will be; `memory` are memory's.
     pub(super) fn copy_mut(
         &mut self,
-        place: Place,
+        place: MemPlace,
         memory: impl FnOnce() -> LineBytes,
     ) -> Option<&mut LineBytes> {
         let line = self.line(place);
         let held = self.llc.has(line);
-        let begins = Place { offset: place.offset - place.offset % LINE, ..place };
+        let begins = MemPlace { offset: place.offset - place.offset % LINE, ..place };
         self.copies.as_mut().filter(|_| held).map(|copies| copies.of(line, begins, memory))
     }
 
     /// Lines that have left the caches changed, and go to memory now.
-    pub(super) fn take_leaving(&mut self) -> Vec<(Place, LineBytes)> {
+    pub(super) fn take_leaving(&mut self) -> Vec<(MemPlace, LineBytes)> {
         self.copies.as_mut().map_or_else(Vec::new, Copies::take_leaving)
     }
 
     /// Whether a core has the line at `place` in its first level.
-    pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
+    pub(crate) fn holds(&self, place: MemPlace, core: CoreId) -> bool {
         let line = self.line(place);
         self.cores.get(usize::from(core.0)).is_some_and(|private| private.l1.has(line))
     }
 
     /// What loading lines takes that are in the core's first level.
-    pub(crate) fn at_hand(&self, lines: u64) -> u64 {
-        if lines == 0 { 0 } else { self.times.l1 + self.times.copy_line * (lines - 1) }
+    pub(crate) fn at_hand(&self, lines: u64) -> Ps {
+        if lines == 0 { Ps::ZERO } else { self.times.l1 + self.times.copy_line * (lines - 1) }
     }
 
-    pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
+    pub(crate) fn watch(&mut self, place: MemPlace, core: CoreId) {
         let line = self.line(place);
         self.sets.insert(self.watchers.entry(line).or_default(), core);
     }
 
     /// A core does something else for `span`; returns when it is done.
-    pub(crate) fn work(&mut self, at: u64, core: CoreId, span: u64) -> u64 {
+    pub(crate) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         let buffers = self.buffers;
         let instructions = span / buffers.instruction;
-        let rest = span % buffers.instruction;
+        let rest = span - buffers.instruction * instructions;
         self.private(core).pipeline.run(&buffers, at, instructions) + rest
     }
 
     /// A core waits until all it has loaded is there, as before a branch that depends on it.
-    pub(crate) fn loaded(&mut self, at: u64, core: CoreId) -> u64 {
+    pub(crate) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         self.private(core).pipeline.loaded(at)
     }
 
     /// A core waits until all it has stored is in its cache, as before a store to a device.
-    pub(crate) fn stored(&mut self, at: u64, core: CoreId) -> u64 {
+    pub(crate) fn stored(&mut self, at: Ps, core: CoreId) -> Ps {
         let pipeline = &mut self.private(core).pipeline;
         let at = pipeline.loaded(at);
         pipeline.stored(at)
     }
 
     /// A core reaches lines.
-    pub(crate) fn core(&mut self, at: u64, core: CoreId, lines: Lines, kind: Kind) -> Access {
+    pub(crate) fn core(&mut self, at: Ps, core: CoreId, lines: Lines, kind: AccessKind) -> Access {
         let done = match kind {
-            Kind::Load | Kind::Spin => self.load(at, core, lines),
-            Kind::Store => self.store(at, core, lines),
-            Kind::Atomic => self.atomic(at, core, lines),
-            Kind::Prefetch => self.prefetch(at, core, lines),
-            Kind::Flush => self.flush(at, lines),
+            AccessKind::Load | AccessKind::Spin => self.load(at, core, lines),
+            AccessKind::Store => self.store(at, core, lines),
+            AccessKind::Atomic => self.atomic(at, core, lines),
+            AccessKind::Prefetch => self.prefetch(at, core, lines),
+            AccessKind::Flush => self.flush(at, lines),
         };
         Access { done, woken: CoreSet::EMPTY }
     }
 
     /// Loads lines, and waits for all of them.
-    fn load(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+    fn load(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let mut done = at;
         for (i, place) in (0..).zip(lines.places()) {
             let line = self.line(place);
-            let ready = self.fetch(at + i * self.times.copy_line, core, line, Why::Load);
+            let ready = self.fetch(at + self.times.copy_line * i, core, line, Why::Load);
             done = done.max(ready);
         }
         done
     }
 
     /// Asks for lines without waiting for them, but for a buffer.
-    fn prefetch(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+    fn prefetch(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let mut now = at;
         for place in lines.places() {
             let line = self.line(place);
@@ -319,7 +320,7 @@ impl Hierarchy {
     }
 
     /// Stores within a line, and goes on while it is on its way.
-    fn store(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+    fn store(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let line = self.line(lines.first);
         let now = self.store_word(at, core, line);
         self.wake(line);
@@ -327,7 +328,7 @@ impl Hierarchy {
     }
 
     /// A store to a line; returns when it is under way.
-    fn store_word(&mut self, at: u64, core: CoreId, line: LineId) -> u64 {
+    fn store_word(&mut self, at: Ps, core: CoreId, line: LineId) -> Ps {
         let buffers = self.buffers;
         let ready = if self.may_write(core, line) {
             self.private(core).ready(line, at)
@@ -348,7 +349,7 @@ impl Hierarchy {
     }
 
     /// An atomic waits for all before it, and all after it wait for it.
-    fn atomic(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+    fn atomic(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let line = self.line(lines.first);
         let begins = self.stored(at, core);
         let done = self.fetch(begins, core, line, Why::Store) + self.times.atomic;
@@ -361,13 +362,13 @@ impl Hierarchy {
     }
 
     /// A core accesses a line in steps; it goes on when the last is under way.
-    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: Place, steps: Steps) -> Access {
+    pub(crate) fn scan(&mut self, at: Ps, core: CoreId, line: MemPlace, steps: ScanSteps) -> Access {
         let line = self.line(line);
         Access { done: self.step_through(at, core, line, steps), woken: CoreSet::EMPTY }
     }
 
-    fn step_through(&mut self, at: u64, core: CoreId, line: LineId, steps: Steps) -> u64 {
-        let Steps { touch, accesses, instructions } = steps;
+    fn step_through(&mut self, at: Ps, core: CoreId, line: LineId, steps: ScanSteps) -> Ps {
+        let ScanSteps { touch, accesses, instructions } = steps;
         let buffers = self.buffers;
         let mut now = at;
         if touch == Touch::Load {
@@ -393,7 +394,7 @@ impl Hierarchy {
     }
 
     /// A line is written around the caches; returns when there is a write-combining buffer for it.
-    fn store_around(&mut self, at: u64, core: CoreId, line: LineId) -> u64 {
+    fn store_around(&mut self, at: Ps, core: CoreId, line: LineId) -> Ps {
         self.expel(at, line);
         let at = self.private(core).fills.room(at);
         let written = self.dram.write(at);
@@ -402,7 +403,7 @@ impl Hierarchy {
     }
 
     /// Lines go to memory and leave all caches.
-    fn flush(&mut self, at: u64, lines: Lines) -> u64 {
+    fn flush(&mut self, at: Ps, lines: Lines) -> Ps {
         let mut now = at;
         for place in lines.places() {
             let line = self.line(place);
@@ -413,14 +414,14 @@ impl Hierarchy {
     }
 
     /// A line leaves all caches; memory gets what is newer.
-    fn expel(&mut self, at: u64, line: LineId) {
+    fn expel(&mut self, at: Ps, line: LineId) {
         if let Some(about) = self.llc.remove(line) {
             self.went(at, line, about);
         }
     }
 
     /// When a line is in a core's first level, to be read or written, that it asks for at `at`.
-    fn fetch(&mut self, at: u64, core: CoreId, line: LineId, why: Why) -> u64 {
+    fn fetch(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let l1 = self.times.l1;
         let private = self.private(core);
         if let Some(ahead) = private.l1.use_line(line) {
@@ -445,7 +446,7 @@ impl Hierarchy {
 
     /// When a line is there that the first level has not had. Prefetchers see what the first level asks the second
     /// for, and run once the line has its place.
-    fn fetch_below(&mut self, at: u64, core: CoreId, line: LineId, why: Why) -> u64 {
+    fn fetch_below(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let l2 = self.times.l2;
         let private = self.private(core);
         let has = private.l2.use_line(line).is_some();
@@ -472,7 +473,7 @@ impl Hierarchy {
     }
 
     /// A prefetcher's line comes into the second level, unless it is there or no buffer is free.
-    fn fetch_ahead(&mut self, at: u64, core: CoreId, line: LineId) {
+    fn fetch_ahead(&mut self, at: Ps, core: CoreId, line: LineId) {
         let private = self.private(core);
         if !private.l2.has(line) && !private.l1.has(line) && private.prefetches.has_room(at) {
             let ready = self.ask_llc(at, core, line, Why::Ahead);
@@ -482,7 +483,7 @@ impl Hierarchy {
     }
 
     /// A core has asked for a line that may have come by a prefetcher.
-    fn demanded(&mut self, at: u64, line: LineId) {
+    fn demanded(&mut self, at: Ps, line: LineId) {
         if let Some(held) = self.llc.peek(line)
             && std::mem::take(&mut held.prefetched)
         {
@@ -491,26 +492,33 @@ impl Hierarchy {
     }
 
     /// When a line is there that a core's own caches have not.
-    fn ask_llc(&mut self, at: u64, core: CoreId, line: LineId, why: Why) -> u64 {
+    fn ask_llc(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let ahead = why == Why::Ahead;
         let Some(held) = self.llc.use_line(line) else {
             self.count(at, |counts| match ahead {
                 true => counts.prefetch_misses += 1,
                 false => counts.llc_misses += 1,
             });
-            let request = if why == Why::Store { Request::RdInvOwn } else { Request::RdData };
+            let request =
+                if why == Why::Store { CoherenceRequest::RdInvOwn } else { CoherenceRequest::RdData };
             // No other socket has it, and the hub keeps none.
             let state = request.granted(false);
             let ready = self.dram.read(at);
-            let held =
-                Held { state, holders: bit(core), owned: true, prefetched: ahead, written: false, busy: 0 };
+            let held = HeldLine {
+                state,
+                holders: bit(core),
+                owned: true,
+                prefetched: ahead,
+                written: false,
+                busy: Ps::ZERO,
+            };
             self.put_in_llc(at, line, held);
             return ready;
         };
         let others = held.holders & !bit(core);
         let changed = held.owned && others != 0;
         let begins = if others == 0 { at } else { at.max(held.busy) };
-        let ready = begins + self.times.llc + if changed { self.times.other_core } else { 0 };
+        let ready = begins + self.times.llc + if changed { self.times.other_core } else { Ps::ZERO };
         if changed {
             held.busy = ready;
         }
@@ -526,7 +534,7 @@ impl Hierarchy {
 
     /// A core that has a line at `ready` becomes the only one that has it; returns when it is. One that has `asked`
     /// the last level for it has asked to own it.
-    fn own(&mut self, ready: u64, core: CoreId, line: LineId, asked: bool) -> u64 {
+    fn own(&mut self, ready: Ps, core: CoreId, line: LineId, asked: bool) -> Ps {
         let held = self.llc.peek(line).expect(INCLUDED);
         let others = held.holders & !bit(core);
         (held.owned, held.state, held.holders) = (true, Mesif::Modified, bit(core));
@@ -539,7 +547,7 @@ impl Hierarchy {
         owns
     }
 
-    fn put_in_l1(&mut self, core: CoreId, line: LineId, ready: u64, ahead: bool) {
+    fn put_in_l1(&mut self, core: CoreId, line: LineId, ready: Ps, ahead: bool) {
         let private = self.private(core);
         private.fills.push(line, ready);
         if let Some((gone, _)) = private.l1.insert(line, ahead) {
@@ -563,14 +571,14 @@ impl Hierarchy {
         }
     }
 
-    fn put_in_llc(&mut self, at: u64, line: LineId, held: Held) {
+    fn put_in_llc(&mut self, at: Ps, line: LineId, held: HeldLine) {
         if let Some((gone, about)) = self.llc.insert(line, held) {
             self.went(at, gone, about);
         }
     }
 
     /// A line has left the last level for another: it leaves all, and memory gets what is newer.
-    fn went(&mut self, at: u64, line: LineId, about: Held) {
+    fn went(&mut self, at: Ps, line: LineId, about: HeldLine) {
         self.drop_from(about.holders, line);
         self.wake(line);
         let modified = about.state == Mesif::Modified;
@@ -608,19 +616,19 @@ impl Hierarchy {
         }
     }
 
-    fn count(&mut self, at: u64, count: impl FnOnce(&mut Uncore)) {
+    fn count(&mut self, at: Ps, count: impl FnOnce(&mut Uncore)) {
         if self.measured.contains(at) {
             count(&mut self.counts);
         }
     }
 
     /// A device reaches lines.
-    pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: Kind) -> Access {
+    pub(crate) fn device(&mut self, at: Ps, lines: Lines, kind: AccessKind) -> Access {
         let mut done = at;
         for place in lines.places() {
             let line = self.line(place);
             let ready = match kind {
-                Kind::Store => self.device_writes(at, line),
+                AccessKind::Store => self.device_writes(at, line),
                 _ => self.device_reads(at, line),
             };
             done = done.max(ready);
@@ -630,19 +638,19 @@ impl Hierarchy {
 
     /// Somebody reaches lines of a ring that no cache may hold: such is coherent memory where devices are not
     /// (dma_alloc_coherent). Returns when they are reached, for a core's store when it is under way.
-    pub(crate) fn uncached(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> u64 {
+    pub(crate) fn uncached(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Ps {
         let mut done = at;
         for place in lines.places() {
             let line = self.line(place);
             done = match (who, kind) {
                 // A poll that finds nothing can be repeated without end; it takes none of the bandwidth.
-                (_, Kind::Spin) => done.max(at + self.make.dram_latency.as_ps()),
-                (Agent::Core(core), Kind::Store) => {
+                (_, AccessKind::Spin) => done.max(at + Ps::from(self.make.dram_latency)),
+                (Agent::Core(core), AccessKind::Store) => {
                     let written = self.dram.write(done);
                     let buffers = self.buffers;
                     self.private(core).pipeline.store(&buffers, done, written)
                 }
-                (Agent::Device { .. }, Kind::Store) => {
+                (Agent::Device { .. }, AccessKind::Store) => {
                     self.wake(line);
                     self.dram.write(at);
                     done
@@ -654,7 +662,7 @@ impl Hierarchy {
     }
 
     /// When a device has a line.
-    fn device_reads(&mut self, at: u64, line: LineId) -> u64 {
+    fn device_reads(&mut self, at: Ps, line: LineId) -> Ps {
         if !self.io.coherent {
             return self.dram.read(at);
         }
@@ -681,14 +689,14 @@ impl Hierarchy {
     }
 
     /// A device writes a line; returns when others can see that.
-    fn device_writes(&mut self, at: u64, line: LineId) -> u64 {
+    fn device_writes(&mut self, at: Ps, line: LineId) -> Ps {
         if !self.io.coherent {
             self.dram.write(at);
             return at;
         }
         self.wake(line);
         if self.io.ways == 0 {
-            let snoop = Request::InvItoE.snoop();
+            let snoop = CoherenceRequest::InvItoE.snoop();
             let state = self.llc.peek(line).map_or(Mesif::Invalid, |held| held.state);
             let Snooped { response, .. } = state.snooped(snoop);
             self.count(at, |counts| counts.snooped(snoop, state.is_valid(), response));
@@ -696,7 +704,7 @@ impl Hierarchy {
             self.dram.write(at);
             return at;
         }
-        let written = Held { state: Mesif::Modified, written: true, ..Held::default() };
+        let written = HeldLine { state: Mesif::Modified, written: true, ..HeldLine::default() };
         if let Some(held) = self.llc.peek(line) {
             let holders = std::mem::replace(held, written).holders;
             self.drop_from(holders, line);

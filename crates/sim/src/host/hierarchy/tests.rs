@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// A small hierarchy: two sets of two ways, four of two, four of four.
-fn costs() -> Costs {
+fn costs() -> HierarchyCosts {
     let ns = |n: u64| doorbell_verbs::Span::from_ps(n * 1000);
-    Costs {
+    HierarchyCosts {
         l1: 4 * LINE,
         l1_ways: 2,
         l1_latency: ns(2),
@@ -38,15 +38,15 @@ fn costs() -> Costs {
     }
 }
 
-fn hierarchy(costs: &Costs) -> Hierarchy {
+fn hierarchy(costs: &HierarchyCosts) -> Hierarchy {
     let host = Profile::named("cib").expect("a built-in profile").host;
-    let mut all = Hierarchy::new(costs, &host, Window { from: 0, to: u64::MAX });
+    let mut all = Hierarchy::new(costs, &host, MeterWindow { from: Ps::ZERO, to: Ps::NEVER });
     all.allocated(PageSize::Huge);
     all
 }
 
-fn place(line: u64) -> Place {
-    Place { allocation: 0, offset: line * LINE }
+fn place(line: u64) -> MemPlace {
+    MemPlace { allocation: 0, offset: line * LINE }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,25 +71,27 @@ fn step(cores: u8) -> impl Strategy<Value = (Step, u64)> {
     (step, 0..48u64)
 }
 
-/// Does a step; returns how long it took.
-fn take(all: &mut Hierarchy, now: &mut u64, step: Step, line: u64) -> u64 {
+/// Does a step; returns how long it took, in picoseconds.
+fn take(all: &mut Hierarchy, now: &mut Ps, step: Step, line: u64) -> u64 {
     let lines = Lines::at(place(line));
     let begun = *now;
     *now = match step {
-        Step::Load(core) => all.core(begun, CoreId(core), lines, Kind::Load).done,
+        Step::Load(core) => all.core(begun, CoreId(core), lines, AccessKind::Load).done,
         Step::Store(core) => {
-            let done = all.core(begun, CoreId(core), lines, Kind::Store).done;
+            let done = all.core(begun, CoreId(core), lines, AccessKind::Store).done;
             all.stored(done, CoreId(core))
         }
-        Step::Atomic(core) => all.core(begun, CoreId(core), lines, Kind::Atomic).done,
-        Step::Prefetch(core) => all.core(begun, CoreId(core), lines, Kind::Prefetch).done + 1_000_000,
-        Step::DeviceReads => all.device(begun, lines, Kind::Load).done,
-        Step::DeviceWrites => all.device(begun, lines, Kind::Store).done,
+        Step::Atomic(core) => all.core(begun, CoreId(core), lines, AccessKind::Atomic).done,
+        Step::Prefetch(core) => {
+            all.core(begun, CoreId(core), lines, AccessKind::Prefetch).done + Ps(1_000_000)
+        }
+        Step::DeviceReads => all.device(begun, lines, AccessKind::Load).done,
+        Step::DeviceWrites => all.device(begun, lines, AccessKind::Store).done,
     };
-    *now - begun
+    (*now - begun).0
 }
 
-/// A cache as a list of lines for each set, the last used last. Not written like [`Cache`].
+/// A cache as a list of lines for each set, the last used last. Not written like [`SetCache`].
 struct Simple {
     sets: Vec<Vec<u64>>,
     ways: usize,
@@ -134,7 +136,7 @@ struct Levels {
 
 impl Levels {
     /// As a profile tells of them.
-    fn new(c: &Costs) -> Levels {
+    fn new(c: &HierarchyCosts) -> Levels {
         let level =
             |bytes: u64, ways: u32| Simple::new((bytes / LINE) as usize / ways as usize, ways as usize);
         Levels {
@@ -167,13 +169,13 @@ impl Levels {
 }
 
 /// Sizes, ways and latencies of all levels; each smaller than the one below it.
-fn geometry() -> impl Strategy<Value = Costs> {
+fn geometry() -> impl Strategy<Value = HierarchyCosts> {
     let ways = || prop_oneof![Just(1u32), Just(2), Just(4)];
     let sets = || prop_oneof![Just(1u64), Just(2), Just(3)];
     (sets(), ways(), sets(), ways(), sets(), ways(), 1..9u64).prop_map(|(s1, w1, s2, w2, s3, w3, ns)| {
         let level = |sets: u64, ways: u32| sets * u64::from(ways) * LINE;
         let span = |times: u64| doorbell_verbs::Span::from_ps(ns * times * 1000);
-        Costs {
+        HierarchyCosts {
             l1: level(s1, w1),
             l1_ways: w1,
             l1_latency: span(1),
@@ -198,9 +200,9 @@ proptest! {
         let mut all = hierarchy(&costs);
         let mut simple = Levels::new(&costs);
         // Sets are chosen by where a line lies in memory.
-        let (first, mut now) = (all.line(place(0)), 0);
+        let (first, mut now) = (all.line(place(0)), Ps::ZERO);
         for (step, line) in trace {
-            now += 1_000_000; // Nothing is under way, and memory is idle.
+            now += Ps(1_000_000); // Nothing is under way, and memory is idle.
             let number = first + line;
             match step {
                 Step::DeviceReads | Step::DeviceWrites => {
@@ -229,12 +231,12 @@ proptest! {
         streamer in 0..8u32,
     ) {
         let some = streamer % 2 == 0;
-        let costs = Costs {
+        let costs = HierarchyCosts {
             reads_own, write_ways: ways, random_replacement, streamer, next_line: some, adjacent_line: !some, ..costs()
         };
         let mut all = hierarchy(&costs);
         let mut reference = Reference::default();
-        let mut now = 0;
+        let mut now = Ps::ZERO;
         for (step, line) in trace {
             let before = all.counts;
             take(&mut all, &mut now, step, line);
@@ -264,7 +266,7 @@ impl Reference {
             self.memory.insert(number, self.newest[&number]);
         }
         // What was newer than memory and is no longer must have been written back, once each.
-        let held: BTreeMap<u64, Held> = all.llc.lines().collect();
+        let held: BTreeMap<u64, HeldLine> = all.llc.lines().collect();
         let modified = |line: &u64| held.get(line).is_some_and(|h| h.state == Mesif::Modified);
         self.dirty = held
             .keys()
@@ -299,7 +301,7 @@ impl Reference {
     }
 
     /// Who has a line has the newest; one who may write it has it alone; the last level knows of all.
-    fn copies(&mut self, all: &Hierarchy, line: u64, newest: u64, held: Held) {
+    fn copies(&mut self, all: &Hierarchy, line: u64, newest: u64, held: HeldLine) {
         let mut holders = 0;
         for (core, private) in all.cores.iter().enumerate() {
             if !private.l1.has(line) && !private.l2.has(line) {
@@ -326,10 +328,10 @@ fn pages_are_strangers_and_lines_are_unique() {
     let mut seen = std::collections::HashSet::new();
     for allocation in [0, 1, u32::MAX, u32::MAX - 1] {
         for line in 0..100_000 {
-            assert!(seen.insert(all.line(Place { allocation, offset: line * LINE })));
+            assert!(seen.insert(all.line(MemPlace { allocation, offset: line * LINE })));
         }
     }
-    let small = |line: u64| all.line(Place { allocation: 1, offset: line * LINE });
+    let small = |line: u64| all.line(MemPlace { allocation: 1, offset: line * LINE });
     assert_eq!(small(63), small(0) + 63);
     assert_ne!(small(64), small(0) + 64);
 }
@@ -337,8 +339,8 @@ fn pages_are_strangers_and_lines_are_unique() {
 #[test]
 fn a_snapshot_takes_nothing_away_and_ownership_does() {
     for (reads_own, forced, left) in [(true, 1, false), (false, 0, true)] {
-        let mut all = hierarchy(&Costs { reads_own, ..costs() });
-        let mut now = 0;
+        let mut all = hierarchy(&HierarchyCosts { reads_own, ..costs() });
+        let mut now = Ps::ZERO;
         take(&mut all, &mut now, Step::Store(0), 1);
         take(&mut all, &mut now, Step::Load(0), 2);
         take(&mut all, &mut now, Step::DeviceReads, 1);
@@ -353,8 +355,8 @@ fn a_snapshot_takes_nothing_away_and_ownership_does() {
 
 #[test]
 fn what_devices_write_goes_to_a_few_ways() {
-    let mut all = hierarchy(&Costs { write_ways: 2, ..costs() });
-    let mut now = 0;
+    let mut all = hierarchy(&HierarchyCosts { write_ways: 2, ..costs() });
+    let mut now = Ps::ZERO;
     // A whole set of the last level, then as much by the device.
     let lines = |from: u64| (from..from + 4).map(|i| i * 4);
     for line in lines(0) {
@@ -369,21 +371,21 @@ fn what_devices_write_goes_to_a_few_ways() {
 
 #[test]
 fn memory_has_a_bandwidth() {
-    let mut dram = Dram::new(100, 10);
-    assert_eq!([dram.read(0), dram.read(0), dram.read(50)], [100, 110, 150]);
-    dram.write(50);
-    assert_eq!(dram.read(50), 170);
+    let mut dram = Dram::new(Ps(100), Ps(10));
+    assert_eq!([0, 0, 50].map(|at| dram.read(Ps(at))), [100, 110, 150].map(Ps));
+    dram.write(Ps(50));
+    assert_eq!(dram.read(Ps(50)), Ps(170));
 }
 
 #[test]
 fn memory_that_nobody_touches_costs_nothing() {
     let profile = Profile::named("e7520-t4").expect("a built-in profile");
     let costs = profile.hierarchy.expect("caches that have sizes");
-    let mut all = Hierarchy::new(&costs, &profile.host, Window { from: 0, to: u64::MAX });
+    let mut all = Hierarchy::new(&costs, &profile.host, MeterWindow { from: Ps::ZERO, to: Ps::NEVER });
     all.allocated(PageSize::Small);
     let lines = (2 << 30) / LINE;
     assert_eq!((all.llc.used_sets(), all.cores.len()), (0, 0), "nothing is kept of 2 GiB");
-    let mut now = 0;
+    let mut now = Ps::ZERO;
     for line in [0, lines / 2, lines - 1] {
         take(&mut all, &mut now, Step::Load(0), line);
         take(&mut all, &mut now, Step::DeviceWrites, line);
@@ -396,19 +398,19 @@ fn memory_that_nobody_touches_costs_nothing() {
 /// How long `cores` cores take for 100 atomics each of a line, in nanoseconds an atomic.
 fn contended(cores: u8) -> f64 {
     let mut all = hierarchy(&costs());
-    let mut clocks = vec![0; cores.into()];
+    let mut clocks = vec![Ps::ZERO; cores.into()];
     for _ in 0..100 * u32::from(cores) {
         let (core, clock) = (0..).zip(&mut clocks).min_by_key(|(_, clock)| **clock).expect("cores");
-        *clock = all.core(*clock, CoreId(core), Lines::at(place(0)), Kind::Atomic).done;
+        *clock = all.core(*clock, CoreId(core), Lines::at(place(0)), AccessKind::Atomic).done;
     }
     let last = clocks.into_iter().max().expect("cores");
-    last as f64 / 1e3 / 100.0 / f64::from(cores)
+    last.0 as f64 / 1e3 / 100.0 / f64::from(cores)
 }
 
 #[test]
 fn a_line_goes_from_one_core_to_another_before_a_third_has_it() {
     let atomic = Profile::named("cib").expect("a built-in profile").host.atomic_op.as_ps() as f64 / 1e3;
-    let Costs { l1_latency, llc_latency, other_core, .. } = costs();
+    let HierarchyCosts { l1_latency, llc_latency, other_core, .. } = costs();
     let alone = l1_latency.as_ps() as f64 / 1e3 + atomic;
     let handed_on = (llc_latency + other_core).as_ps() as f64 / 1e3 + atomic;
     assert!((contended(1) / alone - 1.0).abs() < 0.1, "{}", contended(1));
@@ -418,27 +420,27 @@ fn a_line_goes_from_one_core_to_another_before_a_third_has_it() {
 }
 
 /// A host with room for all that these tests touch, and no prefetchers.
-fn roomy() -> Costs {
-    Costs { l1: 1 << 15, l1_ways: 8, l2: 1 << 18, l2_ways: 8, llc: 1 << 24, llc_ways: 16, ..costs() }
+fn roomy() -> HierarchyCosts {
+    HierarchyCosts { l1: 1 << 15, l1_ways: 8, l2: 1 << 18, l2_ways: 8, llc: 1 << 24, llc_ways: 16, ..costs() }
 }
 
 /// How long a scan of `lines` takes that no cache has, until all of it is done, and what was counted.
-fn cold_scan(costs: &Costs, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
+fn cold_scan(costs: &HierarchyCosts, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
     let mut all = hierarchy(costs);
-    let steps = Steps { touch, accesses: 8, instructions: 1 };
-    let mut now = 0;
+    let steps = ScanSteps { touch, accesses: 8, instructions: 1 };
+    let mut now = Ps::ZERO;
     for line in lines {
         now = all.scan(now, CoreId(0), place(line), steps).done;
     }
-    (all.stored(now, CoreId(0)), all.counts())
+    (all.stored(now, CoreId(0)).0, all.counts())
 }
 
 #[test]
 fn a_drawn_line_goes_where_that_is_said() {
     // One line more than a set has ways, again and again: the one used longest ago is always the next.
     let misses = |random_replacement| {
-        let mut all = hierarchy(&Costs { random_replacement, llc: 4 * LINE, ..costs() });
-        let mut now = 0;
+        let mut all = hierarchy(&HierarchyCosts { random_replacement, llc: 4 * LINE, ..costs() });
+        let mut now = Ps::ZERO;
         for round in 0..100 {
             take(&mut all, &mut now, Step::Load(0), round % 5);
         }
@@ -450,30 +452,33 @@ fn a_drawn_line_goes_where_that_is_said() {
 
 #[test]
 fn misses_overlap_as_far_as_each_buffer_goes() {
-    let time = |touch, costs: Costs| cold_scan(&costs, touch, 0..256).0;
+    let time = |touch, costs: HierarchyCosts| cold_scan(&costs, touch, 0..256).0;
     let all = roomy();
     let loads = time(Touch::Load, all);
-    assert!(time(Touch::Load, Costs { fill_buffers: 2, ..all }) > 3 * loads, "lines under way");
-    assert!(time(Touch::Load, Costs { reorder: 16, ..all }) > 3 * loads, "instructions under way");
-    assert_eq!(time(Touch::Load, Costs { store_lines: 1, store_buffer: 1, ..all }), loads);
+    assert!(time(Touch::Load, HierarchyCosts { fill_buffers: 2, ..all }) > 3 * loads, "lines under way");
+    assert!(time(Touch::Load, HierarchyCosts { reorder: 16, ..all }) > 3 * loads, "instructions under way");
+    assert_eq!(time(Touch::Load, HierarchyCosts { store_lines: 1, store_buffer: 1, ..all }), loads);
     let stores = time(Touch::Store(1), all);
     // Eight stores to a line: the buffer holds those of four lines.
-    assert!(time(Touch::Store(1), Costs { store_buffer: 8, ..all }) > 2 * stores, "stores under way");
     assert!(
-        time(Touch::Store(1), Costs { store_lines: 1, ..all }) > 3 * stores,
+        time(Touch::Store(1), HierarchyCosts { store_buffer: 8, ..all }) > 2 * stores,
+        "stores under way"
+    );
+    assert!(
+        time(Touch::Store(1), HierarchyCosts { store_lines: 1, ..all }) > 3 * stores,
         "lines that stores wait for"
     );
-    assert_eq!(time(Touch::Store(1), Costs { reorder: 16, ..all }), stores);
+    assert_eq!(time(Touch::Store(1), HierarchyCosts { reorder: 16, ..all }), stores);
 }
 
 #[test]
 fn each_prefetcher_is_a_switch_and_helps_in_order_only() {
     // As many instructions to a line as are under way: nothing else overlaps.
-    let none = Costs { reorder: 8, ..roomy() };
+    let none = HierarchyCosts { reorder: 8, ..roomy() };
     let some = [
-        Costs { next_line: true, ..none },
-        Costs { adjacent_line: true, ..none },
-        Costs { streamer: 8, ..none },
+        HierarchyCosts { next_line: true, ..none },
+        HierarchyCosts { adjacent_line: true, ..none },
+        HierarchyCosts { streamer: 8, ..none },
     ];
     let far = || (0..256).map(|i| i * 67 % 256 * 128);
     for costs in some {
@@ -494,9 +499,9 @@ fn stores_around_the_caches_leave_nothing_there() {
     let (_, counts) = cold_scan(&costs, Touch::StoreAround(1), 0..64);
     assert_eq!(counts, Uncore::default());
     let mut all = hierarchy(&costs);
-    let mut now = 0;
+    let mut now = Ps::ZERO;
     take(&mut all, &mut now, Step::Store(0), 3);
-    let steps = Steps { touch: Touch::StoreAround(1), accesses: 8, instructions: 1 };
+    let steps = ScanSteps { touch: Touch::StoreAround(1), accesses: 8, instructions: 1 };
     all.scan(now, CoreId(0), place(3), steps);
     assert_eq!(
         (all.llc.lines().count(), all.counts().write_backs),
@@ -508,11 +513,11 @@ fn stores_around_the_caches_leave_nothing_there() {
 #[test]
 fn what_a_program_prefetches_is_there_when_it_is_loaded() {
     let mut all = hierarchy(&roomy());
-    let mut now = 0;
+    let mut now = Ps::ZERO;
     let lines = Lines::of(place(0), 8 * LINE);
-    now = all.core(now, CoreId(0), lines, Kind::Prefetch).done;
-    assert!(now < 20_000, "it does not wait: {now}");
-    now += 1_000_000;
+    now = all.core(now, CoreId(0), lines, AccessKind::Prefetch).done;
+    assert!(now < Ps(20_000), "it does not wait: {now:?}");
+    now += Ps(1_000_000);
     for line in 0..8 {
         assert_eq!(take(&mut all, &mut now, Step::Load(0), line), roomy().l1_latency.as_ps());
     }
@@ -520,11 +525,11 @@ fn what_a_program_prefetches_is_there_when_it_is_loaded() {
 
 #[test]
 fn memory_is_as_fast_as_its_profile_says() {
-    let slow = Costs { streamer: 20, dram_rate: 640_000_000, ..roomy() };
+    let slow = HierarchyCosts { streamer: 20, dram_rate: 640_000_000, ..roomy() };
     let (time, _) = cold_scan(&slow, Touch::Load, 0..256);
     assert!((256 * 100_000..258 * 100_000 + 100_000).contains(&time), "100 ns a line: {time}");
     let mut all = hierarchy(&costs());
-    let mut now = 0;
+    let mut now = Ps::ZERO;
     for line in 0..16 + 8 {
         take(&mut all, &mut now, Step::Store(0), line);
     }
@@ -534,13 +539,13 @@ fn memory_is_as_fast_as_its_profile_says() {
 #[test]
 fn write_backs_that_a_device_forces_may_keep_it_waiting() {
     let read = |forced_write_back| {
-        let mut all = hierarchy(&Costs { forced_write_back, ..costs() });
-        let mut now = 0;
+        let mut all = hierarchy(&HierarchyCosts { forced_write_back, ..costs() });
+        let mut now = Ps::ZERO;
         for line in 0..4 {
             take(&mut all, &mut now, Step::Store(0), line);
         }
         let lines = Lines::of(place(0), 4 * LINE);
-        (all.device(now, lines, Kind::Load).done - now, all.counts().implicit_wbs)
+        ((all.device(now, lines, AccessKind::Load).done - now).0, all.counts().implicit_wbs)
     };
     let span = doorbell_verbs::Span::from_ps(70_000);
     assert_eq!([read(doorbell_verbs::Span::ZERO), read(span)], [(20_000, 4), (4 * 70_000, 4)]);
@@ -549,8 +554,8 @@ fn write_backs_that_a_device_forces_may_keep_it_waiting() {
 #[test]
 fn a_first_level_of_64_kb_holds_what_one_of_32_kb_does_not() {
     let again = |l1| {
-        let mut all = hierarchy(&Costs { l1, ..roomy() });
-        let mut now = 0;
+        let mut all = hierarchy(&HierarchyCosts { l1, ..roomy() });
+        let mut now = Ps::ZERO;
         let lines = 48 * 1024 / LINE;
         let mut pass = || (0..lines).map(|line| take(&mut all, &mut now, Step::Load(0), line)).sum::<u64>();
         pass();

@@ -5,7 +5,7 @@ use doorbell_nic::Profile;
 /// The built-in ones; where one speaks iWARP, which offers little, its host with another NIC.
 pub(crate) fn offering_all() -> Vec<Profile> {
     let named = |name| Profile::named(name).expect("a built-in profile");
-    let offering = |profile: Profile| match profile.generation.is_iwarp() {
+    let offering = |profile: Profile| match profile.device.generation.is_iwarp() {
         true => Profile { device: named("cib").device, ..profile },
         false => profile,
     };

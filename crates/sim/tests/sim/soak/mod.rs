@@ -14,7 +14,7 @@ mod work;
 use crate::common::profiles::offering_all;
 use crate::common::trace::{Buffer, Trace, read_pcapng};
 use doorbell_nic::{Part, Profile};
-use doorbell_sim::{Machine, Metrics, ResourceUse, SimCluster, SimConfig, Slot, Tracing};
+use doorbell_sim::{DeviceSlot, Machine, Metrics, ResourceUse, SimCluster, SimConfig, Tracing};
 use doorbell_verbs::{Cluster, PageSize, Task, Time, WcStatus};
 use ledger::Tally;
 use plan::{Case, MachinePlan};
@@ -43,8 +43,8 @@ const HANGS: Duration = Duration::from_secs(120);
 type Outcome = Result<Tally, String>;
 
 fn cluster(profiles: &[Profile], machines: &[MachinePlan], config: SimConfig) -> SimCluster {
-    let slot = |(n, &device): (usize, &usize)| Slot { profile: &profiles[device], socket: n as u8 };
-    let slots: Vec<Vec<Slot<'_>>> =
+    let slot = |(n, &device): (usize, &usize)| DeviceSlot { profile: &profiles[device], socket: n as u8 };
+    let slots: Vec<Vec<DeviceSlot<'_>>> =
         machines.iter().map(|m| m.devices.iter().enumerate().map(slot).collect()).collect();
     let machines: Vec<Machine<'_>> = machines
         .iter()
@@ -111,7 +111,7 @@ fn run_in(mut cluster: SimCluster, case: &Case) -> Result<(Tally, Metrics), Stri
 fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
     let fails = |what: &str| Err(format!("{what}: {tally:?}, {metrics:?}"));
     // A flow may have two units: one that looks at its packet, one that still issues the DMAs of the last.
-    let most = |r: &ResourceUse| if r.part == Part::BusiestReceivingUnit { 2.0 } else { 1.0 };
+    let most = |r: &ResourceUse| if r.meter.part() == Part::BusiestReceivingUnit { 2.0 } else { 1.0 };
     if let Some(resource) = metrics.resources.iter().find(|r| !(0.0..=most(r)).contains(&r.utilization)) {
         return fails(&format!("{resource:?} is used more than it can be"));
     }

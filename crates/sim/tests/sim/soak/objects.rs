@@ -26,7 +26,7 @@ pub(crate) struct Shared<P: Provider> {
 }
 
 /// A QP, what it was made with, and what is posted to it.
-pub(crate) struct Slot<P: Provider> {
+pub(crate) struct DeviceSlot<P: Provider> {
     pub(crate) qp: Qp<P>,
     pub(crate) device: usize,
     pub(crate) pd: usize,
@@ -174,7 +174,7 @@ impl<P: Provider> Device<P> {
         draw: &mut Draw,
         device: usize,
         qp_type: QpType,
-    ) -> Result<Slot<P>, VerbsError> {
+    ) -> Result<DeviceSlot<P>, VerbsError> {
         let pd = draw.index(self.pds.len());
         let (send, recv) = (&self.cqs[draw.index(self.cqs.len())], &self.cqs[draw.index(self.cqs.len())]);
         let srq = if self.srqs.is_empty() { None } else { draw.maybe(30, |d| d.index(self.srqs.len())) };
@@ -182,7 +182,7 @@ impl<P: Provider> Device<P> {
         let max_inl_recv = draw.of(&[0, 0, 16, 64, u32::MAX]);
         let attr = QpInitAttr { qp_type, cap, sq_sig_all: draw.percent(20), max_inl_recv };
         let qp = self.pds[pd].create_qp(&send.cq, &recv.cq, srq.map(|srq| &self.srqs[srq].srq), &attr)?;
-        Ok(Slot {
+        Ok(DeviceSlot {
             qp,
             device,
             pd,

@@ -2,7 +2,7 @@
 
 use super::draw::Draw;
 use super::ledger::{Ledger, Tally};
-use super::objects::{Device, QKEY, Slot};
+use super::objects::{Device, DeviceSlot, QKEY};
 use super::plan::{Link, Place, Plan};
 use doorbell_verbs::{
     AccessFlags, AhAttr, ConnectAttr, Context, Endpoint, Gid, Mem, Mtu, PageSize, Program, Provider, QpAttr,
@@ -76,7 +76,7 @@ pub(crate) struct Thread<'p, P: Provider> {
     pub(crate) mems: Vec<Mem>,
     pub(crate) devices: Vec<Device<P>>,
     /// One for each link; none where it could not be made.
-    pub(crate) slots: Vec<Option<Slot<P>>>,
+    pub(crate) slots: Vec<Option<DeviceSlot<P>>>,
     pub(crate) ledger: Ledger,
 }
 
@@ -412,8 +412,9 @@ impl<'p, P: Provider> Thread<'p, P> {
         }
         match queue.cq.poll(&mut wc[..most]) {
             Ok(polled) => {
-                let of =
-                    |slot: &&mut Slot<P>, wc: &Wc| slot.device == device && slot.qp.qp_num() == wc.qp_num;
+                let of = |slot: &&mut DeviceSlot<P>, wc: &Wc| {
+                    slot.device == device && slot.qp.qp_num() == wc.qp_num
+                };
                 for wc in polled {
                     let slot = self.slots.iter_mut().flatten().find(|slot| of(slot, wc));
                     self.ledger.completed(wc, slot.map(|slot| &mut slot.posted));
@@ -453,7 +454,8 @@ impl<'p, P: Provider> Thread<'p, P> {
 
     /// Whether completions are to come that can be seen.
     fn is_open(&self) -> bool {
-        let open = |own: &Slot<P>| own.is_watched(&self.devices[own.device]) && own.posted.open().is_some();
+        let open =
+            |own: &DeviceSlot<P>| own.is_watched(&self.devices[own.device]) && own.posted.open().is_some();
         self.slots.iter().flatten().any(open)
     }
 
@@ -465,7 +467,7 @@ impl<'p, P: Provider> Thread<'p, P> {
     }
 }
 
-impl<P: Provider> Slot<P> {
+impl<P: Provider> DeviceSlot<P> {
     /// Whether all completions of the QP can be seen.
     fn is_watched(&self, device: &Device<P>) -> bool {
         device.is_watched(self.send_cq) && device.is_watched(self.recv_cq)

@@ -113,7 +113,7 @@ impl Run {
         // Which port it is, and where a script lies, is no matter.
         let line: String = env.chain([self.program.to_owned()]).chain(arguments).collect();
         let line = line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/"), "");
-        line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/../../"), "")
+        line.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/../"), "target/")
     }
 
     fn waits(&self, fabric: &str, port: &str, server: &mut Child) {
@@ -211,10 +211,10 @@ fn ended(mut server: Child) -> Option<ExitStatus> {
 
 /// Ends a server that leads a group: asked first, as it may have started what is in none of that.
 fn stop(mut server: Child) {
-    for signal in [libc::SIGTERM, libc::SIGKILL] {
+    for (signal, seconds) in [(libc::SIGTERM, 5), (libc::SIGKILL, 60)] {
         // SAFETY: a child of this test that leads a group, not waited for yet.
         unsafe { libc::kill(-(server.id() as i32), signal) };
-        if ends_within(&mut server, Duration::from_secs(5)).is_some() {
+        if ends_within(&mut server, Duration::from_secs(seconds)).is_some() {
             return;
         }
     }

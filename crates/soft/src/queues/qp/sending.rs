@@ -1,14 +1,14 @@
 //! Carrying out what is posted to a QP: at once, with others of its list, or later.
 
-use super::waiting::{Queued, SILENT_RETRY, wait_again};
-use super::watching::Turn;
+use super::waiting::{SILENT_RETRY, WaitingWhat, WaitingWr, wait_again};
+use super::watching::SendTurn;
 use super::{Qp, Sends};
 use crate::engine::attempt::{Attempt, Outcome};
-use crate::engine::batch::Request;
+use crate::engine::request::Request;
 use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
 use crate::path::Paths;
-use crate::queues::cq::Own;
+use crate::queues::cq::SendDone;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
@@ -29,16 +29,18 @@ impl Qp {
         while sends.state == QpState::Rts
             && let Some(front) = sends.queue.pop_front()
         {
-            if let Some(window) = &front.window {
-                self.carry_out_window(sends, window, front.number);
-                continue;
-            }
-            let request = front.request();
+            let request = match &front.what {
+                WaitingWhat::Send(send) => send.request(front.number),
+                WaitingWhat::Window(window) => {
+                    self.carry_out_window(sends, window, front.number);
+                    continue;
+                }
+            };
             let outcome = match self.turn(sends, &request) {
-                Turn::Go => self.carry_out(sends, &request),
-                Turn::Over(outcome) => outcome,
-                Turn::Ended => return,
-                Turn::Later => {
+                SendTurn::Go => self.attempt_alone(sends, &request),
+                SendTurn::Over(outcome) => outcome,
+                SendTurn::Ended => return,
+                SendTurn::Later => {
                     sends.queue.push_front(front);
                     return;
                 }
@@ -65,9 +67,9 @@ impl Qp {
     }
 
     /// Carries out a work request by itself; nothing is gathered before it.
-    fn carry_out(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
-        let route = route(sends, &self.requester.process.paths, &request.wr, request.len);
-        let attempt = self.requester.execute(&mut sends.scratch, &route, request);
+    fn attempt_alone(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
+        let route = route(sends, &self.requester.process.paths, request);
+        let attempt = self.requester.attempt(&mut sends.scratch, &route, request);
         if let Attempt::Over(outcome) = attempt {
             return outcome;
         }
@@ -95,11 +97,11 @@ impl Qp {
     /// Completes a send work request, where it asks for that or has failed.
     #[inline]
     pub(super) fn complete(&self, request: &Request<'_>, status: WcStatus) {
-        let wr = &request.wr;
-        if !is_signaled(status, wr.flags, self.sq_sig_all) {
+        if !is_signaled(status, request.flags, self.sq_sig_all) {
             return;
         }
-        self.push(wr.wr_id, WcOpcode::from(wr.op.opcode()).to_c(), request.len, request.number, status);
+        let opcode = WcOpcode::from(request.op.opcode()).to_c();
+        self.push(request.wr_id, opcode, request.len, request.number, status);
     }
 
     /// A SEND, the last work request that was posted, has taken a RECV whose completion there was no room for.
@@ -107,7 +109,7 @@ impl Qp {
     pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
-        let request = Request { wr, len, inline: None, number: sends.posted, srqn: 0, invalidates: false };
+        let request = Request::of(&wr, len, sends.posted);
         let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
         // Nobody is silent who has taken a message.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
@@ -123,19 +125,26 @@ impl Qp {
     /// Adds a completion, of an `enum ibv_wc_opcode`. What it takes goes by registers.
     #[inline(never)]
     pub(super) fn push(&self, wr_id: u64, opcode: u32, len: u32, number: u64, status: WcStatus) {
-        self.send_cq.push(Own { wr_id, status, opcode, byte_len: len, qp_num: self.num(), sends: number });
+        self.send_cq.push(SendDone {
+            wr_id,
+            status,
+            opcode,
+            byte_len: len,
+            qp_num: self.num(),
+            sends: number,
+        });
     }
 
     /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
     /// gathered has to be carried out first.
     #[inline(always)]
-    pub(super) fn try_post(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+    pub(super) fn start_or_queue(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         if sends.state != QpState::Rts || !sends.queue.is_empty() {
-            self.post_behind(sends, request);
+            self.queue_or_flush(sends, request);
             return true;
         }
-        let route = route(sends, &self.requester.process.paths, &request.wr, request.len);
-        match self.requester.execute(&mut sends.scratch, &route, request) {
+        let route = route(sends, &self.requester.process.paths, request);
+        match self.requester.attempt(&mut sends.scratch, &route, request) {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
             Attempt::Over(outcome) => match sends.status(outcome) {
@@ -149,7 +158,7 @@ impl Qp {
                     }
                 }
                 Err(_) => {
-                    sends.queue.push_back(Queued::new(request));
+                    sends.queue.push_back(WaitingWr::of_send(request));
                     self.run_queue(sends);
                 }
             },
@@ -159,11 +168,11 @@ impl Qp {
 
     /// Flushes a work request, or lets it wait: it cannot be carried out when it is posted.
     #[cold]
-    fn post_behind(&self, sends: &mut Sends, request: &Request<'_>) {
+    fn queue_or_flush(&self, sends: &mut Sends, request: &Request<'_>) {
         if flushes_sends(sends.state) {
             self.complete(request, WcStatus::WrFlushErr);
         } else {
-            sends.queue.push_back(Queued::new(request));
+            sends.queue.push_back(WaitingWr::of_send(request));
         }
     }
 
@@ -193,7 +202,7 @@ impl Qp {
                 }
             }
             if outcome != Ok(WcStatus::Success) {
-                sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
+                sends.queue.extend(batch.requests(batch.left()).map(|request| WaitingWr::of_send(&request)));
                 batch.clear();
                 return match outcome {
                     Ok(_) => self.fail(sends),
@@ -223,11 +232,11 @@ impl Waiting for Qp {
 
 /// Where a work request goes.
 #[inline(always)]
-fn route(sends: &Sends, paths: &Paths, wr: &SendWr<'_>, len: u32) -> Route {
+fn route(sends: &Sends, paths: &Paths, request: &Request<'_>) -> Route {
     let attr = &sends.attr;
     let sq_psn = attr.sq_psn.unwrap_or(0);
     let max_rd_atomic = attr.max_rd_atomic.unwrap_or(0);
-    match wr.dest {
+    match request.dest {
         None => {
             let dest_qpn = attr.dest_qp_num.filter(|_| sends.leads_here);
             Route { dest_qpn, sq_psn, qkey: 0, max_rd_atomic, grh: None, groups: None }
@@ -236,7 +245,7 @@ fn route(sends: &Sends, paths: &Paths, wr: &SendWr<'_>, len: u32) -> Route {
             let qkey = sent_qkey(&dest, attr.qkey.unwrap_or(0));
             let path = paths.get(dest.ah);
             let dest_qpn = path.filter(|path| path.is_reachable).map(|_| dest.qpn);
-            let grh = path.and_then(|path| path.header(len, wr.op.imm().is_some()));
+            let grh = path.and_then(|path| path.header(request.len, request.op.imm_data().is_some()));
             let is_multicast = dest.qpn == MULTICAST_QPN;
             let groups = path.filter(|_| is_multicast).and_then(|path| path.groups());
             Route { dest_qpn, sq_psn, qkey, max_rd_atomic, grh, groups }

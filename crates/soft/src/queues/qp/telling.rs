@@ -1,11 +1,11 @@
 //! Why a send work request has failed, found out and said.
 
 use super::{Qp, Sends};
-use crate::engine::batch::Request;
 use crate::engine::diagnosis::{self, Unanswered};
+use crate::engine::request::Request;
 use crate::memory::cause::{Cause, Check};
 use crate::memory::records::{CauseRecord, index_of};
-use crate::queues::errors::{Failed, left_by};
+use crate::queues::errors::{FailedSend, left_by};
 use doorbell_transport::ack_timeout;
 use doorbell_verbs::{QpType, Span, WcStatus};
 
@@ -19,7 +19,7 @@ impl Qp {
         }
         let attr = &sends.attr;
         let process = self.requester.process;
-        let dest_qpn = request.wr.dest.map_or(attr.dest_qp_num.unwrap_or(0), |dest| dest.qpn);
+        let dest_qpn = request.dest.map_or(attr.dest_qp_num.unwrap_or(0), |dest| dest.qpn);
         let patience = match ack_timeout(attr.timeout.unwrap_or(0)) {
             Span::ZERO => String::new(),
             timeout => {
@@ -27,15 +27,12 @@ impl Qp {
                 format!(" within {ms:.3} ms, nor to any of {times} retries")
             }
         };
-        Failed {
+        FailedSend {
             num: self.num(),
             qp_type: self.qp_type(),
-            wr: &request.wr,
-            len: request.len,
-            number: request.number,
+            request,
             sq_psn: attr.sq_psn.unwrap_or(0),
             status,
-            name: request.name(),
             dest_qpn,
             pid: process.last_seen(dest_qpn),
             patience,
@@ -51,7 +48,7 @@ impl Qp {
             return fault;
         }
         match status {
-            WcStatus::LocProtErr => diagnosis::local(process, self.requester.pd, &request.wr),
+            WcStatus::LocProtErr => diagnosis::local(process, self.requester.pd, request),
             WcStatus::LocQpOpErr => Cause::of(Check::NoInitiator, 0),
             WcStatus::RnrRetryExcErr => Cause::of(Check::NoRecv, attr.rnr_retry.unwrap_or(0).into()),
             WcStatus::RetryExcErr => match attr.ah_attr.filter(|_| !sends.leads_here) {

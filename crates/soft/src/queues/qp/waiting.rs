@@ -2,81 +2,83 @@
 
 use super::window_wr::WindowWr;
 use crate::engine::attempt::Obstacle;
-use crate::engine::batch::Request;
+use crate::engine::request::{Request, RequestOp};
 use doorbell_transport::{Retries, ack_timeout, rnr_wait};
-use doorbell_verbs::{QpAttr, SendFlags, SendOp, SendWr, Sge, Span, UdDest, WcStatus};
+use doorbell_verbs::{QpAttr, SendFlags, Sge, Span, UdDest, WcStatus};
 use std::time::{Duration, Instant};
 
 /// How often a request without answer is tried where no time-out is set.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
 
-/// A send work request that waits.
+/// A work request that waits.
 #[derive(Debug)]
-pub(super) struct Queued {
+pub(super) struct WaitingWr {
     /// Its number among those of the QP, from 1.
     pub(super) number: u64,
+    pub(super) what: WaitingWhat,
+}
+
+/// What a work request that waits is of.
+#[derive(Debug)]
+pub(super) enum WaitingWhat {
+    /// A message, or an operation on memory of the responder's.
+    Send(WaitingSend),
+    /// A memory window.
+    Window(WindowWr),
+}
+
+/// A send work request that waits. It outlives what the program posted.
+#[derive(Debug)]
+pub(super) struct WaitingSend {
     wr_id: u64,
-    op: SendOp,
+    op: RequestOp,
     sges: Vec<Sge>,
     flags: SendFlags,
     dest: Option<UdDest>,
     len: u32,
     inline: Option<Vec<u8>>,
     srqn: u32,
-    invalidates: bool,
-    /// What it is of, where it is of a memory window; nothing else but the number and `wr_id` means anything then.
-    pub(super) window: Option<WindowWr>,
 }
 
 /// How the oldest work request waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
+pub(super) struct SendWait {
     obstacle: Obstacle,
     pub(super) until: Instant,
     retries: Retries,
 }
 
-impl Queued {
-    pub(super) fn new(request: &Request<'_>) -> Queued {
-        let wr = &request.wr;
+impl WaitingWr {
+    pub(super) fn of_send(request: &Request<'_>) -> WaitingWr {
         let copied = match request.inline {
             Some(bytes) => Some(bytes.to_vec()),
-            None if wr.flags.contains(SendFlags::INLINE) => Some(copy_inline(wr.sg_list)),
+            None if request.flags.contains(SendFlags::INLINE) => Some(copy_inline(request.sg_list)),
             None => None,
         };
-        Queued {
-            number: request.number,
-            wr_id: wr.wr_id,
-            op: wr.op,
-            sges: wr.sg_list.to_vec(),
-            flags: wr.flags,
-            dest: wr.dest,
+        let send = WaitingSend {
+            wr_id: request.wr_id,
+            op: request.op,
+            sges: request.sg_list.to_vec(),
+            flags: request.flags,
+            dest: request.dest,
             len: request.len,
             inline: copied,
             srqn: request.srqn,
-            invalidates: request.invalidates,
-            window: None,
-        }
-    }
-
-    /// One of a memory window.
-    pub(super) fn of_window(window: WindowWr, number: u64) -> Queued {
-        let WindowWr { wr_id, flags, .. } = window;
-        let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
-        let request = Request { wr, len: 0, inline: None, number, srqn: 0, invalidates: false };
-        Queued { window: Some(window), ..Queued::new(&request) }
-    }
-
-    pub(super) fn request(&self) -> Request<'_> {
-        let wr = SendWr {
-            wr_id: self.wr_id,
-            op: self.op,
-            sg_list: &self.sges,
-            flags: self.flags,
-            dest: self.dest,
         };
-        let Queued { len, number, srqn, invalidates, .. } = *self;
-        Request { wr, len, inline: self.inline.as_deref(), number, srqn, invalidates }
+        WaitingWr { number: request.number, what: WaitingWhat::Send(send) }
+    }
+
+    pub(super) fn of_window(window: WindowWr, number: u64) -> WaitingWr {
+        WaitingWr { number, what: WaitingWhat::Window(window) }
+    }
+}
+
+impl WaitingSend {
+    /// It as it was posted, with its number.
+    pub(super) fn request(&self, number: u64) -> Request<'_> {
+        let WaitingSend { wr_id, op, flags, dest, len, srqn, .. } = *self;
+        let inline = self.inline.as_deref();
+        Request { wr_id, op, sg_list: &self.sges, flags, dest, len, inline, number, srqn }
     }
 }
 
@@ -93,10 +95,10 @@ fn copy_inline(sges: &[Sge]) -> Vec<u8> {
     bytes
 }
 
-impl Wait {
+impl SendWait {
     /// The work request meets an obstacle, which `before` it met already; its status where that was
     /// once too often.
-    fn new(before: Option<Wait>, obstacle: Obstacle, attr: &QpAttr) -> Result<Wait, WcStatus> {
+    fn new(before: Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Result<SendWait, WcStatus> {
         let all = || Retries::new(attr.retry_cnt.unwrap_or(0), attr.rnr_retry.unwrap_or(0));
         let mut retries = before.map_or_else(all, |wait| wait.retries);
         let period = match obstacle {
@@ -115,7 +117,7 @@ impl Wait {
                 }
             },
         };
-        Ok(Wait { obstacle, until: Instant::now() + period, retries })
+        Ok(SendWait { obstacle, until: Instant::now() + period, retries })
     }
 }
 
@@ -125,12 +127,12 @@ fn duration(span: Span) -> Duration {
 
 /// The work request meets an obstacle, perhaps once more; returns its status where that was once
 /// too often.
-pub(super) fn wait_again(wait: &mut Option<Wait>, obstacle: Obstacle, attr: &QpAttr) -> Option<WcStatus> {
+pub(super) fn wait_again(wait: &mut Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Option<WcStatus> {
     let same = wait.filter(|w| std::mem::discriminant(&w.obstacle) == std::mem::discriminant(&obstacle));
     if same.is_some_and(|wait| Instant::now() < wait.until) {
         return None;
     }
-    match Wait::new(same, obstacle, attr) {
+    match SendWait::new(same, obstacle, attr) {
         Ok(new) => {
             *wait = Some(new);
             None

@@ -1,7 +1,7 @@
 //! What work requests of memory windows say.
 
 use crate::memory::windows::Bind;
-use doorbell_verbs::{SendFlags, SendOp, WcStatus};
+use doorbell_verbs::{SendFlags, WcStatus};
 
 /// `IBV_WC_BIND_MW`, `IBV_WC_LOCAL_INV`.
 const WC_BIND_MW: u32 = 5;
@@ -47,9 +47,4 @@ pub(crate) struct WindowWr {
     pub(crate) wr_id: u64,
     pub(crate) flags: SendFlags,
     pub(crate) op: WindowOp,
-}
-
-/// A SEND with invalidate of this rkey, which travels as an immediate does.
-pub(crate) fn invalidating(rkey: u32) -> SendOp {
-    SendOp::SendWithImm(u32::from_be(rkey))
 }

@@ -2,9 +2,10 @@
 //! IBV_WR_SEND_WITH_INV.
 
 use super::posting::Posting;
-use super::waiting::Queued;
+use super::waiting::WaitingWr;
 use super::window_wr::{WindowOp, WindowWr};
 use super::{Qp, Sends};
+use crate::engine::request::RequestOp;
 use crate::errno::{EINVAL, Errno};
 use crate::memory::windows::WindowError;
 use crate::queues::errors::FailedWindow;
@@ -41,12 +42,12 @@ impl<'a> Posting<'a> {
         } else if sends.state == QpState::Rts && sends.queue.is_empty() {
             qp.carry_out_window(sends, wr, number);
         } else {
-            sends.queue.push_back(Queued::of_window(*wr, number));
+            sends.queue.push_back(WaitingWr::of_window(*wr, number));
         }
         Ok(())
     }
 
-    /// Whether a SEND with invalidate may be posted, which is written as one with immediate.
+    /// Whether a SEND with invalidate may be posted; `wr` is the SEND.
     pub(crate) fn check_invalidating(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
         if self.qp_type() != QpType::Rc {
             return Err(EINVAL);
@@ -54,15 +55,16 @@ impl<'a> Posting<'a> {
         self.check(wr, inline).map(|_| ())
     }
 
-    /// Posts one.
+    /// Posts a SEND that invalidates the memory window with this rkey.
     #[cold]
     pub(crate) fn post_invalidating(
         &mut self,
         wr: &SendWr<'_>,
+        rkey: u32,
         inline: Option<&'a [u8]>,
     ) -> Result<(), Errno> {
         self.check_invalidating(wr, inline)?;
-        self.post_as(wr, inline, true)
+        self.post_request(wr, RequestOp::SendWithInvalidate(rkey), inline)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::point::{Point, arm};
-use crate::rings::completions::Place;
+use crate::rings::completions::RingPlace;
 use crate::rings::recvs::stride;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -149,7 +149,7 @@ fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus
         3 => segment.mr(random.next_u64() as usize % 8).into_iter().for_each(|r| scribble(r, random, &[])),
         4 | 5 => scribble_ring(segment, cq, random),
         6 => {
-            let turn = segment.rq(rq).and_then(|rq| segment.in_heap::<Turn>(rq.turn.load(Relaxed)));
+            let turn = segment.rq(rq).and_then(|rq| segment.in_heap::<SenderTurn>(rq.turn.load(Relaxed)));
             turn.into_iter().for_each(|turn| scribble(turn, random, &[]));
         }
         _ => scribble_slot(segment, rq, random),
@@ -158,7 +158,7 @@ fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus
 
 fn scribble_ring(segment: &Segment, cq: usize, random: &mut Xoshiro256PlusPlus) {
     let Some(record) = segment.cq(cq) else { return };
-    let at = Place::of_record(record.ring.load(Relaxed)).at();
+    let at = RingPlace::of_record(record.ring.load(Relaxed)).at();
     let at = at + random.next_u64() % 6 * size_of::<CqRing>() as u64 / 2 / 64 * 64;
     if let Some(cells) = segment.in_heap::<CacheLine<[AtomicU64; 8]>>(at) {
         scribble(cells, random, &[]);

@@ -1,0 +1,62 @@
+//! What was measured, in the form of its JSON.
+
+use doorbell_lab::{Latency, SystemWorkload};
+use doorbell_live::Threads;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Version of the JSON; fields are only ever added.
+pub(super) const SCHEMA: u32 = 1;
+/// The field whose values a run takes in turn, unless one is given.
+pub(super) const IN_TURN: &str = "stack";
+/// What was measured, in the form of its JSON.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Live {
+    pub(super) schema: u32,
+    pub(super) machine: Machine,
+    pub(super) device: Device,
+    pub(super) runs: Vec<Run>,
+}
+
+/// Where it was measured: the numbers are this machine's, and no profile's.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Machine {
+    pub(super) processor: String,
+    pub(super) processors: usize,
+    pub(super) kernel: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) library: PathBuf,
+}
+
+/// One run.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Run {
+    pub(super) workload: SystemWorkload,
+    /// Operations that clients saw done in the measured time.
+    pub(super) done: u64,
+    pub(super) mrps: f64,
+    pub(super) latency_ns: Latency,
+    pub(super) missed: f64,
+    pub(super) header_only: f64,
+    pub(super) again: f64,
+    #[serde(flatten)]
+    pub(super) threads: Threads,
+}
+
+impl Machine {
+    pub(super) fn this() -> Machine {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let cpuinfo = read("/proc/cpuinfo");
+        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        Machine {
+            processor: model.map_or("unknown", |(_, model)| model).to_owned(),
+            processors: doorbell_lab::cores(),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Pieces of reports that several commands have.
+
+use crate::exit;
+use doorbell_lab::{Certainty, Duration, Ended, MeasuredTime, Share, Warmed};
+use doorbell_nic::Digits;
+use doorbell_schema::Settings;
+
+/// A time, as warm-up and duration are shown: what was asked for, else what came of it.
+fn time(asked: Option<Duration>, came: Duration, how: &str) -> String {
+    asked.map_or_else(|| format!("{}, {how}", exit::in_words(came)), |asked| asked.to_string())
+}
+
+/// Why a warm-up ended; one that was said beforehand is shown as it was said.
+fn warmed(measured: &MeasuredTime) -> &'static str {
+    match measured.warmed {
+        None => "as asked for",
+        Some(Warmed::Steady) => "until steady",
+        Some(Warmed::Overload) => "until more was seen to be due than completes",
+        Some(Warmed::MaxTime) => "not steady when two thirds of --max-time were over",
+        Some(Warmed::MaxWall) => "not steady when --max-wall was over",
+    }
+}
+
+/// Why a run ended.
+fn because(measured: &MeasuredTime, precision: Share) -> String {
+    let overrun = measured.overrun;
+    match measured.ended {
+        Ended::Duration => "as asked for".into(),
+        Ended::Settled => format!("until known to {precision}"),
+        Ended::Overload => "until more was seen to be due than completes".into(),
+        Ended::MaxTime => match overrun {
+            Some(over) => format!("up to --max-time, and {} more", exit::in_words(over)),
+            None => "up to --max-time".into(),
+        },
+        Ended::MaxWall => "up to --max-wall".into(),
+        Ended::Interrupted => "interrupted".into(),
+    }
+}
+
+/// Warm-up and measured time in words.
+pub(crate) fn times(
+    (warmup, duration): (Option<Duration>, Option<Duration>),
+    precision: Share,
+    measured: &MeasuredTime,
+) -> [(&'static str, String); 2] {
+    // What was cut did not last as asked for.
+    let warmup = warmup.filter(|_| measured.warmed.is_none());
+    let duration = duration.filter(|_| measured.ended.is_repeatable());
+    [
+        ("warmup", time(warmup, measured.warmup, warmed(measured))),
+        ("duration", time(duration, measured.duration, &because(measured, precision))),
+    ]
+}
+
+/// Parameters that are set, as they are typed.
+pub(crate) fn settings(set: &Settings) -> String {
+    let each: Vec<String> = set.iter().map(|(name, number)| format!("{name}={number}")).collect();
+    each.join(", ")
+}
+
+/// That a run does not tell the rate in the long run, if it does not.
+pub(crate) fn unsettled(interval: &Certainty) -> String {
+    let says = |why: &String| match interval.overload {
+        true => format!("  Overload: {why}.\n"),
+        false => format!("  The measured time does not tell the rate in the long run: {why}.\n"),
+    };
+    interval.unsettled.as_ref().map(says).unwrap_or_default()
+}
+
+/// A percentile with its interval.
+pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> String {
+    let interval = interval.map(|(low, high)| format!(" ({low} to {high})")).unwrap_or_default();
+    value.map_or("-".to_owned(), |ns| format!("{ns}{interval} ns"))
+}
+
+/// A mean latency in nanoseconds with half of its interval, to three digits.
+pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
+    mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
+}
+
+/// Half of an interval, to two digits.
+pub(crate) fn within(half: Option<f64>) -> String {
+    let Some(half) = half else { return String::new() };
+    let decimals = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };
+    format!(" ± {half:.decimals$}")
+}

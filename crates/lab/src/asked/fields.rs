@@ -1,0 +1,203 @@
+//! The fields of what can be asked for: those of workloads, and those that only systems have.
+
+use doorbell_programs::systems::{SYSTEMS, SystemEntry};
+use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant};
+use doorbell_workload::Workload;
+use std::sync::LazyLock;
+
+/// Names of the systems, those of what several designs do first.
+static NAMES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| designed().into_iter().chain(SYSTEMS.iter().map(|entry| entry.name)).collect());
+
+/// Names of their designs; several things may have one of the same name.
+static DESIGNS: LazyLock<Vec<&str>> = LazyLock::new(|| each_once(|(_, design)| design));
+
+/// What several designs do.
+pub fn designed() -> Vec<&'static str> {
+    each_once(|(does, _)| does)
+}
+
+/// What `of` makes of each design, without what was there before.
+fn each_once(of: impl Fn((&'static str, &'static str)) -> &'static str) -> Vec<&'static str> {
+    let mut all: Vec<&str> = Vec::new();
+    for name in SYSTEMS.iter().filter_map(|entry| entry.design).map(of) {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
+/// The field that names a system.
+static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
+    Field::name(&NAMES)
+        .shown("SYSTEM")
+        .named("system", "Run a system instead of a verb; machine 0 is the server")
+});
+
+/// The field that names its design.
+static DESIGN: LazyLock<Field> = LazyLock::new(|| {
+    let usual = "rpc; spinlock remote";
+    Field::name(&DESIGNS).shown("DESIGN").usual(usual).named("design", "Design of the sequencer or spinlock")
+});
+
+/// All fields: those of workloads of verbs, then those that only systems have.
+pub fn fields() -> Vec<&'static Field> {
+    let mut all = Workload::fields();
+    all.extend(system_fields());
+    all
+}
+
+/// The option of a key, or of a flag that takes its values.
+///
+/// # Errors
+/// One sentence where there is none, or only a file can say it.
+pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
+    let key = name.trim_start_matches('-').replace('-', "_");
+    match fields().into_iter().find(|field| field.key == key) {
+        Some(field) if matches!(field.kind, FieldKind::Tables(_)) => {
+            Err(format!("{key} has tables, which only a file can say"))
+        }
+        Some(field) => Ok(field),
+        None => Err(match meant(&key, &fields()) {
+            Some(meant) => format!("`{name}` is no option of a workload; is `{meant}` meant?"),
+            None => format!("`{name}` is no option of a workload: `doorbell simulate --help` lists them"),
+        }),
+    }
+}
+
+/// Says in `given` what a text like `size=64` says of an option.
+///
+/// # Errors
+/// One sentence where there is no such option, or the value is none of its.
+pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
+    let wrong = || format!("`{text}` is no option with a value, as size=64");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    let field = option(name)?;
+    let value = match (given.remove(field.key), field.parse(value)?) {
+        // Of a profile's parameters there are several, and each is said by itself.
+        (Some(Value::Settings(before)), Value::Settings(more)) => Value::Settings(both(before, more)?),
+        (Some(_), _) => return Err(format!("{} is given more than once: give it once", field.key)),
+        (None, value) => value,
+    };
+    given.set(field, value)
+}
+
+/// Parameters that are set one by one, together.
+///
+/// # Errors
+/// One sentence where both have the same.
+pub fn both(all: Settings, more: Settings) -> Result<Settings, String> {
+    match more.keys().find(|name| all.contains_key(*name)) {
+        Some(twice) => Err(format!("set: {twice} is given more than once: give it once")),
+        None => Ok(all.into_iter().chain(more).collect()),
+    }
+}
+
+/// Fields that only systems have.
+pub fn system_fields() -> Vec<&'static Field> {
+    let mut all: Vec<&'static Field> = vec![&SYSTEM, &DESIGN];
+    let known = |all: &[&Field], key: &str| all.iter().any(|field| field.key == key);
+    for field in SYSTEMS.iter().flat_map(|entry| &entry.fields) {
+        if !known(&all, field.key) && !known(&Workload::fields(), field.key) {
+            all.push(field);
+        }
+    }
+    all
+}
+
+/// What is usual of a parameter of systems: one value, or that of most and those of the others by name.
+pub fn usual_of_systems(key: &str) -> String {
+    let of =
+        |entry: &'static SystemEntry| Some((entry.name, entry.usual.get(key)?.to_string().replace('`', "")));
+    most_and_others(&SYSTEMS.iter().filter_map(of).collect::<Vec<_>>())
+}
+
+/// The same of values by the names of their systems.
+fn most_and_others(all: &[(&str, String)]) -> String {
+    let times = |value: &str| all.iter().filter(|(_, other)| other == value).count();
+    // Of several that are as frequent, the first.
+    let Some((_, most)) = all.iter().rev().max_by_key(|(_, value)| times(value)) else {
+        return String::new();
+    };
+    let mut text = most.clone();
+    for (_, value) in all.iter().filter(|(_, value)| value != most) {
+        let names: Vec<&str> =
+            all.iter().filter(|(_, other)| other == value).map(|(name, _)| *name).collect();
+        let part = format!("; {} {value}", names.join(", "));
+        if !text.contains(&part) {
+            text += &part;
+        }
+    }
+    text
+}
+
+/// The systems that have a parameter, where not all do.
+pub fn systems_with(key: &str) -> Vec<&'static str> {
+    let has = |entry: &&SystemEntry| entry.fields.iter().any(|field| field.key == key);
+    let names: Vec<&str> = SYSTEMS.iter().filter(has).map(|entry| entry.name).collect();
+    if names.len() == SYSTEMS.len() { Vec::new() } else { names }
+}
+
+/// A field by its key and flags.
+pub(super) fn called(key: &str) -> String {
+    let flags = fields().into_iter().find(|field| field.key == key).map(Field::all_flags);
+    let flags: Vec<String> = flags.into_iter().flatten().map(|(name, ..)| format!("--{name}")).collect();
+    if flags.is_empty() { key.to_owned() } else { format!("{key} ({})", flags.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_means_the_same_wherever_it_is() {
+        let mut known: Vec<&Field> = Vec::new();
+        for field in
+            Workload::fields().into_iter().chain(SYSTEMS.iter().flat_map(|e| e.fields.iter().copied()))
+        {
+            match known.iter().find(|other| other.key == field.key) {
+                // What is usual differs.
+                Some(other) => {
+                    assert_eq!((field.about, field.kind, field.flags), (other.about, other.kind, other.flags))
+                }
+                None => known.push(field),
+            }
+        }
+    }
+
+    #[test]
+    fn an_option_is_said_once_and_parameters_each() {
+        let said = |texts: &[&str]| {
+            let mut given = Given::default();
+            texts.iter().try_for_each(|text| say(&mut given, text)).map(|()| given)
+        };
+        let both = said(&["set=tx.send_ns=1", "set=rx.read_ns=2"]).unwrap();
+        assert_eq!(both.get("set").unwrap().read::<Settings>().unwrap().len(), 2);
+        for (texts, wanted) in [
+            (["size=1", "size=1"], "size is given more than once: give it once"),
+            (["set=a=1", "set=a=2"], "set: a is given more than once: give it once"),
+            (["size=1", "set==2"], "set is `=2`, which has no name before its ="),
+            (
+                ["size=1", "small-pages=true"],
+                "`small-pages` is no option of a workload; is `huge_pages = false` meant?",
+            ),
+            (["size=1", "sise=1"], "`sise` is no option of a workload; is `size` meant?"),
+        ] {
+            assert_eq!(said(&texts).unwrap_err(), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_usual_is_told_of_each() {
+        let of = |values: &[u32]| -> Vec<(&str, String)> {
+            ["a", "b", "c", "d"].into_iter().zip(values.iter().map(u32::to_string)).collect()
+        };
+        assert_eq!(most_and_others(&of(&[70, 128, 70])), "70; b 128");
+        assert_eq!(most_and_others(&of(&[1, 2, 2, 1])), "1; b, c 2");
+        assert_eq!(most_and_others(&of(&[6, 6])), "6");
+        assert_eq!(most_and_others(&[]), "");
+        assert_eq!(systems_with("update"), ["drtm-kv"]);
+        assert!(systems_with("seed").is_empty());
+    }
+}

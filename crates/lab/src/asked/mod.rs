@@ -1,0 +1,149 @@
+//! What somebody asks for: a workload of verbs, or a system. Both are told by the same fields.
+
+mod fields;
+mod system_workload;
+
+pub(crate) use fields::option;
+pub use fields::{both, designed, fields, say, system_fields, systems_with, usual_of_systems};
+pub use system_workload::SystemWorkload;
+
+use doorbell_nic::Profile;
+use doorbell_programs::systems::{SYSTEMS, SystemEntry};
+use doorbell_schema::{Given, Schema, Value};
+use doorbell_workload::{Workload, WorkloadError};
+use fields::called;
+
+/// What somebody asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// A workload of verbs.
+    Verbs(Box<Workload>),
+    /// A system.
+    System(SystemWorkload),
+}
+
+/// Fields that a system has beside its parameters.
+const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
+
+fn invalid<T>(message: String) -> Result<T, WorkloadError> {
+    Err(WorkloadError::Invalid(message))
+}
+
+/// The entry that a name and a design mean.
+fn entry(name: &str, design: Option<String>) -> Result<&'static SystemEntry, WorkloadError> {
+    let does = |entry: &&SystemEntry| entry.design.is_some_and(|(does, _)| does == name);
+    if let Some(entry) = SYSTEMS.iter().find(|entry| entry.name == name) {
+        return match design {
+            None => Ok(entry),
+            Some(_) => {
+                let designed = designed().join(" or ");
+                invalid(format!("design (--design) goes with --system {designed} only"))
+            }
+        };
+    }
+    let is_it = |entry: &&SystemEntry| {
+        design.as_deref().is_none_or(|d| entry.design.is_some_and(|(_, own)| own == d))
+    };
+    match SYSTEMS.iter().filter(does).find(is_it) {
+        Some(entry) => Ok(entry),
+        None => {
+            let designs = SYSTEMS.iter().filter(does).filter_map(|entry| Some(entry.design?.1));
+            let designs: Vec<&str> = designs.collect();
+            let asked = design.unwrap_or_default();
+            invalid(format!("design is {asked}, but those of {name} are {}", designs.join(", ")))
+        }
+    }
+}
+
+/// What is given, and where that is not: no more cores of the server than it has, and the sockets of its machines.
+fn usual_on(profile: &Profile, entry: &SystemEntry, given: &Given) -> Given {
+    let mut all = given.clone();
+    let mut usually = |key: &str, on_profile: &dyn Fn(u64) -> u64| {
+        let field = entry.fields.iter().find(|field| field.key == key && given.get(key).is_none());
+        if let (Some(field), Some(Value::Number(usual))) = (field, entry.usual.get(key)) {
+            let number = Value::Number(on_profile(*usual));
+            all.set(field, number).expect("a profile has cores, and what is usual is in range");
+        }
+    };
+    let cores = u64::from(profile.host.cores);
+    usually("cores", &|usual| usual.min(cores));
+    usually("sockets", &|_| profile.socket_count().into());
+    usually("cores_per_socket", &|_| cores);
+    all
+}
+
+fn read(given: &Given, key: &str) -> Result<Option<String>, WorkloadError> {
+    given.read(key).map_err(WorkloadError::Invalid)
+}
+
+/// The system that is asked for by all that is given, if one is.
+///
+/// # Errors
+/// If there is no such system, or something is given that it has not.
+pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, WorkloadError> {
+    let Some(name) = read(given, "system")? else { return Ok(None) };
+    let entry = entry(&name, read(given, "design")?)?;
+    if given.get("machine").is_some() {
+        return invalid(
+            "with --system all machines are alike: a file must not have [[machine]] tables".into(),
+        );
+    }
+    let has = |key: &str| BESIDE.contains(&key) || entry.fields.iter().any(|field| field.key == key);
+    match given.keys().find(|key| !has(key)) {
+        Some(key) => invalid(format!("{} means nothing to {}", called(key), entry.name)),
+        None => Ok(Some(entry)),
+    }
+}
+
+impl Asked {
+    /// What is asked for by all that is given.
+    ///
+    /// # Errors
+    /// If something is given that what is asked for has not, or a value is out of its range.
+    pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
+        let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
+        let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
+        let mut machines = Workload::default();
+        (machines.profile, machines.host) = (Some(name), read(given, "host")?);
+        machines.set = given.read("set").map_err(WorkloadError::Invalid)?;
+        let profiles = machines.load_profiles()?;
+        let profile = profiles.first();
+        let mut system =
+            SystemWorkload::of(entry.with(&usual_on(profile, entry, given)).map_err(WorkloadError::Invalid)?);
+        system.check(profile)?;
+        (system.profile, system.host, system.set) = (machines.profile, machines.host, machines.set);
+        Ok(Asked::System(system))
+    }
+
+    fn verbs(given: &Given) -> Result<Asked, WorkloadError> {
+        let has = |key: &str| Workload::fields().iter().any(|field| field.key == key);
+        match given.keys().find(|key| !has(key)) {
+            Some(key) => invalid(format!("{} is for systems: name one with --system", called(key))),
+            None => Ok(Asked::Verbs(Box::new(Workload::of(given)?))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_that_is_printed_can_be_asked_for_again() {
+        for entry in SYSTEMS.iter() {
+            let named = Workload {
+                profile: Some("cx3".into()),
+                host: Some("e5-2683-v3".into()),
+                ..Workload::default()
+            };
+            let profiles = named.load_profiles().unwrap();
+            let usual = usual_on(profiles.first(), entry, &Given::default());
+            let mut system = SystemWorkload::of(entry.with(&usual).unwrap());
+            (system.profile, system.host) = (Some("cx3".into()), Some("e5-2683-v3".into()));
+            system.set = Some([("tx.send_ns".to_owned(), "20.5".parse().unwrap())].into());
+            let json = serde_json::to_string(&system).unwrap();
+            let given = Given::from_json("w", &json, &fields()).unwrap();
+            assert_eq!(Asked::of(&given).unwrap(), Asked::System(system));
+        }
+    }
+}

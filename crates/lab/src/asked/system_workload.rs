@@ -1,0 +1,336 @@
+//! A system with its parameters, and the machines that it is asked for on.
+
+use super::fields::fields;
+use crate::vector_io;
+use doorbell_nic::{Profile, counted};
+use doorbell_programs::steady::Wanted;
+use doorbell_programs::systems::{self, SYSTEMS, Simulated, SystemEntry, simulated};
+use doorbell_programs::worker::Due;
+use doorbell_schema::json_schema::{self, Presence};
+use doorbell_schema::{Duration, Field, Given, Settings, Value};
+use doorbell_sim::SimCluster;
+use doorbell_systems::config::{Clients, Timing};
+use doorbell_systems::site::{self, SiteError};
+use doorbell_systems::{Measured, System, SystemShape};
+use doorbell_verbs::{Span, Time};
+use doorbell_workload::{Workload, WorkloadError};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A system with its parameters, whichever it is. Machine 0 is the server.
+#[derive(Clone, Debug)]
+pub struct SystemWorkload {
+    /// Name of a built-in profile, or path of a profile's file, if one is named.
+    pub profile: Option<String>,
+    /// The host that the NICs are in, where it is not the profile's own.
+    pub host: Option<String>,
+    /// Parameters of the profile that have other values.
+    pub set: Option<Settings>,
+    system: Arc<dyn Simulated>,
+    shape: SystemShape,
+}
+
+/// Of a system of the register; a system beside it is made by its [`SystemEntry`].
+impl<S: System> From<S> for SystemWorkload {
+    fn from(system: S) -> SystemWorkload {
+        SystemWorkload::of(simulated(&system))
+    }
+}
+
+impl SystemWorkload {
+    /// A system on the machines of the usual profile.
+    pub fn of(system: Arc<dyn Simulated>) -> SystemWorkload {
+        let shape = system.shape();
+        SystemWorkload { profile: None, host: None, set: None, system, shape }
+    }
+
+    /// What a latency is of, where it is not from the start of an operation to its end.
+    pub fn latency_of(&self) -> Option<&'static str> {
+        self.shape.latency_of
+    }
+
+    /// Bytes that an operation moves, where how many a second is what is asked for.
+    pub(crate) fn moved_bytes(&self) -> Option<u64> {
+        self.shape.moved_bytes
+    }
+
+    /// Its clients.
+    pub fn clients(&self) -> &Clients {
+        &self.shape.clients
+    }
+
+    /// Worker threads of its server, where a parameter says how many.
+    pub fn workers(&self) -> Option<u32> {
+        self.shape.workers
+    }
+
+    /// Whether its bytes travel by kernel TCP.
+    pub fn is_over_tcp(&self) -> bool {
+        self.shape.over_tcp
+    }
+
+    /// Operations that are due in a second, where they are due at a rate.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.shape.rate
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.system.name()
+    }
+
+    /// Its parameters with their values.
+    pub fn values(&self) -> Vec<(&'static str, Option<Value>)> {
+        self.system.values()
+    }
+
+    /// The value of a parameter; `None` where the system has none of this name.
+    pub fn value(&self, key: &str) -> Option<Value> {
+        self.system.values().into_iter().find(|(name, _)| *name == key)?.1
+    }
+
+    /// The same of one that is a number.
+    pub fn get(&self, key: &str) -> Option<u64> {
+        match self.value(key) {
+            Some(Value::Number(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The same where the system is known to have it.
+    ///
+    /// # Panics
+    /// If it has not.
+    pub fn number(&self, key: &str) -> u64 {
+        self.get(key).unwrap_or_else(|| panic!("{} has no number called {key}", self.system.name()))
+    }
+
+    /// What is measured of it.
+    pub fn timing(&self) -> &Timing {
+        self.system.timing()
+    }
+
+    /// Virtual time before its clients begin.
+    pub(crate) fn set_up(&self) -> Span {
+        self.shape.begin() - Time::START
+    }
+
+    /// Its profile, host and settings with a system of other parameters.
+    fn with(&self, system: Arc<dyn Simulated>) -> SystemWorkload {
+        let (profile, host, set) = (self.profile.clone(), self.host.clone(), self.set.clone());
+        SystemWorkload { profile, host, set, ..SystemWorkload::of(system) }
+    }
+
+    /// The system measured at other times.
+    pub fn timed(&self, timing: Timing) -> SystemWorkload {
+        self.with(self.system.timed(timing))
+    }
+
+    /// The system with what its parameters leave to the profile decided.
+    pub(crate) fn decided(&self, profile: &Profile) -> SystemWorkload {
+        self.with(self.system.decided(&|calls| vector_io::best(profile, calls)))
+    }
+
+    /// From when to when is measured, as far as that is said.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let Timing { warmup, duration, precision, max_time, .. } = self.timing();
+        let Clients { clients, outstanding, .. } = self.clients();
+        let under_way = u64::from(*clients) * u64::from(*outstanding);
+        Wanted {
+            begin: self.shape.begin(),
+            warmup: warmup.map(Duration::span),
+            duration: duration.map(Duration::span),
+            precision: *precision,
+            max_time: max_time.span(),
+            due: self.rate().map(|rate| Due { class: None, rate, under_way }).into_iter().collect(),
+            think: self.shape.think,
+            round: self.shape.round,
+            held: self.shape.held_back,
+            // What a client counts has been answered.
+            unacknowledged: false,
+        }
+    }
+
+    /// Whether its clients are threads of one machine that ask at once again for what another has.
+    pub(crate) fn retries_on_one_machine(&self) -> bool {
+        self.shape.retries_at_once && self.shape.one_machine
+    }
+
+    /// Bytes that the server takes: its store, and what each of its threads has for the clients.
+    pub(crate) fn server_bytes(&self) -> u64 {
+        let SystemShape { store_bytes, warmed_bytes, workers, .. } = self.shape;
+        store_bytes + warmed_bytes * u64::from(workers.unwrap_or(1))
+    }
+
+    /// Bytes of the buffers that all clients have.
+    pub(crate) fn client_bytes(&self) -> u64 {
+        self.shape.client_bytes * u64::from(self.clients().clients)
+    }
+
+    /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the
+    /// papers' machines have more cores than those of one socket.
+    pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
+        let Profile { name, host, .. } = profile;
+        let shape = &self.shape;
+        if let Some(cores) = shape.workers.filter(|cores| *cores > host.cores) {
+            let whose = if profile.socket_count() > 1 { "socket" } else { "machine" };
+            let has = counted(host.cores.into(), "core");
+            let why = format!("cores is {cores}, but a {whose} of profile {name} has {has}");
+            return Err(WorkloadError::Invalid(why));
+        }
+        let most = profile.device.nic.max_inline;
+        let is_usual = || self.system.usual_shape().inline_bytes == shape.inline_bytes;
+        if let Some(bytes) = shape.inline_bytes.filter(|bytes| *bytes > most && !is_usual()) {
+            let why =
+                format!("inline_bytes is {bytes}, but a device of profile {name} inlines at most {most}");
+            return Err(WorkloadError::Invalid(why));
+        }
+        let last = profile.all_cores() - 1;
+        if let Some((key, core)) = shape.cores.iter().find(|(_, core)| *core > last) {
+            let why = format!("{key} is {core}, but a machine of profile {name} has cores 0 to {last}");
+            return Err(WorkloadError::Invalid(why));
+        }
+        let threads = self.clients().clients;
+        if shape.one_machine && threads > profile.all_cores() {
+            let why = format!(
+                "clients is {threads}, all threads of one machine, but one of profile {name} has {} cores",
+                profile.all_cores()
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        let own = (profile.socket_count(), host.cores);
+        if let Some((sockets, cores)) = shape.sockets.filter(|asked| *asked != own) {
+            let why = format!(
+                "a machine is to have {sockets} sockets of {cores} cores (--sockets, --cores-per-socket), but one of profile {name} has {} of {}{}",
+                own.0,
+                own.1,
+                with_sockets()
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        if shape.over_tcp && profile.tcp.is_none() {
+            let why = format!(
+                "stack is tcp, but profile {name} has no section [tcp], which says what it costs: --host names a host that has"
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        if let Some((key, value)) = shape.needs_sizes.as_ref().filter(|_| profile.hierarchy.is_none()) {
+            let why = format!(
+                "{key} is {value}, but means nothing on profile {name}, which says no sizes of caches: --host names a host that does{}",
+                host_with_sizes(profile)
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        let (mtu, longest) = (profile.device.link.mtu, shape.datagram);
+        if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
+            let value = self.value(parameter).map_or_else(String::new, |value| value.to_string());
+            let why = format!(
+                "{parameter} is {value}, but makes UD messages of {bytes} bytes, which are one packet of at most {mtu} (the MTU of {name})"
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        Ok(())
+    }
+
+    /// A thread of the server that is no part of any operation.
+    pub(crate) fn beside(&self) -> Option<u32> {
+        self.shape.beside
+    }
+
+    /// Its machines; 0 is the server.
+    pub(crate) fn machines(&self) -> u32 {
+        self.shape.machines
+    }
+
+    /// Whether clients want what one has at a time: how evenly they get it is told.
+    pub(crate) fn competes(&self) -> bool {
+        self.shape.competes
+    }
+
+    /// Runs it on simulated machines.
+    pub(crate) fn run(
+        &self,
+        cluster: &mut SimCluster,
+        course: site::Course,
+    ) -> Result<Option<site::Ended<Measured>>, SiteError> {
+        self.system.run(cluster, course)
+    }
+}
+
+impl PartialEq for SystemWorkload {
+    fn eq(&self, other: &SystemWorkload) -> bool {
+        let of = |w: &SystemWorkload| {
+            (w.profile.clone(), w.host.clone(), w.set.clone(), w.system.name(), w.system.values())
+        };
+        of(self) == of(other)
+    }
+}
+
+impl Serialize for SystemWorkload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = Some(Value::Text(self.system.name().to_owned()));
+        let profile = self.profile.clone().map(|profile| ("profile", Some(Value::Text(profile))));
+        let host = self.host.clone().map(|host| ("host", Some(Value::Text(host))));
+        let set = self.set.clone().map(|set| ("set", Some(Value::Settings(set))));
+        let told = [("system", name)].into_iter().chain(profile).chain(host).chain(set);
+        let own = told.chain(self.system.values());
+        serializer.collect_map(own.filter_map(|(key, value)| Some((key, value?))))
+    }
+}
+
+/// Of each system of the register what is written above.
+impl JsonSchema for SystemWorkload {
+    fn schema_name() -> Cow<'static, str> {
+        "SystemWorkload".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let named = Workload::FIELDS.iter().filter(|f| ["profile", "host", "set"].contains(&f.key));
+        let named: Vec<_> = named.map(|field| (field, Presence::OrAbsent)).collect();
+        let one = |entry: &SystemEntry| {
+            // What has no usual value need not be said.
+            let presence = |field: &Field| match entry.usual.get(field.key) {
+                Some(_) => Presence::Always,
+                None => Presence::OrAbsent,
+            };
+            let own = entry.fields.iter().map(|field| (*field, presence(field)));
+            let mut schema = json_schema::of_object(named.iter().copied().chain(own)).to_value();
+            schema["properties"]["system"] = json!({ "const": entry.name, "description": entry.about });
+            schema["required"].as_array_mut().expect("objects of fields have it").insert(0, "system".into());
+            schema
+        };
+        schemars::json_schema!({ "oneOf": SYSTEMS.iter().map(one).collect::<Vec<_>>() })
+    }
+}
+
+/// Reads what is written above.
+impl<'de> Deserialize<'de> for SystemWorkload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SystemWorkload, D::Error> {
+        let json = serde_json::Value::deserialize(deserializer)?;
+        let given = Given::from_json("", &json.to_string(), &fields()).map_err(D::Error::custom)?;
+        let read = |key| given.read::<String>(key).map_err(D::Error::custom);
+        let (name, profile, host) = (read("system")?.unwrap_or_default(), read("profile")?, read("host")?);
+        let entry =
+            systems::entry(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no system")))?;
+        let set = given.read("set").map_err(D::Error::custom)?;
+        let system = entry.with(&given).map_err(D::Error::custom)?;
+        Ok(SystemWorkload { profile, host, set, ..SystemWorkload::of(system) })
+    }
+}
+
+/// The built-in profiles whose machines have several sockets, for a message.
+fn with_sockets() -> String {
+    let profiles = Profile::names().filter_map(|name| Profile::named(name).ok());
+    let several = profiles.filter(|profile| profile.socket_count() > 1);
+    several.map(|p| format!("; those of {} have {} of {}", p.name, p.socket_count(), p.host.cores)).collect()
+}
+
+/// A host that says sizes of caches, for a message.
+fn host_with_sizes(profile: &Profile) -> String {
+    let has_sizes = |host: &&str| profile.clone().on_host(host).is_ok_and(|moved| moved.hierarchy.is_some());
+    Profile::host_names().find(has_sizes).map_or_else(String::new, |host| format!(", as {host}"))
+}

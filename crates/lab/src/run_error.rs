@@ -1,0 +1,89 @@
+//! Why a simulation has no result.
+
+use doorbell_programs::worker::ProgramError;
+use doorbell_systems::SystemError;
+use doorbell_systems::site::SiteError;
+use doorbell_verbs::{RunError, SocketError, VerbsError};
+use thiserror::Error;
+
+/// Why a simulation has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SimulateError {
+    /// This machine has not the memory for the run.
+    #[error(
+        "the run may take {} of memory, but this machine has {}: take fewer machines, threads, QPs or clients, or less of what each has",
+        gib(*needed),
+        gib(*memory)
+    )]
+    TooLarge {
+        /// Bytes that it may take.
+        needed: u64,
+        /// Bytes that there are.
+        memory: u64,
+    },
+    /// The run did not reach its end.
+    #[error("{0}")]
+    Run(#[from] RunError),
+    /// Memory for the counters could not be had.
+    #[error("counters: {0}")]
+    Counters(#[from] VerbsError),
+    /// A thread gave up.
+    #[error("thread {thread} of machine {machine}: {cause}")]
+    Thread {
+        /// Its machine.
+        machine: u32,
+        /// Its number there.
+        thread: u32,
+        /// Why.
+        cause: ProgramError,
+    },
+    /// A system did not come to its end.
+    #[error("{0}")]
+    System(SiteError),
+    /// What the run counted contradicts itself.
+    #[error("the run contradicts itself, which is a fault of Doorbell and no answer: {0}")]
+    Fault(String),
+    /// A thread did not come to its end.
+    #[error("thread {thread} of machine {machine} did not end in time")]
+    Unfinished {
+        /// Its machine.
+        machine: u32,
+        /// Its number there.
+        thread: u32,
+    },
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+impl From<SiteError> for SimulateError {
+    fn from(error: SiteError) -> SimulateError {
+        match error {
+            SiteError::Run(error) => SimulateError::Run(error),
+            error => SimulateError::System(error),
+        }
+    }
+}
+
+impl SimulateError {
+    /// Whether what was asked for is to blame.
+    pub fn is_bad_input(&self) -> bool {
+        let refused = |cause: &SystemError| match cause {
+            SystemError::Config(_) | SystemError::Verbs(_) => true,
+            SystemError::Post(post) => matches!(post.cause, VerbsError::Unsupported(_)),
+            SystemError::Socket(error) => matches!(error, SocketError::Unsupported(_)),
+            _ => false,
+        };
+        match self {
+            SimulateError::TooLarge { .. } | SimulateError::System(SiteError::Memory(_)) => true,
+            SimulateError::System(SiteError::Thread { cause, .. }) => refused(cause),
+            _ => false,
+        }
+    }
+
+    /// Whether somebody stopped the run.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, SimulateError::Run(RunError::Interrupted))
+    }
+}

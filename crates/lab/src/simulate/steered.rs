@@ -1,0 +1,28 @@
+//! A run until it is to end.
+
+use crate::watch::Watch;
+use doorbell_programs::steady::{Course, Ending, Stop, Wanted};
+use doorbell_sim::SimCluster;
+use doorbell_systems::Measurement;
+
+/// Runs what was made ready in a cluster until it is to end, traced where that is asked for; also says how it went.
+pub(crate) fn steered<R, E>(
+    cluster: &mut SimCluster,
+    wanted: Wanted,
+    measurement: &Measurement,
+    stop: &Stop,
+    watch: &dyn Watch,
+    run: impl FnOnce(&mut SimCluster) -> Result<R, E>,
+) -> (Result<R, E>, Course) {
+    if let Some(tracing) = watch.trace() {
+        cluster.trace(tracing);
+    }
+    let (first, ending, course) = Ending::new(wanted, stop.clone(), measurement.clone());
+    cluster.steer(first, ending);
+    let ended = run(cluster);
+    if let Some(traced) = cluster.end_trace() {
+        watch.traced(traced);
+    }
+    let course = course.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    (ended, course)
+}

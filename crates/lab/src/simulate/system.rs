@@ -1,0 +1,118 @@
+//! A system in virtual time.
+
+use super::audit;
+use super::steered::steered;
+use crate::asked::SystemWorkload;
+use crate::results::{
+    Cache, Certainty, Pcie, PhaseTime, SYSTEM_SCHEMA, SentAgain, Served, Shown, SystemOutcome, UncoreUse,
+    Utilization, busiest, hash_text,
+};
+use crate::run_error::SimulateError;
+use crate::watch::Watch;
+use doorbell_nic::{Profile, Resource};
+use doorbell_programs::steady::Stop;
+use doorbell_sim::{SimCluster, SimConfig};
+use doorbell_systems::{Interval, Measured, site};
+use doorbell_verbs::RunError;
+use std::time::Instant;
+
+/// That some clients of those that compete saw nothing done, if so.
+fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
+    let (mut clients, mut never) = (0, 0);
+    for done in done {
+        clients += 1;
+        never += u32::from(done == 0);
+    }
+    (0 < never && never < clients)
+        .then(|| format!("{never} of {clients} clients were never served, and the latency is of the others"))
+}
+
+/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed. Also says of which
+/// resources more would have changed nothing.
+pub(crate) fn run_once(
+    profile: &Profile,
+    w: &SystemWorkload,
+    stop: &Stop,
+    watch: &dyn Watch,
+) -> Result<(SystemOutcome, Vec<Resource>), SimulateError> {
+    let begun = Instant::now();
+    let wanted = w.wanted();
+    let measurement = wanted.measurement();
+    let config = SimConfig { seed: w.timing().seed, window: wanted.window(), ..SimConfig::new(w.machines()) };
+    let mut cluster = SimCluster::new(profile, config);
+    let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
+    let (ended, course) =
+        steered(&mut cluster, wanted.clone(), &measurement, stop, watch, |cluster| w.run(cluster, interval));
+    // Who was stopped before anything was known has threads that did not end.
+    if course.stopped {
+        return Err(RunError::Interrupted.into());
+    }
+    let site::Ended { server: servers, clients: all } = ended?.expect("all machines are in this process");
+    let mut clients = Measured::default();
+    all.iter().for_each(|client| clients.add(client));
+    let served = w.competes().then(|| Served::of(all.iter().map(|client| client.done))).flatten();
+    let mut everybody = servers.clone();
+    everybody.add(&clients);
+    let starved = served.and_then(|_| starved(all.iter().map(|client| client.done)));
+    drop(all);
+    let m = cluster.metrics();
+    if let Some(what) = audit::fault_of_devices(&m) {
+        return Err(SimulateError::Fault(what));
+    }
+    let shown = Shown::of(&measurement, &wanted, &course);
+    let share = |n: u64| n as f64 / clients.done.max(1) as f64;
+    let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
+    let mrps = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
+    let outcome = SystemOutcome {
+        schema: SYSTEM_SCHEMA,
+        workload: w.clone(),
+        mrps,
+        gb_per_s: w.moved_bytes().filter(|_| mrps > 0.0).map(|bytes| mrps * bytes as f64 / 1e3),
+        interval: Certainty {
+            unsettled: shown.certainty.unsettled.clone().or(starved),
+            ..shown.certainty.clone()
+        },
+        measured: shown.measured.clone(),
+        waits: shown.waits.clone(),
+        replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),
+        latency_ns: shown.latency,
+        missed: share(clients.missed),
+        header_only: share(clients.header_only),
+        again: share(clients.again),
+        served,
+        dropped: m.dropped,
+        sent_again: SentAgain::from(&m.sent_again),
+        bottleneck: busiest(
+            &SystemOutcome::of_operations(w, &resources),
+            shown.waits.is_none(),
+            &|machine| format!("machine {machine}"),
+        ),
+        lift: Vec::new(),
+        together: None,
+        advice: None,
+        resources,
+        caches: m.caches.iter().map(Cache::from).collect(),
+        pcie: m.pcie.iter().map(Pcie::from).collect(),
+        uncore: m.uncore.iter().map(UncoreUse::from).collect(),
+        phases: PhaseTime::of(&everybody),
+        events: m.events,
+        event_hash: hash_text(m.event_hash),
+        wall_seconds: begun.elapsed().as_secs_f64(),
+    };
+    Ok((outcome, m.without_effect))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_are_never_served_are_told_where_others_are() {
+        let of = |done: &[u64]| starved(done.iter().copied());
+        assert_eq!(
+            of(&[0, 2, 0]).unwrap(),
+            "2 of 3 clients were never served, and the latency is of the others"
+        );
+        assert_eq!((of(&[1, 2]), of(&[0, 0]), of(&[])), (None, None, None));
+    }
+}

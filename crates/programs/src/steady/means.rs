@@ -1,0 +1,134 @@
+//! How sure the means of batches are.
+
+use doorbell_systems::series::Batch;
+
+/// A mean, and half the width of the interval around it that holds the true one in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// In the middle.
+    pub mean: f64,
+    /// To each side.
+    pub half: f64,
+}
+
+/// Batches that an interval is taken from, at most and at least.
+const MOST: usize = 32;
+pub(super) const LEAST: usize = 10;
+
+/// Student's t, two-sided 95%, for [`LEAST`] - 1 to [`MOST`] - 1 degrees of freedom.
+const STUDENT: [f64; MOST - LEAST + 1] = [
+    2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796,
+    2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423, 2.0395,
+];
+
+/// Operations after each other that a batch lasts as long as, where there are enough for 10 batches.
+const OPERATIONS: f64 = 5.0;
+
+/// The normal distribution's point of 95%.
+const ONE_SIDED: f64 = 1.6449;
+
+/// How sure means over batches of equal length are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Means {
+    /// Operations per picosecond.
+    pub rate: Interval,
+    /// Picoseconds; `None` where no operation's time was taken.
+    pub latency: Option<Interval>,
+}
+
+impl Means {
+    /// Of batches that last `length` picoseconds. `None` where there are fewer than 10.
+    pub fn of(batches: &[Batch], length: u64) -> Option<Means> {
+        let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
+        let least = least(batches, length);
+        let (count, each) = of_joined(batches, least, counts)?;
+        let batch = length as f64;
+        let length = batch * each as f64;
+        // Of what is counted in a time one operation more or less may be by chance, however regular the batches are.
+        let one = 1.0 / (batches.len() as f64 * batch);
+        let rate = Interval { mean: count.mean / length, half: (count.half / length).max(one) };
+        Some(Means { rate, latency: latency(batches, least) })
+    }
+}
+
+/// Batches to join at least: until they last as long as some operations after each other. Shorter ones share
+/// operations, which makes them alike, and few of them do not show it.
+fn least(batches: &[Batch], length: u64) -> usize {
+    let all = Batch::all(batches);
+    let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
+    (OPERATIONS * mean / length as f64).ceil() as usize
+}
+
+/// The mean latency, and how sure it is.
+fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
+    let all = Batch::all(batches);
+    let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
+    let (off, each) = of_joined(batches, least, residuals)?;
+    // The ratio of sums is off its true value as the mean of the residuals is off 0.
+    let per_batch = all.timed as f64 / (batches.len() / each) as f64;
+    Some(Interval { mean, half: off.half / per_batch })
+}
+
+/// The mean over batches, how sure it is, and how many were joined to one: until there are 32 at most, and further
+/// until neighbours do not depend on each other. Where they always do, what is looked at wanders: its mean is then as
+/// sure as the batch is near that is farthest from it, of the longest.
+fn of_joined(
+    batches: &[Batch],
+    least: usize,
+    seen: impl Fn(&[Batch]) -> Vec<f64>,
+) -> Option<(Interval, usize)> {
+    let mut each = batches.len().div_ceil(MOST).max(least).min(batches.len() / LEAST).max(1);
+    let mut last = None;
+    while batches.len() / each >= LEAST {
+        // Those that are left over are next to the warm-up.
+        let joined: Vec<Batch> = batches[batches.len() % each..].chunks(each).map(Batch::all).collect();
+        let seen = seen(&joined);
+        if !depend(&seen) {
+            return Some((interval(&seen), each));
+        }
+        last = Some((farthest(&seen), each));
+        each += each.div_ceil(4);
+    }
+    last
+}
+
+/// The mean, and how far from it the farthest is.
+fn farthest(of: &[f64]) -> Interval {
+    let mean = mean(of);
+    let half = of.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
+    Interval { mean, half }
+}
+
+/// What the times of each batch are off what its number of operations would take on average.
+fn residuals(batches: &[Batch]) -> Vec<f64> {
+    let all = Batch::all(batches);
+    let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
+    batches.iter().map(|b| b.latency as f64 - mean * b.timed as f64).collect()
+}
+
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
+}
+
+/// The sum of the squared distances to the mean.
+fn spread(of: &[f64]) -> f64 {
+    let mean = mean(of);
+    of.iter().map(|x| (x - mean) * (x - mean)).sum()
+}
+
+pub(super) fn interval(of: &[f64]) -> Interval {
+    let n = of.len();
+    let t = STUDENT.get(n - LEAST).copied().unwrap_or(STUDENT[MOST - LEAST]);
+    let error = (spread(of) / (n as f64 * (n as f64 - 1.0))).sqrt();
+    Interval { mean: mean(of), half: t * error }
+}
+
+/// Whether neighbours are more alike than chance makes them, by von Neumann's ratio: the sum of squared steps over
+/// that of squared distances to the mean is 2 on average where they do not depend on each other, with a variance of
+/// 4 (n - 2) / (n^2 - 1).
+pub(super) fn depend(of: &[f64]) -> bool {
+    let n = of.len() as f64;
+    let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();
+    let least = 2.0 - ONE_SIDED * (4.0 * (n - 2.0) / (n * n - 1.0)).sqrt();
+    steps < least * spread(of)
+}

@@ -1,0 +1,164 @@
+//! The operations that are under way.
+
+use super::slots::wrap;
+use doorbell_verbs::Time;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    posted: Time,
+    /// Which operation of the workload it is.
+    kind: u16,
+    /// Which of the thread's QPs it was posted to.
+    lane: u32,
+    done: bool,
+}
+
+/// A window of operations in the order of their posting; the oldest leaves first.
+pub(super) struct Ring {
+    slots: Box<[Slot]>,
+    /// Operations posted so far.
+    posted: u64,
+    /// Operations that left: all older ones are complete.
+    retired: u64,
+    /// When a completion came last, and when before that moment.
+    completed_at: Time,
+    before: Time,
+}
+
+impl Ring {
+    pub(super) fn new(window: u32) -> Ring {
+        let slots = vec![Slot { posted: Time::START, kind: 0, lane: 0, done: false }; window as usize].into();
+        Ring { slots, posted: 0, retired: 0, completed_at: Time::START, before: Time::START }
+    }
+
+    fn slot(&self, number: u64) -> usize {
+        let len = self.slots.len() as u64;
+        // Most windows are powers of two, and a division costs more than all else here.
+        (if len.is_power_of_two() { number & (len - 1) } else { number % len }) as usize
+    }
+
+    /// Operations posted so far.
+    pub(super) fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    /// Whether `n` more operations fit.
+    pub(super) fn has_room(&self, n: u32) -> bool {
+        self.posted - self.retired + u64::from(n) <= self.slots.len() as u64
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.posted == self.retired
+    }
+
+    /// Operations that did not leave and are not complete.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.under_way().count() as u64
+    }
+
+    /// These by their numbers, with when they were posted.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (u64, Time)> {
+        let slots = (self.retired..self.posted).map(|number| (number, self.slots[self.slot(number)]));
+        slots.filter(|(_, slot)| !slot.done).map(|(number, slot)| (number, slot.posted))
+    }
+
+    /// The lane of the oldest operation that has not left.
+    pub(super) fn oldest(&self) -> Option<usize> {
+        (!self.is_empty()).then(|| self.slots[self.slot(self.retired)].lane as usize)
+    }
+
+    /// Enters an operation of the workload's so-many-th kind through a lane; returns its slot.
+    pub(super) fn push(&mut self, now: Time, kind: usize, lane: usize) -> usize {
+        debug_assert!(self.has_room(1));
+        let slot = self.slot(self.posted);
+        self.slots[slot] = Slot { posted: now, kind: kind as u16, lane: lane as u32, done: false };
+        self.posted += 1;
+        slot
+    }
+
+    /// When the operation in `slot` was posted.
+    pub(super) fn posted_at(&self, slot: usize) -> Time {
+        self.slots[slot].posted
+    }
+
+    /// Which kind of operation is in `slot`.
+    pub(super) fn kind_of(&self, slot: usize) -> usize {
+        self.slots[slot].kind.into()
+    }
+
+    /// The slots of operations up to that in `slot` that have not left, the oldest first.
+    pub(super) fn through(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
+        let (len, first) = (self.slots.len(), self.slot(self.retired));
+        let ahead = wrap(slot + len - first, len);
+        (0..=ahead).map(move |place| wrap(first + place, len))
+    }
+
+    /// A completion came now; says when the last did that came at another moment.
+    pub(super) fn completed_at(&mut self, now: Time) -> Time {
+        if now != self.completed_at {
+            self.before = std::mem::replace(&mut self.completed_at, now);
+        }
+        self.before
+    }
+
+    /// The operation in `slot` is complete, of a ring in which each is signalled.
+    pub(super) fn complete(&mut self, slot: usize) {
+        self.slots[slot].done = true;
+        while self.retired < self.posted && self.slots[self.slot(self.retired)].done {
+            self.retired += 1;
+        }
+    }
+
+    /// The operation in `slot`, and with it each older one, is complete; returns how many are new.
+    /// For the ring of a single QP, whose completions come in order.
+    pub(super) fn complete_through(&mut self, slot: usize) -> u64 {
+        let len = self.slots.len();
+        let ahead = wrap(slot + len - self.slot(self.retired), len);
+        let new = ahead as u64 + 1;
+        self.retired += new;
+        debug_assert!(self.retired <= self.posted);
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_is_awaited_first() {
+        let mut ring = Ring::new(3);
+        let slots: Vec<usize> = (0..3).map(|_| ring.push(Time::START, 0, 0)).collect();
+        assert!(!ring.has_room(1));
+        ring.complete(slots[2]);
+        ring.complete(slots[1]);
+        assert!(!ring.has_room(1), "the oldest is still under way");
+        ring.complete(slots[0]);
+        assert!(ring.has_room(3));
+    }
+
+    #[test]
+    fn the_oldest_is_of_the_lane_that_took_it() {
+        let mut ring = Ring::new(3);
+        assert_eq!(ring.oldest(), None);
+        let slots: Vec<usize> = [7, 5, 9].map(|lane| ring.push(Time::START, 0, lane)).into();
+        assert_eq!(ring.oldest(), Some(7));
+        ring.complete(slots[1]);
+        assert_eq!(ring.oldest(), Some(7));
+        ring.complete(slots[0]);
+        assert_eq!(ring.oldest(), Some(9));
+    }
+
+    #[test]
+    fn a_signalled_one_brings_the_unsignalled_before_it() {
+        let mut ring = Ring::new(8);
+        let mut slots: Vec<usize> = (0..8).map(|_| ring.push(Time::START, 0, 0)).collect();
+        assert_eq!(ring.complete_through(slots[3]), 4);
+        assert!(ring.has_room(4) && !ring.has_room(5));
+        slots.extend((0..4).map(|_| ring.push(Time::START, 0, 0)));
+        assert_eq!(ring.complete_through(slots[7]), 4);
+        assert_eq!(ring.complete_through(slots[11]), 4);
+        assert!(ring.has_room(8));
+    }
+}

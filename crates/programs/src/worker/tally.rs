@@ -1,0 +1,59 @@
+//! What is known of each kind of operations of a mix.
+
+use doorbell_systems::{Latencies, Measurement};
+use doorbell_verbs::{Span, Time};
+use doorbell_workload::Resolved;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Operations of one kind that ended in the measured time.
+#[derive(Clone, Debug, Default)]
+pub struct OfKind {
+    /// How many; of SENDs those that were received.
+    pub completed: u64,
+    /// How long those took whose time was taken.
+    pub latency: Latencies,
+}
+
+/// What all threads together know of each kind; nothing where there is no mix. Its clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Tally(Option<Arc<Mutex<Vec<OfKind>>>>);
+
+impl Tally {
+    /// Of the items of a workload's mix.
+    pub fn of(w: &Resolved) -> Tally {
+        let of_items = || Arc::new(Mutex::new(vec![OfKind::default(); w.operations().len()]));
+        Tally(w.is_mix().then(of_items))
+    }
+
+    fn of_kind<R>(&self, kind: usize, note: impl FnOnce(&mut OfKind) -> R) -> Option<R> {
+        Some(note(lock(self.0.as_ref()?).get_mut(kind)?))
+    }
+
+    /// An operation completed now.
+    pub(super) fn completed(&self, kind: usize, now: Time, measurement: &Measurement) {
+        if self.0.is_some() && measurement.contains(now) {
+            self.of_kind(kind, |all| all.completed += 1);
+        }
+    }
+
+    /// A message was received in the measured time.
+    pub(super) fn received(&self, kind: usize) {
+        self.of_kind(kind, |all| all.completed += 1);
+    }
+
+    /// An operation whose time was taken took so long.
+    pub(super) fn took(&self, kind: usize, now: Time, latency: Span, measurement: &Measurement) {
+        if self.0.is_some() && measurement.contains(now) {
+            self.of_kind(kind, |all| all.latency.record(latency));
+        }
+    }
+
+    /// What is known by now.
+    pub fn all(&self) -> Vec<OfKind> {
+        self.0.as_ref().map_or_else(Vec::new, |all| lock(all).clone())
+    }
+}
+
+fn lock(all: &Mutex<Vec<OfKind>>) -> MutexGuard<'_, Vec<OfKind>> {
+    all.lock().unwrap_or_else(|e| e.into_inner())
+}

@@ -1,0 +1,453 @@
+//! The papers' claims: data, and how a claim is compared with what was found.
+
+use super::bottlenecks::PaperLimit;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+/// A value as a claim states it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Value {
+    /// Yes or no.
+    Flag(bool),
+    /// A number in the claim's unit.
+    Number(f64),
+    /// An ordering, a shape or a formula, in words.
+    Text(String),
+}
+
+/// What sort of statement a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A measurement.
+    Measured,
+    /// Follows from a formula of the paper.
+    Analytic,
+    /// One measurement by another.
+    Ratio,
+    /// Which of several is larger.
+    Ordering,
+    /// How something behaves.
+    Shape,
+    /// A property of the hardware.
+    HardwareParameter,
+}
+
+/// How exactly a number is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Qualifier {
+    /// About so much: 5% either way is as good.
+    Approx,
+    /// At most.
+    UpTo,
+    /// At least.
+    AtLeast,
+    /// Less than.
+    LessThan,
+    /// More than.
+    GreaterThan,
+    /// Between nothing and so much.
+    Within,
+    /// From the claim's `value_lo` to its `value_hi`.
+    Range,
+    /// Computed from other numbers of the paper.
+    Derived,
+}
+
+impl Qualifier {
+    /// What stands before such a number, where that is anything.
+    pub const fn words(self) -> Option<&'static str> {
+        match self {
+            Qualifier::Approx => Some("about"),
+            Qualifier::UpTo => Some("at most"),
+            Qualifier::AtLeast => Some("at least"),
+            Qualifier::LessThan => Some("less than"),
+            Qualifier::GreaterThan => Some("more than"),
+            Qualifier::Within => Some("within"),
+            Qualifier::Range | Qualifier::Derived => None,
+        }
+    }
+}
+
+/// The [`Claim::paper`] of statements that no paper makes.
+pub const OURS: &str = "doorbell";
+
+/// A claim of a paper (`papers/claims.toml`), or a statement of our own (`papers/ours.toml`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// The paper.
+    pub paper: String,
+    /// Section, table or figure.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Cluster or other hardware.
+    pub hardware: String,
+    /// What was run.
+    pub workload: String,
+    /// What was measured.
+    pub metric: String,
+    /// What it says.
+    pub value: Value,
+    /// Unit of a number.
+    pub unit: String,
+    /// What sort of statement it is.
+    pub kind: Kind,
+    /// What the paper names as limit, in its words.
+    pub bottleneck: String,
+    /// Remarks of those who extracted it.
+    pub notes: String,
+    /// What the paper names as limit, as a class.
+    pub bottleneck_class: Option<PaperLimit>,
+    /// How exactly the number is meant.
+    pub qualifier: Option<Qualifier>,
+    /// Lower end of a range.
+    pub value_lo: Option<f64>,
+    /// Upper end of a range.
+    pub value_hi: Option<f64>,
+    /// Formula behind the number.
+    pub formula: Option<String>,
+    /// How sure the extraction is, where not entirely.
+    pub confidence: Option<String>,
+}
+
+/// Relative error up to which a number holds.
+pub const TOLERANCE: f64 = 0.1;
+
+/// "About" allows this much either way.
+const ABOUT: f64 = 0.05;
+
+impl Claim {
+    /// The numbers that agree with it entirely, from lowest to highest, if it states a number.
+    pub fn allows(&self) -> Option<(f64, f64)> {
+        if let (Some(low), Some(high)) = (self.value_lo, self.value_hi) {
+            return Some((low, high));
+        }
+        let Value::Number(v) = self.value else { return None };
+        Some(match self.qualifier {
+            None | Some(Qualifier::Derived | Qualifier::Range) => (v, v),
+            Some(Qualifier::Approx) => (v - v.abs() * ABOUT, v + v.abs() * ABOUT),
+            Some(Qualifier::UpTo | Qualifier::LessThan) => (f64::NEG_INFINITY, v),
+            Some(Qualifier::AtLeast | Qualifier::GreaterThan) => (v, f64::INFINITY),
+            Some(Qualifier::Within) => (0.0, v),
+        })
+    }
+
+    /// How far `found` is outside of what the claim allows, relative to the nearest number that it
+    /// allows; `None` if it states no number.
+    pub fn error(&self, found: f64) -> Option<f64> {
+        let (low, high) = self.allows()?;
+        let nearest = found.clamp(low, high);
+        let distance = (found - nearest).abs();
+        Some(if distance == 0.0 { 0.0 } else { distance / nearest.abs().max(f64::MIN_POSITIVE) })
+    }
+
+    /// How far the ends of what was found are from those that the claim states: the larger relative distance; `None` if it
+    /// does not state those that were found.
+    pub fn error_of_ends(&self, low: Option<f64>, high: Option<f64>) -> Option<f64> {
+        let distance = |found: f64, stated: f64| (found / stated - 1.0).abs();
+        let ends = [(low, self.value_lo), (high, self.value_hi)].into_iter();
+        ends.filter_map(|(found, stated)| Some(distance(found?, stated?))).reduce(f64::max)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimsFile {
+    claim: Vec<Claim>,
+}
+
+/// What says the same as a calibrated claim is calibrated, too (`papers/restatements.toml`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Restatements {
+    /// Ids of claims that state one number several times.
+    pub(crate) same: Vec<Vec<String>>,
+    /// Claims that the profiles or the model's structure take over as published.
+    pub(crate) taken_over: BTreeSet<String>,
+    /// Claims that can be computed from others.
+    pub(crate) computed: BTreeMap<String, Vec<String>>,
+    /// Claims that the paper, or another paper, contradicts, with those that do.
+    pub(crate) contested: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NotCheckedFile {
+    not_checked: Vec<NotCheckedGroup>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NotCheckedGroup {
+    reason: String,
+    ids: Vec<String>,
+}
+
+/// Axis of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MarkAxis {
+    /// The horizontal one.
+    X,
+    /// The vertical one.
+    Y,
+}
+
+/// Where a claim's number stands in the figure that it is about (`papers/marks.toml`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    /// Id of the claim.
+    pub claim: String,
+    /// Curve that it is about.
+    pub curve: String,
+    /// What a legend calls it.
+    pub meaning: String,
+    /// Axis that its number is on.
+    pub axis: MarkAxis,
+    /// The x of a number on the y axis, where the paper states it.
+    pub at: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarksFile {
+    mark: Vec<Mark>,
+}
+
+/// Why a claim is missed (`papers/explanations.toml`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Explanation {
+    claim: String,
+    /// Why.
+    pub(crate) why: String,
+    /// The command whose result shows it.
+    pub(crate) run: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplanationsFile {
+    explanation: Vec<Explanation>,
+}
+
+/// What the files of `papers/` say that are about claims.
+struct Papers {
+    claims: Vec<Claim>,
+    restatements: Restatements,
+    not_checked: Vec<(String, String)>,
+    marks: Vec<Mark>,
+    explanations: Vec<Explanation>,
+}
+
+impl Papers {
+    fn read() -> Result<Papers, String> {
+        let mut claims = parse("papers/claims.toml", include_str!("../../../../papers/claims.toml"))?;
+        claims.extend(parse("papers/ours.toml", include_str!("../../../../papers/ours.toml"))?);
+        let restatements = include_str!("../../../../papers/restatements.toml");
+        let NotCheckedFile { not_checked } =
+            read("papers/not_checked.toml", include_str!("../../../../papers/not_checked.toml"))?;
+        let group = |g: NotCheckedGroup| g.ids.into_iter().map(move |id| (id, g.reason.clone()));
+        let MarksFile { mark } = read("papers/marks.toml", include_str!("../../../../papers/marks.toml"))?;
+        let ExplanationsFile { explanation } =
+            read("papers/explanations.toml", include_str!("../../../../papers/explanations.toml"))?;
+        Ok(Papers {
+            claims,
+            restatements: read("papers/restatements.toml", restatements)?,
+            not_checked: not_checked.into_iter().flat_map(group).collect(),
+            marks: mark,
+            explanations: explanation,
+        })
+    }
+}
+
+static PAPERS: LazyLock<Result<Papers, String>> = LazyLock::new(Papers::read);
+
+/// The files are part of the program: a test sees to it that they can be read, and [`check`] tells who has just
+/// changed one.
+fn papers() -> &'static Papers {
+    PAPERS.as_ref().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Whether the files that the program was built with can be read.
+///
+/// # Errors
+/// If one is malformed: one sentence, with the line.
+pub(crate) fn check() -> Result<(), String> {
+    PAPERS.as_ref().map(|_| ()).map_err(String::clone)
+}
+
+/// The contents of a file of TOML; `file` is for messages.
+///
+/// # Errors
+/// If it is not TOML, or says something that is not of its type: one sentence, with the line.
+pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+        let line = before.matches('\n').count() + 1;
+        format!("{file}:{line}: {}", error.message().replace('\n', " "))
+    })
+}
+
+/// The claims of a file; its name is for messages.
+///
+/// # Errors
+/// If it is not TOML, or an entry is no claim: one sentence, with the line.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Claim>, String> {
+    read::<ClaimsFile>(file, text).map(|file| file.claim)
+}
+
+/// All claims, in the order of the papers; then our own.
+pub fn all() -> &'static [Claim] {
+    &papers().claims
+}
+
+/// The claim of this id.
+pub fn find(id: &str) -> Option<&'static Claim> {
+    all().iter().find(|c| c.id == id)
+}
+
+/// Claims that say the same, or are about the same.
+pub(crate) fn restatements() -> &'static Restatements {
+    &papers().restatements
+}
+
+/// Claims that no experiment checks: id and reason.
+pub fn not_checked() -> &'static [(String, String)] {
+    &papers().not_checked
+}
+
+/// Claims whose numbers stand in figures.
+pub fn marks() -> &'static [Mark] {
+    &papers().marks
+}
+
+/// Why the claim is missed, where that is known.
+pub(crate) fn explanation(id: &str) -> Option<&'static Explanation> {
+    papers().explanations.iter().find(|e| e.claim == id)
+}
+
+/// The first of the claims that state the same number as this one; itself where it stands alone.
+pub(crate) fn first_of_group(id: &str) -> &str {
+    let group = restatements().same.iter().find(|group| group.iter().any(|g| g == id));
+    group.map_or(id, |group| &group[0])
+}
+
+/// Claims of `calibrated`, those that restate one, and those that can be computed from them alone.
+pub(crate) fn settled_by(calibrated: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    let mut settled: BTreeSet<String> = calibrated.into_iter().collect();
+    loop {
+        let before = settled.len();
+        for group in &restatements().same {
+            if group.iter().any(|id| settled.contains(id)) {
+                settled.extend(group.iter().cloned());
+            }
+        }
+        for (id, from) in &restatements().computed {
+            if from.iter().all(|f| settled.contains(f)) {
+                settled.insert(id.clone());
+            }
+        }
+        if settled.len() == before {
+            return settled;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(value: f64, qualifier: Option<Qualifier>) -> Claim {
+        let mut claim = find("atc16-appA-tbf").unwrap().clone();
+        (claim.value, claim.qualifier) = (Value::Number(value), qualifier);
+        claim
+    }
+
+    #[test]
+    fn both_ends_of_a_range_are_met() {
+        let mut claim = number(0.0, None);
+        (claim.value_lo, claim.value_hi) = (Some(2.0), Some(10.0));
+        assert_eq!(claim.error_of_ends(Some(2.0), Some(9.0)), Some(0.09999999999999998));
+        assert_eq!(claim.error_of_ends(Some(1.0), Some(10.0)), Some(0.5));
+        assert_eq!(claim.error_of_ends(None, Some(10.0)), Some(0.0));
+        assert_eq!(claim.error_of_ends(None, None), None);
+    }
+
+    #[test]
+    fn data_is_well_formed() {
+        let ids: BTreeSet<&str> = all().iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids.len(), all().len(), "an id occurs twice");
+        let named = restatements().same.iter().flatten();
+        let named =
+            named.chain(restatements().computed.iter().flat_map(|(id, from)| from.iter().chain([id])));
+        let named = named.chain(restatements().contested.iter().flat_map(|(id, by)| by.iter().chain([id])));
+        let named =
+            named.chain(&restatements().taken_over).chain(papers().explanations.iter().map(|e| &e.claim));
+        for id in named.chain(not_checked().iter().map(|(id, _)| id)) {
+            assert!(ids.contains(id.as_str()), "there is no claim {id}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_one_sentence() {
+        for (text, wrong) in [
+            ("[[claim]]\nid = \"a\"\n", "ours.toml:1: missing field `paper`"),
+            ("\n[[claim]]\nid = a\n", "ours.toml:3: "),
+            ("[[claim]]\nid = \"a\"\npapers = \"b\"\n", "ours.toml:3: unknown field `papers`"),
+            ("claim = 3", "ours.toml:1: invalid type"),
+        ] {
+            let error = parse("ours.toml", text).unwrap_err();
+            assert!(error.starts_with(wrong) && !error.contains('\n'), "{error}");
+        }
+        assert_eq!(check(), Ok(()));
+    }
+
+    #[test]
+    fn marks_are_of_numbers() {
+        for mark in marks() {
+            let claim = find(&mark.claim).unwrap_or_else(|| panic!("there is no claim {}", mark.claim));
+            assert!(matches!(claim.value, Value::Number(_)), "{}", mark.claim);
+            assert!(mark.at.is_none() || mark.axis == MarkAxis::Y, "{}", mark.claim);
+        }
+    }
+
+    #[test]
+    fn a_qualified_number_errs_by_its_distance_outside() {
+        for (qualifier, found, error) in [
+            (None, 110.0, 0.1),
+            (None, 90.0, 0.1),
+            (Some(Qualifier::UpTo), 50.0, 0.0),
+            (Some(Qualifier::UpTo), 120.0, 0.2),
+            (Some(Qualifier::AtLeast), 120.0, 0.0),
+            (Some(Qualifier::AtLeast), 80.0, 0.2),
+            (Some(Qualifier::Within), 100.0, 0.0),
+            (Some(Qualifier::Approx), 104.0, 0.0),
+            (Some(Qualifier::Approx), 115.5, 0.1),
+        ] {
+            let got = number(100.0, qualifier).error(found).unwrap();
+            assert!((got - error).abs() < 1e-9, "{qualifier:?} {found}: {got}");
+        }
+        let range = find("atc16-mq-4qp").unwrap();
+        assert_eq!((range.error(2.5), range.error(1.0)), (Some(0.0), Some(0.5)));
+        assert_eq!(find("atc16-fig2b-dma-lt-mmio").unwrap().error(1.0), None);
+    }
+
+    #[test]
+    fn restatements_of_calibrated_claims_are_calibrated() {
+        let settled = settled_by(["atc16-tab5-cib-recv0".to_owned(), "atc16-tab4-recv-batch".to_owned()]);
+        for id in ["atc16-tab4-recv-batch-ho", "atc16-tab5-cib-recv1", "atc16-ho-recv-gain-cib"] {
+            assert!(settled.contains(id), "{id}");
+        }
+        assert!(!settled.contains("atc16-ho-send-gain-cib"));
+    }
+}

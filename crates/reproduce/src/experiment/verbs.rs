@@ -1,0 +1,162 @@
+//! What experiments ask of a context: workloads of verbs.
+
+use super::context::Ctx;
+use super::setting::nothing_completed;
+use doorbell_lab::{Depth, NotYet, Outcome, Run, explained};
+use doorbell_nic::Profile;
+use doorbell_schema::Duration;
+use doorbell_systems::config::Timing;
+use doorbell_verbs::Span;
+use doorbell_workload::{Profiles, Resolved, Workload};
+use std::sync::Arc;
+
+/// A workload measured for so many microseconds after 100 of warm-up: rates are steady early, and
+/// runs are many.
+pub(crate) fn briefly(us: u64, workload: Workload) -> Workload {
+    let span = |us| Some(Duration::new(Span::from_us(us)));
+    Workload { warmup: span(100), duration: span(us), ..workload }
+}
+
+/// Warm-up and measured time of runs for which an experiment says none.
+const USUAL: (Span, Span) = (Span::from_us(200), Span::from_ms(1));
+
+/// Virtual time after which a run of an experiment ends that does not settle, where it is to.
+const PATIENCE: Duration = Duration::new(Span::from_ms(5));
+
+impl Ctx<'_> {
+    /// From when to when a run is measured: as said, else as usual; or until it knows its answer.
+    pub(super) fn timing(&self, said: Timing, usual: (Span, Span)) -> Timing {
+        if let Some(precision) = self.precision {
+            return Timing { warmup: None, duration: None, precision, max_time: PATIENCE, ..said };
+        }
+        let duration = said.duration.map_or(usual.1, Duration::span);
+        let hurried = Duration::new(Span::from_ps(duration.as_ps() / self.hurry));
+        let warmup = said.warmup.unwrap_or(Duration::new(usual.0));
+        Timing { warmup: Some(warmup), duration: Some(hurried), ..said }
+    }
+
+    /// Each of `workloads` on `profile`; the outcomes have their order.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn measure(
+        &self,
+        profile: &str,
+        what: &str,
+        workloads: &[Workload],
+    ) -> Result<Vec<Arc<Outcome>>, NotYet> {
+        self.measure_on(self.profile(profile), what, workloads)
+    }
+
+    /// The same of workloads whose warm-up brings them to where they are to be measured: they are measured after it, also where runs end when they
+    /// know their answer. What comes slower than a run can tell would be measured with the rest.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub(crate) fn measure_warmed(
+        &self,
+        profile: &str,
+        what: &str,
+        workloads: &[Workload],
+    ) -> Result<Vec<Arc<Outcome>>, NotYet> {
+        let profile = self.profile(profile);
+        let runs = workloads.iter().map(|w| self.run_warmed(profile, what, w));
+        self.outcomes(what, runs.collect())
+    }
+
+    /// [`Ctx::measure`] on a profile that is none of the clusters.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn measure_on(
+        &self,
+        profile: &Profile,
+        what: &str,
+        workloads: &[Workload],
+    ) -> Result<Vec<Arc<Outcome>>, NotYet> {
+        self.outcomes(what, workloads.iter().map(|w| self.run_of(profile, what, w)).collect())
+    }
+
+    fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
+        // All are asked for before the first that is not known ends this.
+        let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
+        all.into_iter().map(|ran| something(what, ran?.verbs())).collect()
+    }
+
+    /// `workload` on `profile`, with what limits it.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
+        let run = self.run_of(self.profile(profile), what, workload);
+        let outcome = match self.explains {
+            true => explained(&self.known, &run, what, Depth::Tenths)?.verbs(),
+            false => self.known.of(&run, what)?.verbs(),
+        };
+        something(what, outcome)
+    }
+
+    fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
+        self.run(profile, what, workload, |timing| self.timing(timing, USUAL))
+    }
+
+    /// The same, but measured after its warm-up.
+    fn run_warmed(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
+        self.run(profile, what, workload, |said| {
+            let warmup = said.warmup;
+            let timing = self.timing(said, USUAL);
+            let (Some(warmup), None) = (warmup, timing.duration) else { return timing };
+            let max_time = Duration::new(warmup.span() + timing.max_time.span());
+            Timing { warmup: Some(warmup), max_time, ..timing }
+        })
+    }
+
+    fn run(
+        &self,
+        profile: &Profile,
+        what: &str,
+        workload: &Workload,
+        timing: impl Fn(Timing) -> Timing,
+    ) -> Run {
+        let profiles = Profiles::from(profile);
+        let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
+        let Resolved { warmup, duration, precision, max_time, seed, .. } = workload;
+        let timing = timing(Timing { warmup, duration, precision, max_time, seed });
+        (workload.warmup, workload.duration) = (timing.warmup, timing.duration);
+        (workload.precision, workload.max_time) = (timing.precision, timing.max_time);
+        Run::verbs(profiles, workload)
+    }
+}
+
+/// The outcome of a run in which something was done: no ratio has another.
+fn something(what: &str, outcome: Arc<Outcome>) -> Result<Arc<Outcome>, NotYet> {
+    match &outcome.waits {
+        Some(waits) => Err(NotYet::Nothing(nothing_completed(what, waits))),
+        None => Ok(outcome),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_lab::{Control, Work};
+
+    #[test]
+    fn what_a_warm_up_brings_about_is_waited_for_to_any_precision() {
+        let said = Duration::new(Span::from_ms(15));
+        let workload = Workload { warmup: Some(said), duration: Some(said), ..Workload::default() };
+        let precise = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
+        let of = |run: Run| match run.work {
+            Work::Verbs(w) => (w.warmup, w.duration, w.max_time.span()),
+            Work::System(_) => unreachable!("it is of verbs"),
+        };
+        let profile = precise.profile("cx3");
+        assert_eq!(of(precise.run_of(profile, "it", &workload)), (None, None, PATIENCE.span()));
+        let longer = said.span() + PATIENCE.span();
+        assert_eq!(of(precise.run_warmed(profile, "it", &workload)), (Some(said), None, longer));
+        let own = Ctx::new(false, Control::quiet()).unwrap();
+        let timed = of(own.run_warmed(profile, "it", &workload));
+        assert_eq!(timed, of(own.run_of(profile, "it", &workload)));
+        assert_eq!((timed.0, timed.1), (Some(said), Some(said)));
+    }
+}

@@ -1,0 +1,305 @@
+//! What `reproduce` says: each claim beside what was found.
+
+use crate::data::bottlenecks::BottleneckPair;
+use crate::data::claims::{self, Claim, Kind, TOLERANCE, Value};
+use crate::data::holdout;
+use crate::experiment::{Check, Ctx, Curve, Experiment, Found, Runs};
+use crate::judge::accuracy::{self, Accuracy};
+use crate::judge::checked::{self, CheckedClaims, Headline};
+use crate::judge::claim_report::{Basis, ClaimReport, Explained, NotChecked};
+use crate::judge::intervals::Intervals;
+use crate::judge::measured::MeasuredReport;
+use crate::judge::selector::Selection;
+use crate::judge::sensitivity::{self, Sensitivity};
+use doorbell_lab::NotYet;
+use doorbell_lab::SimulateError;
+use doorbell_lab::Taken;
+use doorbell_nic::{Basis as ParameterBasis, Profile};
+use doorbell_schema::Share;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Version of the JSON of a [`Report`]; within one, fields are only ever added. Since 2 `measured` is a list.
+pub const REPORT_SCHEMA: u32 = 2;
+
+/// Numbers of parameters of a profile, by where they come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ParameterCounts {
+    /// Stated by someone.
+    pub published: usize,
+    /// Set from measurements.
+    pub calibrated: usize,
+    /// Chosen.
+    pub assumed: usize,
+}
+
+/// Result of `reproduce`, in the form of its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Report {
+    /// Version of this JSON.
+    pub schema: u32,
+    /// Claims checked.
+    pub claims: Vec<ClaimReport>,
+    /// Curves behind them.
+    pub curves: Vec<Curve>,
+    /// Claims selected that no experiment checks.
+    pub not_checked: Vec<NotChecked>,
+    /// How many claims of each paper were checked that are no hardware parameters.
+    pub checked: Vec<CheckedClaims>,
+    /// The speed-ups of CLUSTER'21's abstract that were found.
+    pub headlines: Vec<Headline>,
+    /// How well numbers agree, each counted once.
+    pub accuracy: Vec<Accuracy>,
+    /// How far each calibrated parameter moves each number; only where asked for.
+    pub sensitivity: Vec<Sensitivity>,
+    /// Within what predicted numbers lie; absent unless asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
+    /// Measurements that no paper prints, beside the model, set by set; absent where none were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<MeasuredReport>,
+    /// Parameters of each profile.
+    pub parameters: BTreeMap<String, ParameterCounts>,
+    /// To which precision each run was to know its answer; `None` where runs take the times that experiments say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub precision: Option<Share>,
+    /// Runs in all, those with a resource relaxed included.
+    pub runs: usize,
+    /// Of them, those that were to settle and did not.
+    pub unsettled: usize,
+    /// Which results were not found now but before; `None` where none are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<Taken>,
+    /// Whether it was stopped before its end, so that experiments are missing, or what else was asked for; absent where it was not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+    /// Experiments without result: they had not come to their end when it was stopped, or nothing completed in one of their runs; absent where
+    /// there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingExperiment>,
+}
+
+/// An experiment that was selected and has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MissingExperiment {
+    /// With its paper, as it is selected: `atc16/tab4`.
+    pub experiment: String,
+    /// The selected claims that it would have checked.
+    pub claims: Vec<String>,
+    /// Why it has none though nobody stopped it; absent where somebody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl MissingExperiment {
+    /// As it is without findings; it may say why.
+    fn of(experiment: &Experiment, selection: &Selection, ctx: &Ctx<'_>) -> MissingExperiment {
+        let why = match (experiment.run)(ctx) {
+            Err(NotYet::Nothing(why)) => Some(why),
+            _ => None,
+        };
+        let claims = experiment.claims.iter().filter(|claim| selection.wants(claim));
+        MissingExperiment {
+            experiment: format!("{}/{}", experiment.paper, experiment.name),
+            claims: claims.map(|claim| (*claim).to_owned()).collect(),
+            why,
+        }
+    }
+}
+
+/// Runs the experiments selected and compares. When stopped, reports those that came to their end.
+pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, SimulateError> {
+    let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
+    let mut report = Report {
+        schema: REPORT_SCHEMA,
+        claims: Vec::new(),
+        curves: Vec::new(),
+        not_checked: selection.not_checked(),
+        checked: Vec::new(),
+        headlines: Vec::new(),
+        accuracy: Vec::new(),
+        sensitivity: Vec::new(),
+        intervals: None,
+        measured: Vec::new(),
+        parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
+        precision: ctx.precision,
+        runs: 0,
+        unsettled: 0,
+        stored: None,
+        interrupted: false,
+        missing: Vec::new(),
+    };
+    for (experiment, findings) in selection.experiments.iter().zip(ctx.find(&selection.experiments)?) {
+        let Some(findings) = findings else {
+            let missing = MissingExperiment::of(experiment, selection, ctx);
+            report.interrupted |= missing.why.is_none();
+            report.missing.push(missing);
+            continue;
+        };
+        let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
+        let known = |c: &Check| claims::find(c.claim).unwrap_or_else(|| no_claim(c));
+        report.claims.extend(wanted.map(|c| compare(experiment, c, known(c), &settled)));
+        report.curves.extend(findings.curves.into_iter().map(Curve::of_numbers));
+        if experiment.is_of_measurements() {
+            report.measured.push(MeasuredReport::of(experiment.paper, findings.measured));
+        }
+    }
+    report.checked = checked::of(selection, &report.claims);
+    report.headlines = checked::headlines(&report.claims);
+    report.accuracy = accuracy::of(&report.claims);
+    if ctx.full && !report.interrupted {
+        report.sensitivity = sensitivity::of(ctx, selection)?;
+    }
+    (report.runs, report.unsettled) = ctx.known.counts();
+    report.stored = ctx.known.taken();
+    Ok(report)
+}
+
+/// Runs one experiment, which need not be of the register, and compares what it finds with `claims`; nothing
+/// where it was stopped. Nothing is taken from a store, nor kept there: names of stored results know of Doorbell's own
+/// sources only, and the experiment may run programs of another crate.
+///
+/// # Errors
+/// If a run fails.
+///
+/// # Panics
+/// If the experiment checks something that is none of the claims.
+pub fn judge(
+    ctx: &Ctx<'_>,
+    experiment: &Experiment,
+    claims: &[Claim],
+) -> Result<Vec<ClaimReport>, SimulateError> {
+    let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
+    let found =
+        ctx.unstored().find(&[experiment])?.into_iter().flatten().flat_map(|findings| findings.checks);
+    let known = |c: &Check| claims.iter().find(|claim| claim.id == c.claim).unwrap_or_else(|| no_claim(c));
+    Ok(found.map(|check| compare(experiment, &check, known(&check), &settled)).collect())
+}
+
+fn no_claim(check: &Check) -> ! {
+    panic!("experiments check claims only, not {}", check.claim)
+}
+
+/// Claims that a profile was set from.
+fn calibrated_from(profile: &Profile) -> impl Iterator<Item = String> {
+    profile.calibrated_claims().into_iter().map(str::to_owned)
+}
+
+fn count(profile: &Profile) -> ParameterCounts {
+    let mut counts = ParameterCounts::default();
+    for parameter in &profile.parameters {
+        match parameter.basis {
+            ParameterBasis::Published { .. } => counts.published += 1,
+            ParameterBasis::Calibrated { .. } => counts.calibrated += 1,
+            ParameterBasis::Assumed { .. } => counts.assumed += 1,
+            ParameterBasis::Set { .. } => unreachable!("claims are checked with profiles as they are"),
+        }
+    }
+    counts
+}
+
+fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
+    match claim.kind {
+        _ if claim.paper == claims::OURS => Basis::Ours,
+        Kind::HardwareParameter => Basis::Given,
+        // What follows from a measurement is as good as that, whatever its formula.
+        Kind::Analytic if !claims::restatements().computed.contains_key(&claim.id) => Basis::Analytic,
+        _ if claims::restatements().taken_over.contains(&claim.id) => Basis::Given,
+        // Where nothing is simulated, an ordering or a shape is one of formulas, too.
+        _ if formula => Basis::Analytic,
+        _ if settled.contains(&claim.id) => Basis::Calibrated,
+        _ => Basis::Predicted,
+    }
+}
+
+/// What is told of a number that is none, as of a ratio to nothing.
+const NO_NUMBER: &str = "no number: nothing to divide by";
+
+/// As the papers' ranges are written; an end that is exempt is left out.
+fn ends(low: Option<f64>, high: Option<f64>) -> String {
+    let end = |end: Option<f64>| end.map_or_else(String::new, |end| format!("{end:.2}"));
+    format!("{}..{}", end(low), end(high))
+}
+
+fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTreeSet<String>) -> ClaimReport {
+    let id = claim.id.as_str();
+    let (simulated, error, holds) = match &check.found {
+        found if !found.is_finite() => (Value::Text(NO_NUMBER.to_owned()), None, false),
+        Found::Number(n) => {
+            let error = claim.error(*n);
+            (Value::Number(*n), error, error.is_some_and(|e| e <= TOLERANCE))
+        }
+        Found::Range { low, high } => {
+            let error = claim.error_of_ends(*low, *high);
+            (Value::Text(ends(*low, *high)), error, error.is_some_and(|e| e <= TOLERANCE))
+        }
+        Found::Flag(flag) => (Value::Flag(*flag), None, claim.value == Value::Flag(*flag)),
+        Found::Statement { holds, seen } => (Value::Text(seen.clone()), None, *holds),
+    };
+    let bottleneck = BottleneckPair { paper: claim.bottleneck_class, observed: check.bottleneck };
+    let agree = bottleneck.agree();
+    ClaimReport {
+        id: claim.id.clone(),
+        paper: claim.paper.clone(),
+        place: claim.place.clone(),
+        profile: check.profile.to_owned(),
+        kind: claim.kind,
+        unit: claim.unit.clone(),
+        paper_value: claim.value.clone(),
+        simulated,
+        error,
+        basis: basis(claim, check.formula || experiment.runs == Runs::None, settled),
+        holds,
+        bottleneck,
+        contested: claims::restatements().contested.get(id).cloned().unwrap_or_default(),
+        note: check.note.clone(),
+        experiment: experiment.name.to_owned(),
+        held_out: holdout::is_held_out(claim),
+        restates: Some(claims::first_of_group(id)).filter(|first| *first != id).map(str::to_owned),
+        explanation: claims::explanation(id)
+            .map(|e| Explained { why: e.why.clone(), run: e.run.clone() })
+            .filter(|_| !holds || agree == Some(false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::REGISTER;
+    use doorbell_lab::Control;
+
+    static IMPOSSIBLE: Experiment = Experiment {
+        name: "impossible",
+        paper: "cluster21",
+        title: "nothing completes",
+        claims: &["cluster21-jn-standalone"],
+        runs: Runs::Systems,
+        run: |_| Err(NotYet::Nothing("nothing completed".into())),
+    };
+
+    #[test]
+    fn where_nothing_completed_there_is_no_result_and_a_reason() {
+        let mut selection = Selection::new(&REGISTER, &["cluster21-jn-standalone".into()]).unwrap();
+        selection.experiments = vec![&IMPOSSIBLE];
+        let report = reproduce(&Ctx::new(false, Control::quiet()).unwrap(), &selection).unwrap();
+        assert_eq!((report.claims.len(), report.interrupted), (0, false));
+        assert_eq!(report.missing[0].why.as_deref(), Some("nothing completed"));
+        assert_eq!(report.checked[0].checked, 0);
+    }
+
+    #[test]
+    fn what_is_no_number_is_said_in_words_and_does_not_hold() {
+        let id = "cluster21-jn-standalone";
+        let all = [Found::Number(f64::NAN), Found::Range { low: Some(1.0), high: Some(f64::INFINITY) }];
+        for found in all {
+            let check = Check::new(id, "cx3-dual", found);
+            let report = compare(&IMPOSSIBLE, &check, claims::find(id).unwrap(), &BTreeSet::new());
+            assert_eq!((report.simulated, report.error), (Value::Text(NO_NUMBER.into()), None));
+            assert!(!report.holds);
+        }
+        let curve = |points| Curve { points, ..crate::experiment::curve("", "", "", "", "", Vec::new()) };
+        assert_eq!(curve(vec![(1.0, f64::NAN), (2.0, 3.0)]).of_numbers().points, [(2.0, 3.0)]);
+    }
+}

@@ -1,0 +1,54 @@
+//! CLUSTER'21, III-E: atomics of one port, beside READs and WRITEs.
+
+use super::cluster::CLUSTER;
+use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
+use crate::experiment::{briefly, setting};
+use doorbell_lab::NotYet;
+use doorbell_workload::{Pattern, Verb, Workload};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "atomics",
+    paper: "cluster21",
+    title: "rate of atomics of one port, beside READs and WRITEs",
+    claims: &["cluster21-s3e-atomic-per-port", "cluster21-s3e-atomic-lt-rw"],
+    runs: Runs::Verbs,
+    run,
+};
+
+/// Words that atomics take by chance: more than two threads meet at seldom.
+const WORDS: u32 = 1024;
+
+/// 8 bytes of one machine, by one port, from several others: more than enough to keep it busy.
+fn inbound(verb: Verb) -> Workload {
+    let atomic = matches!(verb, Verb::FetchAdd | Verb::CompareSwap);
+    let workload = Workload {
+        verb: Some(verb),
+        pattern: Some(Pattern::Inbound),
+        machines: Some(4),
+        threads: Some(4),
+        qps: Some(2),
+        ports: Some(1),
+        size: (!atomic).then_some(8),
+        counters: atomic.then_some(WORDS),
+        counter_stride: atomic.then_some(64),
+        ..Workload::default()
+    };
+    briefly(2000, workload)
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    let verbs = [Verb::FetchAdd, Verb::CompareSwap, Verb::Read, Verb::Write];
+    let outcomes = ctx.measure(CLUSTER, "s3e", &verbs.map(inbound))?;
+    let [add, swap, read, write] = [0, 1, 2, 3].map(|verb| outcomes[verb].mops);
+    let less = add.max(swap) < read.min(write);
+    let seen =
+        format!("fetch-and-add {add:.2}, compare-and-swap {swap:.2}, READ {read:.2}, WRITE {write:.2} Mops");
+    let checks = vec![
+        Check::number("cluster21-s3e-atomic-per-port", CLUSTER, add).note(format!(
+            "fetch-and-add on {WORDS} words by one port; compare-and-swap {swap:.2}; {}",
+            setting(&outcomes[0])
+        )),
+        Check::statement("cluster21-s3e-atomic-lt-rw", CLUSTER, less, seen),
+    ];
+    Ok(Findings { checks, ..Findings::default() })
+}

@@ -1,0 +1,218 @@
+//! CLUSTER'21, Figure 15 and IV-C: a shuffle of sixteen executors, each entry by itself, copied together (SP), or gathered by the NIC (SGL).
+//!
+//! The paper states neither the size of an entry nor how many posts are outstanding. The claims are judged with entries of 64 bytes, the smallest of its Figure 18, which is of the same program,
+//! and four posts of an executor, as Figures 3 to 5 have them (docs/cluster21.md); both were chosen before there was a result. Others are curves beside.
+
+use super::cluster::CLUSTER;
+use crate::experiment::curve;
+use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
+use doorbell_lab::NotYet;
+use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_systems::System;
+use doorbell_systems::config::Timing;
+use doorbell_systems::shuffle::{Shuffle, Transfer};
+use doorbell_systems::vector_io::Strategy;
+use doorbell_verbs::Span;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig15",
+    paper: "cluster21",
+    title: "shuffle of 16 executors: entries by themselves, copied together, or gathered",
+    claims: &[
+        "cluster21-sh-sgl",
+        "cluster21-sh-sp",
+        "cluster21-abs-shuffle",
+        "cluster21-sh-sgl-large-batch",
+        "cluster21-sh-push",
+    ],
+    runs: Runs::Systems,
+    run,
+};
+
+/// Executors and entries of a post of the claims.
+const EXECUTORS: u32 = 16;
+const BATCH: u32 = 16;
+/// Entries of a post.
+const BATCHES: [u32; 5] = [2, 4, 8, 16, 32];
+/// Executors.
+const ALL: [u32; 4] = [2, 4, 8, 16];
+/// Bytes of an entry: of the claims; a join's tuple; and more.
+const ENTRY: u32 = 64;
+const ENTRIES: [u32; 4] = [16, 64, 256, 1024];
+/// Entries of a segment where they are larger: with more, inboxes of 16 executors would be larger than a shuffle's may be.
+const LARGE_SEGMENT: u32 = 256;
+/// Posts outstanding.
+const OUTSTANDING: [u32; 3] = [4, 16, 64];
+/// Of both, without `--full`: what is chosen, and the smallest entry.
+const FEW: ([u32; 2], [u32; 1]) = ([16, ENTRY], [4]);
+
+/// A point.
+#[derive(Clone, Copy)]
+struct Point {
+    transfer: Transfer,
+    strategy: Strategy,
+    batch: u32,
+    executors: u32,
+    entry: u32,
+    outstanding: u32,
+    zipf: bool,
+}
+
+impl Point {
+    /// The claims', with a strategy.
+    fn of(strategy: Strategy, batch: u32) -> Point {
+        Point {
+            transfer: Transfer::Push,
+            strategy,
+            batch,
+            executors: EXECUTORS,
+            entry: ENTRY,
+            outstanding: Shuffle::usual().clients.outstanding,
+            zipf: false,
+        }
+    }
+
+    /// The same with each entry by itself.
+    fn basic(self) -> Point {
+        Point { strategy: Strategy::Sgl, batch: 1, ..self }
+    }
+
+    fn shuffle(self) -> Shuffle {
+        let mut shuffle = Shuffle {
+            transfer: self.transfer,
+            strategy: self.strategy.into(),
+            batch_entries: self.batch,
+            entry: self.entry,
+            zipf: self.zipf,
+            segment: if self.entry > ENTRY { LARGE_SEGMENT } else { Shuffle::usual().segment },
+            ..Shuffle::usual()
+        };
+        (shuffle.clients.clients, shuffle.clients.outstanding) = (self.executors, self.outstanding);
+        // Receivers take a round's entries in few lumps: ten rounds, of which one takes two milliseconds where each entry goes by itself.
+        shuffle.timing = Timing::of(Span::from_ms(2), Span::from_ms((24 / u64::from(self.batch)).max(4)));
+        shuffle
+    }
+
+    fn workload(self) -> SystemWorkload {
+        self.shuffle().into()
+    }
+}
+
+fn rates(ctx: &Ctx<'_>, points: &[Point]) -> Result<Vec<f64>, NotYet> {
+    let all: Vec<_> = points.iter().map(|point| point.workload()).collect();
+    Ok(ctx.timed(CLUSTER, "fig15", &all)?.iter().map(|o| o.mrps).collect())
+}
+
+/// A curve of what `of` makes of each x.
+fn rated(
+    ctx: &Ctx<'_>,
+    name: &str,
+    x: &str,
+    points: &[u32],
+    of: impl Fn(u32) -> Point,
+) -> Result<Curve, NotYet> {
+    let rates = rates(ctx, &points.iter().copied().map(of).collect::<Vec<_>>())?;
+    let points = points.iter().copied().map(f64::from).zip(rates).collect();
+    Ok(curve("cluster21/fig15", name, CLUSTER, x, "M entries/s", points))
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    let (sp, sgl) = (Point::of(Strategy::Sp, BATCH), Point::of(Strategy::Sgl, BATCH));
+    let by_batch = |strategy| move |batch| Point::of(strategy, batch);
+    let by_executors = |point: Point| move |executors| Point { executors, ..point };
+    let by_entry = |point: Point| move |entry| Point { entry, ..point };
+    let by_outstanding = |point: Point| move |outstanding| Point { outstanding, ..point };
+    let pulled = |point| Point { transfer: Transfer::Pull, ..point };
+    let (entries, outstanding) =
+        if ctx.full { (&ENTRIES[..], &OUTSTANDING[..]) } else { (&FEW.0[..], &FEW.1[..]) };
+    // All are asked for before the first that is not known ends this.
+    let longer = ctx.explain_job(CLUSTER, "fig15", &Point { batch: 32, ..sgl }.workload());
+    let three = ctx.timed(CLUSTER, "fig15", &[sgl.basic(), sp, sgl].map(Point::workload));
+    let curves = [
+        rated(ctx, "SP, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sp)),
+        rated(ctx, "SGL, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sgl)),
+        rated(ctx, "pull, by batch", "entries of a READ", &BATCHES, |batch| {
+            pulled(Point::of(Strategy::Sp, batch))
+        }),
+        rated(ctx, "basic", "executors", &ALL, by_executors(sgl.basic())),
+        rated(ctx, "SP of 16", "executors", &ALL, by_executors(sp)),
+        rated(ctx, "SGL of 16", "executors", &ALL, by_executors(sgl)),
+        rated(ctx, "basic, by entry", "bytes of an entry", entries, by_entry(sgl.basic())),
+        rated(ctx, "SP of 16, by entry", "bytes of an entry", entries, by_entry(sp)),
+        rated(ctx, "SGL of 16, by entry", "bytes of an entry", entries, by_entry(sgl)),
+        rated(ctx, "basic, by outstanding", "posts", outstanding, by_outstanding(sgl.basic())),
+        rated(ctx, "SP of 16, by outstanding", "posts", outstanding, by_outstanding(sp)),
+        rated(ctx, "SGL of 16, by outstanding", "posts", outstanding, by_outstanding(sgl)),
+    ];
+    let others = rates(ctx, &[pulled(sgl.basic()), pulled(sp), Point { zipf: true, ..sgl }, sgl]);
+    let (longer, three, others) = (longer?, three?, others?);
+    let [basic, sp, sgl] = &three[..] else { unreachable!("as many outcomes as runs") };
+    let curves = curves.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let checks = vec![
+        over("cluster21-sh-sgl", sgl, basic, (&curves[8], &curves[6], &curves[11], &curves[9])),
+        over("cluster21-sh-sp", sp, basic, (&curves[7], &curves[6], &curves[10], &curves[9])),
+        Check::number("cluster21-abs-shuffle", CLUSTER, sp.mrps / basic.mrps),
+        large_batch(&curves[0], &curves[1], &longer),
+        push(&others, basic, sp),
+    ];
+    let uneven = Point { zipf: true, ..Point::of(Strategy::Sgl, BATCH) }.shuffle().unevenness();
+    let zipf = curve(
+        "cluster21/fig15",
+        "SGL of 16, keys by Zipf's law",
+        CLUSTER,
+        "entries of the fullest receiver, by those of one on average",
+        "M entries/s",
+        vec![(1.0, others[3]), (uneven, others[2])],
+    );
+    let curves = curves.into_iter().chain([zipf]).collect();
+    Ok(Findings { checks, curves, ..Findings::default() })
+}
+
+/// Ratios of two curves at the same points.
+fn ratios(above: &Curve, below: &Curve) -> String {
+    let each = above.points.iter().zip(&below.points);
+    let each: Vec<String> =
+        each.map(|((x, above), (_, below))| format!("{:.1} with {x:.0}", above / below)).collect();
+    each.join(", ")
+}
+
+fn over(
+    claim: &'static str,
+    outcome: &SystemOutcome,
+    basic: &SystemOutcome,
+    (entry, basic_entry, outstanding, basic_outstanding): (&Curve, &Curve, &Curve, &Curve),
+) -> Check {
+    let note = format!(
+        "{:.1} M entries/s ({}) over {:.1} ({}), entries of {ENTRY} B, 4 posts of an executor outstanding; by bytes of an entry {}; by posts {}",
+        outcome.mrps,
+        outcome.bottleneck.text,
+        basic.mrps,
+        basic.bottleneck.text,
+        ratios(entry, basic_entry),
+        ratios(outstanding, basic_outstanding),
+    );
+    Check::number(claim, CLUSTER, outcome.mrps / basic.mrps).system_limited_by(outcome).note(note)
+}
+
+/// What more entries of a post bring, of each strategy.
+fn large_batch(sp: &Curve, sgl: &Curve, longer: &SystemOutcome) -> Check {
+    let grows = |curve: &Curve| {
+        let rate = |at: usize| curve.points[at].1;
+        (rate(4) / rate(3), rate(4) / rate(0))
+    };
+    let (sp, sgl) = (grows(sp), grows(sgl));
+    let seen = format!(
+        "from posts of 16 to 32 entries SP has {:.2} times the rate, SGL {:.2}; from 2 to 32 SP {:.1}, SGL {:.1}; SGL of 32: {}",
+        sp.0, sgl.0, sp.1, sgl.1, longer.bottleneck.text
+    );
+    Check::statement("cluster21-sh-sgl-large-batch", CLUSTER, sgl.0 < sp.0 && sgl.1 < sp.1, seen)
+        .system_limited_by(longer)
+}
+
+fn push(others: &[f64], basic: &SystemOutcome, sp: &SystemOutcome) -> Check {
+    let seen = format!(
+        "entries of {ENTRY} B: pushed {:.1}, pulled {:.1} M/s one by one; {:.1} and {:.1} by 16",
+        basic.mrps, others[0], sp.mrps, others[1]
+    );
+    Check::statement("cluster21-sh-push", CLUSTER, basic.mrps > others[0] && sp.mrps > others[1], seen)
+}

@@ -1,0 +1,120 @@
+//! CLUSTER'21, Figure 9 and III-D: memory of the other machine's sockets by QPs to each, by those to one's own match, and by a proxy socket.
+//!
+//! How many QPs a deployment has is counted in `systems/tests/systems/proxy.rs`; here the paper's formulas are what such a count gives.
+
+use crate::experiment::curve;
+use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
+use doorbell_lab::NotYet;
+use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_systems::System;
+use doorbell_systems::config::{Clients, Timing};
+use doorbell_systems::proxy::{Path, Proxy};
+use doorbell_verbs::Span;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig9",
+    paper: "cluster21",
+    title: "READs of memory at the sockets that do not match: all to all, by the match, and by a proxy socket",
+    claims: &[
+        "cluster21-s3d-qps-all",
+        "cluster21-s3d-qps-proxy",
+        "cluster21-s3d-qps-ratio",
+        "cluster21-s3d-multiport-linear",
+    ],
+    runs: Runs::Systems,
+    run,
+};
+
+/// One adapter with two ports, and one with a port at each socket.
+const CLUSTERS: [&str; 2] = ["cx3-dual", "cx3-dual-split"];
+const PATHS: [Path; 3] = [Path::Direct, Path::Home, Path::Proxy];
+/// READs of a thread under way; the first is for latency.
+const OUTSTANDING: [u32; 5] = [1, 2, 4, 8, 16];
+/// Threads of the machine that reads, half of them at each socket.
+const THREADS: u32 = 8;
+
+/// READs of memory at other sockets alone, or at the matching ones.
+fn reads(path: Path, sockets: u32, threads: u32, outstanding: u32, unmatched_permille: u32) -> Proxy {
+    let clients = Clients::new(threads, threads, outstanding, false);
+    let timing = Timing::of(Span::from_us(100), Span::from_us(300));
+    Proxy { clients, timing, path, sockets, unmatched_permille, ..Proxy::usual() }
+}
+
+/// Rate and latency of a path by what is outstanding.
+fn curves(ctx: &Ctx<'_>, cluster: &'static str, path: Path) -> Result<[Curve; 2], NotYet> {
+    let all = OUTSTANDING.map(|outstanding| reads(path, 2, THREADS, outstanding, 1000).into());
+    let found = ctx.systems(cluster, "fig9", &all)?;
+    let points = |of: fn(&SystemOutcome) -> f64| {
+        OUTSTANDING.iter().map(|n| f64::from(*n)).zip(found.iter().map(of)).collect()
+    };
+    let x = "outstanding";
+    let mean_us = |outcome: &SystemOutcome| outcome.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3);
+    Ok([
+        curve("cluster21/fig9", &format!("{}, rate", path.name()), cluster, x, "Mops", points(|o| o.mrps)),
+        curve(
+            "cluster21/fig9",
+            &format!("{}, latency", path.name()),
+            cluster,
+            x,
+            "mean, us",
+            points(mean_us),
+        ),
+    ])
+}
+
+/// QPs at both ends of the connections of a machine with `m` others, all of `s` sockets with a thread each.
+fn qps(path: Path, m: u32, s: u32) -> u32 {
+    let ends = if path == Path::Direct { s } else { 1 };
+    2 * m * s * ends
+}
+
+/// What is counted is the paper's formula, for all small numbers of machines and sockets.
+fn counts() -> [Check; 3] {
+    let all = || (1..=16).flat_map(|m| (1..=4).map(move |s| (m, s)));
+    let direct = all().all(|(m, s)| qps(Path::Direct, m, s) == s * s * 2 * m);
+    let proxy = all().all(|(m, s)| qps(Path::Proxy, m, s) == s * 2 * m);
+    let ratio = all().all(|(m, s)| qps(Path::Direct, m, s) == s * qps(Path::Proxy, m, s));
+    let statement = |claim, holds, seen: &str| {
+        Check::statement(claim, CLUSTERS[1], holds, seen.into())
+            .formula()
+            .note("QPs at both ends of one machine's connections with m others, a thread at each socket")
+    };
+    [
+        statement("cluster21-s3d-qps-all", direct, "s*s*2*m"),
+        statement("cluster21-s3d-qps-proxy", proxy, "s*2*m"),
+        statement("cluster21-s3d-qps-ratio", ratio, "1/s"),
+    ]
+}
+
+/// Bytes of a READ by which ports are compared: of which units are the limit, and the link.
+const SIZES: [u32; 2] = [32, 4096];
+
+/// Threads that read matching memory alone, at one socket and its port, and at both.
+fn ports(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
+    let of = |sockets: u32, bytes: u32| {
+        let threads = THREADS / 2 * sockets;
+        let reads = Proxy { read_bytes: bytes, ..reads(Path::Home, sockets, threads, 16, 0) };
+        SystemWorkload::from(reads)
+    };
+    let all: Vec<SystemWorkload> = SIZES.iter().flat_map(|bytes| [of(1, *bytes), of(2, *bytes)]).collect();
+    let [adapter, adapters] = CLUSTERS.map(|cluster| ctx.systems(cluster, "fig9", &all));
+    let gains = |found: Vec<SystemOutcome>| [found[1].mrps / found[0].mrps, found[3].mrps / found[2].mrps];
+    let (adapter, adapters) = (gains(adapter?), gains(adapters?));
+    let holds = adapter.iter().chain(&adapters).all(|gain| (gain - 2.0).abs() < 0.1);
+    let seen = format!(
+        "{:.2} and {:.2} times with READs of 32 B and 4 kB by two adapters, {:.2} and {:.2} by two ports of one",
+        adapters[0], adapters[1], adapter[0], adapter[1]
+    );
+    Ok(Check::statement("cluster21-s3d-multiport-linear", CLUSTERS[0], holds, seen))
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    // All are asked for before the first that is not known ends this.
+    let found: Vec<_> =
+        CLUSTERS.iter().flat_map(|cluster| PATHS.map(|path| curves(ctx, cluster, path))).collect();
+    let ports = ports(ctx);
+    let curves = found.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let mut checks = Vec::from(counts());
+    checks.push(ports?);
+    Ok(Findings { checks, curves, ..Findings::default() })
+}

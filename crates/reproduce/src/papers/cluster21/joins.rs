@@ -1,0 +1,110 @@
+//! Joins as Figures 16 and 17 have them. What the paper does not state is chosen here, once for both, before there was a result (docs/cluster21.md): a tuple is a key and a payload of 8 bytes; two
+//! executors are on a machine, one at each socket; the standalone join has one thread; without NUMA-awareness all memory of a machine is at its first socket, as one thread has set it up.
+
+use super::cluster::CLUSTER;
+use crate::experiment::Ctx;
+use doorbell_lab::NotYet;
+use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_systems::System;
+use doorbell_systems::config::Timing;
+use doorbell_systems::join::Join;
+use doorbell_systems::shuffle::Placement;
+use doorbell_verbs::Span;
+
+/// Tuples of a relation that a run joins, for the 16 million of the paper.
+pub(super) const SAMPLE: u64 = 1 << 15;
+/// Those of the paper, at its usual size.
+pub(super) const REAL: u64 = 16_000_000;
+/// Entries of a post.
+pub(super) const BATCH: u32 = 16;
+/// Executors of "all optimisations".
+pub(super) const EXECUTORS: u32 = 16;
+
+/// A tuple takes an executor so long at most; only how long is measured depends on it.
+const SLOW: Span = Span::from_ns(600);
+
+/// A join.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub(super) executors: u32,
+    pub(super) batch: u32,
+    /// Memory is at the executors' sockets.
+    pub(super) aware: bool,
+    /// Times the relations of the paper.
+    pub(super) times: u64,
+    pub(super) sample: u64,
+}
+
+impl Point {
+    /// One thread of one machine.
+    pub(super) const STANDALONE: Point =
+        Point { executors: 1, batch: 1, aware: true, times: 1, sample: SAMPLE };
+
+    /// With posts of 16.
+    pub(super) const fn of(executors: u32) -> Point {
+        Point { executors, batch: BATCH, ..Point::STANDALONE }
+    }
+
+    /// The same without optimisations.
+    pub(super) const fn native(self) -> Point {
+        Point { batch: 1, aware: false, ..self }
+    }
+
+    fn workload(self) -> SystemWorkload {
+        let Point { executors, batch, aware, times, sample } = self;
+        let mut join = Join {
+            tuples: sample * times,
+            keys: sample * times,
+            real_tuples: REAL * times,
+            batch_entries: batch,
+            placement: if aware { Placement::Own } else { Placement::First },
+            ..Join::usual()
+        };
+        join.clients.clients = executors;
+        let once = SLOW * (2 * sample * times / u64::from(executors));
+        join.timing = Timing::of(once, once * 2);
+        join.into()
+    }
+
+    /// A run's latency is that of a join of the sample.
+    fn seconds(self, what: &str, outcome: &SystemOutcome) -> Result<f64, NotYet> {
+        let mean_ns = outcome.latency_ns.mean.ok_or_else(|| {
+            let measured = outcome.measured.duration;
+            NotYet::Nothing(format!("{what}: no join of {} executors ended in {measured}", self.executors))
+        })?;
+        Ok(mean_ns / 1e9 * REAL as f64 / self.sample as f64)
+    }
+}
+
+/// Seconds that joins take of the paper's relations.
+pub(super) fn seconds<const N: usize>(
+    ctx: &Ctx<'_>,
+    what: &str,
+    points: [Point; N],
+) -> Result<[f64; N], NotYet> {
+    let all = points.map(Point::workload);
+    let outcomes = ctx.timed(CLUSTER, what, &all)?;
+    let mut seconds = [0.0; N];
+    for ((seconds, point), outcome) in seconds.iter_mut().zip(points).zip(&outcomes) {
+        *seconds = point.seconds(what, outcome)?;
+    }
+    Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_lab::{Control, Work};
+
+    #[test]
+    fn joins_are_measured_whole_to_any_precision() {
+        let ctx = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
+        let point = Point::of(EXECUTORS).native();
+        assert_eq!(seconds(&ctx, "fig17", [point]), Err(NotYet::Wanted));
+        let wanted = ctx.known.wanted();
+        let Work::System(join) = &wanted[0].work else { panic!("a join is a system") };
+        let slowest = SLOW * (2 * SAMPLE / u64::from(EXECUTORS));
+        let duration = join.timing().duration.expect("it is said").span();
+        assert!(duration >= slowest * 2, "one of the slowest fits whole, whenever it begins");
+    }
+}

@@ -1,0 +1,134 @@
+//! CLUSTER'21, Table III: rates by where cores and memory are. The rows are who initiates, as latencies tell
+//! (docs/cluster21.md).
+
+use super::cluster::CLUSTER;
+use super::perftest::{Place, rate};
+use crate::data::claims;
+use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
+use doorbell_lab::NotYet;
+use doorbell_lab::Outcome;
+use doorbell_workload::{Verb, Workload};
+use std::sync::Arc;
+
+/// Of each cell READ and WRITE, row by row; then what follows from them.
+const CLAIMS: &[&str] = &[
+    "cluster21-tab3-r1c1-read-tput",
+    "cluster21-tab3-r1c1-write-tput",
+    "cluster21-tab3-r1c2-read-tput",
+    "cluster21-tab3-r1c2-write-tput",
+    "cluster21-tab3-r1c3-read-tput",
+    "cluster21-tab3-r1c3-write-tput",
+    "cluster21-tab3-r1c4-read-tput",
+    "cluster21-tab3-r1c4-write-tput",
+    "cluster21-tab3-r2c1-read-tput",
+    "cluster21-tab3-r2c1-write-tput",
+    "cluster21-tab3-r2c2-read-tput",
+    "cluster21-tab3-r2c2-write-tput",
+    "cluster21-tab3-r2c3-read-tput",
+    "cluster21-tab3-r2c3-write-tput",
+    "cluster21-tab3-r2c4-read-tput",
+    "cluster21-tab3-r2c4-write-tput",
+    "cluster21-tab3-r3c1-read-tput",
+    "cluster21-tab3-r3c1-write-tput",
+    "cluster21-tab3-r3c2-read-tput",
+    "cluster21-tab3-r3c2-write-tput",
+    "cluster21-tab3-r3c3-read-tput",
+    "cluster21-tab3-r3c3-write-tput",
+    "cluster21-tab3-r3c4-read-tput",
+    "cluster21-tab3-r3c4-write-tput",
+    "cluster21-tab3-r4c1-read-tput",
+    "cluster21-tab3-r4c1-write-tput",
+    "cluster21-tab3-r4c2-read-tput",
+    "cluster21-tab3-r4c2-write-tput",
+    "cluster21-tab3-r4c3-read-tput",
+    "cluster21-tab3-r4c3-write-tput",
+    "cluster21-tab3-r4c4-read-tput",
+    "cluster21-tab3-r4c4-write-tput",
+    "cluster21-tab3-core-effect-tput",
+    "cluster21-tab3-worst-tput-49",
+];
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tab3",
+    paper: "cluster21",
+    title: "rate of READ and WRITE by where cores and memory are, at both ends",
+    claims: CLAIMS,
+    runs: Runs::Verbs,
+    run,
+};
+
+/// Payload, which the paper does not state: a line, with which one QP of the authors' own run reads as fast as here.
+pub(super) const SIZE: u32 = 64;
+
+/// The table's cells, row by row, and of each both verbs: who initiates where, who answers where.
+pub(super) fn cells() -> impl Iterator<Item = (Verb, Place, Place)> {
+    let cells = Place::ALL.into_iter().flat_map(|row| Place::ALL.map(|column| (row, column)));
+    cells.flat_map(|(row, column)| [Verb::Read, Verb::Write].map(|verb| (verb, row, column)))
+}
+
+/// What was found of the cells, by verb, row and column.
+pub(super) struct Table<T>(Vec<T>);
+
+impl<T> Table<T> {
+    /// Of results in the order of [`cells`].
+    pub(super) fn of(all: impl IntoIterator<Item = T>) -> Table<T> {
+        Table(all.into_iter().collect())
+    }
+
+    /// A cell, rows and columns counted from 1 as in the claims.
+    pub(super) fn at(&self, verb: Verb, row: usize, column: usize) -> &T {
+        &self.0[((row - 1) * 4 + column - 1) * 2 + usize::from(verb != Verb::Read)]
+    }
+}
+
+/// How far the table's cells are from what was found, where rows are who initiates, and where columns are.
+pub(super) fn readings(claims: &[&str], number: impl Fn(Verb, usize, usize) -> f64) -> String {
+    let cells = || (1..=4).flat_map(|row| (1..=4).map(move |column| (row, column)));
+    let of = |swapped: bool| {
+        let numbers = cells().flat_map(|(row, column)| {
+            let (row, column) = if swapped { (column, row) } else { (row, column) };
+            [Verb::Read, Verb::Write].map(|verb| number(verb, row, column))
+        });
+        let error = |(id, number): (&&str, f64)| claims::find(id).and_then(|claim| claim.error(number));
+        let mut errors: Vec<f64> = claims.iter().zip(numbers).filter_map(error).collect();
+        errors.sort_by(f64::total_cmp);
+        let near = errors.iter().filter(|error| **error <= NEAR).count();
+        let median = errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN);
+        format!("{near} of {} cells within {:.0}%, median {:.1}%", errors.len(), NEAR * 100.0, median * 100.0)
+    };
+    format!("rows as who initiates {}; columns {}", of(false), of(true))
+}
+
+/// What is near a cell.
+const NEAR: f64 = 0.15;
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    let workload = |(verb, row, column)| rate(verb, SIZE, row, column);
+    let all: Vec<Workload> = cells().map(workload).collect();
+    let outcomes = ctx.measure(CLUSTER, "tab3", &all)?;
+    let mut checks: Vec<Check> =
+        CLAIMS.iter().zip(&outcomes).map(|(id, outcome)| Check::rate(id, CLUSTER, outcome)).collect();
+    let table = Table::of(outcomes);
+    checks.push(core_effect(&table));
+    let (best, worst) = (table.at(Verb::Read, 1, 1).mops, table.at(Verb::Read, 4, 4).mops);
+    let writes = (1.0 - table.at(Verb::Write, 4, 4).mops / table.at(Verb::Write, 1, 1).mops) * 100.0;
+    let readings = readings(CLAIMS, |verb, row, column| table.at(verb, row, column).mops);
+    let note = format!("of READs, whose figure it is in the table; of WRITEs {writes:.1}%; {readings}");
+    let less = (1.0 - worst / best) * 100.0;
+    checks.push(Check::number("cluster21-tab3-worst-tput-49", CLUSTER, less).note(note));
+    Ok(Findings { checks, ..Findings::default() })
+}
+
+/// Of the responder's core and memory only the core matters; the initiator's alone matters to neither.
+fn core_effect(table: &Table<Arc<Outcome>>) -> Check {
+    let mops = |verb, row, column| table.at(verb, row, column).mops;
+    let same = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;
+    let slower = |verb| mops(verb, 1, 3) < 0.9 * mops(verb, 1, 1);
+    let memory = |verb| same(mops(verb, 1, 2), mops(verb, 1, 1)) && same(mops(verb, 1, 4), mops(verb, 1, 3));
+    let initiator = |verb| same(mops(verb, 3, 1), mops(verb, 1, 1));
+    let both = [Verb::Read, Verb::Write];
+    let holds = both.into_iter().all(|verb| slower(verb) && memory(verb) && initiator(verb));
+    let of = |verb| format!("{:.2} to {:.2}", mops(verb, 1, 1), mops(verb, 1, 3));
+    let seen = format!("READ {}, WRITE {} M/s", of(Verb::Read), of(Verb::Write));
+    Check::statement("cluster21-tab3-core-effect-tput", CLUSTER, holds, seen)
+}

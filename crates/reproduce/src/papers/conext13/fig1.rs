@@ -1,0 +1,69 @@
+//! CoNEXT'13, Figure 1: what RDMA gains over kernel TCP, by the size of the response.
+
+use super::runs::{self, CLUSTER, SIZES, curve, phase_us, size_text, text, touch, us};
+use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
+use doorbell_lab::NotYet;
+use doorbell_lab::SystemOutcome;
+use doorbell_systems::touch::{Mode, Scanned, Stack, Touch};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig1",
+    paper: "conext13",
+    title: "gain of RDMA over kernel TCP, Touch with Write Scan, by the size of the response",
+    claims: &["conext13-fig1-sometimes-loss", "conext13-concl-app-loss"],
+    runs: Runs::Touch,
+    run,
+};
+
+/// Gains within the deviation between the paper's runs have no sign.
+const SAME: f64 = 5.0;
+
+/// What RDMA saves of TCP's time, in percent: the paper's base is the stack without acceleration.
+fn gain(rdma: &SystemOutcome, tcp: &SystemOutcome) -> f64 {
+    (1.0 - us(rdma) / us(tcp)) * 100.0
+}
+
+/// What a request's time goes to, in microseconds.
+fn costs(name: &str, outcome: &SystemOutcome) -> String {
+    let [prepare, respond] = ["prepare", "respond"].map(|phase| phase_us(outcome, phase));
+    let rest = us(outcome) - prepare - respond;
+    format!(
+        "{name} {:.0} us: scan {prepare:.0}, call that sends {respond:.0}, the rest {rest:.0}",
+        us(outcome)
+    )
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    let of = |stack| SIZES.map(|size| Touch { stack, ..touch(Mode::Touch, Scanned::Write, size) });
+    let profile = ctx.profile(CLUSTER);
+    let rdma = runs::systems(ctx, profile, "fig1", &of(Stack::Rdma));
+    let tcp = runs::systems(ctx, profile, "fig1", &of(Stack::Tcp));
+    let (rdma, tcp) = (rdma?, tcp?);
+    let each = rdma.iter().zip(&tcp);
+    let gains: Vec<(u32, f64)> = SIZES.into_iter().zip(each.map(|(rdma, tcp)| gain(rdma, tcp))).collect();
+    let won: Vec<_> = gains.iter().copied().filter(|p| p.1 > SAME).collect();
+    let lost: Vec<_> = gains.iter().copied().filter(|p| p.1 < -SAME).collect();
+    let worst = (0..gains.len()).min_by(|a, b| gains[*a].1.total_cmp(&gains[*b].1)).expect("there are sizes");
+    let breakdown = format!(
+        "at {}: {}; {}",
+        size_text(SIZES[worst]),
+        costs("RDMA", &rdma[worst]),
+        costs("TCP", &tcp[worst])
+    );
+    let holds = !won.is_empty() && !lost.is_empty();
+    let check = |id, holds| {
+        Check::statement(id, CLUSTER, holds, format!("gain in percent: {}", text(&gains)))
+            .note(breakdown.clone())
+    };
+    let checks = vec![
+        check("conext13-fig1-sometimes-loss", holds),
+        check("conext13-concl-app-loss", !lost.is_empty()),
+    ];
+    let times = |all: &[SystemOutcome]| SIZES.into_iter().zip(all.iter().map(us)).collect::<Vec<_>>();
+    let curves = vec![
+        curve("fig1", "RDMA over TCP", "gain in %", &gains),
+        curve("fig1", "RDMA", "us", &times(&rdma)),
+        curve("fig1", "TCP", "us", &times(&tcp)),
+    ];
+    Ok(Findings { checks, curves, ..Findings::default() })
+}

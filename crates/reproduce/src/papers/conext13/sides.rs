@@ -1,0 +1,49 @@
+//! CoNEXT'13, 4.1: which side pays for the NIC's accesses.
+
+use super::runs::{self, CLUSTER, TABLE_3, phase_us, touch, us};
+use crate::experiment::percent_more;
+use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
+use doorbell_lab::NotYet;
+use doorbell_systems::touch::{Mode, Reading, Scanned, Touch};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "sides",
+    paper: "conext13",
+    title: "who pays: a server that touches what it sends, a client that reads what it gets, both",
+    claims: &["conext13-s41-who-pays"],
+    runs: Runs::Touch,
+    run,
+};
+
+/// Losses above the deviation between the paper's runs are there.
+const THERE: f64 = 5.0;
+
+/// Server and client, each going through a buffer of its own, or through the one that the NIC reaches.
+const CASES: [(Mode, Reading); 4] = [
+    (Mode::NoTouch, Reading::NoTouch),
+    (Mode::Touch, Reading::NoTouch),
+    (Mode::NoTouch, Reading::Touch),
+    (Mode::Touch, Reading::Touch),
+];
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    let case = |(mode, client_scan)| Touch { client_scan, ..touch(mode, Scanned::Read, TABLE_3) };
+    let asked = CASES.map(case);
+    let on = runs::systems(ctx, ctx.profile(CLUSTER), "sides", &asked);
+    let off = runs::systems(ctx, &runs::without_prefetchers(ctx), "sides", &asked);
+    let (on, off) = (on?, off?);
+    let [server, client, both] = [1, 2, 3].map(|i| percent_more(us(&on[0]), us(&on[i])));
+    let cold = |all: &[doorbell_lab::SystemOutcome]| {
+        percent_more(phase_us(&all[0], "client-scan"), phase_us(&all[2], "client-scan"))
+    };
+    let holds = server > THERE && client > THERE && both > server.max(client);
+    let seen = format!(
+        "256 kB, Read Scans: the server's buffer touched {server:.1}% more time, the client's {client:.1}%, both {both:.1}%"
+    );
+    let check = Check::statement("conext13-s41-who-pays", CLUSTER, holds, seen).note(format!(
+        "the client's pass through what it got takes {:.0}% more time than through a warm buffer, without prefetchers {:.0}%",
+        cold(&on),
+        cold(&off)
+    ));
+    Ok(Findings { checks: vec![check], ..Findings::default() })
+}

@@ -1,0 +1,33 @@
+//! Measurements that no paper prints, beside the model: what each is found by.
+
+use super::cluster21::reads;
+use super::rc_swarm;
+use crate::data::measurements::{Measurement, What};
+use crate::experiment::Ctx;
+use doorbell_lab::NotYet;
+
+/// What the model makes of it, in millions per second, and with what that is not stated; `None` where it is not run.
+pub(crate) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
+    match &m.what {
+        What::OneQp(_) => reads::found(ctx, m),
+        _ => rc_swarm::found(ctx, m),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::measurements;
+    use doorbell_lab::Control;
+
+    /// None is refused: an experiment whose workload cannot be panics when it asks for it.
+    #[test]
+    fn each_measurement_can_be_asked_for() {
+        let ctx = Ctx::new(false, Control::quiet()).unwrap();
+        for (m, _) in measurements::all() {
+            let found = found(&ctx, m);
+            let is_run = !matches!(m.what, What::NotRun(_));
+            assert_eq!(found == Err(NotYet::Wanted), is_run, "{}: {found:?}", m.id);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Experiments: a folder for each paper, in it a file for each table or figure.
+
+mod atc16;
+mod cluster21;
+mod conext13;
+mod measured;
+mod rc_swarm;
+mod sets;
+
+pub(crate) use atc16::{number, range};
+pub(crate) use measured::found;
+
+use crate::experiment::Register;
+use std::sync::LazyLock;
+
+/// All experiments, in the order of the papers; those beyond them, and on measurements that no paper prints, last.
+pub static REGISTER: LazyLock<Register> = LazyLock::new(|| {
+    let papers = atc16::ALL.iter().chain(cluster21::ALL).chain(conext13::ALL).chain(conext13::BEYOND);
+    let sets = [&rc_swarm::EXPERIMENT, &cluster21::reads::EXPERIMENT];
+    Register { experiments: papers.copied().chain(sets).collect(), beyond: conext13::BEYOND }
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Ctx, Runs};
+    use doorbell_lab::{Control, Run, Work};
+
+    /// As far as they ask before they know any result.
+    #[test]
+    fn experiments_run_what_they_say() {
+        for experiment in REGISTER.experiments.iter().filter(|experiment| !experiment.is_of_measurements()) {
+            let ctx = Ctx::new(false, Control::quiet()).unwrap();
+            let found = (experiment.run)(&ctx);
+            let of = |run: &Run| match &run.work {
+                Work::Verbs(_) => Runs::Verbs,
+                Work::System(w) if w.name() == "touch" => Runs::Touch,
+                Work::System(_) => Runs::Systems,
+            };
+            let (paper, name) = (experiment.paper, experiment.name);
+            assert_eq!(found.is_ok(), experiment.runs == Runs::None, "{paper}/{name}");
+            for run in ctx.known.wanted() {
+                assert_eq!(of(&run), experiment.runs, "{paper}/{name}");
+            }
+        }
+    }
+}

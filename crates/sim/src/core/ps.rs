@@ -1,0 +1,123 @@
+//! Time.
+
+use doorbell_verbs::{Span, Time};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+
+/// Picoseconds: a moment, counted from the beginning of the run, or how long something takes.
+///
+/// Sums and differences are those of `u64`, and are checked where those are. [`Time`] and [`Span`], which programs see,
+/// saturate; nothing in a run comes near their end but [`Ps::NEVER`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ps(pub(crate) u64);
+
+impl Ps {
+    /// The beginning of the run; no time at all.
+    pub(crate) const ZERO: Ps = Ps(0);
+    /// A moment that never comes.
+    pub(crate) const NEVER: Ps = Ps(u64::MAX);
+
+    /// The moment so much later, at most [`Ps::NEVER`].
+    #[inline]
+    pub(crate) const fn saturating_add(self, span: Ps) -> Ps {
+        Ps(self.0.saturating_add(span.0))
+    }
+
+    /// How long after `earlier` it is; [`Ps::ZERO`] where it is before.
+    #[inline]
+    pub(crate) const fn saturating_sub(self, earlier: Ps) -> Ps {
+        Ps(self.0.saturating_sub(earlier.0))
+    }
+
+    /// `times` out of `of` of it, rounded down.
+    #[inline]
+    pub(crate) fn share(self, times: u64, of: u64) -> Ps {
+        Ps((u128::from(self.0) * u128::from(times) / u128::from(of)) as u64)
+    }
+
+    /// The moment, as programs see it.
+    pub(crate) const fn time(self) -> Time {
+        Time::from_ps(self.0)
+    }
+
+    /// How long it is, as programs see it.
+    pub(crate) const fn span(self) -> Span {
+        Span::from_ps(self.0)
+    }
+}
+
+impl From<Time> for Ps {
+    #[inline]
+    fn from(time: Time) -> Ps {
+        Ps(time.as_ps())
+    }
+}
+
+impl From<Span> for Ps {
+    #[inline]
+    fn from(span: Span) -> Ps {
+        Ps(span.as_ps())
+    }
+}
+
+impl Add for Ps {
+    type Output = Ps;
+    #[inline]
+    fn add(self, span: Ps) -> Ps {
+        Ps(self.0 + span.0)
+    }
+}
+
+impl AddAssign for Ps {
+    #[inline]
+    fn add_assign(&mut self, span: Ps) {
+        self.0 += span.0;
+    }
+}
+
+impl Sub for Ps {
+    type Output = Ps;
+    #[inline]
+    fn sub(self, earlier: Ps) -> Ps {
+        Ps(self.0 - earlier.0)
+    }
+}
+
+impl SubAssign for Ps {
+    #[inline]
+    fn sub_assign(&mut self, span: Ps) {
+        self.0 -= span.0;
+    }
+}
+
+impl Mul<u64> for Ps {
+    type Output = Ps;
+    #[inline]
+    fn mul(self, times: u64) -> Ps {
+        Ps(self.0 * times)
+    }
+}
+
+/// A part of it, rounded down.
+impl Div<u64> for Ps {
+    type Output = Ps;
+    #[inline]
+    fn div(self, parts: u64) -> Ps {
+        Ps(self.0 / parts)
+    }
+}
+
+/// How often a span goes into it.
+impl Div for Ps {
+    type Output = u64;
+    #[inline]
+    fn div(self, span: Ps) -> u64 {
+        self.0 / span.0
+    }
+}
+
+impl Sum for Ps {
+    fn sum<I: Iterator<Item = Ps>>(all: I) -> Ps {
+        all.fold(Ps::ZERO, Ps::add)
+    }
+}

@@ -1,0 +1,237 @@
+//! What a NIC keeps in its SRAM: WQEs, QP contexts, address translations.
+
+use crate::core::ps::Ps;
+use doorbell_nic::Caches as CacheSizes;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// WQEs that leave a cache in the order in which they came. Each is used once and in about that order, so that nothing else
+/// is to be gained by another policy.
+struct InOrder {
+    entries: u64,
+    entered: u64,
+}
+
+impl InOrder {
+    fn of(entries: u32) -> InOrder {
+        InOrder { entries: entries.into(), entered: 0 }
+    }
+
+    #[inline]
+    fn enter(&mut self) -> u64 {
+        self.entered += 1;
+        self.entered
+    }
+
+    #[inline]
+    fn holds(&self, number: u64) -> bool {
+        self.entered - number < self.entries
+    }
+}
+
+/// The caches of send WQEs: of those that are to be sent, and of READs and atomics that were, whose answers bring data and need to
+/// know where they belong.
+pub(crate) struct WqeCache {
+    to_send: InOrder,
+    asked: InOrder,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// Some look-up has ever missed.
+    pub(crate) was_short: bool,
+}
+
+impl WqeCache {
+    fn new(sizes: &CacheSizes) -> WqeCache {
+        WqeCache {
+            to_send: InOrder::of(sizes.wqe_entries),
+            asked: InOrder::of(sizes.read_wqe_entries),
+            hits: 0,
+            misses: 0,
+            was_short: false,
+        }
+    }
+
+    /// A WQE comes in; returns its number, by which it is looked up.
+    #[inline]
+    pub(super) fn enter(&mut self) -> u64 {
+        self.to_send.enter()
+    }
+
+    /// A request has been made that is answered with data; returns the number by which its WQE is looked up then.
+    #[inline]
+    pub(super) fn ask(&mut self) -> u64 {
+        self.asked.enter()
+    }
+
+    /// Whether the WQE with this number that is to be sent is still there. `counted` says whether the look-up counts.
+    #[inline]
+    pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
+        let there = self.to_send.holds(number);
+        self.found(there, counted)
+    }
+
+    /// The same of one that was sent.
+    #[inline]
+    pub(super) fn look_up_asked(&mut self, number: u64, counted: bool) -> bool {
+        let there = self.asked.holds(number);
+        self.found(there, counted)
+    }
+
+    #[inline]
+    fn found(&mut self, there: bool, counted: bool) -> bool {
+        self.was_short |= !there;
+        *(if there { &mut self.hits } else { &mut self.misses }) += u64::from(counted);
+        there
+    }
+}
+
+/// All caches of a device.
+pub(crate) struct Caches {
+    pub(crate) wqes: WqeCache,
+    pub(crate) requester: DrawnCache,
+    pub(crate) responder: DrawnCache,
+    pub(crate) translations: DrawnCache,
+    /// Until when each of the NIC's readers of contexts reads one.
+    readers: Vec<Ps>,
+}
+
+impl Caches {
+    /// Caches of a NIC with so many units: as each of them waits for the context that it reads, no more readers are ever busy.
+    pub(super) fn new(sizes: &CacheSizes, units: u32) -> Caches {
+        Caches {
+            wqes: WqeCache::new(sizes),
+            requester: DrawnCache::new(sizes.requester_entries as usize),
+            responder: DrawnCache::new(sizes.responder_entries as usize),
+            translations: DrawnCache::new(sizes.translation_entries as usize),
+            readers: vec![Ps::ZERO; sizes.context_reads.min(units) as usize],
+        }
+    }
+}
+
+impl Caches {
+    /// Reads a context, which takes so long once there is a reader; returns when it is there.
+    pub(super) fn context_read(&mut self, now: Ps, time: Ps) -> Ps {
+        let free = self.readers.iter_mut().min().expect("a NIC has a reader of contexts");
+        *free = now.max(*free) + time;
+        *free
+    }
+}
+
+const ABSENT: u32 = u32::MAX;
+
+/// Entries of limited number, named by small numbers. Where one must make room, it is drawn: what a NIC does is not
+/// known, and of the policies that are simple only this one has no cliff where as many users as entries take turns and
+/// one more comes.
+pub(crate) struct DrawnCache {
+    capacity: usize,
+    /// The key at each place.
+    keys: Vec<u32>,
+    /// Place of each key.
+    place: Vec<u32>,
+    /// Draws who makes room.
+    random: SplitMix64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// An entry has ever had to make room.
+    pub(crate) was_short: bool,
+}
+
+impl DrawnCache {
+    pub(crate) fn new(capacity: usize) -> DrawnCache {
+        DrawnCache {
+            capacity: capacity.max(1),
+            keys: Vec::new(),
+            place: Vec::new(),
+            random: SplitMix64::seed_from_u64(0),
+            hits: 0,
+            misses: 0,
+            was_short: false,
+        }
+    }
+
+    /// Uses an entry; brings it in and returns false where it was missing. `counted` says whether
+    /// the look-up counts.
+    #[inline]
+    pub(crate) fn touch(&mut self, key: u32, counted: bool) -> bool {
+        let there = self.place.get(key as usize).is_some_and(|&place| place != ABSENT);
+        *(if there { &mut self.hits } else { &mut self.misses }) += u64::from(counted);
+        if !there {
+            self.bring_in(key);
+        }
+        there
+    }
+
+    #[inline(never)]
+    fn bring_in(&mut self, key: u32) {
+        if self.place.len() <= key as usize {
+            self.place.resize(key as usize + 1, ABSENT);
+        }
+        if self.keys.len() < self.capacity {
+            self.place[key as usize] = self.keys.len() as u32;
+            self.keys.push(key);
+            return;
+        }
+        self.was_short = true;
+        let place = ((u128::from(self.random.next_u64()) * self.capacity as u128) >> 64) as usize;
+        let evicted = std::mem::replace(&mut self.keys[place], key);
+        self.place[evicted as usize] = ABSENT;
+        self.place[key as usize] = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_makes_room_for_another() {
+        let mut c = DrawnCache::new(2);
+        assert!(!c.touch(1, true));
+        assert!(!c.touch(2, true));
+        assert!(c.touch(1, true));
+        assert!(!c.touch(3, true));
+        assert!(c.touch(3, true));
+        let left = [1, 2].map(|key| c.place[key] != ABSENT);
+        assert!(left[0] != left[1], "one of them is gone");
+        assert_eq!((c.hits, c.misses), (2, 3));
+    }
+
+    /// Of users that take turns no number is a cliff.
+    #[test]
+    fn hits_fall_smoothly_with_users() {
+        let hits = |users: u32| {
+            let mut c = DrawnCache::new(100);
+            (0..2000 * users).for_each(|i| {
+                c.touch(i % users, i >= 1000 * users);
+            });
+            c.hits as f64 / (1000 * users) as f64
+        };
+        let all: Vec<f64> = (96..180).map(hits).collect();
+        assert_eq!(all[4], 1.0, "100 fit");
+        assert!(all.windows(2).all(|w| w[0] - w[1] < 0.12), "{all:?}");
+        // Of 160 one is there with the chance h that none of the 160 (1 - h) that came since took its place: h = exp(-1.6 (1 - h)).
+        assert!((all[64] - 0.358).abs() < 0.02, "{} of 160", all[64]);
+    }
+
+    #[test]
+    fn a_working_set_that_fits_is_missed_once() {
+        let mut c = DrawnCache::new(100);
+        for _ in 0..10 {
+            (0..100).for_each(|key| {
+                c.touch(key, true);
+            });
+        }
+        assert_eq!((c.hits, c.misses), (900, 100));
+    }
+
+    #[test]
+    fn random_use_hits_as_often_as_there_is_room() {
+        let mut c = DrawnCache::new(100);
+        let mut key = 1u64;
+        for _ in 0..100_000 {
+            key = key.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            c.touch((key >> 33) as u32 % 400, true);
+        }
+        assert!((23_000..27_000).contains(&c.hits), "{} hits", c.hits);
+    }
+}

@@ -1,0 +1,258 @@
+//! A machine without its devices: its cores, its memory, and what the driver has there.
+
+use super::cores::{Core, MAX_CORES};
+use super::hierarchy::Uncore;
+use super::lanes::WriteLane;
+use super::lines::{CoreSet, Cores};
+use super::memory::{HostMemory, MemPlace};
+use super::model::MemoryModel;
+use super::reach::Lines;
+use super::rings::{Ring, RingQueue, Rings};
+use super::sockets::{CpuSocket, Sockets};
+use crate::core::index::{CoreId, DeviceId, IdVec};
+use crate::core::ps::Ps;
+use crate::core::server::MeterWindow;
+use doorbell_nic::Profile;
+use doorbell_nic::cost::CpuCost;
+use doorbell_verbs::{Mem, PageSize, VerbsError};
+
+/// Why a checked address has memory behind it.
+pub(crate) const ALLOCATED: &str = "memory lives as long as the run, and regions lie within it";
+
+/// A machine without its devices.
+pub(crate) struct Host {
+    /// What the driver costs the cores.
+    pub(crate) costs: CpuCost,
+    /// Clock rate that programs state work at, and that they compute at.
+    clocks: (u64, u64),
+    /// How long the empty pass of a poll loop takes beside what it looks at.
+    pub(crate) pause: Ps,
+    /// Write-combined lines that a core may have on their way.
+    pub(crate) wc_buffers: usize,
+    /// From a core's MMIO until what it wrote has left it.
+    pub(crate) mmio_drain: Ps,
+    pub(crate) memory: HostMemory,
+    pub(crate) cores: IdVec<CoreId, Core>,
+    /// Its first device; the others follow.
+    pub(crate) first_device: DeviceId,
+    /// Memory regions by handle: their device and key.
+    pub(crate) regions: Vec<(DeviceId, u32)>,
+    pub(super) rings: Rings,
+    pub(super) sockets: Sockets,
+    /// DMA writes under way, of each device.
+    pub(super) lanes: Vec<WriteLane>,
+    /// Some thread has slept until a line was written.
+    pub(super) lines_are_watched: bool,
+    pub(super) model: MemoryModel,
+}
+
+impl Host {
+    pub(crate) fn new(
+        profile: &Profile,
+        costs: CpuCost,
+        first_device: DeviceId,
+        devices: impl Iterator<Item = CpuSocket>,
+        measured: MeterWindow,
+    ) -> Host {
+        Host {
+            memory: HostMemory::default(),
+            cores: IdVec::new(),
+            first_device,
+            regions: Vec::new(),
+            rings: Rings::default(),
+            sockets: Sockets::of(profile),
+            lanes: devices.map(WriteLane::new).collect(),
+            // Where caches have sizes, a write changes what others find there, when it comes.
+            lines_are_watched: profile.hierarchy.is_some(),
+            model: MemoryModel::new(profile, &costs, measured),
+            costs,
+            clocks: profile.clocks(),
+            pause: Ps::from(profile.host.l1_hit).max(Ps(1)),
+            wc_buffers: profile.host.wc_buffers as usize,
+            mmio_drain: profile.host.mmio_drain.into(),
+        }
+    }
+
+    /// Allocates memory at the socket of a core, which a core zeroes.
+    pub(crate) fn alloc_near(
+        &mut self,
+        core: u32,
+        by: CoreId,
+        len: u64,
+        page: PageSize,
+    ) -> Result<Mem, VerbsError> {
+        if core >= MAX_CORES {
+            return Err(VerbsError::Invalid(format!("there is no core {core} to allocate memory near")));
+        }
+        let [home, zeroed] = [CoreId(core as u8), by].map(|core| self.sockets.of_core(core));
+        let mem = self.memory.alloc(len, page)?;
+        self.model.allocated((home, zeroed), len, page);
+        Ok(mem)
+    }
+
+    /// Lets caches hold no more than `bytes` of the allocation of `mem`; at first lines that are spread
+    /// evenly over it.
+    pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
+        self.model.limit_cached(mem.allocation(), bytes);
+    }
+
+    /// Asks our own processor for a line and what is known of it: its use comes when the world has caught up.
+    #[inline]
+    pub(crate) fn fetch(&self, place: MemPlace) {
+        self.memory.fetch(place);
+        self.model.fetch(place);
+    }
+
+    /// How many devices it has.
+    pub(crate) fn devices(&self) -> u32 {
+        self.lanes.len() as u32
+    }
+
+    /// Its device number `local`.
+    pub(crate) fn device(&self, local: u8) -> DeviceId {
+        DeviceId(self.first_device.0 + u16::from(local))
+    }
+
+    /// Makes a ring of the driver of `entries` entries of `bytes` each, at the socket of the core that asks for it.
+    pub(crate) fn add_ring(&mut self, core: CoreId, queue: RingQueue, entries: u32, bytes: u32) -> Ring {
+        self.rings.add(self.sockets.of_core(core), queue, entries, bytes)
+    }
+
+    /// The core with this number, which is below [`MAX_CORES`].
+    pub(crate) fn core(&mut self, core: CoreId) -> &mut Core {
+        while self.cores.get(core).is_none() {
+            self.cores.push(Core::new());
+        }
+        &mut self.cores[core]
+    }
+
+    /// Whether a core holds the line at `place`: then nobody has written it since.
+    pub(crate) fn holds(&self, place: MemPlace, core: CoreId) -> bool {
+        self.model.holds(place, core)
+    }
+
+    /// Whether another look at a CQE that the NIC has not written takes what the last one took, if nothing happens.
+    pub(crate) fn spins_at_hand(&self, entry: Lines, core: CoreId) -> bool {
+        match &self.model {
+            MemoryModel::Flat(_) => true,
+            // Entries that no cache holds are looked at in memory each time.
+            MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent() => true,
+            MemoryModel::Hierarchy(hierarchy) => entry.places().all(|line| hierarchy.holds(line, core)),
+        }
+    }
+
+    /// How long loading `lines` lines takes that are in the core's own cache.
+    pub(crate) fn at_hand(&self, lines: u64) -> Ps {
+        self.model.at_hand(lines)
+    }
+
+    /// When a core has done what a program states as work of `span`, which is of instructions: a faster core is done
+    /// earlier.
+    pub(crate) fn compute(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
+        let (stated, clock) = self.clocks;
+        let span = match stated == clock {
+            true => span,
+            false => span.share(stated, clock),
+        };
+        self.work(at, core, span)
+    }
+
+    /// The next load of a core of a line that is not in its own cache waits for all before it.
+    #[inline]
+    pub(crate) fn serialize(&mut self, core: CoreId) {
+        if let MemoryModel::Flat(flat) = &mut self.model {
+            flat.serialize(core);
+        }
+    }
+
+    /// When a core that begins something else at `at` has done it.
+    #[inline]
+    pub(crate) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
+        self.model.work(at, core, span)
+    }
+
+    /// When all that a core has loaded by `at` is there: it does not go on before that where it must know.
+    #[inline]
+    pub(crate) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
+        self.model.loaded(at, core)
+    }
+
+    /// When all that a core has loaded and stored by `at` is there, as a store to a device demands.
+    #[inline]
+    pub(crate) fn stored(&mut self, at: Ps, core: CoreId) -> Ps {
+        self.model.stored(at, core)
+    }
+
+    /// Whether devices' writes must be put into memory when they come, not when somebody looks.
+    #[inline]
+    pub(crate) fn is_written_at_once(&self) -> bool {
+        matches!(self.model, MemoryModel::Hierarchy(_))
+    }
+
+    /// The cores to wake, beside those that an access names.
+    #[inline]
+    pub(crate) fn take_woken(&mut self) -> CoreSet {
+        self.model.take_woken()
+    }
+
+    /// Counts what happens in this window.
+    pub(crate) fn meter(&mut self, window: MeterWindow) {
+        self.model.meter(window);
+    }
+
+    /// What the uncore counted in the measured time, where caches have sizes.
+    pub(crate) fn uncore(&self) -> Option<Uncore> {
+        self.model.counts()
+    }
+
+    /// Lets the thread on a core sleep until the line at `place` is written.
+    pub(crate) fn watch(&mut self, place: MemPlace, core: CoreId) {
+        self.model.watch(place, core);
+    }
+
+    /// The cores of a set, the lowest first; the set is used up.
+    pub(crate) fn cores_of(&mut self, set: CoreSet) -> Cores {
+        self.model.sets().take(set)
+    }
+
+    /// Adds a core to a set that is not a line's.
+    pub(crate) fn add_core(&mut self, set: &mut CoreSet, core: CoreId) {
+        self.model.sets().insert(set, core);
+    }
+}
+
+/// Where its cores and devices are, and what is between them.
+impl Host {
+    /// The socket of a core.
+    #[inline]
+    pub(crate) fn socket_of(&self, core: CoreId) -> CpuSocket {
+        self.sockets.of_core(core)
+    }
+
+    /// Whether it has several sockets.
+    #[inline]
+    pub(crate) fn has_sockets(&self) -> bool {
+        self.sockets.are_several()
+    }
+
+    /// How much longer an MMIO of a core is on its way to a device at this socket.
+    #[inline]
+    pub(crate) fn mmio_hop(&self, core: CoreId, device: CpuSocket) -> Ps {
+        if self.socket_of(core) == device { Ps::ZERO } else { self.sockets.pcie_hop }
+    }
+
+    /// How much longer a device at this socket takes to reach so many bytes from a place on.
+    #[inline]
+    pub(crate) fn dma_hop(&self, device: CpuSocket, place: MemPlace, len: u64) -> Ps {
+        match &self.model {
+            MemoryModel::Flat(flat) => flat.dma_hop(device, Lines::of(place, len)),
+            MemoryModel::Hierarchy(_) => Ps::ZERO,
+        }
+    }
+
+    /// The same of an entry of a ring.
+    #[inline]
+    pub(crate) fn ring_hop(&self, device: CpuSocket, ring: &Ring) -> Ps {
+        if ring.home() == device { Ps::ZERO } else { self.sockets.dma(true) }
+    }
+}

@@ -1,0 +1,190 @@
+//! The ring of completions: each comes once, in the order of its producer, and with all that its producer
+//! wrote before it.
+
+use crate::fabric::peer::Owner;
+use crate::fabric::pipe::events;
+use crate::memory::records::{CqRecord, CqRing};
+use crate::memory::segment::Segment;
+use crate::rings::completions::{Armed, CompletionRing, RecvNotice, RingPlace, arm, push, wake};
+use crate::run::{Bounds, check};
+use crate::sync::atomics::{AtomicU64, LockedCell, Ordering::*};
+use loom::thread;
+use std::rc::Rc;
+
+/// The most completions that a producer puts in.
+const MOST: usize = 2;
+/// The receive queue of completions that were there before the producers.
+const EARLY: u32 = 9;
+
+/// A CQ in shared memory, and for each producer what it writes before its completions.
+struct SharedRing {
+    segment: Segment,
+    written: [[LockedCell<bool>; MOST]; 2],
+}
+
+impl SharedRing {
+    /// A CQ with a ring of this capacity, and room for another.
+    fn new(capacity: u32) -> SharedRing {
+        let mut segment = Segment::default();
+        for place in [SharedRing::place(0, capacity), SharedRing::place(1, capacity)] {
+            segment.put(place.at(), CqRing::default());
+            for cell in 0..u64::from(capacity) {
+                segment.put(place.at() + size_of::<CqRing>() as u64 + 8 * cell, AtomicU64::new(0));
+            }
+        }
+        let written = std::array::from_fn(|_| std::array::from_fn(|_| LockedCell::new(false)));
+        let shared = SharedRing { segment, written };
+        shared.record().cqe.store(capacity, Relaxed);
+        shared.record().channel_fd.store(1, Relaxed);
+        shared.show(0, capacity);
+        shared
+    }
+
+    fn record(&self) -> &CqRecord {
+        self.segment.cq(0).expect("there is a CQ")
+    }
+
+    fn place(number: u64, capacity: u32) -> RingPlace {
+        RingPlace::new((number + 1) << 16, capacity)
+    }
+
+    /// Makes one of the rings the one that producers use.
+    fn show(&self, number: u64, capacity: u32) {
+        let place = SharedRing::place(number, capacity);
+        CompletionRing::begin(&self.segment, place, number as u32 + 1).expect("the ring is in the segment");
+        // As `Cq::new` and `Cq::resize` do.
+        self.record().ring.store(place.in_record(), Release);
+    }
+
+    fn ring(&self, number: u64, capacity: u32) -> CompletionRing<'_> {
+        CompletionRing::at(&self.segment, SharedRing::place(number, capacity)).expect("it is in the segment")
+    }
+
+    /// Writes something and puts in a completion, this often; returns how many the ring had room for.
+    fn produce(&self, producer: u32, times: usize) -> u32 {
+        let put_in = |position: usize| {
+            // SAFETY: the owner reads it when it has the completion.
+            unsafe { *self.written[producer as usize][position].get_mut() = true };
+            push(&self.segment, self.record(), RecvNotice::new(producer, position as u64, 0))
+        };
+        // A program that overruns its CQ gets no more completions.
+        (0..times).take_while(|position| put_in(*position)).count() as u32
+    }
+}
+
+/// The CQ's owner.
+struct Poller {
+    shared: Rc<SharedRing>,
+    number: u64,
+    capacity: u32,
+    head: u64,
+    /// The completions that each producer's next is behind.
+    got: [u32; 2],
+}
+
+impl Poller {
+    fn new(shared: &Rc<SharedRing>, number: u64, capacity: u32) -> Poller {
+        let head = shared.ring(number, capacity).head();
+        Poller { shared: shared.clone(), number, capacity, head, got: [0; 2] }
+    }
+
+    /// Takes the next completion, if there is one, as `Cq::poll` does.
+    fn poll(&mut self) -> bool {
+        let shared = self.shared.clone();
+        let ring = shared.ring(self.number, self.capacity);
+        let is_there = ring.tail() > self.head;
+        let notice = ring.get(self.head);
+        assert!(notice.is_some() || !is_there, "what lies before the tail is there");
+        let Some(notice) = notice else { return false };
+        self.head += 1;
+        ring.pass(self.head);
+        if notice != RecvNotice::NOTHING && notice.rq() != EARLY {
+            self.take(notice);
+        }
+        true
+    }
+
+    fn take(&mut self, notice: RecvNotice) {
+        let producer = notice.rq() as usize;
+        let position = self.got[producer];
+        assert!(
+            notice.is_at(position.into()),
+            "completion {position} of producer {producer} is not {notice:?}"
+        );
+        // SAFETY: the producer has put the completion in.
+        assert!(unsafe { *self.shared.written[producer][position as usize].get() });
+        self.got[producer] += 1;
+    }
+}
+
+/// Starts a producer of some completions.
+fn producer(shared: &Rc<SharedRing>, number: u32, times: usize) -> thread::JoinHandle<u32> {
+    let shared = shared.clone();
+    thread::spawn(move || shared.produce(number, times))
+}
+
+/// Two producers fill a ring that goes round, while the owner polls.
+pub fn two_producers() -> u64 {
+    check("two producers", Bounds { preemptions: Some(2) }, || {
+        let shared = Rc::new(SharedRing::new(2));
+        assert!(push(&shared.segment, shared.record(), RecvNotice::new(EARLY, 0, 0)));
+        let mut poller = Poller::new(&shared, 0, 2);
+        let producers = [producer(&shared, 0, 2), producer(&shared, 1, 1)];
+        poller.poll();
+        poller.poll();
+        let room = producers.map(|producer| producer.join().expect("a producer does not panic"));
+        while poller.poll() {}
+        assert_eq!(poller.got, room, "each completion for which there was room, once");
+    })
+}
+
+/// The owner forgets completions of a QP that ends, and gives their cells to two producers.
+pub fn forgotten() -> u64 {
+    check("forgotten", Bounds { preemptions: Some(2) }, || {
+        let shared = Rc::new(SharedRing::new(1));
+        assert!(push(&shared.segment, shared.record(), RecvNotice::new(EARLY, 0, 0)));
+        let mut poller = Poller::new(&shared, 0, 1);
+        let producers = [producer(&shared, 0, 1), producer(&shared, 1, 1)];
+        // As `Cq::forget_in` does.
+        shared.ring(0, 1).forget(poller.head);
+        assert!(poller.poll());
+        let room = producers.map(|producer| producer.join().expect("a producer does not panic"));
+        while poller.poll() {}
+        assert_eq!(poller.got, room, "each completion for which there was room, once");
+    })
+}
+
+/// The owner makes another ring, as ibv_resize_cq(3) does, while a producer fills one or the other.
+pub fn resized() -> u64 {
+    check("resized", Bounds { preemptions: None }, || {
+        let shared = Rc::new(SharedRing::new(2));
+        let mut first = Poller::new(&shared, 0, 2);
+        let producer = producer(&shared, 0, 2);
+        shared.show(1, 2);
+        while first.poll() {}
+        let room = producer.join().expect("a producer does not panic");
+        while first.poll() {}
+        let mut second = Poller { got: first.got, ..Poller::new(&shared, 1, 2) };
+        while second.poll() {}
+        assert_eq!(second.got, [room, 0]);
+    })
+}
+
+/// A program asks for an event and polls once more before it sleeps: it gets the completion, or the event.
+pub fn asleep() -> u64 {
+    check("asleep", Bounds { preemptions: None }, || {
+        let shared = Rc::new(SharedRing::new(2));
+        let mut poller = Poller::new(&shared, 0, 2);
+        let producer = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.produce(0, 1);
+                wake(Owner::This, shared.record(), 0, false);
+            })
+        };
+        arm(shared.record(), Armed::Next);
+        let is_awake = poller.poll();
+        producer.join().expect("a producer does not panic");
+        assert!(is_awake || events() == 1, "the program sleeps, and a completion is there");
+    })
+}

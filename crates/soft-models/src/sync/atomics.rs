@@ -1,0 +1,148 @@
+//! Stands in for the atomics, locks and cells: those of loom.
+//!
+//! loom takes an access with `SeqCst` for one with `AcqRel`, and knows of fences alone that they are in one
+//! total order. An access with `SeqCst` is therefore made of two here: the access with `AcqRel`, and in front
+//! of it a `SeqCst` fence if the thread has made a `SeqCst` access before. That is the order which the
+//! software NIC asks of such accesses: two threads that each store one word and load the other's do not both
+//! miss the other's store. Where one of the four accesses is weaker there is no fence between the two of its
+//! thread, and the model fails. The fence is stronger than the accesses in one thing: it also orders the
+//! relaxed accesses between them.
+//!
+//! loom tries another order of two accesses to a word if one of them is a store. Of each word it keeps the
+//! last access alone, so that it forgets the load of one thread if another thread loads the word before it
+//! stores to it. A load that orders something is therefore behind a store to a word of its own, which loom
+//! cannot forget, and which orders nothing itself.
+
+pub(crate) use loom::sync::atomic::fence;
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use loom::thread::yield_now;
+pub(crate) use std::sync::TryLockError;
+pub(crate) use std::sync::atomic::Ordering;
+
+use Ordering::*;
+use loom::cell::UnsafeCell;
+use std::cell::Cell;
+
+loom::thread_local! {
+    /// Whether this thread has made a `SeqCst` access.
+    static WAS_ORDERED: Cell<bool> = Cell::new(false);
+}
+
+/// The order that loom gives an access, where `SeqCst` stands for this one and a fence.
+#[track_caller]
+fn given(order: Ordering, instead: Ordering) -> Ordering {
+    if order != SeqCst {
+        return order;
+    }
+    if WAS_ORDERED.with(|was| was.replace(true)) {
+        fence(SeqCst);
+    }
+    instead
+}
+
+/// The order that loom gives the load of a compare-and-swap that fails.
+fn of_failure(order: Ordering) -> Ordering {
+    if order == SeqCst { Acquire } else { order }
+}
+
+macro_rules! atomic {
+    ($name:ident, $value:ty) => {
+        /// An atomic of loom.
+        #[derive(Debug, Default)]
+        pub(crate) struct $name {
+            word: loom::sync::atomic::$name,
+            loads: loom::sync::atomic::AtomicBool,
+        }
+
+        impl $name {
+            #[track_caller]
+            pub(crate) fn new(value: $value) -> $name {
+                $name { word: loom::sync::atomic::$name::new(value), loads: Default::default() }
+            }
+
+            #[track_caller]
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                if order != Relaxed {
+                    self.loads.store(true, Relaxed);
+                }
+                self.word.load(given(order, Acquire))
+            }
+
+            #[track_caller]
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                self.word.store(value, given(order, Release));
+            }
+
+            #[track_caller]
+            pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.word.swap(value, given(order, AcqRel))
+            }
+
+            #[track_caller]
+            pub(crate) fn compare_exchange(
+                &self,
+                from: $value,
+                to: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.word.compare_exchange(from, to, given(success, AcqRel), of_failure(failure))
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_update(
+                &self,
+                success: Ordering,
+                failure: Ordering,
+                mut change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                let mut before = self.load(failure);
+                while let Some(after) = change(before) {
+                    match self.compare_exchange(before, after, success, failure) {
+                        Ok(before) => return Ok(before),
+                        Err(other) => before = other,
+                    }
+                }
+                Err(before)
+            }
+        }
+    };
+}
+
+atomic!(AtomicBool, bool);
+atomic!(AtomicU32, u32);
+atomic!(AtomicU64, u64);
+atomic!(AtomicUsize, usize);
+
+/// A value that only the holder of a lock uses. loom fails where two threads use it without an order between
+/// them.
+#[derive(Debug)]
+pub(crate) struct LockedCell<T>(UnsafeCell<T>);
+
+impl<T> LockedCell<T> {
+    #[track_caller]
+    pub(crate) fn new(value: T) -> LockedCell<T> {
+        LockedCell(UnsafeCell::new(value))
+    }
+
+    /// The value, to read.
+    ///
+    /// # Safety
+    /// Nobody changes the value as long as the reference lives.
+    #[track_caller]
+    pub(crate) unsafe fn get(&self) -> &T {
+        // SAFETY: as the caller says, and loom looks.
+        self.0.with(|value| unsafe { &*value })
+    }
+
+    /// The value, to change.
+    ///
+    /// # Safety
+    /// Nobody else uses the value as long as the reference lives.
+    #[track_caller]
+    #[expect(clippy::mut_from_ref, reason = "the lock sees to it that there is one reference")]
+    pub(crate) unsafe fn get_mut(&self) -> &mut T {
+        // SAFETY: as the caller says, and loom looks.
+        self.0.with_mut(|value| unsafe { &mut *value })
+    }
+}

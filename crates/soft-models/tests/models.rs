@@ -1,0 +1,58 @@
+//! Runs the models.
+
+use doorbell_soft_models::{completions, locks, recvs};
+
+#[test]
+fn lock_favourite_and_other() {
+    assert!(locks::favourite_and_other() > 1);
+}
+
+#[test]
+fn lock_two_favourites() {
+    assert!(locks::two_favourites() > 1);
+}
+
+#[test]
+fn lock_favourite_and_triers() {
+    assert!(locks::favourite_and_triers() > 1);
+}
+
+#[test]
+fn completions_of_two_producers() {
+    assert!(completions::two_producers() > 1);
+}
+
+#[test]
+fn completions_forgotten() {
+    assert!(completions::forgotten() > 1);
+}
+
+#[test]
+fn completions_resized() {
+    assert!(completions::resized() > 1);
+}
+
+#[test]
+fn completions_asleep() {
+    assert!(completions::asleep() > 1);
+}
+
+#[test]
+fn recvs_of_one_sender() {
+    assert!(recvs::one_sender() > 1);
+}
+
+#[test]
+fn recvs_flushed() {
+    assert!(recvs::flushed() > 1);
+}
+
+#[test]
+fn recvs_of_two_senders() {
+    assert!(recvs::two_senders() > 1);
+}
+
+#[test]
+fn recvs_lane_ended() {
+    assert!(recvs::lane_ended() > 1);
+}

@@ -1,0 +1,81 @@
+//! Why a responder does not carry a message out, and how processes tell each other.
+
+use crate::memory::transfer::Unreachable;
+use doorbell_transport::Fault;
+
+/// Why the responder does not carry a message out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// As any responder refuses.
+    Fault(Fault),
+    /// Its CQ took no more.
+    CqFull,
+    /// The process is gone, or its records make no sense.
+    Silence,
+}
+
+impl Refusal {
+    /// The refusal of a message with an immediate.
+    pub(super) fn with_imm(self) -> Refusal {
+        match self {
+            Refusal::Fault(fault) => Refusal::Fault(fault.of_message(true)),
+            refusal => refusal,
+        }
+    }
+
+    /// The word by which a process tells another of a refusal. A word keeps its meaning, as the two may be of different builds.
+    pub(super) fn to_word(self) -> u64 {
+        match self {
+            Refusal::Silence => 0,
+            Refusal::CqFull => 1,
+            Refusal::Fault(Fault::NoRecv) => 2,
+            Refusal::Fault(Fault::RecvTooSmall) => 3,
+            Refusal::Fault(Fault::RecvProtection) => 4,
+            Refusal::Fault(Fault::Access) => 5,
+            Refusal::Fault(Fault::AccessWithImm) => 6,
+            Refusal::Fault(Fault::Invalid) => 7,
+        }
+    }
+
+    /// The refusal that another process tells of; a word that has no meaning is no answer.
+    pub(super) fn from_word(word: u64) -> Refusal {
+        match word {
+            1 => Refusal::CqFull,
+            2 => Refusal::Fault(Fault::NoRecv),
+            3 => Refusal::Fault(Fault::RecvTooSmall),
+            4 => Refusal::Fault(Fault::RecvProtection),
+            5 => Refusal::Fault(Fault::Access),
+            6 => Refusal::Fault(Fault::AccessWithImm),
+            7 => Refusal::Fault(Fault::Invalid),
+            _ => Refusal::Silence,
+        }
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Fault(fault)
+    }
+}
+
+impl From<Unreachable> for Refusal {
+    fn from(cause: Unreachable) -> Refusal {
+        match cause {
+            Unreachable::Gone => Refusal::Silence,
+            Unreachable::Memory => Fault::Access.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_survives_its_word() {
+        for word in 0..8 {
+            assert_eq!(Refusal::from_word(word).to_word(), word);
+        }
+        assert_eq!(Refusal::from_word(8), Refusal::Silence);
+    }
+}

@@ -1,0 +1,98 @@
+//! A send work request on its way from the program to the responder.
+
+use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV, opcode_name};
+use doorbell_verbs::{Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
+
+/// What a send work request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestOp {
+    /// An operation that `doorbell_verbs` has.
+    Verb(SendOp),
+    /// SEND with invalidate, of this rkey.
+    SendWithInvalidate(u32),
+}
+
+impl RequestOp {
+    /// The opcode that decides about rights, completions and statistics: a SEND with invalidate counts as the SEND with
+    /// immediate as which it travels.
+    #[inline]
+    pub(crate) const fn opcode(&self) -> Opcode {
+        match self {
+            RequestOp::Verb(op) => op.opcode(),
+            RequestOp::SendWithInvalidate(_) => Opcode::SendWithImm,
+        }
+    }
+
+    /// `imm_data` of the receiver's completion, in network byte order, and the bit of `wc_flags` that says what it is.
+    #[inline]
+    pub(crate) fn imm_data(&self) -> Option<(u32, u8)> {
+        match self {
+            RequestOp::Verb(op) => op.imm().map(|imm| (imm.to_be(), IBV_WC_WITH_IMM as u8)),
+            RequestOp::SendWithInvalidate(rkey) => Some((*rkey, IBV_WC_WITH_INV as u8)),
+        }
+    }
+
+    /// The rkey of the memory window that it invalidates, if it does.
+    #[inline]
+    pub(crate) fn invalidated_key(&self) -> Option<u32> {
+        match self {
+            RequestOp::Verb(_) => None,
+            RequestOp::SendWithInvalidate(rkey) => Some(*rkey),
+        }
+    }
+
+    /// The memory of the responder that it names, if any.
+    pub(crate) fn remote(&self) -> Option<RemoteAddr> {
+        match self {
+            RequestOp::Verb(op) => op.remote(),
+            RequestOp::SendWithInvalidate(_) => None,
+        }
+    }
+
+    /// Its name in verbs.h.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            RequestOp::Verb(op) => opcode_name(op.opcode()),
+            RequestOp::SendWithInvalidate(_) => "SEND_WITH_INV",
+        }
+    }
+}
+
+/// A send work request that was checked when it was posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) wr_id: u64,
+    pub(crate) op: RequestOp,
+    pub(crate) sg_list: &'a [Sge],
+    pub(crate) flags: SendFlags,
+    /// UD.
+    pub(crate) dest: Option<UdDest>,
+    /// Bytes of the message.
+    pub(crate) len: u32,
+    /// Its payload, where that was copied already.
+    pub(crate) inline: Option<&'a [u8]>,
+    /// Its number among those of its QP, from 1.
+    pub(crate) number: u64,
+    /// The SRQ that it is for; XRC.
+    pub(crate) srqn: u32,
+}
+
+impl<'a> Request<'a> {
+    /// A work request of a program, with the length of its message and its number.
+    #[inline(always)]
+    pub(crate) fn of(wr: &SendWr<'a>, len: u32, number: u64) -> Request<'a> {
+        let SendWr { wr_id, op, sg_list, flags, dest } = *wr;
+        let op = RequestOp::Verb(op);
+        Request { wr_id, op, sg_list, flags, dest, len, inline: None, number, srqn: 0 }
+    }
+
+    /// It as a work request of `doorbell_verbs`: a SEND with invalidate is the SEND with immediate as which it travels.
+    pub(crate) fn as_wr(&self) -> SendWr<'a> {
+        let Request { wr_id, op, sg_list, flags, dest, .. } = *self;
+        let op = match op {
+            RequestOp::Verb(op) => op,
+            RequestOp::SendWithInvalidate(rkey) => SendOp::SendWithImm(u32::from_be(rkey)),
+        };
+        SendWr { wr_id, op, sg_list, flags, dest }
+    }
+}

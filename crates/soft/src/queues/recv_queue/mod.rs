@@ -1,0 +1,779 @@
+//! Receive queues: those of QPs, and shared ones.
+//!
+//! The posted RECVs lie in slots in the segment, where senders take them. What the program asked
+//! for is kept in private memory as well: completions are made from that, not from what others
+//! could have changed.
+//!
+//! Only one sender takes from the queue of a connected QP, so that its slots are taken, and free
+//! again, in the order in which they are posted. Others have a ring beside them that names the slot
+//! of each RECV, as a slot is free again when its completion is taken, whatever became of those
+//! before it.
+
+mod late;
+mod layout;
+
+use crate::engine::diagnosis::of_sge;
+use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::fabric::domains::DomainId;
+use crate::fabric::peer::Owner;
+use crate::fabric::process::Process;
+use crate::memory::cause::Memory;
+use crate::memory::records::*;
+use crate::memory::regions::{RegionCache, Regions};
+use crate::memory::transfer::copy_short;
+use crate::point::{Point, reach};
+use crate::rings::completions::RecvNotice;
+use crate::rings::recvs::{
+    Carried, Completer, RecvDone, SlotPhase, SlotState, expect_write, flush, limit_event, order_slot,
+    show_posted, stride, write_posted,
+};
+use crate::sync::biased::Biased;
+use crate::watch::strict::{Held, Holder, violated};
+use crate::watch::trace::{self, Slice};
+use doorbell_abi::CEnum;
+use doorbell_abi::status_name;
+use doorbell_launch::qp_numbers::qp_num;
+use doorbell_launch::strict::Strict;
+use doorbell_verbs::{AccessFlags, Sge, WcStatus};
+use late::LateRecvs;
+use layout::{RecvLayout, SlotOrder, sweep};
+pub(crate) use layout::{Senders, Sizes};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
+use std::time::{Duration, Instant};
+
+/// How long a RECV that a sender has begun to fill keeps those behind it waiting: a copy takes less, also where the
+/// sender has to wait for a processor, unless it is stopped.
+const PATIENCE: Duration = Duration::from_millis(80);
+
+/// A receive queue of this process.
+#[derive(Debug)]
+pub(crate) struct RecvQueue {
+    process: &'static Process,
+    /// Index of its record.
+    pub(crate) index: u32,
+    record: &'static RqRecord,
+    pd: u32,
+    senders: Senders,
+    /// RECVs that it was made for.
+    pub(crate) depth: u32,
+    pub(crate) max_sge: u32,
+    capacity: u32,
+    /// Position of the next RECV to complete, where that is in order. Changed under the lock; a CQ that reads it old without
+    /// the lock looks again when it is polled next.
+    next: AtomicU64,
+    late: LateRecvs,
+    /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
+    slots: AtomicU64,
+    state: Biased<RecvState>,
+}
+
+/// What a receive queue has under its lock.
+#[derive(Debug)]
+struct RecvState {
+    layout: RecvLayout,
+    /// RECVs posted since the queue was made.
+    tail: u64,
+    /// RECVs posted whose completion was not taken.
+    outstanding: u32,
+    /// What is posted in each slot.
+    entries: Box<[PostedRecv]>,
+    sges: Box<[Sge]>,
+    order: PostOrder,
+    /// Up to this position RECVs were seen complete.
+    complete: u64,
+    /// Since when the next RECV is seen begun and not ended.
+    begun: Option<(u64, Instant)>,
+    cache: RegionCache,
+    /// What is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
+    watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
+}
+
+/// Whether somebody wants to know of each RECV.
+fn is_watched() -> bool {
+    Strict::own().is_some() || trace::is_wanted()
+}
+
+/// Into which slots RECVs are posted.
+#[derive(Debug)]
+enum PostOrder {
+    /// One after the other.
+    InTurn,
+    /// Into any that is free. The ring at this place in the segment names the slot of each position.
+    ByRing { ring: u64, slots: Box<[u32]>, free: VecDeque<u32> },
+}
+
+impl PostOrder {
+    fn of(layout: &RecvLayout) -> PostOrder {
+        match layout.order {
+            SlotOrder::Turn(_) => PostOrder::InTurn,
+            SlotOrder::Ring(ring) => PostOrder::ByRing {
+                ring,
+                slots: vec![0; layout.capacity as usize].into(),
+                free: (0..layout.capacity).collect(),
+            },
+        }
+    }
+}
+
+/// What the program has posted in a slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct PostedRecv {
+    /// Position of the RECV, as long as it is not complete for the program.
+    position: Option<u64>,
+    wr_id: u64,
+    sges: u32,
+}
+
+/// A completed RECV.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakenRecv {
+    pub(crate) wr_id: u64,
+    pub(crate) done: RecvDone,
+    /// Whether the payload that came along could be placed in its buffers.
+    pub(crate) placed: bool,
+}
+
+impl RecvState {
+    fn new(layout: RecvLayout, sizes: Sizes, tail: u64) -> RecvState {
+        let capacity = layout.capacity as usize;
+        RecvState {
+            layout,
+            tail,
+            outstanding: 0,
+            entries: vec![PostedRecv::default(); capacity].into(),
+            sges: vec![Sge::default(); capacity * sizes.max_sge as usize].into(),
+            order: PostOrder::of(&layout),
+            complete: tail,
+            begun: None,
+            cache: RegionCache::default(),
+            watched: is_watched().then(|| (0..capacity).map(|_| (None, None)).collect()),
+        }
+    }
+
+    /// The slot that the RECV at a position is in, or was.
+    #[inline]
+    fn index_of(&self, position: u64) -> u32 {
+        let at = position & u64::from(self.layout.capacity - 1);
+        match &self.order {
+            PostOrder::InTurn => at as u32,
+            PostOrder::ByRing { slots, .. } => slots[at as usize],
+        }
+    }
+
+    /// The slot itself.
+    #[inline]
+    fn slot_of(&self, process: &Process, position: u64) -> Option<&'static RqSlot> {
+        self.layout.slot(process, self.index_of(position))
+    }
+
+    #[inline]
+    fn sges_of(&self, index: u32, max_sge: u32) -> &[Sge] {
+        sges_of(&self.entries, &self.sges, index, max_sge)
+    }
+
+    /// Whether the RECV at a position is in this slot, and not complete for the program.
+    #[inline]
+    fn holds(&self, index: u32, position: u64) -> bool {
+        self.entries[index as usize].position == Some(position)
+    }
+}
+
+impl RecvQueue {
+    /// A queue with record `index`.
+    pub(crate) fn new(
+        process: &'static Process,
+        index: u32,
+        pd: u32,
+        sizes: Sizes,
+        senders: Senders,
+        async_fd: u32,
+    ) -> Result<RecvQueue, Errno> {
+        sweep(process);
+        let record = process.segment.rq(index as usize).ok_or(EINVAL)?;
+        let layout = RecvLayout::alloc(process, sizes, senders)?;
+        let tail = record.posted.0.tail.load(Relaxed);
+        record.max_sge.store(sizes.max_sge, Relaxed);
+        record.pd.store(pd, Relaxed);
+        record.limit.store(0, Relaxed);
+        record.async_fd.store(async_fd, Relaxed);
+        record.srq.store(index.saturating_sub(QPS as u32), Relaxed);
+        let queue = RecvQueue {
+            process,
+            index,
+            record,
+            pd,
+            senders,
+            depth: sizes.depth,
+            max_sge: sizes.max_sge,
+            capacity: layout.capacity,
+            next: AtomicU64::new(tail),
+            late: LateRecvs::default(),
+            slots: AtomicU64::new(layout.slots),
+            state: Biased::new(RecvState::new(layout, sizes, tail)),
+        };
+        queue.begin(&layout, tail);
+        Ok(queue)
+    }
+
+    /// Lets messages name it, of QPs of an XRC domain, or none any more; its RECVs complete in this CQ.
+    pub(crate) fn set_domain(&self, domain: Option<DomainId>, cq: u32) {
+        self.record.cq.store(cq, Relaxed);
+        if let Some(record) = self.process.segment.domain(self.index as usize) {
+            // At least Release: a sender that finds the domain finds the queue made.
+            record.store(domain.map_or(0, DomainId::in_record), SeqCst);
+        }
+    }
+
+    /// Whether messages name it: an SRQ of XRC.
+    pub(crate) fn is_named(&self) -> bool {
+        match self.senders {
+            Senders::Named => true,
+            Senders::One | Senders::ManyInOrder | Senders::Many => false,
+        }
+    }
+
+    /// Shows senders where the queue is.
+    ///
+    /// All is stored before `capacity`, which senders load first, with Acquire: whoever sees the queue sees all of it. A sender
+    /// that saw the queue of before has its generation, and claims nothing here, as a slot's state has the new one.
+    fn begin(&self, layout: &RecvLayout, tail: u64) {
+        let record = self.record;
+        record.generation.fetch_add(1, Relaxed);
+        record.slots.store(layout.slots, Relaxed);
+        let (order, turn) = match layout.order {
+            SlotOrder::Turn(at) => (0, at),
+            SlotOrder::Ring(at) => (at, 0),
+        };
+        record.order.store(order, Relaxed);
+        record.turn.store(turn, Relaxed);
+        record.taken.0.head.store(tail, Relaxed);
+        if let Some(turn) = layout.turn(self.process) {
+            turn.set_state(SlotState::posted(tail, self.generation()));
+        }
+        record.posted.0.tail.store(tail, Relaxed);
+        record.posted.0.polled.store(tail, Relaxed);
+        record.taken.0.polled_seen.store(tail, Relaxed);
+        self.next.store(tail, Relaxed);
+        self.slots.store(layout.slots, Relaxed);
+        record.capacity.store(layout.capacity, Release);
+    }
+
+    fn generation(&self) -> u32 {
+        self.record.generation.load(Relaxed)
+    }
+
+    /// Posts a RECV.
+    #[inline]
+    pub(crate) fn enqueue(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+        if sges.len() > self.max_sge as usize {
+            return Err(EINVAL);
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if state.outstanding >= self.depth && self.senders.are_of_srq() {
+            self.reclaim(state);
+        }
+        if state.outstanding >= self.depth {
+            return Err(ENOMEM);
+        }
+        let position = state.tail;
+        let index = match &mut state.order {
+            PostOrder::InTurn => state.index_of(position),
+            PostOrder::ByRing { free, .. } => free.pop_front().ok_or(ENOMEM)?,
+        };
+        if state.entries[index as usize].position.is_some() {
+            return Err(ENOMEM);
+        }
+        state.entries[index as usize] = PostedRecv { position: None, wr_id, sges: sges.len() as u32 };
+        let first = index as usize * self.max_sge as usize;
+        state.sges[first..first + sges.len()].copy_from_slice(sges);
+        state.outstanding += 1;
+        if let Some(watched) = &mut state.watched {
+            watched[index as usize] = self.watch(wr_id, sges);
+        }
+        self.offer(state, index)
+    }
+
+    /// What is wanted of a RECV that is posted.
+    #[cold]
+    fn watch(&self, wr_id: u64, sges: &[Sge]) -> (Option<Held>, Option<Slice>) {
+        let held = Strict::own().map(|_| {
+            self.check_strictly(wr_id, sges);
+            Held::new(sges, Holder::Recvs(self.index))
+        });
+        let track = match self.index.checked_sub(QPS as u32) {
+            Some(srq) => format!("SRQ {srq} RECVs"),
+            None => format!("QP {:#x} RECVs", qp_num(self.process.slot, self.index)),
+        };
+        let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
+        (held, Slice::begin(track, "RECV", wr_id, &format!("\"room\":{room}")))
+    }
+
+    /// In strict mode, whether a RECV may use all of its memory; else that is seen of what is used.
+    #[cold]
+    fn check_strictly(&self, wr_id: u64, sges: &[Sge]) {
+        let need = AccessFlags::LOCAL_WRITE;
+        let used = sges.iter().filter(|sge| sge.length > 0);
+        let causes = used.filter_map(|sge| of_sge(self.process, Memory::Recv, self.pd, sge, need));
+        for cause in causes {
+            violated(format_args!(
+                "the RECV with wr_id {wr_id:#x} of receive queue {} cannot use its memory: {cause} (ibv_post_recv(3))",
+                self.index
+            ));
+        }
+    }
+
+    /// Lets senders have the RECV of a slot, behind all others.
+    #[inline]
+    fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Errno> {
+        let slot = state.layout.slot(self.process, index).ok_or(EINVAL)?;
+        let position = state.tail;
+        state.tail += 1;
+        state.entries[index as usize].position = Some(position);
+        let queue = (self.process.segment, self.record);
+        show_posted(queue, slot, (position, self.generation()), state.sges_of(index, self.max_sge));
+        if let PostOrder::ByRing { ring, slots, .. } = &mut state.order {
+            let at = position & u64::from(state.layout.capacity - 1);
+            reach(Point::RecvUnordered);
+            slots[at as usize] = index;
+            let cell: Option<&AtomicU64> = self.process.segment.in_heap(*ring + 8 * at);
+            order_slot(cell.ok_or(EINVAL)?, position, index);
+        }
+        Ok(())
+    }
+
+    /// The slot of the next RECV in order, and its state as long as nobody has a message for it.
+    #[inline]
+    pub(crate) fn next_slot(&self) -> Option<(&'static RqSlot, SlotState)> {
+        let position = self.next();
+        let index = match self.senders.take_in_turn() {
+            // Without the lock.
+            true => position as u32 & (self.capacity - 1),
+            false => self.state.lock().index_of(position),
+        };
+        let at = self.slots.load(Relaxed) + u64::from(index) * stride(self.max_sge);
+        Some((self.process.segment.in_heap(at)?, SlotState::posted(position, self.generation())))
+    }
+
+    /// Position of the next RECV to complete, where that is in order.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+
+    /// RECVs posted since the queue was made.
+    pub(crate) fn tail(&self) -> u64 {
+        self.record.posted.0.tail.load(Relaxed)
+    }
+
+    /// Position of the first RECV that nobody has taken yet, for sure.
+    pub(crate) fn first_untaken(&self) -> u64 {
+        let state = self.state.lock();
+        let turn = state.layout.turn(self.process);
+        let is_untaken = |position: &u64| {
+            let slot = state.slot_of(self.process, *position);
+            slot.is_some_and(|slot| slot.is_untaken(turn, *position, self.generation()))
+        };
+        (self.next()..state.tail).find(is_untaken).unwrap_or(state.tail)
+    }
+
+    /// Takes the completion of the next RECV in order, if there is one.
+    #[inline(always)]
+    pub(crate) fn take_next(&self) -> Option<TakenRecv> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if self.has_late()
+            && let Some(late) = self.take_late(state)
+        {
+            return Some(late);
+        }
+        loop {
+            let position = self.next();
+            if position >= state.tail {
+                return None;
+            }
+            let index = state.index_of(position);
+            // What was posted here may have been posted again, behind the others.
+            if state.holds(index, position) {
+                let slot = state.layout.slot(self.process, index)?;
+                match slot.state().phase_of(SlotState::posted(position, self.generation()))? {
+                    SlotPhase::Done => {
+                        self.pass(position);
+                        return Some(self.take(state, index, slot));
+                    }
+                    SlotPhase::Claimed(_) if self.is_stuck(state, position) => {
+                        self.late.add(index);
+                    }
+                    _ => return None,
+                }
+            }
+            self.pass(position);
+        }
+    }
+
+    #[inline]
+    fn pass(&self, position: u64) {
+        self.next.store(position + 1, Relaxed);
+        // Senders count by it how many completions the CQ has room for. What is in a slot is ordered by the slot's state.
+        self.record.posted.0.polled.store(position + 1, Release);
+    }
+
+    /// Whether a RECV that is begun and not ended is to be passed over.
+    fn is_stuck(&self, state: &mut RecvState, position: u64) -> bool {
+        if self.senders.take_in_turn() {
+            return false;
+        }
+        let now = Instant::now();
+        match state.begun {
+            Some((then, since)) if then == position => now - since > PATIENCE,
+            _ => {
+                state.begun = Some((position, now));
+                false
+            }
+        }
+    }
+
+    fn take_late(&self, state: &mut RecvState) -> Option<TakenRecv> {
+        let is_done = |index| {
+            let slot = state.layout.slot(self.process, index);
+            slot.is_some_and(|slot| slot.state().phase() == SlotPhase::Done)
+        };
+        let index = self.late.take(is_done)?;
+        let slot = state.layout.slot(self.process, index)?;
+        Some(self.take(state, index, slot))
+    }
+
+    /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
+    pub(crate) fn take_told(&self, what: RecvNotice) -> Option<TakenRecv> {
+        let mut state = self.state.lock();
+        let index = what.slot() & (self.capacity - 1);
+        let position = state.entries[index as usize].position?;
+        let slot = state.layout.slot(self.process, index)?;
+        let posted = SlotState::posted(position, self.generation());
+        let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(SlotPhase::Done);
+        is_it.then(|| self.take(&mut state, index, slot))
+    }
+
+    /// Frees the slot of a completion that a CQ was told of, if it is one of this QP; returns whether it was.
+    pub(crate) fn drop_told(&self, what: RecvNotice, qpn: u32) -> bool {
+        let slot = self.state.lock().layout.slot(self.process, what.slot());
+        slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
+    }
+
+    /// Whether RECVs were passed over that are not complete.
+    pub(crate) fn has_late(&self) -> bool {
+        self.late.has_any()
+    }
+
+    /// Whether the RECVs before this one are complete, and those that were passed over.
+    pub(crate) fn is_through(&self, until: u64) -> bool {
+        self.next() >= until && !self.has_late()
+    }
+
+    /// Position up to which RECVs are complete by now, in order.
+    pub(crate) fn complete_until(&self) -> u64 {
+        let mut state = self.state.lock();
+        let mut position = state.complete.max(self.next());
+        while position < state.tail {
+            let posted = SlotState::posted(position, self.generation());
+            let slot = state.slot_of(self.process, position);
+            if slot.and_then(|slot| slot.state().phase_of(posted)) != Some(SlotPhase::Done) {
+                break;
+            }
+            position += 1;
+        }
+        state.complete = position;
+        position
+    }
+
+    /// Frees the slot of a RECV that is complete, and makes its completion.
+    #[inline(always)]
+    fn take(&self, state: &mut RecvState, index: u32, slot: &RqSlot) -> TakenRecv {
+        // It is posted again soon.
+        expect_write(slot);
+        let done = RecvDone::of(slot);
+        let len = usize::from(done.carried);
+        let placed = len == 0 || {
+            let mut carried = Carried::none();
+            carried.take(slot, len);
+            let RecvState { entries, sges, cache, .. } = &mut *state;
+            let sges = sges_of(entries, sges, index, self.max_sge);
+            place(&self.process.regions, self.pd, cache, sges, &carried)
+        };
+        let wr_id = state.entries[index as usize].wr_id;
+        if let Some(watched) = &mut state.watched
+            && let Some(slice) = watched[index as usize].1.take()
+        {
+            slice.end(status_name(WcStatus::from_c(done.status.into()).unwrap_or_default()), done.byte_len);
+        }
+        reach(Point::Taking);
+        self.release(state, index);
+        TakenRecv { wr_id, done, placed }
+    }
+
+    /// The slot is free.
+    fn release(&self, state: &mut RecvState, index: u32) {
+        state.entries[index as usize].position = None;
+        state.outstanding -= 1;
+        if let Some(watched) = &mut state.watched {
+            watched[index as usize] = (None, None);
+        }
+        if let PostOrder::ByRing { free, .. } = &mut state.order {
+            free.push_back(index);
+        }
+    }
+
+    /// Frees the slots of an SRQ whose completions nobody will take: of QPs that there are no more, or whose CQ is
+    /// overrun. Lets others have the RECVs that senders had begun to fill which have ended.
+    fn reclaim(&self, state: &mut RecvState) {
+        for index in 0..self.capacity {
+            let Some(slot) = state.layout.slot(self.process, index) else { continue };
+            if state.entries[index as usize].position.is_none() {
+                continue;
+            }
+            match slot.state().phase() {
+                SlotPhase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
+                SlotPhase::Claimed(_) if self.is_abandoned(slot) => {
+                    let _ = self.offer(state, index);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a process that has ended had begun to fill a slot, and not ended that before itself.
+    fn is_abandoned(&self, slot: &RqSlot) -> bool {
+        let state = slot.state();
+        matches!(state.phase(), SlotPhase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
+    }
+
+    /// Whether nobody will take a completion.
+    fn is_lost(&self, done: &RecvDone) -> bool {
+        let segment = self.process.segment;
+        let overrun = |cq: &AtomicU32| {
+            segment.cq(cq.load(Relaxed) as usize).is_none_or(|cq| cq.overrun.load(Relaxed) != 0)
+        };
+        if self.is_named() {
+            return overrun(&self.record.cq);
+        }
+        let Some(qp) = segment.qp(index_of(done.qpn) as usize) else { return true };
+        qp.generation.load(Relaxed) != done.generation || overrun(&qp.cq)
+    }
+
+    /// Puts right what senders that have ended had begun.
+    pub(crate) fn recover(&self) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        match state.layout.turn(self.process) {
+            Some(turn) => {
+                self.recover_turn(state, turn);
+                // Nobody else claims slots.
+                if !self.is_in_error() {
+                    return;
+                }
+            }
+            None if u64::from(state.outstanding) == self.posted() => return,
+            None => {}
+        }
+        for index in 0..self.capacity {
+            let Some(position) = state.entries[index as usize].position else { continue };
+            let Some(slot) = state.layout.slot(self.process, index) else { continue };
+            if !self.is_abandoned(slot) {
+                continue;
+            }
+            match state.order {
+                // Who flushed the queue had begun to fill it.
+                PostOrder::InTurn => self.write_again(state, position),
+                PostOrder::ByRing { .. } => {
+                    self.late.remove(index);
+                    // It was posted once, so there is room for it.
+                    let _ = self.offer(state, index);
+                }
+            }
+        }
+        // Who put the QP to Err may have ended before it flushed.
+        self.flush_if_in_error();
+    }
+
+    /// Puts right what the only sender had begun, who claims slots in its turn.
+    fn recover_turn(&self, state: &RecvState, turn: &SenderTurn) {
+        let before = turn.state();
+        let SlotPhase::Claimed(who) = before.phase() else { return };
+        if !self.process.is_gone(who) {
+            return;
+        }
+        let at = (self.next()..state.tail).find(|position| turn.is_at(*position));
+        let is_done = |position: u64| {
+            let slot = state.slot_of(self.process, position);
+            let posted = SlotState::posted(position, self.generation());
+            slot.and_then(|slot| slot.state().phase_of(posted)) == Some(SlotPhase::Done)
+        };
+        let undone = at.filter(|position| !is_done(*position));
+        if let Some(position) = undone {
+            self.write_again(state, position);
+        }
+        // A RECV whose completion was taken is behind it, too.
+        turn.change(before, undone.map_or(before.next(), |at| SlotState::posted(at, self.generation())));
+        self.flush_if_in_error();
+    }
+
+    /// Posts a RECV again where it was.
+    fn write_again(&self, state: &RecvState, position: u64) {
+        let index = state.index_of(position);
+        if let Some(slot) = state.layout.slot(self.process, index) {
+            write_posted(self.process.segment, slot, state.sges_of(index, self.max_sge));
+            slot.set_state(SlotState::posted(position, self.generation()));
+        }
+    }
+
+    fn is_in_error(&self) -> bool {
+        let qp = self.process.segment.qp(self.index as usize);
+        qp.is_some_and(QpRecord::is_in_error)
+    }
+
+    fn flush_if_in_error(&self) {
+        let (segment, claimer) = (self.process.segment, self.process.claimer);
+        if self.is_in_error()
+            && let Some(qp) = segment.qp(self.index as usize)
+        {
+            let qpn = qp_num(self.process.slot, self.index);
+            flush(&Completer { owner: Owner::This, segment, qp, qpn, srq: None, claimer });
+        }
+    }
+
+    /// The program ends the queue: nothing is wanted of its RECVs any more, whoever else still has it for a moment.
+    pub(crate) fn end_watch(&self) {
+        if let Some(watched) = &mut self.state.lock().watched {
+            watched.iter_mut().for_each(|slot| *slot = (None, None));
+        }
+    }
+
+    /// Forgets all RECVs; the QP is reset.
+    pub(crate) fn clear(&self) -> Result<(), Errno> {
+        let mut state = self.state.lock();
+        let old = state.layout;
+        let tail = state.tail;
+        // Before the slots are freed, by compare-and-swaps that are SeqCst too: a sender that finds a slot free reads the new
+        // generation from then on. One that has read the old still claims a slot before it is freed, and is seen there, or fails.
+        self.record.generation.fetch_add(1, SeqCst);
+        reach(Point::QueueClearing);
+        old.end_turn(self.process);
+        let is_claimed = |turn: &SenderTurn| matches!(turn.state().phase(), SlotPhase::Claimed(_));
+        let mut filled = old.turn(self.process).is_some_and(is_claimed);
+        for index in 0..self.capacity {
+            let Some(slot) = old.slot(self.process, index) else { continue };
+            let before = slot.state();
+            if before.phase() == SlotPhase::Posted && slot.change(before, SlotState::FREE) {
+                continue;
+            }
+            filled |= matches!(slot.state().phase(), SlotPhase::Claimed(_));
+        }
+        let sizes = Sizes { depth: self.depth, max_sge: self.max_sge };
+        let layout = if filled {
+            let new = RecvLayout::alloc(self.process, sizes, self.senders)?;
+            old.free(self.process);
+            new
+        } else {
+            old.clear(self.process);
+            old
+        };
+        *state = RecvState::new(layout, sizes, tail);
+        self.late.clear();
+        self.begin(&layout, tail);
+        Ok(())
+    }
+
+    /// RECVs posted whose completion was not taken, at most, where that is in order.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.tail().saturating_sub(self.next())
+    }
+
+    /// Those of them that are complete.
+    pub(crate) fn complete(&self) -> u64 {
+        let state = self.state.lock();
+        let is_complete = |index: &u32| {
+            let slot = state.layout.slot(self.process, *index);
+            state.entries[*index as usize].position.is_some()
+                && slot.is_some_and(|s| s.state().phase() == SlotPhase::Done)
+        };
+        (0..self.capacity).filter(is_complete).count() as u64
+    }
+
+    /// RECVs posted and not taken by a message.
+    pub(crate) fn posted(&self) -> u64 {
+        self.tail().saturating_sub(self.record.taken.0.head.load(Relaxed))
+    }
+
+    /// Arms the SRQ's limit event, or with 0 disarms it.
+    pub(crate) fn arm_limit(&self, limit: u32) {
+        self.record.limit.store(limit, Release);
+        // The limit is stored before the RECVs that are left are counted. A sender moves `head` before it loads the limit, by a
+        // compare-and-swap, which is a fence on x86. So one of the two sees that the event is due.
+        fence(SeqCst);
+        // It is due at once where there are fewer already.
+        if self.posted() < u64::from(limit) {
+            limit_event(Owner::This, self.record);
+        }
+    }
+
+    /// The armed limit.
+    pub(crate) fn limit(&self) -> u32 {
+        self.record.limit.load(Relaxed)
+    }
+
+    /// Numbers that an event carries for this SRQ.
+    pub(crate) fn event_identity(&self) -> (u32, u32) {
+        (self.record.srq.load(Relaxed), self.generation())
+    }
+}
+
+impl Drop for RecvQueue {
+    fn drop(&mut self) {
+        let state = self.state.lock();
+        // As in `clear`. Without a capacity no sender looks for slots any more.
+        self.record.generation.fetch_add(1, SeqCst);
+        self.record.capacity.store(0, Release);
+        reach(Point::QueueEnding);
+        state.layout.end_turn(self.process);
+        for index in 0..self.capacity {
+            if let Some(slot) = state.layout.slot(self.process, index) {
+                let before = slot.state();
+                if before.phase() == SlotPhase::Posted {
+                    slot.change(before, SlotState::FREE);
+                }
+            }
+        }
+        state.layout.free(self.process);
+    }
+}
+
+/// The SGEs of what is posted in a slot.
+#[inline]
+fn sges_of<'s>(entries: &[PostedRecv], sges: &'s [Sge], index: u32, max_sge: u32) -> &'s [Sge] {
+    let first = index as usize * max_sge as usize;
+    &sges[first..first + entries[index as usize].sges as usize]
+}
+
+/// Places payload that came with a completion into a RECV's buffers.
+fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carried: &Carried) -> bool {
+    let payload = carried.as_piece();
+    let mut at = 0;
+    for sge in sges {
+        let part = (sge.length as usize).min(payload.len - at);
+        if part == 0 {
+            continue;
+        }
+        let Some(found) = cache.find(regions, sge.lkey) else { return false };
+        let Ok(offset) = found.check(pd, sge.addr, part as u64, AccessFlags::LOCAL_WRITE) else {
+            return false;
+        };
+        // SAFETY: within the payload; the buffer is within a region, which the program keeps mapped while it is
+        // registered.
+        unsafe {
+            let from = (payload.addr as *const u8).add(at);
+            copy_short(from, (found.host + offset) as *mut u8, part);
+        }
+        at += part;
+    }
+    at == payload.len
+}

@@ -1,0 +1,40 @@
+//! The atomics, locks and cells of the code that the models check (`crates/soft-models`).
+//!
+//! The models compile that code with a module in the place of this one, whose types are those of loom.
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
+pub(crate) use std::thread::yield_now;
+
+use std::cell::UnsafeCell;
+
+/// A value that only the holder of a lock uses. The models see whether two threads use it at a time.
+#[derive(Debug)]
+pub(crate) struct LockedCell<T>(UnsafeCell<T>);
+
+impl<T> LockedCell<T> {
+    pub(crate) fn new(value: T) -> LockedCell<T> {
+        LockedCell(UnsafeCell::new(value))
+    }
+
+    /// The value, to read.
+    ///
+    /// # Safety
+    /// Nobody changes the value as long as the reference lives.
+    #[inline(always)]
+    pub(crate) unsafe fn get(&self) -> &T {
+        // SAFETY: as the caller says.
+        unsafe { &*self.0.get() }
+    }
+
+    /// The value, to change.
+    ///
+    /// # Safety
+    /// Nobody else uses the value as long as the reference lives.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "the lock sees to it that there is one reference")]
+    pub(crate) unsafe fn get_mut(&self) -> &mut T {
+        // SAFETY: as the caller says.
+        unsafe { &mut *self.0.get() }
+    }
+}

@@ -1,0 +1,34 @@
+//! Checks that take too long for every change: run once per issue.
+
+use crate::command::Task;
+use crate::soak::{self, Apps, Soft};
+use crate::test::{self, CheckStep, run_steps};
+use crate::{asan, first_run};
+use std::process::ExitCode;
+
+/// Minutes of the software NIC's soak, and kills of each role of the applications: `cargo xtask soak` does more.
+const SOFT_MINUTES: &str = "20";
+const KILLS: &str = "50";
+
+fn soft() -> Task<()> {
+    soak::run_soft(&Soft { minutes: SOFT_MINUTES.to_owned(), ..Soft::default() })
+}
+
+fn apps() -> Task<()> {
+    soak::run_apps(&Apps { kills: KILLS.to_owned(), ..Apps::default() })
+}
+
+const STEPS: [CheckStep<'static>; 7] = [
+    ("the first command on a fresh clone", &first_run::check),
+    ("instructions per verb, release beside dist", &test::compare_profiles),
+    ("AddressSanitizer", &asan::run_all),
+    ("random programs", &|| soak::run_parts(Some("sim"))),
+    ("random options", &|| soak::run_parts(Some("options"))),
+    ("processes on the software NIC", &soft),
+    ("applications that are killed", &apps),
+];
+
+/// Runs all steps.
+pub(crate) fn run_all() -> ExitCode {
+    run_steps(&STEPS)
+}

@@ -1,0 +1,55 @@
+//! Everything that must hold before a change is merged.
+
+mod instructions;
+mod processor;
+mod quick;
+mod reach;
+mod steps;
+mod summary;
+
+pub(crate) use instructions::compare_profiles;
+pub(crate) use quick::run_quick;
+pub(crate) use steps::cargo;
+pub(crate) use summary::{CheckStep, Meter, run_steps};
+
+use crate::command::{Task, failed, run};
+use crate::{packages, rxe, wheels};
+use std::process::ExitCode;
+
+/// `cargo run --release`, as the README has it, knows which program is meant, and builds it.
+fn the_command() -> Task<()> {
+    run(&mut cargo(&["run", "--quiet", "--release", "--", "--version"]))
+}
+
+/// All tests. Where the packages of real programs are there, none of these may be skipped.
+fn tests() -> Task<()> {
+    let mut tests = cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
+    if packages::has_tested_programs() {
+        tests.env("DOORBELL_PROGRAMS", "installed");
+    }
+    run(&mut tests)
+}
+
+fn soft_roce() -> Task<()> {
+    match rxe::run(&[])? {
+        0 => Ok(()),
+        code => Err(failed("the program in the emulated machine", format!("exit code {code}"))),
+    }
+}
+
+const STEPS: [CheckStep<'static>; 9] = [
+    ("formatting", &steps::formatting),
+    ("lints", &steps::lints),
+    ("documentation", &steps::documentation),
+    ("programs for the tests", &packages::ensure_tested_programs),
+    ("wheels for the tests", &wheels::ensure),
+    ("tests", &tests),
+    ("the first command", &the_command),
+    ("instructions per verb", &instructions::check),
+    ("Soft-RoCE", &soft_roce),
+];
+
+/// Runs all steps.
+pub(crate) fn run_all() -> ExitCode {
+    run_steps(&STEPS)
+}
