@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A file of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum TreeEntry {
     /// A file with this text.
     File(String),
     /// A symbolic link to this path.
@@ -16,7 +16,7 @@ pub enum Entry {
 }
 
 /// Files by their paths below a folder.
-pub type Contents = BTreeMap<PathBuf, Entry>;
+pub type Contents = BTreeMap<PathBuf, TreeEntry>;
 
 /// Makes them below a folder that has none of them, to be read alone, whatever this process takes from the modes of new files.
 pub fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
@@ -24,8 +24,8 @@ pub fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
         make_folders(folder, path.parent().unwrap_or(Path::new("")))?;
         let path = folder.join(path);
         match entry {
-            Entry::Link(to) => symlink(to, path)?,
-            Entry::File(text) => {
+            TreeEntry::Link(to) => symlink(to, path)?,
+            TreeEntry::File(text) => {
                 std::fs::write(&path, text)?;
                 set_permissions(path, Permissions::from_mode(0o444))?;
             }

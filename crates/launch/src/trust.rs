@@ -49,14 +49,12 @@ const GROUP: u32 = 0o020;
 
 /// This user, whose processes alone meet.
 pub fn user() -> u32 {
-    // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// The group of this process, which many systems give to each user alone.
 fn group() -> u32 {
-    // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::getegid() }
+    rustix::process::getegid().as_raw()
 }
 
 /// What the owner of all files is in a user namespace that does not know their users.

@@ -79,6 +79,7 @@ impl<T: AsRawFd> Drop for Private<T> {
 extern "C" fn close_all() {
     for fd in PRIVATE.from(0) {
         PRIVATE.remove(fd);
+        // By libc, as no owner can be dropped here.
         // SAFETY: the child's own copy; what owns it is the parent's and never dropped here.
         unsafe { libc::close(fd) };
     }

@@ -9,10 +9,9 @@ use doorbell_launch::say::say;
 use doorbell_launch::variables::{self, DEVICE_ID};
 use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Gid, LinkLayer, Mtu};
+use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::Read;
-use std::os::fd::{FromRawFd, RawFd};
 use std::sync::OnceLock;
 
 /// Name of the device.
@@ -123,18 +122,10 @@ fn id() -> (u32, u32) {
     })
 }
 
-/// What the kernel itself has in a file of sysfs: the library would lead the C library elsewhere.
+/// What the kernel itself has in a file of sysfs. The library leads the C library elsewhere, but rustix calls the kernel.
 fn kernels_text(path: &str) -> Option<String> {
-    let path = std::ffi::CString::new(path).ok()?;
-    // SAFETY: a string; what is opened is nobody else's.
-    let file = unsafe {
-        let opened =
-            libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        (opened >= 0).then(|| File::from_raw_fd(opened as RawFd))
-    };
-    let mut text = String::new();
-    file?.read_to_string(&mut text).ok()?;
-    Some(text)
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    std::io::read_to_string(File::from(file)).ok()
 }
 
 /// Numbers of the device file of rdma_cm: those of the kernel's where it has one, as librdmacm asks the kernel too.
@@ -263,6 +254,7 @@ pub(crate) fn port_caps(link: LinkLayer) -> u32 {
 pub(crate) fn interface() -> u32 {
     match link_layer() {
         LinkLayer::Infiniband => 0,
+        // By libc: rustix asks for it by a socket.
         // SAFETY: a string.
         LinkLayer::Ethernet => unsafe { libc::if_nametoindex(INTERFACE.as_ptr()) },
     }

@@ -32,7 +32,9 @@ impl Identity {
     pub(crate) fn own() -> &'static Identity {
         static OWN: OnceLock<Identity> = OnceLock::new();
         // A name that no fabric can have is refused when the device is opened.
-        OWN.get_or_init(|| Identity::of(&Place::own().and_then(|place| place.name()).unwrap_or_default()))
+        OWN.get_or_init(|| {
+            Identity::of(&FabricPlace::own().and_then(|place| place.name()).unwrap_or_default())
+        })
     }
 
     fn number(&self, at: usize) -> u32 {
@@ -70,7 +72,7 @@ impl Identity {
 
 /// Where the processes of a fabric find each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FabricPlace {
     /// The folder that has those of fabrics.
     pub(crate) folder: PathBuf,
     /// What the names of this user's fabrics begin with there.
@@ -81,21 +83,21 @@ pub(crate) struct Place {
     pub(crate) is_joined: bool,
 }
 
-impl Place {
+impl FabricPlace {
     /// That of this process's fabric.
-    pub(crate) fn own() -> io::Result<Place> {
+    pub(crate) fn own() -> io::Result<FabricPlace> {
         let fabric = fabric()?;
         let Some(folder) = std::env::var_os(MEET) else {
             let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
             let rest = namespace.to_string() + &fabric.map_or(String::new(), |fabric| format!("-{fabric}"));
             let prefix = format!("doorbell-{}-", user());
-            return Ok(Place { folder: SHARED_MEMORY.into(), prefix, rest, is_joined: false });
+            return Ok(FabricPlace { folder: SHARED_MEMORY.into(), prefix, rest, is_joined: false });
         };
         let rest = fabric.ok_or_else(|| {
             let why = format!("{MEET} is set without {FABRIC}, which names the fabric that meets there");
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
-        Ok(Place { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
+        Ok(FabricPlace { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
     }
 
     /// The fabric's own folder.
@@ -143,7 +145,8 @@ mod tests {
     #[test]
     fn a_joined_fabric_is_told_by_its_folder_and_its_name() {
         let place = |folder: &std::path::Path, rest: &str, is_joined| {
-            let place = Place { folder: folder.into(), prefix: "p-".into(), rest: rest.into(), is_joined };
+            let place =
+                FabricPlace { folder: folder.into(), prefix: "p-".into(), rest: rest.into(), is_joined };
             Identity::of(&place.name().expect("the folder is there"))
         };
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));

@@ -16,6 +16,9 @@
 //! - `cm`: rdma_cm, which librdmacm asks for connections;
 //! - `capi`: the functions of libibverbs.so.1 under their C names, which `doorbell-soft-so` exports.
 //!
+//! System calls go by std and rustix. `libc` has types, numbers of errors, functions of the C library (atexit(3),
+//! pthread_atfork(3)), and the system calls that neither of the two has. Each of these says so at its place.
+//!
 //! `doorbell-launch` runs a program on the device. It has what launcher and library must understand alike, the counts and the
 //! statistics among it; `counts` here counts for this process, and tells at its end.
 

@@ -6,14 +6,15 @@
 //! be of all processes of the fabric, and nothing is counted without `--stats`.
 
 use crate::device::{self, GidType};
-use crate::fabric::registry;
-use crate::identity::{Identity, Place};
+use crate::fabric::folder;
+use crate::identity::{FabricPlace, Identity};
 use doorbell_abi::cm::RDMA_USER_CM_ABI_VERSION;
 use doorbell_launch::sealed::check_file_size;
-use doorbell_launch::tree::{self, Contents, Entry};
+use doorbell_launch::tree::{self, Contents, TreeEntry};
 use doorbell_launch::trust::user;
 use doorbell_verbs::LinkLayer;
 use libc::c_int;
+use rustix::fs::{FileType, lstat};
 use std::ffi::{CStr, CString};
 use std::fs::Permissions;
 use std::io;
@@ -43,7 +44,7 @@ pub fn path() -> Option<&'static CStr> {
     static PATH: OnceLock<Option<CString>> = OnceLock::new();
     let find = || {
         let link = if device::link_layer() == LinkLayer::Ethernet { "roce" } else { "ib" };
-        let path = Place::own().ok()?.path().join(format!("{}{link}", registry::SHOWN_PREFIX));
+        let path = FabricPlace::own().ok()?.path().join(format!("{}{link}", folder::SHOWN_PREFIX));
         CString::new(path.into_os_string().into_vec()).ok()
     };
     PATH.get_or_init(find).as_deref()
@@ -56,7 +57,7 @@ pub fn folder() -> Option<&'static CStr> {
     // SAFETY: this thread's own.
     let errno = unsafe { &mut *libc::__errno_location() };
     let before = *errno;
-    if !registry::is_held() || !is_there(path) {
+    if !folder::is_pinned() || !is_there(path) {
         let _ = make(path);
     }
     *errno = before;
@@ -65,14 +66,8 @@ pub fn folder() -> Option<&'static CStr> {
 
 /// Whether a folder is there that this user has made: in a fabric's folder of somebody else's there is none.
 fn is_there(path: &CStr) -> bool {
-    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a string, and room for what is told; filled where it is read.
-    unsafe {
-        libc::lstat(path.as_ptr(), found.as_mut_ptr()) == 0 && {
-            let found = found.assume_init();
-            found.st_uid == user() && found.st_mode & libc::S_IFMT == libc::S_IFDIR
-        }
-    }
+    let is_folder = |mode| FileType::from_raw_mode(mode) == FileType::Directory;
+    lstat(path).is_ok_and(|found| found.st_uid == user() && is_folder(found.st_mode))
 }
 
 fn make(path: &CStr) -> io::Result<()> {
@@ -84,7 +79,7 @@ fn make(path: &CStr) -> io::Result<()> {
     // What is begun here is ended, before a thread that is cancelled is gone.
     // SAFETY: a number, and our variable.
     unsafe { pthread_setcancelstate(DISABLE, &mut before) };
-    let made = check_file_size(LONGEST).and_then(|()| registry::hold(|fabric| install(fabric, path)));
+    let made = check_file_size(LONGEST).and_then(|()| folder::pin(|fabric| install(fabric, path)));
     // SAFETY: as above.
     unsafe { pthread_setcancelstate(before, &mut 0) };
     static ONCE: Once = Once::new();
@@ -97,7 +92,7 @@ fn make(path: &CStr) -> io::Result<()> {
 
 /// A program that looks for the device and does not open it is none of the fabric's processes, of which the last removes it.
 extern "C" fn remove_at_exit() {
-    let _ = registry::leave_held();
+    let _ = folder::unpin_and_remove();
 }
 
 /// Puts it there at once and whole, unless it is there.
@@ -106,7 +101,7 @@ fn install(fabric: &Path, path: &CStr) -> io::Result<()> {
         return Ok(());
     }
     let mode = Permissions::from_mode(0o700);
-    let prefix = format!("{}new-", registry::SHOWN_PREFIX);
+    let prefix = format!("{}new-", folder::SHOWN_PREFIX);
     let new = tempfile::Builder::new().prefix(&prefix).permissions(mode.clone()).tempdir_in(fabric)?;
     std::fs::set_permissions(new.path(), mode)?;
     tree::write(&contents(device::link_layer(), Identity::own()), new.path())?;
@@ -123,7 +118,7 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let mut contents = Contents::new();
     let device = format!("{DEVICES}/{}", device::NAME);
     let mut file = |path: String, text: String| {
-        contents.insert(path.into(), Entry::File(text + "\n"));
+        contents.insert(path.into(), TreeEntry::File(text + "\n"));
     };
     let guid = words(&identity.guid());
     file(format!("{device}/node_guid"), guid.clone());
@@ -152,10 +147,10 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let interface = device::INTERFACE.to_string_lossy();
     contents.insert(
         format!("{device}/device/net/{interface}").into(),
-        Entry::Link(format!("/sys/class/net/{interface}").into()),
+        TreeEntry::Link(format!("/sys/class/net/{interface}").into()),
     );
     for name in [device::DEVICE_FILE, device::CM_FILE] {
-        contents.insert(format!("{FILES}/{name}").into(), Entry::Link(NULL.into()));
+        contents.insert(format!("{FILES}/{name}").into(), TreeEntry::Link(NULL.into()));
     }
     contents
 }
@@ -212,7 +207,7 @@ mod tests {
             let contents = contents(link, Identity::own());
             let port = format!("{DEVICES}/doorbell0/ports/1");
             let text = |name: &str| match contents.get(Path::new(&format!("{port}/{name}"))) {
-                Some(Entry::File(text)) => text.clone(),
+                Some(TreeEntry::File(text)) => text.clone(),
                 other => panic!("{name}: {other:?}"),
             };
             assert_eq!(text("state"), "4: ACTIVE\n");

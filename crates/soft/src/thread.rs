@@ -1,13 +1,13 @@
 //! Threads of this library in programs that know nothing of them.
 //!
 //! They are started by pthread_create(3), which says when there is no room. std's own, in a program written in Rust,
-//! map a signal stack once they run, and end the whole program where there is no room for that.
+//! map a signal stack once they run, and end the whole program where there is no room for that. rustix has no threads.
 
 use std::ffi::CStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-type Run = Box<dyn FnOnce() + Send>;
+type ThreadBody = Box<dyn FnOnce() + Send>;
 
 /// For a thread that calls no function of the program's.
 const STACK_BYTES: usize = 256 << 10;
@@ -22,7 +22,7 @@ pub(crate) fn spawn(name: &'static CStr, run: impl FnOnce() + Send + 'static) ->
 }
 
 fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let run: *mut Run = Box::into_raw(Box::new(Box::new(run)));
+    let run: *mut ThreadBody = Box::into_raw(Box::new(Box::new(run)));
     // SAFETY: sets of signals and attributes on this stack, filled in before they are read; this thread's mask is as it
     // was at the end. `begin` takes over `run`, which nobody else knows.
     let error = unsafe {
@@ -53,7 +53,7 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
 /// # Safety
 ///
 /// `run` is a box's that is the thread's from now on, if one starts.
-unsafe fn create(stack_bytes: usize, run: *mut Run) -> io::Result<libc::pthread_t> {
+unsafe fn create(stack_bytes: usize, run: *mut ThreadBody) -> io::Result<libc::pthread_t> {
     // SAFETY: attributes and a number on this stack, initialised before they are used.
     let error = unsafe {
         let (mut about, mut thread) = (std::mem::zeroed(), std::mem::zeroed());
@@ -71,7 +71,7 @@ unsafe fn create(stack_bytes: usize, run: *mut Run) -> io::Result<libc::pthread_
 
 extern "C" fn begin(run: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: what `spawn` has made of a box, for this thread alone.
-    let run = unsafe { Box::from_raw(run.cast::<Run>()) };
+    let run = unsafe { Box::from_raw(run.cast::<ThreadBody>()) };
     // A panic was told by its hook; the program goes on without this thread, as it would without one of std's.
     let _ = catch_unwind(AssertUnwindSafe(*run));
     std::ptr::null_mut()

@@ -24,13 +24,13 @@ const MAGIC: u64 = 0xd00b_e110_c027_0002;
 ///
 /// # Safety
 /// It is `repr(C)`, holds only atomics, and needs no more alignment than [`ALIGN`] gives: then any bytes are one.
-pub(crate) unsafe trait Record {}
+pub(crate) unsafe trait BoardRecord {}
 
 // SAFETY: an atomic.
-unsafe impl Record for AtomicU8 {}
+unsafe impl BoardRecord for AtomicU8 {}
 
 /// A record that leads to the one that was put into its list before.
-pub(crate) trait Listed: Record {
+pub(crate) trait Listed: BoardRecord {
     fn before(&self) -> &AtomicU64;
 }
 
@@ -48,7 +48,7 @@ struct Head {
 }
 
 // SAFETY: all are atomics.
-unsafe impl Record for Head {}
+unsafe impl BoardRecord for Head {}
 
 /// A board, which is never unmapped.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Board {
     }
 
     /// `len` new records of zeros, and where they lie; `None` where there is no room.
-    pub(crate) fn alloc<T: Record>(&self, len: usize) -> Option<(u64, &[T])> {
+    pub(crate) fn alloc<T: BoardRecord>(&self, len: usize) -> Option<(u64, &[T])> {
         let bytes = (size_of::<T>() * len) as u64;
         let at = self.head().used.fetch_add(bytes.next_multiple_of(ALIGN), Relaxed);
         let made = self.slice(at, len).map(|records| (at, records));
@@ -123,13 +123,13 @@ impl Board {
     }
 
     /// One new record of zeros, and where it lies.
-    pub(crate) fn make<T: Record>(&self) -> Option<(u64, &T)> {
+    pub(crate) fn make<T: BoardRecord>(&self) -> Option<(u64, &T)> {
         let (at, records) = self.alloc(1)?;
         Some((at, &records[0]))
     }
 
     /// The records at `at`, where all of them lie on the board.
-    pub(crate) fn slice<T: Record>(&self, at: u64, len: usize) -> Option<&[T]> {
+    pub(crate) fn slice<T: BoardRecord>(&self, at: u64, len: usize) -> Option<&[T]> {
         let end = (len as u64).checked_mul(size_of::<T>() as u64)?.checked_add(at)?;
         let lies =
             at >= size_of::<Head>() as u64 && end <= BYTES && at.is_multiple_of(align_of::<T>() as u64);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     // SAFETY: all are atomics.
-    unsafe impl Record for Number {}
+    unsafe impl BoardRecord for Number {}
 
     impl Listed for Number {
         fn before(&self) -> &AtomicU64 {

@@ -1,6 +1,6 @@
 //! A process on a board.
 
-use super::board::{Board, Listed, Record};
+use super::board::{Board, BoardRecord, Listed};
 use super::qp::{QpCounter, QpCounts, QpRecord, RecvCounter, RecvCounts, RecvRecord};
 use crate::process_start::ProcessStart;
 use doorbell_verbs::QpType;
@@ -28,7 +28,7 @@ struct ProcessRecord {
 }
 
 // SAFETY: all are atomics.
-unsafe impl Record for ProcessRecord {}
+unsafe impl BoardRecord for ProcessRecord {}
 
 impl Listed for ProcessRecord {
     fn before(&self) -> &AtomicU64 {

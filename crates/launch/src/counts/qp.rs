@@ -1,6 +1,6 @@
 //! The counts of a QP: as little work as possible while the program runs.
 
-use super::board::{Board, Listed, Record};
+use super::board::{Board, BoardRecord, Listed};
 use super::tally::{Tally, TallyRecord};
 use crate::limits::OWN;
 use crate::qp_numbers::{MULTICAST_QPN, PROCESSES};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// What decides the cost of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Shape {
+pub(crate) struct PostedShape {
     pub(crate) opcode: Opcode,
     pub(crate) payload: u32,
     pub(crate) sges: u32,
@@ -29,7 +29,7 @@ const SIGNALED_AT: u32 = 61;
 
 const _: () = assert!(OWN.wr < 1 << 16 && OWN.sge < 1 << 8);
 
-impl Shape {
+impl PostedShape {
     #[inline]
     fn key(&self) -> u64 {
         u64::from(self.payload)
@@ -40,8 +40,8 @@ impl Shape {
     }
 
     /// The shape, and the length of the list that it was posted in.
-    fn from_key(key: u64) -> (Shape, u32) {
-        let shape = Shape {
+    fn from_key(key: u64) -> (PostedShape, u32) {
+        let shape = PostedShape {
             opcode: Opcode::ALL[(key >> OPCODE_AT) as usize & 0xf],
             payload: key as u32,
             sges: (key >> SGES_AT) as u32 & 0xff,
@@ -87,7 +87,7 @@ pub(crate) struct RecvRecord {
 }
 
 // SAFETY: all are atomics.
-unsafe impl Record for QpRecord {}
+unsafe impl BoardRecord for QpRecord {}
 
 impl Listed for QpRecord {
     fn before(&self) -> &AtomicU64 {
@@ -113,7 +113,7 @@ pub struct QpCounter {
 #[derive(Clone, Debug, Default)]
 struct List {
     length: u32,
-    /// Shape of the last run, and where it begins.
+    /// PostedShape of the last run, and where it begins.
     key: u64,
     from: u32,
     /// Shapes of the runs before it, with their lengths.
@@ -183,7 +183,7 @@ impl QpCounter {
     /// A work request of a list is posted, as the `outstanding`-th that waits for its completion.
     #[inline]
     pub fn posted(&mut self, wr: &SendWr<'_>, payload: u32, inline: bool, signaled: bool, outstanding: u64) {
-        let shape = Shape {
+        let shape = PostedShape {
             opcode: wr.op.opcode(),
             payload,
             sges: wr.sg_list.len() as u32,
@@ -234,6 +234,7 @@ impl QpCounter {
             record.outstanding_max.store(list.outstanding, Relaxed);
         }
         (list.length, list.from, list.outstanding_sum, list.outstanding) = (0, 0, 0, 0);
+        // By libc: a load, where std's takes a reference and the kernel's number a system call.
         // SAFETY: takes nothing, cannot fail.
         let thread = unsafe { libc::pthread_self() };
         if self.last_thread != thread || self.last_peer != Some(peer) {
@@ -311,14 +312,14 @@ impl QpCounts {
     }
 
     /// Work requests by shape and by the length of the list that they were posted in.
-    pub(crate) fn sends(&self) -> BTreeMap<(Shape, u32), u64> {
+    pub(crate) fn sends(&self) -> BTreeMap<(PostedShape, u32), u64> {
         let mut all = BTreeMap::new();
         for (key, lists) in &self.uniform {
-            let (shape, length) = Shape::from_key(*key);
+            let (shape, length) = PostedShape::from_key(*key);
             *all.entry((shape, length)).or_default() += lists * u64::from(length);
         }
         for (key, n) in &self.mixed {
-            *all.entry(Shape::from_key(*key)).or_default() += n;
+            *all.entry(PostedShape::from_key(*key)).or_default() += n;
         }
         all
     }
@@ -326,7 +327,7 @@ impl QpCounts {
     /// Lists by length: doorbells.
     pub(crate) fn doorbells(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
-        let uniform = self.uniform.iter().map(|(key, n)| (Shape::from_key(*key).1, n));
+        let uniform = self.uniform.iter().map(|(key, n)| (PostedShape::from_key(*key).1, n));
         let mixed = self.mixed_lists.iter().map(|(length, n)| (*length as u32, n));
         for (length, n) in uniform.chain(mixed) {
             *all.entry(length).or_default() += n;
@@ -376,9 +377,12 @@ mod tests {
     fn a_shape_survives_its_key() {
         for opcode in Opcode::ALL {
             for (payload, sges, inline, signaled) in [(u32::MAX, 32, true, false), (0, 0, false, true)] {
-                let shape = Shape { opcode, payload, sges, inline, signaled };
+                let shape = PostedShape { opcode, payload, sges, inline, signaled };
                 for list in [1, 1 << 15] {
-                    assert_eq!(Shape::from_key(shape.key() | u64::from(list) << LIST_AT), (shape, list));
+                    assert_eq!(
+                        PostedShape::from_key(shape.key() | u64::from(list) << LIST_AT),
+                        (shape, list)
+                    );
                 }
             }
         }
@@ -400,8 +404,9 @@ mod tests {
         counter.list_ends(1023, || 1);
         counter.list_ends(1, || 1);
         let counts = counts();
-        let plain = Shape { opcode: Opcode::Write, payload: 8, sges: 1, inline: false, signaled: false };
-        let inline = Shape { inline: true, signaled: true, ..plain };
+        let plain =
+            PostedShape { opcode: Opcode::Write, payload: 8, sges: 1, inline: false, signaled: false };
+        let inline = PostedShape { inline: true, signaled: true, ..plain };
         assert_eq!(counts.sends(), BTreeMap::from([((plain, 2), 7), ((inline, 2), 1)]));
         assert_eq!(counts.doorbells(), BTreeMap::from([(2, 4)]));
         assert_eq!((counts.outstanding_sum, counts.outstanding_max), (20, 6));

@@ -1,6 +1,6 @@
 //! Counting by key, made for keys that come many times in a row.
 
-use super::board::{Board, Record};
+use super::board::{Board, BoardRecord};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Slots of the first table.
@@ -20,7 +20,7 @@ pub(crate) struct TallyRecord {
 
 /// What stands before the slots of a table.
 #[repr(C)]
-struct Table {
+struct TallyTable {
     slots: AtomicU64,
     unused: AtomicU64,
 }
@@ -28,15 +28,15 @@ struct Table {
 /// A key, and how often it came; 0 where the slot is free.
 #[repr(C)]
 #[derive(Debug, Default)]
-struct Slot {
+struct TallySlot {
     key: AtomicU64,
     count: AtomicU64,
 }
 
 // SAFETY: all are atomics.
-unsafe impl Record for Table {}
+unsafe impl BoardRecord for TallyTable {}
 // SAFETY: all are atomics.
-unsafe impl Record for Slot {}
+unsafe impl BoardRecord for TallySlot {}
 
 /// Who counts. A key like the one before costs a comparison; others are looked up without the cost of a hash that
 /// resists attacks.
@@ -44,7 +44,7 @@ unsafe impl Record for Slot {}
 pub(crate) struct Tally {
     board: &'static Board,
     record: &'static TallyRecord,
-    slots: &'static [Slot],
+    slots: &'static [TallySlot],
     used: usize,
     last: u64,
     /// The count of `last`.
@@ -63,14 +63,14 @@ impl TallyRecord {
 }
 
 /// The slots of the table at `at`.
-fn slots(board: &Board, at: u64) -> Option<&[Slot]> {
-    let [table] = board.slice::<Table>(at, 1)? else { return None };
+fn slots(board: &Board, at: u64) -> Option<&[TallySlot]> {
+    let [table] = board.slice::<TallyTable>(at, 1)? else { return None };
     let slots = table.slots.load(Relaxed) as usize;
-    board.slice(at + size_of::<Table>() as u64, slots)
+    board.slice(at + size_of::<TallyTable>() as u64, slots)
 }
 
 /// The slot of a key, or the one where it goes; `None` where there are no slots.
-fn find(slots: &[Slot], key: u64) -> Option<&Slot> {
+fn find(slots: &[TallySlot], key: u64) -> Option<&TallySlot> {
     let mask = slots.len().checked_sub(1)?;
     let begin = spread(key) as usize;
     let mut probed = (0..=mask).map(|step| &slots[begin.wrapping_add(step) & mask]);
@@ -104,7 +104,7 @@ impl Tally {
         self.count = self.slot(key).map_or(&LOST, |slot| &slot.count);
     }
 
-    fn slot(&mut self, key: u64) -> Option<&'static Slot> {
+    fn slot(&mut self, key: u64) -> Option<&'static TallySlot> {
         if let Some(known) = find(self.slots, key).filter(|slot| slot.count.load(Relaxed) > 0) {
             return Some(known);
         }
@@ -121,9 +121,9 @@ impl Tally {
     fn grow(&mut self) -> Option<()> {
         let len = (2 * self.slots.len()).max(SLOTS);
         // The table's own words have the size of a slot.
-        const { assert!(size_of::<Table>() == size_of::<Slot>()) };
-        let (at, _) = self.board.alloc::<Slot>(len + 1)?;
-        let [table] = self.board.slice::<Table>(at, 1)? else { return None };
+        const { assert!(size_of::<TallyTable>() == size_of::<TallySlot>()) };
+        let (at, _) = self.board.alloc::<TallySlot>(len + 1)?;
+        let [table] = self.board.slice::<TallyTable>(at, 1)? else { return None };
         table.slots.store(len as u64, Relaxed);
         let larger = slots(self.board, at)?;
         for old in self.slots.iter().filter(|slot| slot.count.load(Relaxed) > 0) {
@@ -175,7 +175,7 @@ mod tests {
     fn a_table_of_any_bytes_is_read() {
         let (board, record, mut tally) = tally();
         tally.add(1, 1);
-        let [table] = board.slice::<Table>(record.table.load(Relaxed), 1).expect("it is there") else {
+        let [table] = board.slice::<TallyTable>(record.table.load(Relaxed), 1).expect("it is there") else {
             panic!()
         };
         table.slots.store(u64::MAX, Relaxed);

@@ -1,6 +1,6 @@
 //! A folder of what a program is led to: the library by its names, and nothing beside it, as that would be loaded as well.
 
-use crate::tree::{Contents, Entry, write};
+use crate::tree::{Contents, TreeEntry, write};
 use crate::trust::{Distrust, check, check_private, user};
 use sha2::{Digest, Sha256};
 use std::fs::{DirBuilder, Permissions, read_dir, read_link, rename};
@@ -23,7 +23,7 @@ const TRIES: u32 = 10;
 
 /// The library by its names.
 pub(super) fn links(library: &Path) -> Contents {
-    NAMES.iter().map(|name| (Path::new(LIBRARIES).join(name), Entry::Link(library.into()))).collect()
+    NAMES.iter().map(|name| (Path::new(LIBRARIES).join(name), TreeEntry::Link(library.into()))).collect()
 }
 
 /// The folder with these contents, made where it is missing; `top` has all of them.
@@ -83,9 +83,9 @@ fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()
         if kind.is_dir() {
             read_into(found, folder, &path)?;
         } else if kind.is_symlink() {
-            found.insert(path, Entry::Link(read_link(entry.path())?));
+            found.insert(path, TreeEntry::Link(read_link(entry.path())?));
         } else {
-            found.insert(path, Entry::File(std::fs::read_to_string(entry.path())?));
+            found.insert(path, TreeEntry::File(std::fs::read_to_string(entry.path())?));
         }
     }
     Ok(())

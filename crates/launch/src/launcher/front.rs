@@ -8,12 +8,13 @@
 
 use super::signals::{self, Came};
 use libc::{c_int, pid_t};
+use rustix::process::{WaitOptions, getpid};
 use std::io;
 use std::os::fd::RawFd;
 
 /// What the two tell each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum FrontMessage {
     /// This signal has come to the process in front, with a value if it was queued with one.
     Came(c_int, Option<u32>),
     /// The program was stopped by this signal. The process in front is to be ready for it.
@@ -27,7 +28,7 @@ pub(super) enum Message {
     Answers(c_int, u32),
 }
 
-impl Message {
+impl FrontMessage {
     /// The signal that carries it.
     pub(super) fn signal() -> c_int {
         libc::SIGRTMAX()
@@ -36,27 +37,27 @@ impl Message {
     /// Tells it to the other one.
     pub(super) fn tell(self, to: pid_t) {
         let (kind, signal, value) = match self {
-            Message::Came(signal, None) => (0, signal, 0),
-            Message::Came(signal, Some(value)) => (1, signal, value),
-            Message::Stopped(signal) => (2, signal, 0),
-            Message::Ready(signal) => (3, signal, 0),
-            Message::Asks(signal, time) => (4, signal, time),
-            Message::Answers(signal, time) => (5, signal, time),
+            FrontMessage::Came(signal, None) => (0, signal, 0),
+            FrontMessage::Came(signal, Some(value)) => (1, signal, value),
+            FrontMessage::Stopped(signal) => (2, signal, 0),
+            FrontMessage::Ready(signal) => (3, signal, 0),
+            FrontMessage::Asks(signal, time) => (4, signal, time),
+            FrontMessage::Answers(signal, time) => (5, signal, time),
         };
-        signals::send_value(to, Message::signal(), u64::from(value) << 32 | (signal as u64) << 8 | kind);
+        signals::send_value(to, FrontMessage::signal(), u64::from(value) << 32 | (signal as u64) << 8 | kind);
     }
 
     /// What the other one tells by a signal, if it is one of its.
-    pub(super) fn of(came: &Came, from: pid_t) -> Option<Message> {
-        let told = came.value.filter(|_| came.signal == Message::signal() && came.from == from)?;
+    pub(super) fn of(came: &Came, from: pid_t) -> Option<FrontMessage> {
+        let told = came.value.filter(|_| came.signal == FrontMessage::signal() && came.from == from)?;
         let (signal, value) = ((told >> 8) as c_int & 0xff, (told >> 32) as u32);
         Some(match told & 0xff {
-            0 => Message::Came(signal, None),
-            1 => Message::Came(signal, Some(value)),
-            2 => Message::Stopped(signal),
-            3 => Message::Ready(signal),
-            4 => Message::Asks(signal, value),
-            _ => Message::Answers(signal, value),
+            0 => FrontMessage::Came(signal, None),
+            1 => FrontMessage::Came(signal, Some(value)),
+            2 => FrontMessage::Stopped(signal),
+            3 => FrontMessage::Ready(signal),
+            4 => FrontMessage::Asks(signal, value),
+            _ => FrontMessage::Answers(signal, value),
         })
     }
 }
@@ -75,8 +76,7 @@ pub(super) fn put_before() -> io::Result<Front> {
     let blocked = signals::block(&signals::all());
     // Where they were ignored, nobody would learn how one has ended.
     let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
-    // SAFETY: takes nothing, cannot fail.
-    let pid = unsafe { libc::getpid() };
+    let pid = getpid().as_raw_pid();
     // SAFETY: this process has one thread, as the command has made none yet.
     match unsafe { libc::fork() } {
         0 => Ok(Front { pid, blocked, children }),
@@ -96,17 +96,17 @@ fn stand_for(monitor: pid_t) -> ! {
     let mut awaited = signals::all();
     loop {
         let came = signals::next(&awaited);
-        if let Some(ended) = signals::wait(monitor, 0) {
+        if let Some(ended) = signals::wait(monitor, WaitOptions::empty()) {
             signals::end_as(ended);
         }
-        match Message::of(&came, monitor) {
-            Some(Message::Stopped(signal)) => {
+        match FrontMessage::of(&came, monitor) {
+            Some(FrontMessage::Stopped(signal)) => {
                 // From now on it stops this process, which the monitor sees to.
                 awaited = signals::without(signals::all(), signal);
                 signals::block(&awaited);
-                Message::Ready(signal).tell(monitor);
+                FrontMessage::Ready(signal).tell(monitor);
             }
-            Some(Message::Asks(signal, time)) => Message::Answers(signal, time).tell(monitor),
+            Some(FrontMessage::Asks(signal, time)) => FrontMessage::Answers(signal, time).tell(monitor),
             Some(_) => {}
             None if came.signal == libc::SIGCHLD => {}
             None => {
@@ -115,7 +115,7 @@ fn stand_for(monitor: pid_t) -> ! {
                     signals::block(&awaited);
                 }
                 if came.from != monitor {
-                    Message::Came(came.signal, came.value.map(|value| value as u32)).tell(monitor);
+                    FrontMessage::Came(came.signal, came.value.map(|value| value as u32)).tell(monitor);
                 }
             }
         }
@@ -125,6 +125,7 @@ fn stand_for(monitor: pid_t) -> ! {
 /// Lets go of the files that are the program's: of pipes some wait for the end, and locks would stay. Those of `null`
 /// become /dev/null, those of `kept` stay.
 pub(super) fn release_files(null: &[RawFd], kept: &[RawFd]) {
+    // By libc, as the numbers are nobody's: rustix replaces and closes what has an owner.
     // SAFETY: a string; numbers of files, which are either replaced or nobody's here.
     unsafe {
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);

@@ -1,8 +1,9 @@
 //! The parent of the program.
 
-use super::front::{Front, Message, release_files};
+use super::front::{Front, FrontMessage, release_files};
 use super::signals;
 use libc::{c_int, pid_t};
+use rustix::process::{Pid, WaitOptions, getpgrp, getppid, setpgid};
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
@@ -18,14 +19,14 @@ pub(super) struct Monitor {
     front: pid_t,
     program: pid_t,
     /// The signals that have come to this process, by number.
-    seen: [Seen; SIGNALS],
+    seen: [SignalCount; SIGNALS],
     /// The signal that has stopped the program.
     stopped: Option<c_int>,
 }
 
 /// A signal that has come to this process.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct SignalCount {
     /// How often, as far as it has not come to the process in front as well.
     times: u32,
     /// How often that process was asked whether it has.
@@ -42,23 +43,21 @@ impl Monitor {
     /// # Errors
     /// If it does not start.
     pub(super) fn start(front: &Front, mut command: Command, kept: RawFd) -> io::Result<Monitor> {
-        // SAFETY: takes numbers and a string; the signal says that the process in front has died.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, Message::signal(), 0, 0, 0);
-            libc::prctl(libc::PR_SET_NAME, NAME.as_ptr(), 0, 0, 0);
-        }
+        // The signal says that the process in front has died. By libc: rustix has names for other signals alone.
+        // SAFETY: takes numbers.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, FrontMessage::signal(), 0, 0, 0) };
+        let _ = rustix::thread::set_name(NAME);
         signals::for_child(&mut command, front.blocked, front.children);
         let program = command.spawn()?.id() as pid_t;
         release_files(&[0, 1], &[kept]);
-        Ok(Monitor { front: front.pid, program, seen: [Seen::default(); SIGNALS], stopped: None })
+        Ok(Monitor { front: front.pid, program, seen: [SignalCount::default(); SIGNALS], stopped: None })
     }
 
     /// Waits for the program's end.
     pub(super) fn watch(mut self) -> ExitStatus {
         let all = signals::all();
         loop {
-            // SAFETY: takes nothing, cannot fail.
-            if unsafe { libc::getppid() } != self.front {
+            if Pid::as_raw(getppid()) != self.front {
                 // Who has killed the process in front meant the program.
                 signals::send(self.program, libc::SIGKILL);
             }
@@ -68,7 +67,7 @@ impl Monitor {
                 signals::send(self.front, libc::SIGCONT);
                 return ended;
             }
-            match Message::of(&came, self.front) {
+            match FrontMessage::of(&came, self.front) {
                 Some(message) => self.hear(message),
                 None if came.signal == libc::SIGCHLD => {}
                 None => self.see(came.signal),
@@ -79,10 +78,10 @@ impl Monitor {
     /// Looks what has become of the program, and has the process in front stopped and continued like it; returns how it
     /// has ended.
     fn look(&mut self) -> Option<ExitStatus> {
-        while let Some(status) = signals::wait(self.program, libc::WUNTRACED | libc::WCONTINUED) {
+        while let Some(status) = signals::wait(self.program, WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
             if let Some(signal) = status.stopped_signal() {
                 self.stopped = Some(signal);
-                Message::Stopped(signal).tell(self.front);
+                FrontMessage::Stopped(signal).tell(self.front);
             } else if status.continued() {
                 self.stopped = None;
                 signals::send(self.front, libc::SIGCONT);
@@ -99,14 +98,13 @@ impl Monitor {
         seen.times += 1;
         seen.asked = seen.asked.wrapping_add(1);
         // Changes nothing, but waits until who signals the group has signalled all of it.
-        // SAFETY: takes numbers.
-        unsafe { libc::setpgid(0, libc::getpgrp()) };
-        Message::Asks(signal, seen.asked).tell(self.front);
+        let _ = setpgid(None, Some(getpgrp()));
+        FrontMessage::Asks(signal, seen.asked).tell(self.front);
     }
 
-    fn hear(&mut self, message: Message) {
+    fn hear(&mut self, message: FrontMessage) {
         match message {
-            Message::Came(signal, value) => {
+            FrontMessage::Came(signal, value) => {
                 let seen = &mut self.seen[signal as usize % SIGNALS];
                 match value {
                     _ if seen.times > 0 => seen.times -= 1,
@@ -114,16 +112,16 @@ impl Monitor {
                     Some(value) => signals::send_value(self.program, signal, value.into()),
                 }
             }
-            Message::Ready(signal) if self.stopped == Some(signal) => signals::send(self.front, signal),
+            FrontMessage::Ready(signal) if self.stopped == Some(signal) => signals::send(self.front, signal),
             // It has been continued meanwhile.
-            Message::Ready(_) => signals::send(self.front, libc::SIGCONT),
-            Message::Answers(signal, time) => {
+            FrontMessage::Ready(_) => signals::send(self.front, libc::SIGCONT),
+            FrontMessage::Answers(signal, time) => {
                 let seen = &mut self.seen[signal as usize % SIGNALS];
                 if seen.asked == time {
                     seen.times = 0;
                 }
             }
-            Message::Stopped(_) | Message::Asks(..) => {}
+            FrontMessage::Stopped(_) | FrontMessage::Asks(..) => {}
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::qp_numbers::PROCESSES;
 use crate::say::say;
 use crate::variables;
 use libc::{c_int, pid_t};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::net::IpAddr;
@@ -42,8 +43,7 @@ pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::R
     let before = signals::block(&signals::all());
     // Where they were ignored, nobody would learn how one has ended.
     let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
-    // SAFETY: takes numbers.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    let _ = set_child_subreaper(Some(Pid::INIT));
     let mut ranks = Ranks::default();
     for rank in 0..count {
         let mut command = of_rank(program, rank, count, first);
@@ -170,8 +170,7 @@ impl Ranks {
             }
             libc::SIGTSTP => {
                 // Until SIGCONT, which then comes as any other signal.
-                // SAFETY: takes nothing, cannot fail.
-                signals::send(unsafe { libc::getpid() }, libc::SIGSTOP);
+                signals::send(getpid().as_raw_pid(), libc::SIGSTOP);
             }
             _ => {}
         }
@@ -236,19 +235,14 @@ fn feed(child: &mut Child) -> io::Result<()> {
 
 /// A child that has ended, and how.
 fn next_ended() -> Option<(pid_t, ExitStatus)> {
-    let mut status = 0;
-    // SAFETY: our variable.
-    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
-    (pid > 0).then(|| (pid, ExitStatus::from_raw(status)))
+    let (pid, status) = wait(WaitOptions::NOHANG).ok()??;
+    Some((pid.as_raw_pid(), ExitStatus::from_raw(status.as_raw())))
 }
 
 /// Whether there are children, ended or not.
 fn has_children() -> bool {
-    // SAFETY: room for what is told, which nobody looks at; nobody is collected by it.
-    unsafe {
-        let mut told = std::mem::zeroed();
-        libc::waitid(libc::P_ALL, 0, &mut told, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
-    }
+    // Nobody is collected by it.
+    waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
 }
 
 /// The children of this process, those among them that ranks have left behind.

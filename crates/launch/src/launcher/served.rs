@@ -6,10 +6,11 @@
 use object::elf::{self, FileHeader32, FileHeader64, Machine};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadCacheRange, ReadRef};
-use std::ffi::{CString, OsStr, OsString};
+use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
+use rustix::process::{getgid, getuid};
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -175,18 +176,11 @@ impl Image {
 
 /// The rights beyond its user's that this file gives a program, by which ld.so(8) is in secure-execution mode.
 fn rights(file: &Path, about: &Metadata) -> Option<&'static str> {
-    let name = CString::new(file.as_os_str().as_bytes()).ok()?;
-    // SAFETY: take nothing, cannot fail.
-    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
-    let mut system = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: a string, and room for what is told; filled where it is read.
-    let keeps = unsafe {
-        libc::statvfs(name.as_ptr(), system.as_mut_ptr()) == 0
-            && system.assume_init().f_flag & libc::ST_NOSUID != 0
-    };
-    if keeps {
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    if statvfs(file).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOSUID)) {
         return None;
     }
+    // By libc: rustix sets this and does not ask for it.
     // SAFETY: takes numbers.
     let may_gain = unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) } == 0;
     let is_set = |bits: u32| may_gain && about.mode() & bits == bits;
@@ -196,10 +190,8 @@ fn rights(file: &Path, about: &Metadata) -> Option<&'static str> {
     if is_set(libc::S_ISGID | libc::S_IXGRP) && about.gid() != group {
         return Some("set-group-ID");
     }
-    // SAFETY: strings, and no room.
-    let size =
-        unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
-    (size > 0 && user != 0).then_some("file capabilities")
+    let size = getxattr(file, "security.capability", &mut [0u8; 0]);
+    (size.is_ok_and(|size| size > 0) && user != 0).then_some("file capabilities")
 }
 
 #[cfg(test)]

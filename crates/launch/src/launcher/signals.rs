@@ -1,6 +1,12 @@
 //! Signals taken one by one instead of by handlers, for processes that do nothing else.
+//!
+//! By libc, as rustix has neither sets of signals, nor waits for one of a set, nor sends one with a value.
 
 use libc::{c_int, pid_t, sigset_t};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, getpid, getppid, set_dumpable_behavior,
+    set_parent_process_death_signal, waitpid,
+};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -84,17 +90,13 @@ pub(super) fn next_within(set: &sigset_t, time: Option<Duration>) -> Option<Came
 
 /// Has a child of this process find signals as they were for it, and be killed with this process.
 pub(super) fn for_child(command: &mut Command, blocked: sigset_t, children: libc::sigaction) {
-    // SAFETY: takes nothing, cannot fail.
-    let own = unsafe { libc::getpid() };
+    let own = getpid();
     let become_program = move || {
-        // SAFETY: takes numbers.
-        let parent = unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-            libc::getppid()
-        };
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        let parent = getppid();
         set_action(libc::SIGCHLD, &children);
         block(&blocked);
-        if parent == own { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+        if parent == Some(own) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
     // SAFETY: it calls the system and nothing else.
     unsafe { command.pre_exec(become_program) };
@@ -139,21 +141,18 @@ pub(super) fn default_action() -> libc::sigaction {
 }
 
 /// What has become of a child: `None` where that is nothing new.
-pub(super) fn wait(child: pid_t, options: c_int) -> Option<ExitStatus> {
-    let mut status = 0;
-    // SAFETY: a child of ours, and our variable.
-    let changed = unsafe { libc::waitpid(child, &mut status, libc::WNOHANG | options) };
-    (changed == child).then(|| ExitStatus::from_raw(status))
+pub(super) fn wait(child: pid_t, options: WaitOptions) -> Option<ExitStatus> {
+    let (_, status) = waitpid(Pid::from_raw(child), WaitOptions::NOHANG | options).ok()??;
+    Some(ExitStatus::from_raw(status.as_raw()))
 }
 
 /// Ends this process as another one has ended.
 pub(super) fn end_as(ended: ExitStatus) -> ! {
     if let Some(signal) = ended.signal() {
-        // SAFETY: takes numbers: the program's core is enough, another of this process would take its place.
-        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+        // The program's core is enough, another of this process would take its place.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         set_action(signal, &default_action());
-        // SAFETY: takes nothing, cannot fail.
-        send(unsafe { libc::getpid() }, signal);
+        send(getpid().as_raw_pid(), signal);
         block(&without(all(), signal));
     }
     // Where a signal has not ended it, as shells put it.

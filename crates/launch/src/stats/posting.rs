@@ -1,6 +1,6 @@
 //! How the QPs of a process posted, and what bounds that.
 
-use crate::counts::qp::{QpCounts, Shape};
+use crate::counts::qp::{PostedShape, QpCounts};
 use doorbell_nic::Profile;
 use doorbell_nic::limits::{self, Limit, Mix, Pattern};
 use doorbell_verbs::{QpType, Span};
@@ -67,7 +67,7 @@ impl Posting {
         limits::limits_of_all(profile, &kinds)
     }
 
-    fn mix(&self, qp_type: QpType, shape: &Shape, list: u32) -> Mix {
+    fn mix(&self, qp_type: QpType, shape: &PostedShape, list: u32) -> Mix {
         Mix {
             opcode: shape.opcode,
             qp_type,

@@ -3,7 +3,7 @@
 use super::posting::Posting;
 use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
-use crate::counts::qp::{QpCounts, RecvCounts, Shape};
+use crate::counts::qp::{PostedShape, QpCounts, RecvCounts};
 use doorbell_abi::opcode_name;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::Limit;
@@ -199,7 +199,7 @@ impl Counts {
         counts
     }
 
-    fn add(&mut self, shape: &Shape, n: u64) {
+    fn add(&mut self, shape: &PostedShape, n: u64) {
         *self.verbs.entry(opcode_name(shape.opcode)).or_default() += n;
         *self.sizes.entry(bucket(shape.payload)).or_default() += n;
         *self.sges_per_work_request.entry(shape.sges).or_default() += n;
@@ -267,16 +267,16 @@ fn arrival(profile: &Profile, qp_type: QpType, opcode: Opcode, payload: u32) -> 
 
 /// Work requests by shape and length of their list, as far as their way to the NIC depends on it:
 /// whether they ask for a completion does not matter.
-fn transferred(qp: &QpCounts) -> BTreeMap<(Shape, u32), u64> {
+fn transferred(qp: &QpCounts) -> BTreeMap<(PostedShape, u32), u64> {
     let mut all = BTreeMap::new();
     for ((shape, list), n) in qp.sends() {
-        *all.entry((Shape { signaled: false, ..shape }, list)).or_default() += n;
+        *all.entry((PostedShape { signaled: false, ..shape }, list)).or_default() += n;
     }
     all
 }
 
 /// A list of like work requests.
-fn post(profile: &Profile, qp_type: QpType, shape: &Shape, list: u32) -> PostShape {
+fn post(profile: &Profile, qp_type: QpType, shape: &PostedShape, list: u32) -> PostShape {
     PostShape {
         opcode: shape.opcode,
         qp_type,

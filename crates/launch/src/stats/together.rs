@@ -7,7 +7,7 @@
 
 use super::posting::Posting;
 use super::report::{Counts, Report, Role};
-use super::workload::{Kind, Kinds, few, kinds_of, posted_of, workload};
+use super::workload::{Kinds, PostedKind, few, kinds_of, posted_of, workload};
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::QpCounts;
 use crate::qp_numbers::slot_of;
@@ -60,7 +60,7 @@ struct Process {
 
 /// A process, as it is counted.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(super) struct RunMember {
     pid: u32,
     program: String,
     role: Role,
@@ -71,15 +71,15 @@ pub(super) struct Member {
     qps: Vec<QpCounts>,
 }
 
-impl Member {
+impl RunMember {
     /// What a process has counted; `None` where it made no QPs.
-    fn of(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Option<Member> {
+    fn of(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Option<RunMember> {
         let Report { pid, program, role, total, .. } = Report::new(name, profile, counts);
         let qps = counts.qps();
         let slot = slot_of(qps.first()?.qp_num);
         // Of one that still runs, as these QPs have it.
         let work_requests = qps.iter().map(posted_of).sum();
-        Some(Member { pid, program, role, work_requests, total, slot, qps })
+        Some(RunMember { pid, program, role, work_requests, total, slot, qps })
     }
 
     /// QPs that posted to others, not only within the process.
@@ -100,7 +100,7 @@ impl Member {
 
 /// What a process posted to others over the transport that it posted most over.
 struct Poster<'m> {
-    member: &'m Member,
+    member: &'m RunMember,
     transport: QpType,
     kinds: Kinds,
     qps: Vec<QpCounts>,
@@ -109,7 +109,7 @@ struct Poster<'m> {
 
 impl<'m> Poster<'m> {
     /// `None` where it posts nothing to others.
-    fn of(member: &'m Member, left_out: &mut Vec<String>) -> Option<Poster<'m>> {
+    fn of(member: &'m RunMember, left_out: &mut Vec<String>) -> Option<Poster<'m>> {
         let mut transports: BTreeMap<QpType, Vec<QpCounts>> = BTreeMap::new();
         for qp in member.outward() {
             transports.entry(qp.qp_type).or_default().push(qp.clone());
@@ -132,8 +132,8 @@ impl<'m> Poster<'m> {
     }
 
     /// What tells it from posters of another kind: transport, verbs and sizes, those to the next power of two.
-    fn sort(&self) -> (QpType, BTreeSet<Kind>) {
-        let mut joined: BTreeMap<Kind, u64> = BTreeMap::new();
+    fn sort(&self) -> (QpType, BTreeSet<PostedKind>) {
+        let mut joined: BTreeMap<PostedKind, u64> = BTreeMap::new();
         for (kind, n) in self.kinds.iter().map(|(kind, posted)| (kind.rounded(), posted.work_requests())) {
             *joined.entry(kind).or_default() += n;
         }
@@ -143,12 +143,12 @@ impl<'m> Poster<'m> {
 }
 
 /// Posters of one kind, which are a class of threads.
-struct Group<'m> {
+struct PosterGroup<'m> {
     posters: Vec<Poster<'m>>,
     pattern: Pattern,
 }
 
-impl Group<'_> {
+impl PosterGroup<'_> {
     fn name(&self) -> String {
         let first = self.posters[0].member;
         match self.posters.len() - 1 {
@@ -189,17 +189,17 @@ impl Group<'_> {
 }
 
 /// Who posts to whom.
-enum Shape {
+enum RunPattern {
     /// All that is posted is to this process, or from it.
     Star(u32),
     /// Each posts to all others.
     All,
 }
 
-impl Shape {
+impl RunPattern {
     /// # Errors
     /// One sentence where it is none of them.
-    fn of(members: &[Member], slots: &BTreeSet<u32>) -> Result<Shape, String> {
+    fn of(members: &[RunMember], slots: &BTreeSet<u32>) -> Result<RunPattern, String> {
         let edges: Vec<(u32, u32)> =
             members.iter().flat_map(|m| m.peers().into_iter().map(move |peer| (m.slot, peer))).collect();
         let centre = |slot: &&u32| edges.iter().all(|(from, to)| *from == **slot || *to == **slot);
@@ -209,10 +209,10 @@ impl Shape {
         // Of two, the server is posted to, and posts less.
         let most = |slot: &&u32| (comes(**slot), u64::MAX - posts(**slot), u32::MAX - **slot);
         if let Some(slot) = slots.iter().filter(centre).max_by_key(most) {
-            return Ok(Shape::Star(*slot));
+            return Ok(RunPattern::Star(*slot));
         }
         match edges.len() == slots.len() * (slots.len() - 1) {
-            true => Ok(Shape::All),
+            true => Ok(RunPattern::All),
             false => Err(format!(
                 "{} processes posted neither to or from one of them alone nor each to all others, which no workload says",
                 slots.len()
@@ -230,12 +230,12 @@ struct Made {
 }
 
 /// Groups of like posters, in the order in which they began.
-fn grouped<'m>(posters: impl Iterator<Item = Poster<'m>>, pattern: Pattern) -> Vec<Group<'m>> {
-    let mut groups: Vec<Group<'m>> = Vec::new();
+fn grouped<'m>(posters: impl Iterator<Item = Poster<'m>>, pattern: Pattern) -> Vec<PosterGroup<'m>> {
+    let mut groups: Vec<PosterGroup<'m>> = Vec::new();
     for poster in posters {
         match groups.iter_mut().find(|group| group.posters[0].sort() == poster.sort()) {
             Some(group) => group.posters.push(poster),
-            None => groups.push(Group { posters: vec![poster], pattern }),
+            None => groups.push(PosterGroup { posters: vec![poster], pattern }),
         }
     }
     groups
@@ -248,7 +248,7 @@ fn grouped<'m>(posters: impl Iterator<Item = Poster<'m>>, pattern: Pattern) -> V
 fn made(
     name: &str,
     profile: &Profile,
-    members: &[Member],
+    members: &[RunMember],
     left_out: &mut Vec<String>,
 ) -> Result<Made, String> {
     check_places(members)?;
@@ -268,17 +268,17 @@ fn made(
         ));
     }
     let others = slots.len() as u32 - 1;
-    let (groups, machines) = match Shape::of(members, &slots)? {
-        Shape::Star(hub) => star(members, hub, others, left_out),
-        Shape::All => all_to_all(members, others, left_out)?,
+    let (groups, machines) = match RunPattern::of(members, &slots)? {
+        RunPattern::Star(hub) => star(members, hub, others, left_out),
+        RunPattern::All => all_to_all(members, others, left_out)?,
     };
     joined(name, profile, &groups, machines)
 }
 
 /// Two that posted were not at one place at the same time.
-fn check_places(members: &[Member]) -> Result<(), String> {
-    let posting: Vec<&Member> = members.iter().filter(|m| m.work_requests > 0).collect();
-    let later = |(at, m): (usize, &&Member)| {
+fn check_places(members: &[RunMember]) -> Result<(), String> {
+    let posting: Vec<&RunMember> = members.iter().filter(|m| m.work_requests > 0).collect();
+    let later = |(at, m): (usize, &&RunMember)| {
         let earlier = posting[..at].iter().find(|other| other.slot == m.slot)?;
         Some((earlier.pid, m.pid))
     };
@@ -292,20 +292,20 @@ fn check_places(members: &[Member]) -> Result<(), String> {
 
 /// Who posts to one, and what that one posts to them. Like posters are machines; of several kinds, threads of the same ones.
 fn star<'m>(
-    members: &'m [Member],
+    members: &'m [RunMember],
     hub: u32,
     others: u32,
     left_out: &mut Vec<String>,
-) -> (Vec<Group<'m>>, u32) {
+) -> (Vec<PosterGroup<'m>>, u32) {
     let centre =
         members.iter().filter(|m| m.slot == hub).filter_map(|m| Poster::of(m, left_out)).collect::<Vec<_>>();
     let rest: Vec<Poster<'m>> =
         members.iter().filter(|m| m.slot != hub).filter_map(|m| Poster::of(m, left_out)).collect();
     let outbound =
-        centre.into_iter().map(|poster| Group { posters: vec![poster], pattern: Pattern::Outbound });
+        centre.into_iter().map(|poster| PosterGroup { posters: vec![poster], pattern: Pattern::Outbound });
     let inbound = grouped(rest.into_iter(), Pattern::Inbound);
     let sizes = inbound.iter().map(|group| group.posters.len() as u64);
-    let groups: Vec<Group<'m>> = outbound.collect();
+    let groups: Vec<PosterGroup<'m>> = outbound.collect();
     let of_hub = (!groups.is_empty()).then_some(u64::from(others));
     let machines = sizes.chain(of_hub).fold(0, gcd).max(1) as u32;
     if machines < others {
@@ -324,10 +324,10 @@ fn star<'m>(
 
 /// Each posts to all others, and all post alike.
 fn all_to_all<'m>(
-    members: &'m [Member],
+    members: &'m [RunMember],
     others: u32,
     left_out: &mut Vec<String>,
-) -> Result<(Vec<Group<'m>>, u32), String> {
+) -> Result<(Vec<PosterGroup<'m>>, u32), String> {
     let posters: Vec<Poster<'m>> = members.iter().filter_map(|m| Poster::of(m, left_out)).collect();
     if posters.iter().any(|poster| poster.transport != posters[0].transport) {
         return Err("processes that post each to all others do so over several transports, but machines of a workload are alike".to_owned());
@@ -337,11 +337,11 @@ fn all_to_all<'m>(
             "that processes post different things: each posts of all what all do on average".to_owned(),
         );
     }
-    Ok((vec![Group { posters, pattern: Pattern::AllToAll }], others))
+    Ok((vec![PosterGroup { posters, pattern: Pattern::AllToAll }], others))
 }
 
 /// The groups as one workload; what they post is posted from so many machines, or from machine 0.
-fn joined(name: &str, profile: &Profile, groups: &[Group<'_>], others: u32) -> Result<Made, String> {
+fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32) -> Result<Made, String> {
     let all: Vec<(Workload, u32)> = groups
         .iter()
         .map(|group| {
@@ -361,11 +361,11 @@ fn joined(name: &str, profile: &Profile, groups: &[Group<'_>], others: u32) -> R
             profile.name
         ));
     }
-    let posted = groups.iter().map(Group::posted).sum();
+    let posted = groups.iter().map(PosterGroup::posted).sum();
     let (workload, classes) = match &all[..] {
         [(one, _)] => (one.clone(), BTreeMap::new()),
         several => {
-            let class = |(group, (own, threads)): (&Group<'_>, &(Workload, u32))| ThreadClass {
+            let class = |(group, (own, threads)): (&PosterGroup<'_>, &(Workload, u32))| ThreadClass {
                 name: Some(group.name()),
                 threads: *threads,
                 says: Workload { profile: None, machines: None, threads: None, ..own.clone() },
@@ -391,15 +391,15 @@ impl Together {
     /// What all processes of a run have counted; `None` where fewer than two have made QPs. `name` is what the profile was
     /// asked for as.
     pub(crate) fn new(name: &str, profile: &Profile, all: &[ProcessCounts<'_>]) -> Option<Together> {
-        let members: Vec<Member> =
-            all.iter().filter_map(|counts| Member::of(name, profile, counts)).collect();
+        let members: Vec<RunMember> =
+            all.iter().filter_map(|counts| RunMember::of(name, profile, counts)).collect();
         let alive = all.iter().filter(|counts| counts.is_alive()).map(ProcessCounts::pid);
         let alive: Vec<String> =
             alive.map(|pid| format!("what process {pid} posted later, which still ran")).collect();
         (members.len() > 1).then(|| Together::of(name, profile, &members, alive))
     }
 
-    fn of(name: &str, profile: &Profile, members: &[Member], mut left_out: Vec<String>) -> Together {
+    fn of(name: &str, profile: &Profile, members: &[RunMember], mut left_out: Vec<String>) -> Together {
         let made = made(name, profile, members, &mut left_out);
         let all: u64 = members.iter().map(|m| m.work_requests).sum();
         let (workload, posted, classes) = match made {
@@ -412,7 +412,7 @@ impl Together {
         let mut total = Counts::default();
         members.iter().for_each(|m| total.add_all(&m.total));
         let pid_at = |slot: u32| members.iter().find(|m| m.slot == slot).map(|m| m.pid);
-        let process = |m: &Member| Process {
+        let process = |m: &RunMember| Process {
             pid: m.pid,
             program: m.program.clone(),
             role: m.role,
@@ -494,7 +494,7 @@ mod tests {
     }
 
     /// A process at a place, with QPs that post.
-    fn member(slot: u32, all: &[Posts]) -> Member {
+    fn member(slot: u32, all: &[Posts]) -> RunMember {
         let (_, board) = Board::create().expect("a board");
         let list: &AtomicU64 = Box::leak(Box::default());
         let idle = Posts { times: 0, ..posts(SendOp::Send, 0, &[]) };
@@ -514,10 +514,10 @@ mod tests {
             board.listed(list).into_iter().filter_map(|record| QpCounts::of(board, record)).collect();
         let work_requests = qps.iter().map(posted_of).sum();
         let (pid, program) = (100 + slot, "/bin/store".to_owned());
-        Member { pid, program, role: Role::Requester, work_requests, total: Counts::default(), slot, qps }
+        RunMember { pid, program, role: Role::Requester, work_requests, total: Counts::default(), slot, qps }
     }
 
-    fn together(members: &[Member]) -> Together {
+    fn together(members: &[RunMember]) -> Together {
         Together::of("cib", &Profile::named("cib").unwrap(), members, Vec::new())
     }
 

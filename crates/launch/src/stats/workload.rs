@@ -1,7 +1,7 @@
 //! What a process posted, as a workload that `doorbell simulate` takes.
 
 use super::posting::Posting;
-use crate::counts::qp::{QpCounts, Shape};
+use crate::counts::qp::{PostedShape, QpCounts};
 use doorbell_nic::Profile;
 use doorbell_nic::limits::gcd;
 use doorbell_verbs::{Opcode, QpType};
@@ -13,7 +13,7 @@ const MOST_ITEMS: usize = 64;
 
 /// Work requests that a workload does not tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kind {
+pub(super) struct PostedKind {
     verb: Verb,
     size: u32,
 }
@@ -52,7 +52,7 @@ impl Posted {
 }
 
 /// All that was posted over a transport.
-pub(super) type Kinds = BTreeMap<Kind, Posted>;
+pub(super) type Kinds = BTreeMap<PostedKind, Posted>;
 
 /// Work requests that a QP posted.
 pub(super) fn posted_of(qp: &QpCounts) -> u64 {
@@ -64,7 +64,7 @@ pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds
     let mut kinds = Kinds::new();
     for qp in qps {
         for ((shape, list), n) in qp.sends() {
-            kinds.entry(Kind::of(&shape)).or_default().add(&Posted {
+            kinds.entry(PostedKind::of(&shape)).or_default().add(&Posted {
                 work_requests: n,
                 signaled: if shape.signaled { n } else { 0 },
                 inlined: if shape.inline { n } else { 0 },
@@ -99,8 +99,8 @@ pub(super) fn few(mut kinds: Kinds) -> Kinds {
     let mut bits = 1;
     while kinds.len() > MOST_ITEMS {
         let mut joined = Kinds::new();
-        for (Kind { verb, size }, posted) in &kinds {
-            joined.entry(Kind { verb: *verb, size: up(*size, bits) }).or_default().add(posted);
+        for (PostedKind { verb, size }, posted) in &kinds {
+            joined.entry(PostedKind { verb: *verb, size: up(*size, bits) }).or_default().add(posted);
         }
         kinds = joined;
         bits *= 2;
@@ -178,7 +178,7 @@ fn mix(kinds: &Kinds) -> Mix {
     let shift = (u64::BITS - most.leading_zeros()).saturating_sub(u32::BITS - 6);
     let scaled = |posted: &Posted| (posted.work_requests >> shift).max(1);
     let common = kinds.values().map(scaled).fold(0, gcd);
-    let item = |(kind, posted): (&Kind, &Posted)| Item {
+    let item = |(kind, posted): (&PostedKind, &Posted)| Item {
         verb: kind.verb,
         size: Some(kind.size),
         weight: (scaled(posted) / common) as u32,
@@ -186,14 +186,14 @@ fn mix(kinds: &Kinds) -> Mix {
     Mix::of(kinds.iter().map(item).collect())
 }
 
-impl Kind {
-    fn of(shape: &Shape) -> Kind {
-        Kind { verb: verb(shape.opcode), size: shape.payload }
+impl PostedKind {
+    fn of(shape: &PostedShape) -> PostedKind {
+        PostedKind { verb: verb(shape.opcode), size: shape.payload }
     }
 
     /// The same with a size that is a power of two, or 0.
-    pub(super) fn rounded(self) -> Kind {
-        Kind { size: up(self.size, 1), ..self }
+    pub(super) fn rounded(self) -> PostedKind {
+        PostedKind { size: up(self.size, 1), ..self }
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
 
     fn kinds(all: &[(Verb, u32, u64)]) -> Kinds {
         let posted = |n| Posted { work_requests: n, doorbells: n as f64, signaled: n, ..Posted::default() };
-        all.iter().map(|(verb, size, n)| (Kind { verb: *verb, size: *size }, posted(*n))).collect()
+        all.iter().map(|(verb, size, n)| (PostedKind { verb: *verb, size: *size }, posted(*n))).collect()
     }
 
     #[test]

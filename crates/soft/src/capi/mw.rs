@@ -5,8 +5,8 @@ use super::object::{pd, process_of, qp};
 use super::wr::rust_wr;
 use super::{object_or_null, status};
 use crate::errno::{EINVAL, Errno};
-use crate::memory::window::Kind;
-use crate::memory::windows::{Bind, Part};
+use crate::memory::window::WindowKind;
+use crate::memory::windows::{Bind, WindowPart};
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::window_wr::{WindowOp, WindowWr};
 use doorbell_abi::{ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp, ibv_send_wr};
@@ -26,8 +26,8 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd_pointer: *mut ibv_pd, mw_type: u32) 
     // SAFETY: a PD of ours, and its context.
     let (pd, process) = unsafe { (pd(pd_pointer), process_of((*pd_pointer).context)) };
     let kind = match mw_type {
-        TYPE_1 => Ok(Kind::One),
-        TYPE_2 => Ok(Kind::Two),
+        TYPE_1 => Ok(WindowKind::One),
+        TYPE_2 => Ok(WindowKind::Two),
         _ => Err(EINVAL),
     };
     let made =
@@ -103,7 +103,7 @@ unsafe fn bind_to(mw: &ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Bind {
     let part = (!info.mr.is_null()).then(|| {
         // SAFETY: vouched for by the caller.
         let (lkey, may_be_bound) = unsafe { mr::for_windows(info.mr) };
-        Part {
+        WindowPart {
             lkey,
             may_be_bound,
             addr: info.addr,

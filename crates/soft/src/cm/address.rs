@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// What the names of all files begin with that are made here in the fabric's folder.
-pub(super) const PREFIX: &str = crate::fabric::registry::CM_PREFIX;
+pub(super) const PREFIX: &str = crate::fabric::folder::CM_PREFIX;
 
 /// The address in a program's struct; `None` where it has no family.
 ///
@@ -71,6 +71,7 @@ pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     let mut name = [0; libc::IF_NAMESIZE];
     match v6.scope_id() {
         0 => Err(EINVAL),
+        // By libc: rustix asks for it by a socket.
         // SAFETY: room for a name.
         scope if unsafe { libc::if_indextoname(scope, name.as_mut_ptr()) }.is_null() => {
             Err(Errno(libc::ENODEV))
@@ -214,7 +215,7 @@ pub(super) fn open(folder: &File, name: &str, make: bool) -> io::Result<File> {
         .open(path(folder, name))
 }
 
-/// The addresses of this machine's interfaces, but those of the loopback network.
+/// The addresses of this machine's interfaces, but those of the loopback network. By libc, as rustix has no call for them.
 fn interfaces() -> Vec<IpAddr> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: room for a pointer.

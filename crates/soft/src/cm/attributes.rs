@@ -1,7 +1,7 @@
 //! What a connection means for its QP, and its path.
 
 use super::address;
-use super::id::{Id, Step};
+use super::id::{Id, IdStep};
 use crate::device::{self, DEFAULT_PKEY, GidType, MTU, PORT};
 use crate::errno::{EINVAL, Errno};
 use doorbell_abi::CEnum;
@@ -64,7 +64,7 @@ pub(super) fn qp_attr(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
         return Err(EINVAL);
     }
     let mut attr = ib_uverbs_qp_attr { qp_state: state, ..Default::default() };
-    let is_known = !matches!(id.step, Step::Bound | Step::AddressResolved | Step::RouteResolved);
+    let is_known = !matches!(id.step, IdStep::Bound | IdStep::AddressResolved | IdStep::RouteResolved);
     let mask = match state {
         INIT => init(id, is_known, &mut attr),
         RTR if id.is_ud() => IBV_QP_STATE,
@@ -125,7 +125,7 @@ pub(super) fn route(id: &Id) -> rdma_ucm_query_route_resp {
         return route;
     }
     (route.node_guid, route.port_num) = (device::guid(), PORT);
-    if !matches!(id.step, Step::Bound | Step::Listening { .. } | Step::AddressResolved) {
+    if !matches!(id.step, IdStep::Bound | IdStep::Listening { .. } | IdStep::AddressResolved) {
         route.num_paths = 1;
     }
     route.ib_route[0] = path_record(id.options.tos);

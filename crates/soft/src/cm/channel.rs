@@ -3,15 +3,16 @@
 
 use crate::descriptors::Private;
 use crate::fabric::progress::wait_for;
-use crate::fabric::wire::opened;
 use doorbell_abi::cm::rdma_ucm_event_resp;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::{read, write};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// An event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
+pub(super) struct ChannelEvent {
     /// The id that it is of, on which it is counted. Of a CONNECT_REQUEST that is the listener.
     pub(super) of: u32,
     pub(super) told: rdma_ucm_event_resp,
@@ -19,7 +20,7 @@ pub(super) struct Event {
 
 #[derive(Debug)]
 pub(super) struct Channel {
-    events: VecDeque<Event>,
+    events: VecDeque<ChannelEvent>,
     /// Counts the events.
     count: Private,
 }
@@ -28,24 +29,20 @@ impl Channel {
     /// A channel, and its descriptor: what waits for the count (epoll(7)), which itself can be neither read nor written, whoever
     /// gets it and by whichever way.
     pub(super) fn new() -> io::Result<(Channel, OwnedFd)> {
-        // SAFETY: new file descriptors or -1.
-        let (count, fd) = unsafe {
-            let count =
-                opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE | libc::EFD_NONBLOCK))?;
-            (Private::new(count)?, opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)
-        };
-        wait_for(&fd, count.get().as_raw_fd(), 0)?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK;
+        let count = Private::new(eventfd(0, flags)?)?;
+        let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        wait_for(&fd, count.get(), 0)?;
         Ok((Channel { events: VecDeque::new(), count }, fd))
     }
 
-    pub(super) fn push(&mut self, event: Event) {
+    pub(super) fn push(&mut self, event: ChannelEvent) {
         self.events.push_back(event);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: bytes that live. There are not 2^64 events.
-        unsafe { libc::write(self.count.get().as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // There are not 2^64 events.
+        let _ = write(self.count.get(), &1u64.to_ne_bytes());
     }
 
-    pub(super) fn pop(&mut self) -> Option<Event> {
+    pub(super) fn pop(&mut self) -> Option<ChannelEvent> {
         let event = self.events.pop_front()?;
         self.uncount();
         Some(event)
@@ -53,13 +50,12 @@ impl Channel {
 
     /// One event less.
     fn uncount(&self) {
-        let mut one = [0u8; 8];
-        // SAFETY: room for what is read.
-        unsafe { libc::read(self.count.get().as_raw_fd(), one.as_mut_ptr().cast(), one.len()) };
+        // The count is as high as there are events.
+        let _ = read(self.count.get(), &mut [0; 8]);
     }
 
     /// Takes out the events of an id.
-    pub(super) fn take(&mut self, of: u32) -> Vec<Event> {
+    pub(super) fn take(&mut self, of: u32) -> Vec<ChannelEvent> {
         let (taken, kept): (Vec<_>, _) = self.events.drain(..).partition(|event| event.of == of);
         self.events = kept.into();
         taken.iter().for_each(|_| self.uncount());

@@ -24,13 +24,13 @@ const IN_USE: Errno = Errno(libc::EADDRINUSE);
 /// What this process has claimed.
 #[derive(Debug)]
 pub(super) struct Claims {
-    held: BTreeMap<u32, Claim>,
+    held: BTreeMap<u32, PortClaim>,
     files: BTreeMap<Space, File>,
 }
 
 /// A claim.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
+pub(super) struct PortClaim {
     pub(super) space: Space,
     pub(super) address: SocketAddr,
     /// Whether others may have it as well that say the same (`RDMA_OPTION_ID_REUSEADDR`).
@@ -39,9 +39,9 @@ pub(super) struct Claim {
     pub(super) is_v6_only: bool,
 }
 
-impl Claim {
-    fn conflicts(&self, other: &Claim) -> bool {
-        let [one, two] = [self, other].map(Claim::addresses);
+impl PortClaim {
+    fn conflicts(&self, other: &PortClaim) -> bool {
+        let [one, two] = [self, other].map(PortClaim::addresses);
         let may_share = self.is_shared && other.is_shared;
         let is_same = one.start < two.end && two.start < one.end;
         self.space == other.space && self.address.port() == other.address.port() && is_same && !may_share
@@ -80,11 +80,11 @@ impl Claims {
     ///
     /// # Errors
     /// `EADDRINUSE`, and what the file system says.
-    pub(super) fn take(&mut self, folder: &File, id: u32, asked: Claim) -> Result<SocketAddr, Errno> {
+    pub(super) fn take(&mut self, folder: &File, id: u32, asked: PortClaim) -> Result<SocketAddr, Errno> {
         if asked.address.port() != 0 {
             return self.claim(folder, id, asked);
         }
-        let with_port = |port| Claim { address: SocketAddr::new(asked.address.ip(), port), ..asked };
+        let with_port = |port| PortClaim { address: SocketAddr::new(asked.address.ip(), port), ..asked };
         let begin = RandomState::new().hash_one(id) as usize;
         for at in 0..EPHEMERAL.len() {
             let port = EPHEMERAL.start + ((begin + at) % EPHEMERAL.len()) as u16;
@@ -96,7 +96,7 @@ impl Claims {
         Err(Errno(libc::EADDRNOTAVAIL))
     }
 
-    fn claim(&mut self, folder: &File, id: u32, new: Claim) -> Result<SocketAddr, Errno> {
+    fn claim(&mut self, folder: &File, id: u32, new: PortClaim) -> Result<SocketAddr, Errno> {
         if self.held.iter().any(|(of, held)| *of != id && held.conflicts(&new)) {
             return Err(IN_USE);
         }
@@ -110,7 +110,7 @@ impl Claims {
     /// No other may have the address of an id that listens.
     pub(super) fn take_alone(&mut self, folder: &File, id: u32) -> Result<(), Errno> {
         let Some(held) = self.held.get(&id).copied().filter(|held| held.is_shared) else { return Ok(()) };
-        self.claim(folder, id, Claim { is_shared: false, ..held }).map(drop)
+        self.claim(folder, id, PortClaim { is_shared: false, ..held }).map(drop)
     }
 
     /// Gives up what an id has claimed.
@@ -119,7 +119,7 @@ impl Claims {
         let Some(file) = self.files.get(&gone.space) else { return };
         let _ = locks::unlock(file, gone.range());
         // A lock is of bytes, not of an id: others of this process that share some have theirs again.
-        let alone = Claim { is_shared: false, ..gone };
+        let alone = PortClaim { is_shared: false, ..gone };
         for held in self.held.values().filter(|held| held.conflicts(&alone)) {
             let _ = locks::lock(file, held.range(), held.is_shared);
         }
@@ -143,8 +143,8 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    fn tcp(text: &str) -> Claim {
-        Claim { space: Space::Tcp, address: address(text), is_shared: false, is_v6_only: false }
+    fn tcp(text: &str) -> PortClaim {
+        PortClaim { space: Space::Tcp, address: address(text), is_shared: false, is_v6_only: false }
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(process.take(&folder, 2, tcp("[::ffff:127.0.0.1]:7000")), Err(IN_USE));
         }
         assert!(other.take(&folder, 3, tcp("127.0.0.2:7000")).is_ok(), "another address");
-        assert!(other.take(&folder, 4, Claim { space: Space::Udp, ..tcp("127.0.0.1:7000") }).is_ok());
+        assert!(other.take(&folder, 4, PortClaim { space: Space::Udp, ..tcp("127.0.0.1:7000") }).is_ok());
         assert!(other.take(&folder, 5, tcp("[::1]:7000")).is_ok());
         one.give_up(1);
         assert!(other.take(&folder, 6, tcp("127.0.0.1:7000")).is_ok(), "it was given up");
@@ -175,7 +175,7 @@ mod tests {
     fn a_wildcard_is_of_both_families_or_of_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = File::open(folder.path()).expect("it opens");
-        let alone = |text| Claim { is_v6_only: true, ..tcp(text) };
+        let alone = |text| PortClaim { is_v6_only: true, ..tcp(text) };
         for (one, two, may) in [
             (tcp("0.0.0.0:7002"), tcp("[::]:7002"), false),
             (tcp("0.0.0.0:7002"), alone("[::]:7002"), true),
@@ -197,7 +197,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = File::open(folder.path()).expect("it opens");
         let (mut one, mut other) = (Claims::new(), Claims::new());
-        let shared = Claim { is_shared: true, ..tcp("127.0.0.1:7001") };
+        let shared = PortClaim { is_shared: true, ..tcp("127.0.0.1:7001") };
         assert!(one.take(&folder, 1, shared).is_ok() && one.take(&folder, 2, shared).is_ok());
         assert!(other.take(&folder, 1, shared).is_ok());
         assert_eq!(one.take_alone(&folder, 1), Err(IN_USE));

@@ -2,11 +2,11 @@
 
 use super::address::{self, Host, any_like};
 use super::attributes::{qp_attr, route};
-use super::claims::Claim;
+use super::claims::PortClaim;
 use super::connection::{self, CONSUMER_REJECT, clamped, private};
-use super::id::{Id, Named, Reads, Space, Step};
-use super::multicast::{self, Group};
-use super::state::State;
+use super::id::{CmReads, Id, IdStep, Named, Space};
+use super::multicast::{self, JoinedGroup};
+use super::state::CmState;
 use super::user;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
@@ -71,7 +71,7 @@ impl Command<'_> {
 ///
 /// # Safety
 /// The pointers in it are the program's.
-pub(super) unsafe fn run(state: &mut State, number: u32, command: &Command<'_>) -> Result<(), Errno> {
+pub(super) unsafe fn run(state: &mut CmState, number: u32, command: &Command<'_>) -> Result<(), Errno> {
     // SAFETY: as the caller says.
     unsafe {
         match number {
@@ -97,7 +97,7 @@ pub(super) unsafe fn run(state: &mut State, number: u32, command: &Command<'_>) 
     }
 }
 
-unsafe fn create_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn create_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_create_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_create_id_resp>())?;
     let space = Space::new(asked.ps)?;
@@ -110,7 +110,7 @@ unsafe fn create_id(state: &mut State, command: &Command<'_>) -> Result<(), Errn
     })
 }
 
-unsafe fn destroy_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn destroy_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_destroy_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
     state.id(command.channel, asked.id)?;
@@ -119,17 +119,17 @@ unsafe fn destroy_id(state: &mut State, command: &Command<'_>) -> Result<(), Err
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
 }
 
-fn bind_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn bind_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_bind_ip = command.read()?;
     let address = address::parse(&asked.addr)?.ok_or(EINVAL)?;
-    if state.id(command.channel, asked.id)?.step != Step::Idle {
+    if state.id(command.channel, asked.id)?.step != IdStep::Idle {
         return Err(EINVAL);
     }
     bind(state, asked.id, address)
 }
 
 /// Gives an id an address of this host.
-fn bind(state: &mut State, name: u32, address: SocketAddr) -> Result<(), Errno> {
+fn bind(state: &mut CmState, name: u32, address: SocketAddr) -> Result<(), Errno> {
     address::check_link(address)?;
     if !address.ip().is_unspecified() && !Host::own().has(address.ip()) {
         return Err(Errno(libc::EADDRNOTAVAIL));
@@ -137,22 +137,22 @@ fn bind(state: &mut State, name: u32, address: SocketAddr) -> Result<(), Errno> 
     let folder = state.folder()?;
     let Some(id) = state.any(name) else { return Ok(()) };
     let (is_shared, is_v6_only) = (id.options.may_share_port, id.options.is_of_one_family);
-    let asked = Claim { space: id.space, address, is_shared, is_v6_only };
+    let asked = PortClaim { space: id.space, address, is_shared, is_v6_only };
     let address = state.claims.take(folder, name, asked)?;
     if let Some(id) = state.any(name) {
-        (id.local, id.step) = (Some(address), Step::Bound);
+        (id.local, id.step) = (Some(address), IdStep::Bound);
     }
     Ok(())
 }
 
-fn resolve_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn resolve_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_resolve_ip = command.read()?;
     let to = address::parse(&asked.dst_addr)?.ok_or(EINVAL)?;
     let from = address::parse(&asked.src_addr)?;
     let folder = state.folder()?;
     match state.id(command.channel, asked.id)?.step {
-        Step::Idle => bind(state, asked.id, from.unwrap_or_else(|| any_like(to)))?,
-        Step::Bound => {}
+        IdStep::Idle => bind(state, asked.id, from.unwrap_or_else(|| any_like(to)))?,
+        IdStep::Bound => {}
         _ => return Err(EINVAL),
     }
     let id = state.id(command.channel, asked.id)?;
@@ -170,7 +170,7 @@ fn resolve_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     if local.ip().is_unspecified() {
         id.local = Some(address::on_link_of(to, SocketAddr::new(source, local.port())));
     }
-    (id.remote, id.step) = (Some(to), Step::AddressResolved);
+    (id.remote, id.step) = (Some(to), IdStep::AddressResolved);
     state.tell(asked.id, event::ADDR_RESOLVED, 0, &[]);
     Ok(())
 }
@@ -184,23 +184,23 @@ fn local_of(local: SocketAddr, to: SocketAddr) -> IpAddr {
     }
 }
 
-fn resolve_route(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn resolve_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_resolve_route = command.read()?;
     route_resolved(state, command.channel, asked.id)
 }
 
 /// There is one path.
-fn route_resolved(state: &mut State, channel: u32, name: u32) -> Result<(), Errno> {
+fn route_resolved(state: &mut CmState, channel: u32, name: u32) -> Result<(), Errno> {
     let id = state.id(channel, name)?;
-    if id.step != Step::AddressResolved {
+    if id.step != IdStep::AddressResolved {
         return Err(EINVAL);
     }
-    id.step = Step::RouteResolved;
+    id.step = IdStep::RouteResolved;
     state.tell(name, event::ROUTE_RESOLVED, 0, &[]);
     Ok(())
 }
 
-unsafe fn query_route(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn query_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_query = command.read()?;
     command.check_room(std::mem::offset_of!(rdma_ucm_query_route_resp, ibdev_index))?;
     let route = route(state.id(command.channel, asked.id)?);
@@ -208,17 +208,17 @@ unsafe fn query_route(state: &mut State, command: &Command<'_>) -> Result<(), Er
     unsafe { command.answer(asked.response, &route) }
 }
 
-fn connect(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn connect(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_connect = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let room = if id.is_ud() { private::SIDR_REQ } else { private::REQ };
-    if id.step != Step::RouteResolved || asked.conn_param.valid == 0 {
+    if id.step != IdStep::RouteResolved || asked.conn_param.valid == 0 {
         return Err(EINVAL);
     }
     check_private_data(&asked.conn_param, room)?;
     id.own = clamped(asked.conn_param);
-    id.reads = Reads::of(&id.own);
-    (id.is_active, id.step) = (true, Step::Connecting { sent: false });
+    id.reads = CmReads::of(&id.own);
+    (id.is_active, id.step) = (true, IdStep::Connecting { sent: false });
     connection::ask(state, asked.id)
 }
 
@@ -227,20 +227,20 @@ fn check_private_data(param: &rdma_ucm_conn_param, room: usize) -> Result<(), Er
     if usize::from(param.private_data_len) > room { Err(EINVAL) } else { Ok(()) }
 }
 
-fn listen(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn listen(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_listen = command.read()?;
     let folder = state.folder()?;
     let id = state.id(command.channel, asked.id)?;
     let any = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
     match id.step {
-        Step::Idle => bind(state, asked.id, any)?,
-        Step::Bound => {}
+        IdStep::Idle => bind(state, asked.id, any)?,
+        IdStep::Bound => {}
         _ => return Err(EINVAL),
     }
     listen_at(state, folder, (asked.id, asked.backlog))
 }
 
-fn listen_at(state: &mut State, folder: &File, (name, backlog): (u32, u32)) -> Result<(), Errno> {
+fn listen_at(state: &mut CmState, folder: &File, (name, backlog): (u32, u32)) -> Result<(), Errno> {
     let Some(Id { space, local: Some(at), options, .. }) = state.any(name) else { return Err(EINVAL) };
     let socket = connection::name(*space, Host::own(), *at, at.is_ipv4() || options.is_of_one_family);
     state.claims.take_alone(folder, name)?;
@@ -248,29 +248,29 @@ fn listen_at(state: &mut State, folder: &File, (name, backlog): (u32, u32)) -> R
     let listener = service::listen(folder, socket.as_str())?;
     let most = if (1..MAX_BACKLOG).contains(&backlog) { backlog } else { MAX_BACKLOG };
     if let Some(id) = state.any(name) {
-        (id.named, id.step) = (Some(named), Step::Listening { backlog: most });
+        (id.named, id.step) = (Some(named), IdStep::Listening { backlog: most });
     }
     state.watch(name, Private::new(listener)?)
 }
 
-fn accept(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn accept(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_accept = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     match (id.step, asked.conn_param.valid) {
-        (Step::Requested, 0) => return Err(EINVAL),
-        (Step::Requested, _) => {
+        (IdStep::Requested, 0) => return Err(EINVAL),
+        (IdStep::Requested, _) => {
             let room = if id.is_ud() { private::SIDR_REP } else { private::REP };
             check_private_data(&asked.conn_param, room)?;
             connection::accept(id, asked.uid, asked.conn_param);
         }
-        (Step::Answered, _) => connection::establish(id),
+        (IdStep::Answered, _) => connection::establish(id),
         _ => return Err(EINVAL),
     }
     state.wake();
     Ok(())
 }
 
-fn reject(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn reject(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_reject = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let reason = match asked.reason {
@@ -281,27 +281,27 @@ fn reject(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     };
     let room = if id.is_ud() { private::SIDR_REP } else { private::REJ };
     let bytes = asked.private_data.get(..asked.private_data_len.into()).filter(|bytes| bytes.len() <= room);
-    if !matches!(id.step, Step::Requested | Step::Answered) {
+    if !matches!(id.step, IdStep::Requested | IdStep::Answered) {
         return Err(EINVAL);
     }
     connection::reject(id, reason, bytes.ok_or(EINVAL)?);
     Ok(())
 }
 
-fn disconnect(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn disconnect(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_disconnect = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     match id.step {
-        Step::Connected | Step::Accepted | Step::Answered => connection::disconnect(id),
+        IdStep::Connected | IdStep::Accepted | IdStep::Answered => connection::disconnect(id),
         // The other side was first.
-        Step::Disconnecting | Step::Ended => return Ok(()),
+        IdStep::Disconnecting | IdStep::Ended => return Ok(()),
         _ => return Err(EINVAL),
     }
     state.wake();
     Ok(())
 }
 
-unsafe fn init_qp_attr(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn init_qp_attr(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_init_qp_attr = command.read()?;
     command.check_room(size_of::<ib_uverbs_qp_attr>())?;
     let attr = qp_attr(state.id(command.channel, asked.id)?, asked.qp_state)?;
@@ -309,7 +309,7 @@ unsafe fn init_qp_attr(state: &mut State, command: &Command<'_>) -> Result<(), E
     unsafe { command.answer(asked.response, &attr) }
 }
 
-unsafe fn set_option(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_set_option = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let len = asked.optlen as usize;
@@ -327,7 +327,7 @@ unsafe fn set_option(state: &mut State, command: &Command<'_>) -> Result<(), Err
         }
         (OPTION_ID, OPTION_ID_REUSEADDR) => {
             is_of(4)?;
-            if !matches!(id.step, Step::Idle) && number != 0 {
+            if !matches!(id.step, IdStep::Idle) && number != 0 {
                 return Err(EINVAL);
             }
             id.options.may_share_port = number != 0;
@@ -335,7 +335,7 @@ unsafe fn set_option(state: &mut State, command: &Command<'_>) -> Result<(), Err
         // What is claimed already stays so, as in the kernel.
         (OPTION_ID, OPTION_ID_AFONLY) => {
             is_of(4)?;
-            if !matches!(id.step, Step::Idle | Step::Bound) {
+            if !matches!(id.step, IdStep::Idle | IdStep::Bound) {
                 return Err(EINVAL);
             }
             id.options.is_of_one_family = number != 0;
@@ -355,30 +355,30 @@ unsafe fn set_option(state: &mut State, command: &Command<'_>) -> Result<(), Err
 }
 
 /// A program's QP has got something before its RTU came.
-fn notify(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+fn notify(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_notify = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     match (asked.event, id.step) {
-        (COMM_EST, Step::Accepted) => {
-            (id.step, id.until) = (Step::Connected, None);
+        (COMM_EST, IdStep::Accepted) => {
+            (id.step, id.until) = (IdStep::Connected, None);
             state.tell(asked.id, event::ESTABLISHED, 0, &[]);
             Ok(())
         }
-        (COMM_EST, Step::Connected) => Ok(()),
+        (COMM_EST, IdStep::Connected) => Ok(()),
         _ => Err(EINVAL),
     }
 }
 
-unsafe fn join(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn join(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_join_ip_mcast = command.read()?;
     command.check_room(size_of::<rdma_ucm_create_id_resp>())?;
     let address = address::parse(&asked.addr)?.ok_or(EINVAL)?;
     let id = state.id(command.channel, asked.id)?;
-    if !id.is_ud() || !matches!(id.step, Step::Bound | Step::AddressResolved | Step::RouteResolved) {
+    if !id.is_ud() || !matches!(id.step, IdStep::Bound | IdStep::AddressResolved | IdStep::RouteResolved) {
         return Err(EINVAL);
     }
     let told = multicast::told(address.ip(), id.options.tos)?;
-    let group = state.join(Group { of: asked.id, events_reported: 0 });
+    let group = state.join(JoinedGroup { of: asked.id, events_reported: 0 });
     // SAFETY: the program's answer.
     if let Err(error) = unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id: group }) } {
         let _ = state.leave(command.channel, group);
@@ -388,7 +388,7 @@ unsafe fn join(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-unsafe fn leave(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn leave(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_destroy_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
     let events_reported = state.leave(command.channel, asked.id)?;
@@ -396,7 +396,7 @@ unsafe fn leave(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
 }
 
-unsafe fn migrate_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn migrate_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_migrate_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
     let from = state.channel_of(asked.fd as RawFd).map_err(|_| Errno(libc::ENOENT))?;
@@ -409,7 +409,7 @@ unsafe fn migrate_id(state: &mut State, command: &Command<'_>) -> Result<(), Err
 ///
 /// # Safety
 /// The pointer in it is the program's.
-pub(super) unsafe fn get_event(state: &mut State, command: &Command<'_>) -> Result<bool, Errno> {
+pub(super) unsafe fn get_event(state: &mut CmState, command: &Command<'_>) -> Result<bool, Errno> {
     let asked: rdma_ucm_get_event = command.read()?;
     command.check_room(std::mem::offset_of!(rdma_ucm_event_resp, reserved))?;
     let Some(event) = state.channel(command.channel).ok_or(Errno(libc::ENODEV))?.pop() else {
@@ -417,7 +417,7 @@ pub(super) unsafe fn get_event(state: &mut State, command: &Command<'_>) -> Resu
     };
     state.count(event.of);
     if event.told.event == event::CONNECT_REQUEST
-        && let Some(Id { step: Step::Listening { backlog }, .. }) = state.any(event.of)
+        && let Some(Id { step: IdStep::Listening { backlog }, .. }) = state.any(event.of)
     {
         *backlog += 1;
     }

@@ -3,9 +3,9 @@
 
 use super::address::{self, Host, PREFIX};
 use super::attributes::{UDP_QKEY, path};
-use super::id::{Id, Reads, Space, Step};
-use super::message::{Message, Received, kind, receive, send};
-use super::state::State;
+use super::id::{CmReads, Id, IdStep, Space};
+use super::message::{CmMessage, CmReceived, kind, receive, send};
+use super::state::CmState;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::wire;
@@ -68,7 +68,7 @@ pub(super) fn name(space: Space, host: Host, at: SocketAddr, alone: bool) -> Str
 }
 
 /// Begins to ask who listens at the address that an id has resolved.
-pub(super) fn ask(state: &mut State, name: u32) -> Result<(), Errno> {
+pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
     let folder = state.folder()?;
     let Some(id) = state.any(name) else { return Ok(()) };
     id.until.get_or_insert_with(|| Instant::now() + PATIENCE);
@@ -76,19 +76,19 @@ pub(super) fn ask(state: &mut State, name: u32) -> Result<(), Errno> {
     let to = id.remote.ok_or(EINVAL)?;
     match reach(folder, space, to) {
         Ok(socket) => {
-            let request = Message {
+            let request = CmMessage {
                 from: address::to_bytes(id.local),
                 to: address::to_bytes(id.remote),
                 ..own(id, kind::REQ)
             };
             // Its first message fits in.
             send(&socket, &request)?;
-            id.step = Step::Connecting { sent: true };
+            id.step = IdStep::Connecting { sent: true };
             state.watch(name, Private::new(socket)?)?;
         }
         // Too many are asking, or nobody listens yet.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_early(id) => {
-            id.step = Step::Connecting { sent: false };
+            id.step = IdStep::Connecting { sent: false };
         }
         Err(_) => {
             let reason = if is_ud { SIDR_UNSUPPORTED } else { INVALID_SERVICE_ID };
@@ -119,12 +119,12 @@ fn reach(folder: &File, space: Space, to: SocketAddr) -> io::Result<std::os::fd:
 }
 
 /// A message that says what this side is.
-fn own(id: &Id, kind: u32) -> Message {
-    Message { psn: id.own_psn, param: id.own, ..Message::new(kind) }
+fn own(id: &Id, kind: u32) -> CmMessage {
+    CmMessage { psn: id.own_psn, param: id.own, ..CmMessage::new(kind) }
 }
 
 /// Says something to the other side, if it is there; that it is not, its socket tells.
-fn say(id: &Id, message: &Message) {
+fn say(id: &Id, message: &CmMessage) {
     if let Some(socket) = &id.socket {
         let _ = send(socket.get(), message);
     }
@@ -133,7 +133,7 @@ fn say(id: &Id, message: &Message) {
 /// rdma_accept(3) of who was asked. Of UD that is all.
 pub(super) fn accept(id: &mut Id, uid: u64, param: rdma_ucm_conn_param) {
     id.own = clamped(param);
-    (id.uid, id.reads) = (uid, Reads::of(&id.own));
+    (id.uid, id.reads) = (uid, CmReads::of(&id.own));
     if id.is_ud() && id.own.qkey == 0 {
         id.own.qkey = UDP_QKEY;
     }
@@ -141,12 +141,12 @@ pub(super) fn accept(id: &mut Id, uid: u64, param: rdma_ucm_conn_param) {
     if id.is_ud() {
         return id.end();
     }
-    (id.step, id.until) = (Step::Accepted, Some(Instant::now() + PATIENCE));
+    (id.step, id.until) = (IdStep::Accepted, Some(Instant::now() + PATIENCE));
 }
 
 /// rdma_reject(3).
 pub(super) fn reject(id: &mut Id, reason: u32, bytes: &[u8]) {
-    let mut message = Message { reason, ..Message::new(kind::REJ) };
+    let mut message = CmMessage { reason, ..CmMessage::new(kind::REJ) };
     if id.is_ud() {
         message.reason = SIDR_REJECT;
     }
@@ -157,18 +157,18 @@ pub(super) fn reject(id: &mut Id, reason: u32, bytes: &[u8]) {
 
 /// The QP is ready (RTU).
 pub(super) fn establish(id: &mut Id) {
-    say(id, &Message::new(kind::RTU));
-    (id.step, id.until) = (Step::Connected, None);
+    say(id, &CmMessage::new(kind::RTU));
+    (id.step, id.until) = (IdStep::Connected, None);
 }
 
 /// rdma_disconnect(3).
 pub(super) fn disconnect(id: &mut Id) {
-    say(id, &Message::new(kind::DREQ));
-    (id.step, id.until) = (Step::Disconnecting, Some(Instant::now() + PATIENCE));
+    say(id, &CmMessage::new(kind::DREQ));
+    (id.step, id.until) = (IdStep::Disconnecting, Some(Instant::now() + PATIENCE));
 }
 
 /// What an event says of the other side, with room for as many bytes of private data as its message has.
-fn told(param: &rdma_ucm_conn_param, reads: Reads, room: usize) -> rdma_ucm_conn_param {
+fn told(param: &rdma_ucm_conn_param, reads: CmReads, room: usize) -> rdma_ucm_conn_param {
     let mut told = rdma_ucm_conn_param {
         private_data_len: room as u8,
         responder_resources: reads.responder,
@@ -195,40 +195,40 @@ fn told_of_ud(id: &Id, param: &rdma_ucm_conn_param, room: usize) -> rdma_ucm_ud_
 }
 
 /// Takes what has come for an id.
-pub(super) fn hear(state: &mut State, name: u32) {
+pub(super) fn hear(state: &mut CmState, name: u32) {
     while let Some(id) = state.any(name) {
         let Some(socket) = &id.socket else { return };
         match receive(socket.get()) {
-            Received::Nothing => return,
-            Received::End => return hear_end(state, name),
-            Received::Message(message) => hear_message(state, name, &message),
+            CmReceived::Nothing => return,
+            CmReceived::End => return hear_end(state, name),
+            CmReceived::Message(message) => hear_message(state, name, &message),
         }
     }
 }
 
-fn hear_message(state: &mut State, name: u32, message: &Message) {
+fn hear_message(state: &mut CmState, name: u32, message: &CmMessage) {
     let Some(id) = state.any(name) else { return };
     match (id.step, message.kind) {
-        (Step::Arriving { listener }, kind::REQ) => hear_request(state, name, listener, message),
-        (Step::Connecting { .. }, kind::REP) => hear_answer(state, name, message),
-        (Step::Connecting { .. } | Step::Answered | Step::Accepted, kind::REJ) => {
+        (IdStep::Arriving { listener }, kind::REQ) => hear_request(state, name, listener, message),
+        (IdStep::Connecting { .. }, kind::REP) => hear_answer(state, name, message),
+        (IdStep::Connecting { .. } | IdStep::Answered | IdStep::Accepted, kind::REJ) => {
             hear_reject(state, name, message);
         }
-        (Step::Accepted, kind::RTU) => {
-            (id.step, id.until) = (Step::Connected, None);
+        (IdStep::Accepted, kind::RTU) => {
+            (id.step, id.until) = (IdStep::Connected, None);
             state.tell(name, event::ESTABLISHED, 0, &[]);
         }
-        (Step::Connected | Step::Accepted | Step::Answered | Step::Disconnecting, kind::DREQ) => {
-            say(id, &Message::new(kind::DREP));
+        (IdStep::Connected | IdStep::Accepted | IdStep::Answered | IdStep::Disconnecting, kind::DREQ) => {
+            say(id, &CmMessage::new(kind::DREP));
             end(state, name, (event::DISCONNECTED, 0));
         }
-        (Step::Disconnecting, kind::DREP) => end(state, name, (event::DISCONNECTED, 0)),
+        (IdStep::Disconnecting, kind::DREP) => end(state, name, (event::DISCONNECTED, 0)),
         // Late, or nonsense.
         _ => {}
     }
 }
 
-fn end(state: &mut State, name: u32, (event, status): (u32, i32)) {
+fn end(state: &mut CmState, name: u32, (event, status): (u32, i32)) {
     if let Some(id) = state.any(name) {
         id.end();
         state.tell(name, event, status, &[]);
@@ -236,8 +236,8 @@ fn end(state: &mut State, name: u32, (event, status): (u32, i32)) {
 }
 
 /// Somebody asks a listener. More of them than it wants at a time are refused.
-fn hear_request(state: &mut State, name: u32, listener: u32, message: &Message) {
-    let Some(Id { uid, channel, step: Step::Listening { backlog }, .. }) = state.any(listener) else {
+fn hear_request(state: &mut CmState, name: u32, listener: u32, message: &CmMessage) {
+    let Some(Id { uid, channel, step: IdStep::Listening { backlog }, .. }) = state.any(listener) else {
         state.remove(name);
         return;
     };
@@ -246,7 +246,7 @@ fn hear_request(state: &mut State, name: u32, listener: u32, message: &Message) 
     *backlog = backlog.saturating_sub(1);
     let Some(id) = state.any(name) else { return };
     // The listener may have moved since this one has come.
-    (id.step, id.channel) = (Step::Requested, channel);
+    (id.step, id.channel) = (IdStep::Requested, channel);
     if is_full {
         reject(id, CONSUMER_REJECT, &[]);
         state.remove(name);
@@ -255,7 +255,7 @@ fn hear_request(state: &mut State, name: u32, listener: u32, message: &Message) 
     id.remote = address::parse(&message.from).ok().flatten();
     id.local = address::parse(&message.to).ok().flatten();
     (id.peer, id.peer_psn) = (clamped(message.param), message.psn);
-    id.reads = Reads::of(&id.peer).seen();
+    id.reads = CmReads::of(&id.peer).seen();
     let told = match id.is_ud() {
         true => told_of_ud(id, &id.peer, private::SIDR_REQ).as_bytes().to_vec(),
         false => told(&id.peer, id.reads, private::REQ).as_bytes().to_vec(),
@@ -264,7 +264,7 @@ fn hear_request(state: &mut State, name: u32, listener: u32, message: &Message) 
 }
 
 /// Who was asked accepts.
-fn hear_answer(state: &mut State, name: u32, message: &Message) {
+fn hear_answer(state: &mut CmState, name: u32, message: &CmMessage) {
     let Some(id) = state.any(name) else { return };
     (id.peer, id.peer_psn, id.until) = (clamped(message.param), message.psn, None);
     if id.is_ud() {
@@ -272,16 +272,16 @@ fn hear_answer(state: &mut State, name: u32, message: &Message) {
         id.end();
         return state.tell(name, event::ESTABLISHED, 0, told.as_bytes());
     }
-    id.step = Step::Answered;
-    id.reads = Reads::of(&id.peer).seen();
+    id.step = IdStep::Answered;
+    id.reads = CmReads::of(&id.peer).seen();
     let told = told(&id.peer, id.reads, private::REP);
     state.tell(name, event::CONNECT_RESPONSE, 0, told.as_bytes());
 }
 
-fn hear_reject(state: &mut State, name: u32, message: &Message) {
+fn hear_reject(state: &mut CmState, name: u32, message: &CmMessage) {
     let Some(id) = state.any(name) else { return };
     let is_ud = id.is_ud();
-    let told = told(&message.param, Reads::default(), private::REJ);
+    let told = told(&message.param, CmReads::default(), private::REJ);
     id.end();
     match is_ud {
         true => state.tell(name, event::UNREACHABLE, message.reason as i32, &[]),
@@ -290,29 +290,29 @@ fn hear_reject(state: &mut State, name: u32, message: &Message) {
 }
 
 /// What is heard where nobody is there to say it; the kernel's REJ has its private data all the same, all zeros.
-fn reject_alone(state: &mut State, name: u32, reason: u32) {
-    hear_reject(state, name, &Message { reason, ..Message::new(kind::REJ) });
+fn reject_alone(state: &mut CmState, name: u32, reason: u32) {
+    hear_reject(state, name, &CmMessage { reason, ..CmMessage::new(kind::REJ) });
 }
 
 /// The other side has closed its id, or its process has ended.
-fn hear_end(state: &mut State, name: u32) {
+fn hear_end(state: &mut CmState, name: u32) {
     let Some(id) = state.any(name) else { return };
     match id.step {
-        Step::Arriving { .. } => drop(state.remove(name)),
-        Step::Connecting { .. } if id.is_ud() => reject_alone(state, name, SIDR_REJECT),
-        Step::Connecting { .. } | Step::Answered | Step::Accepted => {
+        IdStep::Arriving { .. } => drop(state.remove(name)),
+        IdStep::Connecting { .. } if id.is_ud() => reject_alone(state, name, SIDR_REJECT),
+        IdStep::Connecting { .. } | IdStep::Answered | IdStep::Accepted => {
             reject_alone(state, name, CONSUMER_REJECT)
         }
-        Step::Connected | Step::Disconnecting => end(state, name, (event::DISCONNECTED, 0)),
+        IdStep::Connected | IdStep::Disconnecting => end(state, name, (event::DISCONNECTED, 0)),
         _ => id.end(),
     }
 }
 
 /// What an id awaits has not come.
-pub(super) fn too_late(state: &mut State, name: u32) {
+pub(super) fn too_late(state: &mut CmState, name: u32) {
     let Some(id) = state.any(name) else { return };
     match id.step {
-        Step::Disconnecting => end(state, name, (event::DISCONNECTED, 0)),
+        IdStep::Disconnecting => end(state, name, (event::DISCONNECTED, 0)),
         _ => end(state, name, (event::UNREACHABLE, -libc::ETIMEDOUT)),
     }
 }
@@ -326,7 +326,7 @@ mod tests {
     /// A listener moves to another channel while somebody who has come has not asked yet.
     #[test]
     fn who_asks_is_on_the_channel_of_the_listener() {
-        let mut state = State::default();
+        let mut state = CmState::default();
         let [(before, _one), (after, _other)] = [(); 2].map(|()| {
             let (channel, fd) = Channel::new().expect("there are descriptors");
             state.add_channel(fd.as_raw_fd(), channel);
@@ -334,35 +334,35 @@ mod tests {
         });
         let kind = (Space::Tcp, Space::Tcp.qp_type(0));
         let listener = state.add(7, before, kind);
-        state.any(listener).expect("it is there").step = Step::Listening { backlog: 1 };
+        state.any(listener).expect("it is there").step = IdStep::Listening { backlog: 1 };
         let asks = state.add(0, before, kind);
-        state.any(asks).expect("it is there").step = Step::Arriving { listener };
+        state.any(asks).expect("it is there").step = IdStep::Arriving { listener };
         state.migrate(before, after, listener).expect("both are there");
-        hear_message(&mut state, asks, &Message::new(kind::REQ));
+        hear_message(&mut state, asks, &CmMessage::new(kind::REQ));
         let told = state.channel(after).expect("it is there").pop().expect("it is told").told;
         assert_eq!((told.event, told.id), (event::CONNECT_REQUEST, asks));
-        assert_eq!(state.id(after, asks).expect("it is to be accepted here").step, Step::Requested);
+        assert_eq!(state.id(after, asks).expect("it is to be accepted here").step, IdStep::Requested);
     }
 
     /// The other side is stopped, say: an answer does not come.
     #[test]
     fn what_does_not_come_in_time_is_told() {
-        let mut state = State::default();
+        let mut state = CmState::default();
         let (channel, fd) = Channel::new().expect("there are descriptors");
         state.add_channel(fd.as_raw_fd(), channel);
         let channel = state.channel_of(fd.as_raw_fd()).expect("it is there");
         let name = state.add(7, channel, (Space::Tcp, Space::Tcp.qp_type(0)));
         let unreachable = (event::UNREACHABLE, -libc::ETIMEDOUT);
         for (step, told) in [
-            (Step::Connecting { sent: true }, unreachable),
-            (Step::Accepted, unreachable),
-            (Step::Disconnecting, (event::DISCONNECTED, 0)),
+            (IdStep::Connecting { sent: true }, unreachable),
+            (IdStep::Accepted, unreachable),
+            (IdStep::Disconnecting, (event::DISCONNECTED, 0)),
         ] {
             state.any(name).expect("it is there").step = step;
             too_late(&mut state, name);
             let event = state.channel(channel).expect("it is there").pop().expect("it is told").told;
             assert_eq!((event.event, event.status as i32, event.uid), (told.0, told.1, 7));
-            assert_eq!(state.any(name).expect("it is there").step, Step::Ended);
+            assert_eq!(state.any(name).expect("it is there").step, IdStep::Ended);
         }
     }
 }

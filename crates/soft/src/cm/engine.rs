@@ -1,13 +1,16 @@
 //! The thread that takes connections and messages as they come, and sees when it is too late for them.
 
 use super::connection::{ask, hear, too_late};
-use super::id::Step;
-use super::state::{STATE, State, WAKE, Waits};
+use super::id::IdStep;
+use super::state::{CmState, STATE, WAKE, Waits};
 use crate::descriptors::Private;
 use crate::errno::Errno;
 use crate::fabric::wire;
 use crate::thread::spawn;
-use std::os::fd::{AsRawFd, RawFd};
+use rustix::event::{Timespec, epoll};
+use rustix::io::read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// How long it sleeps where it has no file left for who asks.
@@ -20,17 +23,19 @@ const AT_ONCE: usize = 64;
 ///
 /// # Errors
 /// Where there is no room for it.
-pub(super) fn start(state: &mut State) -> Result<(), Errno> {
+pub(super) fn start(state: &mut CmState) -> Result<(), Errno> {
     if state.waits.is_none() {
         let waits = Waits::new()?;
         let all = waits.all.get().as_raw_fd();
+        // SAFETY: epoll(7) of a number that the program has closed says so, and the thread ends.
+        let all = unsafe { BorrowedFd::borrow_raw(all) };
         spawn(c"doorbell-cm", move || run(all))?;
         state.waits = Some(waits);
     }
     Ok(())
 }
 
-fn run(all: RawFd) {
+fn run(all: BorrowedFd<'static>) {
     let mut time = None;
     loop {
         let Some(ready) = wait(all, time) else { return };
@@ -51,32 +56,29 @@ fn run(all: RawFd) {
 }
 
 /// Who is ready, after this time at the latest; `None` where the program has closed what is not its own.
-fn wait(all: RawFd, time: Option<Duration>) -> Option<Vec<u64>> {
-    let mut ready = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-    // A millisecond more than there is, so that it is not looked at too early.
-    let millis = time.map_or(-1, |time| i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX));
-    // SAFETY: room as told.
-    let got = unsafe { libc::epoll_wait(all, ready.as_mut_ptr(), AT_ONCE as i32, millis) };
-    match usize::try_from(got) {
-        Ok(got) => Some(ready[..got].iter().map(|event| event.u64).collect()),
-        Err(_) if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => Some(Vec::new()),
+fn wait(all: BorrowedFd<'_>, time: Option<Duration>) -> Option<Vec<u64>> {
+    let mut room = [MaybeUninit::uninit(); AT_ONCE];
+    // epoll_wait(2) counts in milliseconds, and rustix rounds up: it is not looked at too early.
+    let time = time.and_then(|time| Timespec::try_from(time).ok());
+    match epoll::wait(all, &mut room, time.as_ref()) {
+        Ok((ready, _)) => Some(ready.iter().map(|event| event.data.u64()).collect()),
+        Err(rustix::io::Errno::INTR) => Some(Vec::new()),
         Err(_) => None,
     }
 }
 
-fn wake_up(state: &State, name: u64) {
+fn wake_up(state: &CmState, name: u64) {
     debug_assert_eq!(name, WAKE);
     if let Some(waits) = &state.waits {
-        let mut count = [0u8; 8];
-        // SAFETY: room for what is read; it does not block.
-        unsafe { libc::read(waits.wake.get().as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        // Nothing is there where another thread has read it.
+        let _ = read(waits.wake.get(), &mut [0; 8]);
     }
 }
 
 /// Does what there is to do for an id; `false` where there is no file left for it.
-fn serve(state: &mut State, name: u32) -> bool {
+fn serve(state: &mut CmState, name: u32) -> bool {
     match state.any(name).map(|id| id.step) {
-        Some(Step::Listening { .. }) => take_all(state, name),
+        Some(IdStep::Listening { .. }) => take_all(state, name),
         Some(_) => {
             hear(state, name);
             true
@@ -86,7 +88,7 @@ fn serve(state: &mut State, name: u32) -> bool {
 }
 
 /// Takes all who have come to a listener.
-fn take_all(state: &mut State, listener: u32) -> bool {
+fn take_all(state: &mut CmState, listener: u32) -> bool {
     loop {
         let Some(listens) = state.any(listener) else { return true };
         let Some(listener_socket) = &listens.socket else { return true };
@@ -101,7 +103,7 @@ fn take_all(state: &mut State, listener: u32) -> bool {
         let Ok(socket) = Private::new(socket) else { continue };
         let name = state.add(0, channel, kind);
         if let Some(id) = state.any(name) {
-            id.step = Step::Arriving { listener };
+            id.step = IdStep::Arriving { listener };
         }
         match state.watch(name, socket) {
             Ok(()) => hear(state, name),
@@ -111,18 +113,18 @@ fn take_all(state: &mut State, listener: u32) -> bool {
 }
 
 /// Sees to what is too late and to who is to ask again. Returns how long there is nothing more of that.
-fn look_at_times(state: &mut State) -> Option<Duration> {
+fn look_at_times(state: &mut CmState) -> Option<Duration> {
     let now = Instant::now();
     let times = state.all().filter_map(|(name, id)| Some((name, id.until?, id.step)));
     let mut all: Vec<_> = times.collect();
-    all.retain(|(_, until, step)| *until <= now || matches!(step, Step::Connecting { sent: false }));
+    all.retain(|(_, until, step)| *until <= now || matches!(step, IdStep::Connecting { sent: false }));
     for (name, until, _) in all {
         if until <= now || ask(state, name).is_err() {
             too_late(state, name);
         }
     }
     let next = |id: &super::id::Id| match id.step {
-        Step::Connecting { sent: false } => Some(AGAIN),
+        IdStep::Connecting { sent: false } => Some(AGAIN),
         _ => id.until.map(|until| until.saturating_duration_since(now)),
     };
     state.all().filter_map(|(_, id)| next(id)).min()

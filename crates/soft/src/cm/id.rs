@@ -55,7 +55,7 @@ impl Space {
 
 /// How far an id has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum IdStep {
     Idle,
     Bound,
     /// So many more may ask before one of those that asked is told to the program.
@@ -96,22 +96,22 @@ pub(super) struct Options {
 
 /// READs and atomics that may be outstanding.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct CmReads {
     /// Of the other side's.
     pub(super) responder: u8,
     /// Of this side's.
     pub(super) initiator: u8,
 }
 
-impl Reads {
+impl CmReads {
     /// What one side says.
-    pub(super) fn of(param: &rdma_ucm_conn_param) -> Reads {
-        Reads { responder: param.responder_resources, initiator: param.initiator_depth }
+    pub(super) fn of(param: &rdma_ucm_conn_param) -> CmReads {
+        CmReads { responder: param.responder_resources, initiator: param.initiator_depth }
     }
 
     /// The same as the other side sees it.
-    pub(super) fn seen(self) -> Reads {
-        Reads { responder: self.initiator, initiator: self.responder }
+    pub(super) fn seen(self) -> CmReads {
+        CmReads { responder: self.initiator, initiator: self.responder }
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) struct Id {
     pub(super) remote: Option<SocketAddr>,
     /// Events of it that the program has got.
     pub(super) events_reported: u32,
-    pub(super) step: Step,
+    pub(super) step: IdStep,
     /// The connection, or what listens.
     pub(super) socket: Option<Private>,
     pub(super) named: Option<Named>,
@@ -153,7 +153,7 @@ pub(super) struct Id {
     /// What each side has said, with its QP.
     pub(super) own: rdma_ucm_conn_param,
     pub(super) peer: rdma_ucm_conn_param,
-    pub(super) reads: Reads,
+    pub(super) reads: CmReads,
 }
 
 impl Id {
@@ -167,7 +167,7 @@ impl Id {
             local: None,
             remote: None,
             events_reported: 0,
-            step: Step::Idle,
+            step: IdStep::Idle,
             socket: None,
             named: None,
             until: None,
@@ -176,7 +176,7 @@ impl Id {
             peer_psn: 0,
             own: rdma_ucm_conn_param::default(),
             peer: rdma_ucm_conn_param::default(),
-            reads: Reads::default(),
+            reads: CmReads::default(),
         }
     }
 
@@ -192,6 +192,6 @@ impl Id {
 
     /// There is no connection any more.
     pub(super) fn end(&mut self) {
-        (self.step, self.socket, self.until) = (Step::Ended, None, None);
+        (self.step, self.socket, self.until) = (IdStep::Ended, None, None);
     }
 }

@@ -2,8 +2,10 @@
 //! (vol. 1, chapter 12), one of a SOCK_SEQPACKET socket each. The socket is the connection: who closes it leaves it.
 
 use doorbell_abi::cm::{Address, rdma_ucm_conn_param};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// What a message is.
@@ -19,7 +21,7 @@ pub(super) mod kind {
 /// A message. What it does not need is zero. Of UD, REQ and REP are the specification's SIDR_REQ and SIDR_REP.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
-pub(super) struct Message {
+pub(super) struct CmMessage {
     pub(super) kind: u32,
     /// Of a REJ its reason, of a SIDR_REP its status.
     pub(super) reason: u32,
@@ -32,43 +34,33 @@ pub(super) struct Message {
     pub(super) param: rdma_ucm_conn_param,
 }
 
-impl Message {
-    pub(super) fn new(kind: u32) -> Message {
-        Message { kind, ..Message::new_zeroed() }
+impl CmMessage {
+    pub(super) fn new(kind: u32) -> CmMessage {
+        CmMessage { kind, ..CmMessage::new_zeroed() }
     }
 }
 
 /// Sends a message. Never blocks.
-pub(super) fn send(socket: &OwnedFd, message: &Message) -> io::Result<()> {
-    let bytes = message.as_bytes();
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: bytes that live.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+pub(super) fn send(socket: &OwnedFd, message: &CmMessage) -> io::Result<()> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(net::send(socket, message.as_bytes(), flags).map(drop)?)
 }
 
 /// What a socket has.
 #[derive(Debug)]
-pub(super) enum Received {
-    Message(Box<Message>),
+pub(super) enum CmReceived {
+    Message(Box<CmMessage>),
     Nothing,
     /// The other side has left, or says what is no message.
     End,
 }
 
 /// Takes the next message. Never blocks.
-pub(super) fn receive(socket: &OwnedFd) -> Received {
-    let mut message = Message::new_zeroed();
-    let bytes = message.as_mut_bytes();
-    // SAFETY: room for as many bytes; any are a message.
-    let got =
-        unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
-    match usize::try_from(got) {
-        Ok(got) if got == size_of::<Message>() => Received::Message(Box::new(message)),
-        Ok(_) => Received::End,
-        Err(_) => match io::Error::last_os_error().kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Received::Nothing,
-            _ => Received::End,
-        },
+pub(super) fn receive(socket: &OwnedFd) -> CmReceived {
+    let mut message = CmMessage::new_zeroed();
+    match net::recv(socket, message.as_mut_bytes(), RecvFlags::DONTWAIT) {
+        Ok((_, got)) if got == size_of::<CmMessage>() => CmReceived::Message(Box::new(message)),
+        Err(Errno::AGAIN | Errno::INTR) => CmReceived::Nothing,
+        Ok(_) | Err(_) => CmReceived::End,
     }
 }

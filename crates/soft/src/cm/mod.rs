@@ -21,6 +21,8 @@ use crate::errno::{EINVAL, Errno};
 use channel::Channel;
 use commands::Command;
 use doorbell_abi::cm::{command, rdma_ucm_cmd_hdr};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_setfd};
 use state::STATE;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -83,14 +85,12 @@ pub(crate) fn open(flags: libc::c_int) -> Result<RawFd, Errno> {
 
 /// Has a descriptor the flags that it was opened with.
 fn set_flags(fd: &OwnedFd, flags: libc::c_int) {
-    // SAFETY: a descriptor of our own.
-    unsafe {
-        if flags & libc::O_CLOEXEC == 0 {
-            libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0);
-        }
-        if flags & libc::O_NONBLOCK != 0 {
-            libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
-        }
+    // Neither fails of a descriptor that is open.
+    if flags & libc::O_CLOEXEC == 0 {
+        let _ = fcntl_setfd(fd, FdFlags::empty());
+    }
+    if flags & libc::O_NONBLOCK != 0 {
+        let _ = fcntl_setfl(fd, OFlags::NONBLOCK);
     }
 }
 

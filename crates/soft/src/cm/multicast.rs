@@ -15,7 +15,7 @@ const LIDS: u16 = 0x3ffe;
 
 /// What rdma_join_multicast(3) has joined.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(super) struct JoinedGroup {
     /// The id that has joined.
     pub(super) of: u32,
     /// Events of it that the program has got.

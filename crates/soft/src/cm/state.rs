@@ -1,37 +1,37 @@
 //! The channels and ids of this process, under one lock.
 
 use super::address::Host;
-use super::channel::{Channel, Event};
+use super::channel::{Channel, ChannelEvent};
 use super::claims::Claims;
 use super::id::{Id, Space};
-use super::multicast::Group;
+use super::multicast::JoinedGroup;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::process::Process;
 use crate::fabric::progress::wait_for;
-use crate::fabric::wire::opened;
 use crate::sync::Anew;
 use doorbell_abi::cm::rdma_ucm_event_resp;
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 
 /// What the thread is woken by that is no id's socket.
 pub(super) const WAKE: u64 = u64::MAX;
 /// PSNs have 24 bits.
 const PSNS: u64 = 1 << 24;
 
-pub(super) static STATE: Anew<State> = Anew::new(State::new());
+pub(super) static STATE: Anew<CmState> = Anew::new(CmState::new());
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct CmState {
     /// The channel of each descriptor; copies of one have the same.
     channel_of: BTreeMap<RawFd, u32>,
     channels: BTreeMap<u32, Channel>,
     ids: BTreeMap<u32, Id>,
-    groups: BTreeMap<u32, Group>,
+    groups: BTreeMap<u32, JoinedGroup>,
     pub(super) claims: Claims,
     /// Numbers of channels and ids, never used again.
     last: u32,
@@ -50,37 +50,33 @@ pub(super) struct Waits {
 
 impl Waits {
     pub(super) fn new() -> io::Result<Waits> {
-        // SAFETY: new file descriptors or -1.
-        let (all, wake) = unsafe {
-            let all = opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
-            (all, opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)
-        };
+        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let waits = Waits { all: Private::new(all)?, wake: Private::new(wake)? };
         waits.add(&waits.wake, WAKE)?;
         Ok(waits)
     }
 
     fn add(&self, socket: &Private, name: u64) -> io::Result<()> {
-        wait_for(self.all.get(), socket.get().as_raw_fd(), name)
+        wait_for(self.all.get(), socket.get(), name)
     }
 
     /// Has who waits go on.
     fn wake(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: bytes that live.
-        unsafe { libc::write(self.wake.get().as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // It fails where the count is full, which wakes as well.
+        let _ = rustix::io::write(self.wake.get(), &1u64.to_ne_bytes());
     }
 }
 
-impl Default for State {
-    fn default() -> State {
-        State::new()
+impl Default for CmState {
+    fn default() -> CmState {
+        CmState::new()
     }
 }
 
-impl State {
-    const fn new() -> State {
-        State {
+impl CmState {
+    const fn new() -> CmState {
+        CmState {
             channel_of: BTreeMap::new(),
             channels: BTreeMap::new(),
             ids: BTreeMap::new(),
@@ -166,7 +162,7 @@ impl State {
         for event in events.into_iter().flatten().filter(|event| event.told.id != name) {
             self.ids.remove(&event.told.id);
         }
-        let of_it = |step| step == super::id::Step::Arriving { listener: name };
+        let of_it = |step| step == super::id::IdStep::Arriving { listener: name };
         self.ids.retain(|_, id| !of_it(id.step));
         id.events_reported
     }
@@ -176,7 +172,7 @@ impl State {
     }
 
     /// An id has joined a group. Returns the number of that.
-    pub(super) fn join(&mut self, group: Group) -> u32 {
+    pub(super) fn join(&mut self, group: JoinedGroup) -> u32 {
         let name = self.next();
         self.groups.insert(name, group);
         name
@@ -185,7 +181,7 @@ impl State {
     /// It leaves a group. Returns how many events of that the program has got.
     ///
     /// # Errors
-    /// As [`State::id`].
+    /// As [`CmState::id`].
     pub(super) fn leave(&mut self, channel: u32, name: u32) -> Result<u32, Errno> {
         let group = self.groups.get(&name).copied().ok_or(Errno(libc::ENOENT))?;
         self.id(channel, group.of)?;
@@ -265,14 +261,14 @@ impl State {
         let mut told = rdma_ucm_event_resp { uid, id, event, status: status as u32, ..Default::default() };
         told.param[..param.len()].copy_from_slice(param);
         if let Some(channel) = self.channels.get_mut(&channel) {
-            channel.push(Event { of, told });
+            channel.push(ChannelEvent { of, told });
         }
     }
 
     /// Moves an id to another channel, with its events. Returns how many of it the program has got.
     ///
     /// # Errors
-    /// As [`State::id`].
+    /// As [`CmState::id`].
     pub(super) fn migrate(&mut self, from: u32, to: u32, name: u32) -> Result<u32, Errno> {
         let id = self.id(from, name)?;
         id.channel = to;

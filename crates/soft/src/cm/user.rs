@@ -1,4 +1,6 @@
 //! The program's memory, where a command points: what is not there is the program's error (EFAULT), as it is to the kernel.
+//!
+//! By process_vm_readv(2) and process_vm_writev(2) of libc, as rustix has neither.
 
 use crate::errno::Errno;
 use std::io;

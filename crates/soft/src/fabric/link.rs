@@ -4,8 +4,8 @@
 //! request stays under way, nothing else is sent meanwhile, and whoever asks next looks for that answer first. So a request
 //! is carried out once, however often its work request is tried.
 
-use super::registry::Member;
-use super::wire::{self, Head, PIECE, Received, kind, outcome};
+use super::member::FabricMember;
+use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::point::{Point, reach};
@@ -122,16 +122,16 @@ impl Delivery {
 pub(crate) struct Link {
     /// `None` when the process has ended.
     socket: Mutex<Option<Arc<OwnedFd>>>,
-    asked: Mutex<Asked>,
+    asked: Mutex<LinkRequests>,
 }
 
 /// What was asked.
 #[derive(Debug, Default)]
-struct Asked {
+struct LinkRequests {
     sequence: u64,
     /// The request under way whose answer nobody waits for any more.
     left: Option<Name>,
-    late: VecDeque<(Name, Received)>,
+    late: VecDeque<(Name, WireMessage)>,
 }
 
 /// A process that was asked who it is, and may not have answered yet.
@@ -139,7 +139,7 @@ struct Asked {
 pub(crate) struct Meeting {
     socket: OwnedFd,
     /// Who it has to be.
-    member: Member,
+    member: FabricMember,
     waited: bool,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Met {
 
 impl Meeting {
     /// Asks the process whose socket this is in an open folder; `None` where nobody listens.
-    pub(crate) fn begin(folder: &File, slot: u32, member: Member) -> io::Result<Option<Meeting>> {
+    pub(crate) fn begin(folder: &File, slot: u32, member: FabricMember) -> io::Result<Option<Meeting>> {
         let socket = match wire::connect(folder, slot) {
             Ok(socket) => socket,
             Err(error) => {
@@ -176,7 +176,7 @@ impl Meeting {
     }
 
     /// Whether it is this process that was asked.
-    pub(crate) fn is_with(&self, member: &Member) -> bool {
+    pub(crate) fn is_with(&self, member: &FabricMember) -> bool {
         self.member == *member
     }
 
@@ -190,7 +190,7 @@ impl Meeting {
         let mut files = received.files.into_iter();
         match (is_it, files.next(), files.next()) {
             (true, Some(segment), Some(process)) => {
-                let asked = Mutex::new(Asked { sequence: 1, ..Asked::default() });
+                let asked = Mutex::new(LinkRequests { sequence: 1, ..LinkRequests::default() });
                 let link = Link { socket: Mutex::new(Some(Arc::new(self.socket))), asked };
                 Ok(Met { link, segment: segment.into(), process })
             }
@@ -335,7 +335,13 @@ impl Link {
     }
 
     /// Asks, and waits for the answer; `Gone` where none comes in time, or ever.
-    fn ask(&self, name: Name, kind: u64, words: [u64; 6], pieces: &[Piece]) -> Result<Received, Unreachable> {
+    fn ask(
+        &self,
+        name: Name,
+        kind: u64,
+        words: [u64; 6],
+        pieces: &[Piece],
+    ) -> Result<WireMessage, Unreachable> {
         let mut asked = lock(&self.asked);
         self.take_left(&mut asked, Some(name))?;
         if let Some(at) = asked.late.iter().position(|(late, _)| *late == name)
@@ -360,7 +366,7 @@ impl Link {
 
     /// Takes the answer that nobody waits for any more, if one is missing; `Gone` where it has not come. What was read is kept
     /// for this request alone, as others may read it again.
-    fn take_left(&self, asked: &mut Asked, name: Option<Name>) -> Result<(), Unreachable> {
+    fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;
         asked.left = None;
@@ -372,7 +378,7 @@ impl Link {
     }
 
     /// The answer to a request, if it comes in this time.
-    fn answer(&self, sequence: u64, time: Duration) -> Result<Received, Unreachable> {
+    fn answer(&self, sequence: u64, time: Duration) -> Result<WireMessage, Unreachable> {
         let socket = self.socket().ok_or(Unreachable::Gone)?;
         let until = Instant::now() + time;
         loop {
@@ -392,7 +398,7 @@ impl Link {
 }
 
 /// An answer, where it is one to what was asked.
-fn judged(received: Received) -> Result<Received, Unreachable> {
+fn judged(received: WireMessage) -> Result<WireMessage, Unreachable> {
     match received.head.kind {
         outcome::DONE | outcome::REFUSED => Ok(received),
         outcome::MEMORY => Err(Unreachable::Memory),

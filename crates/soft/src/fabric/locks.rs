@@ -1,5 +1,5 @@
 //! Locks of a file's bytes (`F_OFD_SETLK` of fcntl(2)): of whoever has the file open, gone when the last of them ends, however
-//! that is. Nobody waits for one, as who has it may be stopped.
+//! that is. Nobody waits for one, as who has it may be stopped. By libc, as std and rustix lock whole files only.
 
 use std::fs::File;
 use std::io;

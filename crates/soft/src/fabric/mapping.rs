@@ -11,15 +11,16 @@
 //! means no harm even, and an access would then end this process with SIGBUS. Sealing a file here
 //! would change what its program may do. Such memory is reached like private memory.
 
-use super::registry::Member;
+use super::member::FabricMember;
 use crate::memory::maps::{self, addresses};
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
 use crate::sync::lock;
+use rustix::fs::{SealFlags, fcntl_get_seals};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
@@ -51,7 +52,7 @@ enum Source {
 
 /// Where a peer's region lies in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
+struct FoundMapping {
     source: Source,
     /// Bytes from its beginning.
     at: usize,
@@ -75,14 +76,14 @@ impl View {
 #[derive(Debug)]
 pub(crate) struct Views {
     /// The peer.
-    member: Member,
+    member: FabricMember,
     /// The peer's number among all that this process has had.
     number: u64,
-    known: Mutex<Known>,
+    known: Mutex<KnownViews>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownViews {
     /// By the region's slot.
     views: HashMap<usize, (Place, Option<View>)>,
     mappings: HashMap<Source, Weak<Mapping>>,
@@ -92,7 +93,7 @@ struct Known {
 }
 
 impl Views {
-    pub(crate) fn of(member: Member) -> Views {
+    pub(crate) fn of(member: FabricMember) -> Views {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Views { member, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
     }
@@ -122,12 +123,12 @@ impl Views {
 
     /// Unmaps what nobody uses any more.
     pub(crate) fn forget(&self) {
-        *lock(&self.known) = Known::default();
+        *lock(&self.known) = KnownViews::default();
     }
 }
 
-impl Known {
-    fn look(&mut self, peer: &Member, segment: &Segment, place: &Place) -> Option<View> {
+impl KnownViews {
+    fn look(&mut self, peer: &FabricMember, segment: &Segment, place: &Place) -> Option<View> {
         let pid = peer.pid;
         let bytes = place.host..place.host.checked_add(place.region.len)?;
         if self.private.start <= bytes.start && bytes.end <= self.private.end {
@@ -173,6 +174,7 @@ impl Mapping {
         if namespace("self")? != namespace(&pid.to_string())? {
             return None;
         }
+        // By libc, as are the other calls of System V memory: rustix has none.
         // SAFETY: a new mapping, where the kernel finds room.
         let base = unsafe { libc::shmat(id, std::ptr::null(), 0) };
         if base as isize == -1 {
@@ -202,19 +204,18 @@ impl Mapping {
             .find(|path| std::fs::metadata(path).is_ok_and(|about| is_it(&about)))?;
         let file: File =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path).ok()?;
-        // SAFETY: a query of an open file.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        let seals = fcntl_get_seals(&file).ok()?;
         // The size is asked for once the file is known not to get smaller.
-        let about = file.metadata().ok().filter(|about| is_it(about) && seals >= 0)?;
+        let about = file.metadata().ok().filter(is_it)?;
         let len = usize::try_from(about.len()).ok()?;
-        if seals & libc::F_SEAL_SHRINK == 0 || len == 0 {
+        if !seals.contains(SealFlags::SHRINK) || len == 0 {
             return None;
         }
         let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         // SAFETY: a new mapping, where the kernel finds room.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
-        (base != libc::MAP_FAILED).then(|| Mapping { base: base.cast(), len, source: Source::Memfd(inode) })
+        let base = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) }.ok()?;
+        Some(Mapping { base: base.cast(), len, source: Source::Memfd(inode) })
     }
 }
 
@@ -223,8 +224,8 @@ impl Drop for Mapping {
         // SAFETY: our own mapping, of which no address is used without a `View`.
         unsafe {
             match self.source {
-                Source::SystemV(_) => libc::shmdt(self.base.cast()),
-                Source::Memfd(_) => libc::munmap(self.base.cast(), self.len),
+                Source::SystemV(_) => drop(libc::shmdt(self.base.cast())),
+                Source::Memfd(_) => drop(munmap(self.base.cast(), self.len)),
             }
         };
     }
@@ -237,7 +238,7 @@ fn line_of(pid: u32, addr: u64) -> Option<String> {
 
 /// What a line tells of these bytes of a process, where they all lie in shared memory that may be
 /// written, on the device of all memfds.
-fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<Found> {
+fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let mut fields = line.split_ascii_whitespace();
     let mapped = addresses(fields.next()?)?;
@@ -260,7 +261,7 @@ fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<Found> {
     } else {
         return None;
     };
-    Some(Found { source, at: usize::try_from(offset.checked_add(bytes.start - mapped.start)?).ok()? })
+    Some(FoundMapping { source, at: usize::try_from(offset.checked_add(bytes.start - mapped.start)?).ok()? })
 }
 
 /// The peers' regions that a queue has used last, so that finding them again takes no lock.
@@ -296,7 +297,7 @@ mod tests {
 
     const DEVICE: u64 = 1;
 
-    fn parsed(rights: &str, device: &str, name: &str) -> Option<Found> {
+    fn parsed(rights: &str, device: &str, name: &str) -> Option<FoundMapping> {
         let line = format!("7f00-9f00 {rights} 00002000 {device} 65538                      {name}");
         assert_eq!(parse(&line, DEVICE, &(0x7eff..0x7f10)), None, "begins before");
         assert_eq!(parse(&line, DEVICE, &(0x8000..0x9f01)), None, "ends behind");
@@ -306,10 +307,10 @@ mod tests {
     #[test]
     fn shared_memory_is_told_from_other_mappings() {
         let at = 0x2100;
-        let system_v = Some(Found { source: Source::SystemV(65538), at });
+        let system_v = Some(FoundMapping { source: Source::SystemV(65538), at });
         assert_eq!(parsed("rw-s", "00:01", "/SYSV00000000 (deleted)"), system_v);
         assert_eq!(parsed("rw-s", "00:01", "/SYSV0000162e"), system_v);
-        let memfd = Some(Found { source: Source::Memfd(65538), at });
+        let memfd = Some(FoundMapping { source: Source::Memfd(65538), at });
         assert_eq!(parsed("rwxs", "00:01", "/memfd:x (deleted)"), memfd);
         for (rights, device, name) in [
             ("rw-p", "00:01", "/SYSV00000000 (deleted)"),

@@ -2,9 +2,11 @@
 //! that another has ended.
 
 pub(crate) mod domains;
+pub(crate) mod folder;
 pub(crate) mod link;
 pub(crate) mod locks;
 pub(crate) mod mapping;
+pub(crate) mod member;
 pub(crate) mod peer;
 pub(crate) mod pipe;
 pub(crate) mod process;

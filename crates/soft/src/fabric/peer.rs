@@ -2,24 +2,27 @@
 
 use super::link::{Link, Met};
 use super::mapping::Views;
-use super::registry::{Member, Registry};
+use super::member::FabricMember;
+use super::registry::Registry;
 use crate::memory::records::EventRecord;
 use crate::memory::segment::Segment;
 use crate::sync::lock;
 use doorbell_launch::trust::user;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Mutex, MutexGuard};
 
 /// A process, and its segment.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// Its number among the processes that use the device.
     pub(crate) slot: u32,
-    pub(crate) member: Member,
+    pub(crate) member: FabricMember,
     pub(crate) segment: Segment,
     pub(crate) views: Views,
     /// By which its own thread does what this process cannot do to its memory itself. None of those whose memory the
@@ -42,7 +45,7 @@ pub(crate) enum Owner<'a> {
 
 impl Peer {
     /// Opens the segment of `member`, in this slot, which must be of this user.
-    pub(crate) fn open(slot: u32, member: Member, registry: &'static Registry) -> io::Result<Peer> {
+    pub(crate) fn open(slot: u32, member: FabricMember, registry: &'static Registry) -> io::Result<Peer> {
         let process = open_process(member.pid)?;
         let file = OpenOptions::new()
             .read(true)
@@ -60,16 +63,21 @@ impl Peer {
     }
 
     /// A process that has answered, in this slot.
-    pub(crate) fn met(slot: u32, member: Member, met: Met, registry: &'static Registry) -> io::Result<Peer> {
+    pub(crate) fn met(
+        slot: u32,
+        member: FabricMember,
+        met: Met,
+        registry: &'static Registry,
+    ) -> io::Result<Peer> {
         let segment = segment_of(&met.segment)?;
-        let process = Mutex::new(leaves_room(met.process.as_raw_fd()).then_some(met.process));
+        let process = Mutex::new(leaves_room(&met.process).then_some(met.process));
         let (views, dead) = (Views::of(member), AtomicBool::new(false));
         Ok(Peer { slot, member, segment, views, link: Some(met.link), process, registry, dead })
     }
 
     /// A file descriptor that becomes readable when the process ends, if it has one.
-    pub(crate) fn process_fd(&self) -> Option<RawFd> {
-        lock(&self.process).as_ref().map(AsRawFd::as_raw_fd)
+    pub(crate) fn process(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+        lock(&self.process)
     }
 
     /// Whether the process is found to have ended.
@@ -121,23 +129,17 @@ fn segment_of(file: &File) -> io::Result<Segment> {
 
 /// Opens a process; `None` where that would leave too few files for the program.
 fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
-    // SAFETY: takes numbers only; the result is a new file descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if fd < 0 {
-        let error = io::Error::last_os_error();
-        let none_left = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
-        return if none_left { Ok(None) } else { Err(error) };
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => Ok(leaves_room(&process).then_some(process)),
+        Err(Errno::MFILE | Errno::NFILE) => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    // SAFETY: just opened, owned by nobody else.
-    let process = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-    Ok(leaves_room(fd as RawFd).then_some(process))
 }
 
 /// Whether as many files are left for the program as are open.
-fn leaves_room(fd: RawFd) -> bool {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct is filled in; this cannot fail with these arguments.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+fn leaves_room(file: &OwnedFd) -> bool {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     // The kernel gives the lowest number that is free.
-    (fd as u64) < limit.rlim_cur / 2
+    (file.as_raw_fd() as u64) < most / 2
 }

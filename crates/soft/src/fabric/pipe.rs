@@ -3,8 +3,11 @@
 use super::peer::Owner;
 use crate::memory::records::{EVENT_BYTES, EventRecord};
 use crate::sync::Anew;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Writing ends of all pipes of this process.
 static PIPES: Anew<Vec<RawFd>> = Anew::new(Vec::new());
@@ -19,18 +22,9 @@ pub(crate) struct EventPipe {
 
 impl EventPipe {
     pub(crate) fn new() -> io::Result<EventPipe> {
-        let mut ends = [0; 2];
-        // SAFETY: room for two file descriptors.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: both just opened, owned by nobody else.
-        let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // A full pipe must not stop who completes a work request.
-        // SAFETY: a flag of a file of our own.
-        if unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        fcntl_setfl(&write, OFlags::NONBLOCK)?;
         PIPES.lock().push(write.as_raw_fd());
         Ok(EventPipe { read, write })
     }
@@ -48,12 +42,9 @@ impl EventPipe {
     /// The next event, waiting for one unless the program has made the end non-blocking.
     pub(crate) fn next(&self) -> io::Result<EventRecord> {
         let mut bytes = [0; EVENT_BYTES];
-        // SAFETY: room for as many bytes.
-        let got = unsafe { libc::read(self.read_fd(), bytes.as_mut_ptr().cast(), EVENT_BYTES) };
-        match usize::try_from(got) {
-            Err(_) => Err(io::Error::last_os_error()),
-            Ok(EVENT_BYTES) => Ok(EventRecord::from_bytes(bytes)),
-            Ok(_) => Err(io::Error::from_raw_os_error(libc::EIO)),
+        match rustix::io::read(&self.read, &mut bytes)? {
+            EVENT_BYTES => Ok(EventRecord::from_bytes(bytes)),
+            _ => Err(Errno::IO.into()),
         }
     }
 }
@@ -75,9 +66,9 @@ pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> b
             // The number comes from shared memory: it must be that of one of our pipes.
             let pipes = PIPES.lock();
             if pipes.contains(&(fd as RawFd)) {
-                let bytes = event.to_bytes();
-                // SAFETY: reads as many bytes; the pipe is open as long as it is in the list.
-                unsafe { libc::write(fd as RawFd, bytes.as_ptr().cast(), bytes.len()) };
+                // SAFETY: the pipe is open as long as it is in the list.
+                let pipe = unsafe { BorrowedFd::borrow_raw(fd as RawFd) };
+                let _ = rustix::io::write(pipe, &event.to_bytes());
             }
             true
         }

@@ -2,14 +2,15 @@
 
 use super::domains::{Domain, Domains, Opening};
 use super::link::Meeting;
+use super::member::FabricMember;
 use super::peer::Peer;
 use super::progress::Progress;
 use super::ptrace;
-use super::registry::{Member, Registry};
-use super::service::{self, Served};
+use super::registry::Registry;
+use super::service::{self, ServedProcess};
 use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
-use crate::identity::{Identity, Place};
+use crate::identity::{FabricPlace, Identity};
 use crate::memory::groups::{Group, Groups};
 use crate::memory::records::{CLAIMER_BITS, CQS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::{PdNumbers, Regions};
@@ -49,7 +50,7 @@ pub(crate) struct Process {
     pub(crate) claimer: u32,
     registry: Registry,
     /// What this process is in the registry.
-    member: Member,
+    member: FabricMember,
     /// Those that have not answered yet, by their slots. Locked by who meets a peer, so that nobody else meets it too.
     meetings: Mutex<HashMap<u32, Meeting>>,
     /// Number of the process that was met last in each slot; 0 where it means nothing here.
@@ -72,7 +73,7 @@ impl Process {
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
             let Process { slot, member, segment, ref regions, .. } = *process;
-            service::start(Served { slot, member, segment, regions }, listener).map_err(explain)?;
+            service::start(ServedProcess { slot, member, segment, regions }, listener).map_err(explain)?;
         }
         CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
         Ok(process)
@@ -191,7 +192,7 @@ impl Process {
     }
 
     /// What the process that a QP number belongs to is in the registry.
-    fn member_of(&self, qpn: u32) -> Option<Member> {
+    fn member_of(&self, qpn: u32) -> Option<FabricMember> {
         self.registry.find(slot_of(qpn)).ok().flatten()
     }
 
@@ -250,7 +251,7 @@ fn explain(error: std::io::Error) -> Errno {
 
 /// The same of the fabric's folder, which the system does not name.
 fn explain_fabric(error: std::io::Error) -> Errno {
-    let folder = Place::own().map(|place| place.path());
+    let folder = FabricPlace::own().map(|place| place.path());
     match (error.raw_os_error(), folder) {
         (Some(errno), Ok(folder)) => {
             say(format_args!("this process cannot use the software NIC: {}: {error}", folder.display()));
@@ -261,7 +262,7 @@ fn explain_fabric(error: std::io::Error) -> Errno {
 }
 
 /// The number of a process as one that takes RECVs: its slot, and what tells it from those that had the slot before.
-fn claimer(slot: u32, member: &Member) -> u32 {
+fn claimer(slot: u32, member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
     // Fibonacci hashing: start times follow each other.
     let mixed = (member.start_time << 22 ^ u64::from(member.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -4,12 +4,14 @@
 //! when it first needs it. The same thread learns of peers that end.
 
 use super::peer::Peer;
-use super::wire::opened;
 use crate::sync::lock;
 use crate::thread::spawn;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::io::{read, write};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -69,12 +71,9 @@ impl Progress {
     /// # Errors
     /// As eventfd(2) and epoll_create1(2).
     pub(crate) fn new() -> io::Result<Progress> {
-        // SAFETY: new file descriptors or -1.
-        let (wake, all) = unsafe {
-            let wake = opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
-            (wake, opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)
-        };
-        wait_for(&all, wake.as_raw_fd(), WAKE)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        wait_for(&all, &wake, WAKE)?;
         Ok(Progress {
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
@@ -128,7 +127,7 @@ impl Progress {
     /// Learns of it when the peer ends.
     pub(crate) fn watch(&'static self, peer: Arc<Peer>) {
         let id = id_of(&peer);
-        let told = peer.process_fd().is_some_and(|fd| wait_for(&self.all, fd, id).is_ok());
+        let told = peer.process().as_ref().is_some_and(|process| wait_for(&self.all, process, id).is_ok());
         lock(&self.peers).insert(peer.slot, Watched { peer, told });
         self.wake();
     }
@@ -154,27 +153,19 @@ impl Progress {
 
     /// Waits until it is woken, or a peer ends, or this time has passed; returns which peers have ended, by their ids.
     fn wait(&self, timeout: Option<Duration>) -> Vec<u64> {
-        let span = timeout.map(|span| span.max(SHORTEST_SLEEP));
-        let timeout =
-            span.map(|s| libc::timespec { tv_sec: s.as_secs() as _, tv_nsec: s.subsec_nanos().into() });
-        let timeout_ptr = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let mut one = libc::pollfd { fd: self.all.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let timeout = timeout.and_then(|span| Timespec::try_from(span.max(SHORTEST_SLEEP)).ok());
         // epoll_wait(2) counts in milliseconds.
-        // SAFETY: one entry; the time-out, if any, lives.
-        if unsafe { libc::ppoll(&mut one, 1, timeout_ptr, std::ptr::null()) } < 0 {
+        if poll(&mut [PollFd::new(&self.all, PollFlags::IN)], timeout.as_ref()).is_err() {
             std::thread::sleep(SHORTEST_SLEEP);
         }
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-        // SAFETY: room for as many entries as told.
-        let found =
-            unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, 0) };
-        let found = &events[..usize::try_from(found).unwrap_or(0)];
-        let mut ended: Vec<u64> = found.iter().map(|event| event.u64).collect();
+        let mut room = [MaybeUninit::uninit(); 64];
+        let found = epoll::wait(&self.all, &mut room, Some(&Timespec::default()));
+        let found = found.map_or(&[][..], |(found, _)| found);
+        let mut ended: Vec<u64> = found.iter().map(|event| event.data.u64()).collect();
         if ended.contains(&WAKE) {
             ended.retain(|id| *id != WAKE);
-            let mut count = 0u64;
-            // SAFETY: reads 8 bytes into `count`.
-            unsafe { libc::read(self.wake.as_raw_fd(), (&raw mut count).cast(), 8) };
+            // Nothing is there where another has read it.
+            let _ = read(&self.wake, &mut [0; 8]);
         }
         ended
     }
@@ -198,9 +189,8 @@ impl Progress {
             *started = start(self);
         }
         drop(started);
-        let one = 1u64;
-        // SAFETY: writes 8 bytes of `one` to an eventfd of our own.
-        unsafe { libc::write(self.wake.as_raw_fd(), (&raw const one).cast(), 8) };
+        // It fails where the count is full, which wakes as well.
+        let _ = write(&self.wake, &1u64.to_ne_bytes());
     }
 }
 
@@ -233,11 +223,6 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
 }
 
 /// Has what can be read of a file descriptor be an event with this id.
-pub(crate) fn wait_for(all: &OwnedFd, fd: RawFd, id: u64) -> io::Result<()> {
-    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: id };
-    // SAFETY: file descriptors of our own, and an event that lives.
-    match unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+pub(crate) fn wait_for(all: &OwnedFd, file: impl AsFd, id: u64) -> io::Result<()> {
+    Ok(epoll::add(all, file, epoll::EventData::new_u64(id), epoll::EventFlags::IN)?)
 }

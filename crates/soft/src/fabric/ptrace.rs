@@ -6,6 +6,7 @@
 
 use doorbell_launch::say::say;
 use doorbell_launch::variables::PTRACE;
+use rustix::process::{PTracer, set_ptracer};
 
 /// Where the kernel says what Yama allows; absent without Yama.
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
@@ -13,11 +14,7 @@ const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 /// Opens this process where that helps, and says so.
 pub(crate) fn open() {
     let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
-    // SAFETY: takes numbers.
-    if is_wanted()
-        && helps(&scope)
-        && unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) } == 0
-    {
+    if is_wanted() && helps(&scope) && set_ptracer(PTracer::Any).is_ok() {
         say(format_args!(
             "every process of this user may now read and write process {} (PR_SET_PTRACER_ANY), as its peers do; \
              `doorbell run --ptrace no` leaves it closed, and has its own thread serve them",

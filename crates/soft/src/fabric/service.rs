@@ -4,10 +4,10 @@
 //! It waits for nobody, and trusts nobody: whatever is asked for is looked up in this process's own regions.
 
 use super::link::Delivery;
+use super::member::FabricMember;
 use super::peer::Owner;
 use super::pipe::tell;
-use super::registry::Member;
-use super::wire::{self, Head, PIECE, Received, kind, outcome};
+use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
 use crate::descriptors::Private;
 use crate::memory::records::EventRecord;
 use crate::memory::regions::{Place, Regions};
@@ -17,6 +17,9 @@ use crate::point::{Point, reach};
 use crate::thread::spawn;
 use doorbell_transport::AtomicOp;
 use doorbell_verbs::AccessFlags;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::fs::{File, Permissions};
@@ -49,38 +52,31 @@ pub(crate) fn deliver_by(delivers: &'static dyn Delivers) {
 /// what rdma_cm has claimed.
 pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<OwnedFd> {
     let socket = wire::socket()?;
-    let (address, len) = wire::address(folder, name);
     let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
     // One that had the name before, and was killed.
     let _ = std::fs::remove_file(&path);
-    // SAFETY: an address that lives, and numbers.
-    let listens = unsafe {
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) == 0
-            && libc::listen(socket.as_raw_fd(), libc::SOMAXCONN) == 0
-    };
-    if !listens {
-        return Err(io::Error::last_os_error());
-    }
+    net::bind(&socket, &wire::address(folder, name)?)?;
+    net::listen(&socket, libc::SOMAXCONN)?;
     std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(socket)
 }
 
 /// What others are served of this process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedProcess {
     pub(crate) slot: u32,
-    pub(crate) member: Member,
+    pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
 }
 
 /// Starts the thread.
-pub(crate) fn start(served: Served, listener: Private) -> io::Result<()> {
+pub(crate) fn start(served: ServedProcess, listener: Private) -> io::Result<()> {
     spawn(c"doorbell", move || Service { served, listener, callers: Vec::new() }.run())
 }
 
 struct Service {
-    served: Served,
+    served: ServedProcess,
     listener: Private,
     callers: Vec<Caller>,
 }
@@ -116,12 +112,10 @@ impl Service {
     fn wait(&self) -> Vec<bool> {
         let sockets =
             std::iter::once(self.listener.get()).chain(self.callers.iter().map(|caller| &caller.socket));
-        let entry =
-            |socket: &OwnedFd| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let mut all: Vec<libc::pollfd> = sockets.map(entry).collect();
-        // SAFETY: as many entries as told.
-        unsafe { libc::poll(all.as_mut_ptr(), all.len() as _, -1) };
-        all.iter().map(|entry| entry.revents != 0).collect()
+        let mut all: Vec<PollFd<'_>> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        // Where it fails nobody is ready.
+        let _ = poll(&mut all, None);
+        all.iter().map(|entry| !entry.revents().is_empty()).collect()
     }
 
     /// Takes who asks; `false` where nobody can ask any more, as the program has closed what is not its own.
@@ -149,7 +143,7 @@ impl Caller {
     }
 
     /// Answers what has come.
-    fn serve(&mut self, served: &Served) -> Result<(), Hangup> {
+    fn serve(&mut self, served: &ServedProcess) -> Result<(), Hangup> {
         while let Some(received) = wire::receive(&self.socket).map_err(|_| Hangup)? {
             let sequence = received.head.sequence;
             match received.head.kind {
@@ -174,7 +168,7 @@ impl Caller {
         wire::send(&self.socket, head, &[piece], files).map_err(|_| Hangup)
     }
 
-    fn welcome(&mut self, served: &Served, received: &Received) -> Result<(), Hangup> {
+    fn welcome(&mut self, served: &ServedProcess, received: &WireMessage) -> Result<(), Hangup> {
         let [version, slot, number, ..] = received.head.words;
         if version != wire::VERSION {
             // It is told which one this is.
@@ -189,17 +183,15 @@ impl Caller {
             return Err(Hangup);
         }
         let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();
-        // SAFETY: takes numbers; the result is a new file descriptor or -1.
-        let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
-        let own = wire::opened(own as RawFd).map_err(|_| Hangup)?;
+        let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(|_| Hangup)?;
         let head = Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, number, 0, 0, 0, 0] };
         self.is_known = true;
         self.send(head, &[], &[segment, own.as_raw_fd()])
     }
 
     /// What came of a request, a word and bytes for who asks.
-    fn answer(&mut self, served: &Served, received: Received) -> (u64, u64, Vec<u8>) {
-        let Received { head, bytes, .. } = received;
+    fn answer(&mut self, served: &ServedProcess, received: WireMessage) -> (u64, u64, Vec<u8>) {
+        let WireMessage { head, bytes, .. } = received;
         let words = head.words;
         let atomic = |op| match carry_out_atomic(served, words[0], words[1], op) {
             Ok(Some(original)) => (outcome::DONE, original, Vec::new()),
@@ -260,7 +252,7 @@ impl Caller {
 struct Refused;
 
 /// Address of `len` bytes of a region of this process that may be used so.
-fn find(served: &Served, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
+fn find(served: &ServedProcess, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
     // A peer may have taken a memory window back, which its record alone says.
@@ -274,13 +266,13 @@ fn find(served: &Served, key: u64, offset: u64, len: u64, need: AccessFlags) -> 
     host.checked_add(offset).ok_or(Refused)
 }
 
-fn write(served: &Served, key: u64, offset: u64, bytes: &[u8]) -> u64 {
+fn write(served: &ServedProcess, key: u64, offset: u64, bytes: &[u8]) -> u64 {
     let moved = find(served, key, offset, bytes.len() as u64, AccessFlags::REMOTE_WRITE)
         .and_then(|addr| move_bytes(Direction::Write, bytes.as_ptr() as u64, addr, bytes.len()));
     if moved.is_ok() { outcome::DONE } else { outcome::MEMORY }
 }
 
-fn read(served: &Served, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
+fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
     let len = usize::try_from(len).ok().filter(|len| *len <= PIECE).ok_or(Refused)?;
     let addr = find(served, key, offset, len as u64, AccessFlags::REMOTE_READ)?;
     let mut bytes = vec![0u8; len];
@@ -310,13 +302,19 @@ fn reaches_itself() -> bool {
         let (from, mut to) = (1u8, 0u8);
         let local = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
         let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
+        // By libc: rustix does not have the call.
         // SAFETY: a byte of this function's own on each side.
         unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
     })
 }
 
 /// What the word was; `None` where another thread keeps it locked.
-fn carry_out_atomic(served: &Served, key: u64, offset: u64, op: AtomicOp) -> Result<Option<u64>, Refused> {
+fn carry_out_atomic(
+    served: &ServedProcess,
+    key: u64,
+    offset: u64,
+    op: AtomicOp,
+) -> Result<Option<u64>, Refused> {
     let addr = find(served, key, offset, 8, AccessFlags::REMOTE_ATOMIC)?;
     if !addr.is_multiple_of(8) {
         return Err(Refused);
@@ -342,14 +340,13 @@ mod tests {
     use super::super::link::SendOperand;
     use super::*;
     use doorbell_transport::Region;
-    use std::os::fd::FromRawFd;
 
-    const MEMBER: Member = Member { pid: 1, fd: 0, start_time: 77 };
+    const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77 };
     const PAGE: usize = 4096;
 
     /// A caller as the thread has it, and the other end.
     struct Asking {
-        served: Served,
+        served: ServedProcess,
         caller: Caller,
         other: OwnedFd,
         sequence: u64,
@@ -357,18 +354,14 @@ mod tests {
 
     impl Asking {
         fn new() -> Asking {
-            let mut ends = [0; 2];
-            let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK;
-            // SAFETY: room for two file descriptors, which are new.
-            let [one, other] = unsafe {
-                assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), 0);
-                ends.map(|end| OwnedFd::from_raw_fd(end))
-            };
+            let (kind, flags) = (net::SocketType::SEQPACKET, net::SocketFlags::NONBLOCK);
+            let (one, other) =
+                net::socketpair(net::AddressFamily::UNIX, kind, flags, None).expect("there is room");
             // One takes hundreds of gigabytes of addresses.
             static SEGMENT: OnceLock<Segment> = OnceLock::new();
             let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
             let regions = Box::leak(Box::default());
-            let served = Served { slot: 5, member: MEMBER, segment, regions };
+            let served = ServedProcess { slot: 5, member: MEMBER, segment, regions };
             Asking { served, caller: Caller::new(one), other, sequence: 0 }
         }
 
@@ -379,7 +372,7 @@ mod tests {
         }
 
         /// What comes of a request; `None` where the connection is closed.
-        fn ask(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> Option<Received> {
+        fn ask(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> Option<WireMessage> {
             self.sequence += 1;
             let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
             wire::send(&self.other, Head { kind, sequence: self.sequence, words }, &[piece], &[])

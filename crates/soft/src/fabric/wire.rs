@@ -3,10 +3,18 @@
 
 use crate::memory::transfer::Piece;
 use doorbell_launch::trust::user;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
 use std::fmt::Display;
 use std::io;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Bytes of payload in a message at most: several of these fit into what a socket holds.
@@ -81,7 +89,7 @@ impl Head {
 
 /// A message that came.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct WireMessage {
     pub(crate) head: Head,
     /// What follows the head.
     pub(crate) bytes: Vec<u8>,
@@ -90,33 +98,22 @@ pub(crate) struct Received {
 
 /// A new socket that never blocks.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: takes numbers; the result is a new file descriptor or -1.
-    opened(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })
+    Ok(net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, NEVER_BLOCKS, None)?)
 }
 
-/// A file descriptor that was just opened, or why it was not.
-pub(crate) fn opened(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: just opened, owned by nobody else.
-    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
-}
+/// How all sockets are made.
+const NEVER_BLOCKS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// The address of a socket in an open folder: its own path may be longer than an address.
-pub(crate) fn address(folder: &impl AsRawFd, name: impl Display) -> (libc::sockaddr_un, libc::socklen_t) {
-    // SAFETY: numbers, which may be zero.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as _;
-    let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
-    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
-        *to = from as libc::c_char;
-    }
-    (address, size_of::<libc::sockaddr_un>() as libc::socklen_t)
+pub(crate) fn address(folder: &impl AsRawFd, name: impl Display) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))?)
 }
 
 /// Whether the other end is of this user.
 pub(crate) fn is_own(socket: &OwnedFd) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // By libc, as the number of a process of another PID namespace is 0, which rustix's type cannot be.
     // SAFETY: room for what is asked for.
     let told = unsafe {
         let to = (&raw mut peer).cast();
@@ -131,11 +128,7 @@ pub(crate) fn is_own(socket: &OwnedFd) -> bool {
 /// As connect(2), and `EPERM` where it is another user's.
 pub(crate) fn connect(folder: &impl AsRawFd, name: impl Display) -> io::Result<OwnedFd> {
     let socket = socket()?;
-    let (address, len) = address(folder, name);
-    // SAFETY: an address that lives.
-    if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    net::connect(&socket, &address(folder, name)?)?;
     if is_own(&socket) { Ok(socket) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
 }
 
@@ -144,18 +137,18 @@ pub(crate) fn connect(folder: &impl AsRawFd, name: impl Display) -> io::Result<O
 /// # Errors
 /// As accept(2).
 pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: a socket of our own; the result is a new file descriptor or -1.
-    let socket = opened(unsafe {
-        libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
-    })?;
+    let socket = net::accept_with(listener, NEVER_BLOCKS)?;
     Ok(is_own(&socket).then_some(socket))
 }
 
 /// Room for the control message of two files.
 type Control = [u64; 8];
+/// Files that are taken of a message.
+const MOST_FILES: usize = 12;
 
 /// Sends a message: a head, pieces of this process's memory, and files. Never blocks.
+///
+/// By libc: of rustix's sendmsg the pieces would be references, but they are addresses that only the kernel checks.
 pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawFd]) -> io::Result<()> {
     let bytes = head.to_bytes();
     let head = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
@@ -189,64 +182,42 @@ pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawF
 /// # Errors
 /// As recvmsg(2); of kind `UnexpectedEof` where the other end is closed, of kind `InvalidData` where there is no room for a
 /// file that came, or what came is no message.
-pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<Received>> {
+pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<WireMessage>> {
     let mut bytes = vec![0; HEAD_BYTES + PIECE];
-    let mut control: Control = [0; 8];
-    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: numbers and null pointers, which may be zero.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
-    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of::<Control>() as _);
-    // SAFETY: room as told.
-    let got = unsafe {
-        libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)
+    let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut control = RecvAncillaryBuffer::new(&mut control);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let got = match net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+        Ok(got) => got,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
-    let Ok(got) = usize::try_from(got) else {
-        let error = io::Error::last_os_error();
-        return match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-            _ => Err(error),
-        };
-    };
-    if got == 0 {
+    if got.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let files = files_of(&message);
-    if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    let files = files_of(&mut control);
+    if got.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE.into());
     }
-    let head = Head::from_bytes(&bytes[..got]).ok_or(io::ErrorKind::InvalidData)?;
-    bytes.truncate(got);
+    let head = Head::from_bytes(&bytes[..got.bytes]).ok_or(io::ErrorKind::InvalidData)?;
+    bytes.truncate(got.bytes);
     bytes.drain(..HEAD_BYTES);
-    Ok(Some(Received { head, bytes, files }))
+    Ok(Some(WireMessage { head, bytes, files }))
 }
 
 /// The files that came with a message.
-fn files_of(message: &libc::msghdr) -> Vec<OwnedFd> {
-    let mut files = Vec::new();
-    // SAFETY: the kernel has filled the control messages in; each file is new and owned by nobody else.
-    unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(message);
-        while !at.is_null() {
-            if (*at).cmsg_level == libc::SOL_SOCKET && (*at).cmsg_type == libc::SCM_RIGHTS {
-                let len = (*at).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                let data = libc::CMSG_DATA(at).cast::<RawFd>();
-                files.extend(
-                    (0..len / size_of::<RawFd>()).map(|n| OwnedFd::from_raw_fd(data.add(n).read_unaligned())),
-                );
-            }
-            at = libc::CMSG_NXTHDR(message, at);
-        }
-    }
-    files
+fn files_of(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
+    let files = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    files.flatten().collect()
 }
 
 /// Waits until there is something to receive, or the other end is closed; `false` where neither comes in this time.
 pub(crate) fn wait(socket: &OwnedFd, time: Duration) -> bool {
-    let mut one = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let time = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() };
-    // SAFETY: one entry, and a time that lives.
-    unsafe { libc::ppoll(&mut one, 1, &time, std::ptr::null()) > 0 }
+    let time = Timespec::try_from(time).ok();
+    poll(&mut [PollFd::new(socket, PollFlags::IN)], time.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 /// `len` bytes of pieces, from byte `from` on.
@@ -269,12 +240,8 @@ mod tests {
     use super::*;
 
     fn pair() -> (OwnedFd, OwnedFd) {
-        let mut ends = [0; 2];
-        // SAFETY: room for two file descriptors, which are new.
-        unsafe {
-            assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, ends.as_mut_ptr()), 0);
-            (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
-        }
+        let flags = SocketFlags::empty();
+        net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("there is room")
     }
 
     #[test]
@@ -296,32 +263,26 @@ mod tests {
 
     #[test]
     fn another_user_is_not_this_one() {
-        // SAFETY: takes nothing.
-        if unsafe { libc::geteuid() } != 0 {
+        if user() != 0 {
             return eprintln!("skipped: only root can be another user");
         }
         let (folder, listener) = (tempfile::tempdir().expect("a folder"), socket().expect("a socket"));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open).expect("its mode");
         let opened_folder = std::fs::File::open(folder.path()).expect("it is there");
-        let (address, len) = address(&opened_folder, 1);
+        let address = address(&opened_folder, 1).expect("it is short");
+        // The system call is of this thread alone, unlike setresuid(3).
+        // SAFETY: takes numbers.
+        let become_user = |user: u32| unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) };
         let own = |socket: &OwnedFd, as_user: u32| {
-            // SAFETY: takes numbers and an address that lives. The system call is of this thread alone, unlike setresuid(3).
-            unsafe {
-                libc::syscall(libc::SYS_setresuid, -1, as_user, -1);
-                let connected = libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len);
-                libc::syscall(libc::SYS_setresuid, -1, 0, -1);
-                assert_eq!(connected, 0, "{}", io::Error::last_os_error());
-                let accepted =
-                    libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), 0);
-                is_own(&opened(accepted).expect("it is accepted"))
-            }
+            become_user(as_user);
+            let connected = net::connect(socket, &address);
+            become_user(0);
+            connected.expect("it connects");
+            is_own(&net::accept(&listener).expect("it is accepted"))
         };
-        // SAFETY: an address that lives, and numbers.
-        unsafe {
-            assert_eq!(libc::bind(listener.as_raw_fd(), (&raw const address).cast(), len), 0);
-            assert_eq!(libc::listen(listener.as_raw_fd(), 8), 0);
-        }
+        net::bind(&listener, &address).expect("nobody has the name");
+        net::listen(&listener, 8).expect("it listens");
         let anyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path().join("1"), anyone).expect("its mode");
         assert!(own(&socket().expect("a socket"), 0));
@@ -331,8 +292,7 @@ mod tests {
     #[test]
     fn what_is_no_message_is_an_error() {
         let (one, other) = pair();
-        // SAFETY: sends the bytes of a string.
-        unsafe { libc::send(one.as_raw_fd(), c"short".as_ptr().cast(), 5, 0) };
+        net::send(&one, b"short", net::SendFlags::empty()).expect("there is room");
         assert_eq!(receive(&other).expect_err("too short").kind(), io::ErrorKind::InvalidData);
     }
 

@@ -5,9 +5,10 @@
 
 use super::segment::{ARENA_AT, ARENA_BYTES, Segment};
 use doorbell_launch::variables::SHARED_BUFFERS;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 /// Bytes of a page.
@@ -54,13 +55,13 @@ fn wanted() -> bool {
 }
 
 /// What is allocated. A lock of its own, as fork(2) must find it free.
-struct State {
+struct ArenaState {
     taken: AtomicBool,
     pieces: std::cell::UnsafeCell<Pieces>,
 }
 
 // SAFETY: `pieces` is only reached by who has `taken`.
-unsafe impl Sync for State {}
+unsafe impl Sync for ArenaState {}
 
 struct Pieces {
     /// First byte never allocated.
@@ -70,7 +71,7 @@ struct Pieces {
     free: BTreeMap<u64, u64>,
 }
 
-static STATE: State = State {
+static STATE: ArenaState = ArenaState {
     taken: AtomicBool::new(false),
     pieces: std::cell::UnsafeCell::new(Pieces {
         next: ARENA_AT,
@@ -203,9 +204,9 @@ pub fn free(pointer: *mut u8) -> bool {
                 if len >= GIVE_BACK
                     && let Ok(own) = own()
                 {
-                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                    // SAFETY: a piece of our own file that nobody uses any more.
-                    unsafe { libc::fallocate(own.file.as_raw_fd(), mode, at as i64, len as i64) };
+                    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                    // Where it fails the pages stay.
+                    let _ = fallocate(&own.file, flags, at, len);
                 }
                 with_pieces(|pieces| pieces.give_back(at));
             }
@@ -250,12 +251,12 @@ extern "C" fn in_child() {
         let used = pieces.next - ARENA_AT;
         if used > 0 {
             let (protection, flags) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_FIXED);
+                (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
             // SAFETY: the same bytes at the same place, copied when either side writes.
-            unsafe {
+            let _ = unsafe {
                 let to = own.segment.base().add(ARENA_AT as usize).cast();
-                libc::mmap(to, used as usize, protection, flags, own.file.as_raw_fd(), ARENA_AT as i64);
-            }
+                mmap(to, used as usize, protection, flags, &own.file, ARENA_AT)
+            };
         }
         PARENT_ARENA.store(own.segment.base() as u64, Relaxed);
         *pieces = Pieces { next: ARENA_AT, used: BTreeMap::new(), free: BTreeMap::new() };

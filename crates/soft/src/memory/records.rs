@@ -191,9 +191,9 @@ pub(crate) struct RqRecord {
     /// Where the only sender's `SenderTurn` is; 0 where there may be several.
     pub(crate) turn: AtomicU64,
     /// Written by the owner.
-    pub(crate) posted: Line<PostedRecvs>,
+    pub(crate) posted: CacheLine<PostedRecvs>,
     /// Written by senders.
-    pub(crate) taken: Line<TakenRecvs>,
+    pub(crate) taken: CacheLine<TakenRecvs>,
 }
 
 /// RECVs counted by their owner.
@@ -228,7 +228,7 @@ pub(crate) struct SenderTurn {
 /// A value on a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub(crate) struct Line<T>(pub(crate) T);
+pub(crate) struct CacheLine<T>(pub(crate) T);
 
 /// Bits of the number that a process has as one that takes RECVs.
 pub(crate) const CLAIMER_BITS: u32 = 22;
@@ -266,9 +266,9 @@ pub(crate) struct CqRecord {
 #[derive(Debug, Default)]
 pub(crate) struct CqRing {
     /// Position of the oldest completion that was not taken; written by the owner.
-    pub(crate) head: Line<AtomicU64>,
+    pub(crate) head: CacheLine<AtomicU64>,
     /// Position of the next, at least; written by producers.
-    pub(crate) tail: Line<AtomicU64>,
+    pub(crate) tail: CacheLine<AtomicU64>,
     /// A value that `head` had.
     pub(crate) head_seen: AtomicU64,
 }

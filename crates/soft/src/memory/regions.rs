@@ -68,13 +68,13 @@ impl Place {
 /// The regions of this process: its own table, mirrored in its segment for the others.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
-    pub(super) table: RwLock<Table>,
+    pub(super) table: RwLock<RegionTable>,
     /// Counts the changes that make a remembered region stale.
     pub(super) epoch: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct RegionTable {
     pub(super) keys: Keys,
     /// `host` and `shared` of each slot of `keys`.
     pub(super) places: Vec<(u64, Option<u64>)>,

@@ -246,6 +246,7 @@ impl Vectors {
 
     /// Moves what one call moves; returns how many bytes that was.
     pub(crate) fn call(&mut self, direction: Direction, pid: u32) -> Result<usize, Unreachable> {
+        // By libc: rustix has neither.
         let call = match direction {
             Direction::Write => libc::process_vm_writev,
             Direction::Read => libc::process_vm_readv,

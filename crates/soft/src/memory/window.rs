@@ -48,7 +48,7 @@ pub(super) const NOTHING: Region = Region { pd: NOBODYS, addr: 0, len: 0, access
 
 /// `enum ibv_mw_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WindowKind {
     /// Bound by ibv_bind_mw(3); for all QPs of the protection domain.
     One,
     /// Bound by a work request, to its QP: type 2B.
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
 /// A window of this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    pub(super) kind: Kind,
+    pub(super) kind: WindowKind,
     pub(super) pd: u32,
     /// The rkey that it has, or had last.
     pub(super) key: u32,

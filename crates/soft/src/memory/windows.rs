@@ -8,9 +8,9 @@
 //! and clears the key in the window's record. The owner sees that when it comes to the window again.
 
 use super::records::MrRecord;
-use super::regions::{Regions, Table, find_in, show};
+use super::regions::{RegionTable, Regions, find_in, show};
 use super::segment::Segment;
-use super::window::{Kind, NOTHING, Window, of_pd, of_qp};
+use super::window::{NOTHING, Window, WindowKind, of_pd, of_qp};
 use crate::errno::Errno;
 use doorbell_transport::{Keys, Region};
 use doorbell_verbs::AccessFlags;
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 /// What a window is to be bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct WindowPart {
     pub(crate) lkey: u32,
     /// Whether the region was registered for that (`IBV_ACCESS_MW_BIND`, and by its addresses).
     pub(crate) may_be_bound: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Bind {
     /// The rkey that it is to have.
     pub(crate) rkey: u32,
     /// `None`: it is bound to nothing.
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<WindowPart>,
 }
 
 /// Why a window cannot be bound or invalidated (IB specification vol. 1, 10.6.7.2 and 10.6.7.3).
@@ -79,7 +79,7 @@ pub(crate) enum WindowError {
 
 impl Regions {
     /// Makes a window, which is not bound; returns its key.
-    pub(crate) fn add_window(&self, segment: &Segment, pd: u32, kind: Kind) -> Result<u32, Errno> {
+    pub(crate) fn add_window(&self, segment: &Segment, pd: u32, kind: WindowKind) -> Result<u32, Errno> {
         let key = self.register(segment, NOTHING, 0)?;
         let slot = Keys::slot_of(key).unwrap_or(0);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
@@ -111,10 +111,10 @@ impl Regions {
             return Err(WindowError::Key);
         }
         let domain = match window.kind {
-            Kind::One => of_pd(pd),
-            Kind::Two if window.is_bound(segment) => return Err(WindowError::Bound),
-            Kind::Two if bind.part.is_none_or(|part| part.len == 0) => return Err(WindowError::Empty),
-            Kind::Two => of_qp(qpn),
+            WindowKind::One => of_pd(pd),
+            WindowKind::Two if window.is_bound(segment) => return Err(WindowError::Bound),
+            WindowKind::Two if bind.part.is_none_or(|part| part.len == 0) => return Err(WindowError::Empty),
+            WindowKind::Two => of_qp(qpn),
         };
         let part = bind.part.filter(|part| part.len > 0);
         let (region, host) = match &part {
@@ -133,7 +133,10 @@ impl Regions {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let window = Keys::slot_of(rkey).and_then(|slot| table.windows.get(&slot)).copied();
         let is_it = |window: &Window| {
-            window.kind == Kind::Two && window.key == rkey && window.pd == pd && window.is_bound(segment)
+            window.kind == WindowKind::Two
+                && window.key == rkey
+                && window.pd == pd
+                && window.is_bound(segment)
         };
         let window = window.filter(is_it).ok_or(WindowError::NotBound)?;
         self.free(&mut table, segment, window);
@@ -143,8 +146,9 @@ impl Regions {
     /// A QP ends: the windows of type 2 that were bound by it are nobody's.
     pub(crate) fn qp_ends(&self, segment: &Segment, qpn: u32) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let is_its =
-            |window: &&Window| window.kind == Kind::Two && window.bound.is_some_and(|(_, by)| by == qpn);
+        let is_its = |window: &&Window| {
+            window.kind == WindowKind::Two && window.bound.is_some_and(|(_, by)| by == qpn)
+        };
         let its: Vec<Window> = table.windows.values().filter(is_its).copied().collect();
         for window in its {
             self.free(&mut table, segment, window);
@@ -158,15 +162,15 @@ impl Regions {
         table.windows.values().any(|window| is_to(window) && window.is_bound(segment))
     }
 
-    fn free(&self, table: &mut Table, segment: &Segment, window: Window) {
+    fn free(&self, table: &mut RegionTable, segment: &Segment, window: Window) {
         table.set_window(segment, (window.key, Window { bound: None, ..window }), NOTHING, 0);
         self.epoch.fetch_add(1, Release);
     }
 }
 
-impl Table {
+impl RegionTable {
     /// A part of a region, as the region that a window of this domain is, and its first byte's address in this process.
-    fn part(&self, pd: u32, domain: u32, part: &Part) -> Result<(Region, u64), WindowError> {
+    fn part(&self, pd: u32, domain: u32, part: &WindowPart) -> Result<(Region, u64), WindowError> {
         let region = self.keys.get(part.lkey).filter(|region| region.pd == pd).ok_or(WindowError::Region)?;
         let writes = part.access.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
         if !part.may_be_bound {

@@ -160,7 +160,7 @@ fn scribble_ring(segment: &Segment, cq: usize, random: &mut Xoshiro256PlusPlus) 
     let Some(record) = segment.cq(cq) else { return };
     let at = RingPlace::of_record(record.ring.load(Relaxed)).at();
     let at = at + random.next_u64() % 6 * size_of::<CqRing>() as u64 / 2 / 64 * 64;
-    if let Some(cells) = segment.in_heap::<Line<[AtomicU64; 8]>>(at) {
+    if let Some(cells) = segment.in_heap::<CacheLine<[AtomicU64; 8]>>(at) {
         scribble(cells, random, &[]);
     }
 }

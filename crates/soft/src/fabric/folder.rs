@@ -1,0 +1,342 @@
+//! The folder of a fabric: how it is made and found, kept by its processes, and removed by the last of them.
+//!
+//! Only this user may enter it. It has the registry, the sockets of processes, what rdma_cm needs and what is shown of the
+//! device.
+
+use crate::descriptors::Private;
+use crate::identity::FabricPlace;
+use crate::memory::segment::layout;
+use crate::point::{Point, reach};
+use doorbell_launch::sealed::check_file_size;
+use doorbell_launch::trust::{check_private, user};
+use rustix::io::fcntl_dupfd_cloexec;
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, RawFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Files of a fabric's folder: the registry, and the one by which processes keep the folder.
+pub(super) const REGISTRY: &str = "members";
+const ALIVE: &str = "alive";
+/// What the names of rdma_cm's begin with.
+pub(crate) const CM_PREFIX: &str = "cm-";
+/// What the names of folders begin with of what is shown of the device.
+pub(crate) const SHOWN_PREFIX: &str = "shown-";
+/// Such a folder that is being removed, so that nobody finds half of one.
+const SHOWN_GONE: &str = "shown-gone";
+
+/// How long a process that removes a fabric is waited for by one that begins it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The directory of this process's fabric.
+fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
+    if place.is_joined {
+        let folder = place.folder.canonicalize()?;
+        check_private(&folder).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
+    }
+    let path = place.path();
+    let found = loop {
+        match DirBuilder::new().mode(0o700).create(&path) {
+            // Who begins a fabric clears away what has ended.
+            Ok(()) => {
+                reach(Point::FolderMade);
+                sweep(place, &path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match std::fs::symlink_metadata(&path) {
+            // It was still empty when another that begins a fabric cleared away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => break found?,
+        }
+    };
+    if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
+        let why = format!("{} is not a directory of this user alone (mode 0700)", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(path)
+}
+
+/// Removes what processes of other fabrics have left that were killed, all of them.
+fn sweep(place: &FabricPlace, own: &Path) {
+    let entries = std::fs::read_dir(&place.folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if name.starts_with(&place.prefix) && path != own {
+            // What cannot be looked at or removed is no worse than before.
+            let _ = remove_if_dead(&path);
+        }
+    }
+}
+
+/// Removes the directory of a fabric, unless a process of the fabric lives.
+fn remove_if_dead(directory: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(directory)?;
+    if !found.is_dir() || found.uid() != user() {
+        return Ok(());
+    }
+    match open(&directory.join(ALIVE), OpenOptions::new().read(true)) {
+        Ok(alive) => remove_if_unused(directory, &alive),
+        // Somebody begins it, or ended before the file was made, or made another one when the last had left.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::remove_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => match lock_alive(directory)? {
+                Some(alive) => remove_if_unused(directory, &alive),
+                None => Ok(()),
+            },
+            removed => removed,
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the directory of a fabric, unless a process of the fabric lives.
+fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
+    if !is_locked(alive.try_lock())? || alive.metadata()?.nlink() == 0 {
+        return Ok(());
+    }
+    reach(Point::AliveAlone);
+    remove_shown(directory)?;
+    for file in made_by_processes(directory)? {
+        let _ = std::fs::remove_file(file);
+    }
+    for file in [REGISTRY, ALIVE] {
+        match std::fs::remove_file(directory.join(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => reach(if file == REGISTRY { Point::FileRemoved } else { Point::FilesRemoved }),
+        }
+    }
+    std::fs::remove_dir(directory)
+}
+
+/// Removes the folders of what is shown of the device.
+fn remove_shown(directory: &Path) -> io::Result<()> {
+    let is_shown = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with(SHOWN_PREFIX)) && path.is_dir()
+    };
+    let gone = directory.join(SHOWN_GONE);
+    for path in std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_shown) {
+        // One that was left there is in the way, else this is no error that matters.
+        let _ = std::fs::remove_dir_all(&gone);
+        let _ = std::fs::rename(path, &gone);
+        let _ = std::fs::remove_dir_all(&gone);
+    }
+    Ok(())
+}
+
+/// A process that keeps the fabric's folder without a slot, and its file descriptor for that: both halves of a number, 0 for
+/// none. A child of fork(2) is another process.
+static PINNED: AtomicU64 = AtomicU64::new(0);
+
+/// Descriptors of it begin here, so that a shell's own are as without.
+const LEAST_FD: i32 = 100;
+
+/// Whether this process keeps the fabric's folder by [`pin`].
+pub(crate) fn is_pinned() -> bool {
+    PINNED.load(Relaxed) >> 32 == u64::from(std::process::id())
+}
+
+/// Keeps the folder of this process's fabric as long as this process lives, made where it is missing, and puts something
+/// there.
+pub(crate) fn pin(put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let alive = in_own(|directory, _| {
+        let Some(alive) = lock_alive(&directory)? else { return Ok(None) };
+        put(&directory)?;
+        Ok(Some(alive))
+    })?;
+    let file = fcntl_dupfd_cloexec(&alive, LEAST_FD)?;
+    let before = PINNED.load(Relaxed);
+    let pinned = u64::from(std::process::id()) << 32 | file.as_raw_fd() as u64;
+    if !is_pinned() && PINNED.compare_exchange(before, pinned, Relaxed, Relaxed).is_ok() {
+        // Open until [`unpin`], or as long as this process lives.
+        let _ = file.into_raw_fd();
+    }
+    Ok(())
+}
+
+/// Gives up what [`pin`] keeps.
+fn unpin(directory: &Path) {
+    if !is_pinned() {
+        return;
+    }
+    let pinned = PINNED.swap(0, Relaxed);
+    // SAFETY: of a descriptor that the program has closed or replaced nothing is done but to ask what it is.
+    let file = unsafe { ManuallyDrop::new(File::from_raw_fd(pinned as u32 as RawFd)) };
+    let file_of = |about: io::Result<Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+    let pinned = file_of(file.metadata());
+    if pinned.is_some() && pinned == file_of(std::fs::symlink_metadata(directory.join(ALIVE))) {
+        drop(ManuallyDrop::into_inner(file));
+    }
+}
+
+/// Gives up what [`pin`] keeps, and removes the folder of this process's fabric, unless a process of the fabric lives.
+pub(crate) fn unpin_and_remove() -> io::Result<()> {
+    let directory = FabricPlace::own()?.path();
+    unpin(&directory);
+    remove_if_dead(&directory)
+}
+
+/// What a fabric's processes have made: sockets, named as their slots, and what rdma_cm needs.
+fn made_by_processes(directory: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let is_theirs = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with(CM_PREFIX) || name.parse::<u32>().is_ok())
+    };
+    Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_theirs))
+}
+
+/// Says in a fabric's file how its processes understand each other, or refuses to join those that do so in another way.
+fn check_layout(alive: &File, own: &str) -> io::Result<()> {
+    let mut bytes = [0; 100];
+    let read = alive.read_at(&mut bytes, 0)?;
+    if read == 0 {
+        check_file_size(own.len() as u64)?;
+        return alive.write_all_at(own.as_bytes(), 0);
+    }
+    let theirs = String::from_utf8_lossy(&bytes[..read]);
+    if theirs == own {
+        return Ok(());
+    }
+    let why = format!(
+        "processes of this fabric use a library of another version ({}, this one is of {}): all must use the same, or \
+         another fabric",
+        theirs.trim(),
+        own.trim()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+/// Opens a file of a fabric's folder: this user's alone, no link to another nor anything else than a file, and closed
+/// where the program becomes another one.
+pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = options.mode(0o600).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != user() || found.mode() & 0o077 != 0 {
+        let why = format!("{} is not a file of this user alone (mode 0600)", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(file)
+}
+
+/// Whether a lock was taken; not where somebody else has one that excludes it.
+fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
+    match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The file by which a process keeps a fabric's folder, locked for that; `None` where somebody removes the folder.
+fn lock_alive(directory: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let alive = open(&directory.join(ALIVE), &mut options)?;
+    Ok((is_locked(alive.try_lock_shared())? && alive.metadata()?.nlink() > 0).then_some(alive))
+}
+
+/// Does something in the folder of this process's fabric, made where it is missing. `None` of what is done says that somebody
+/// removes the folder.
+pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) -> io::Result<T> {
+    let begin = Instant::now();
+    loop {
+        let place = FabricPlace::own()?;
+        match act(directory(&place)?, place.is_joined) {
+            Ok(Some(done)) => return Ok(done),
+            Ok(None) if begin.elapsed() > PATIENCE => {
+                let why = "a process that removes this fabric's folder does not go on";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            // The last process to leave has just removed it.
+            Ok(None) => std::thread::yield_now(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The folder of this process's fabric, which this process keeps.
+#[derive(Debug)]
+pub(super) struct FabricFolder {
+    path: PathBuf,
+    /// The folder itself, by which sockets in it are named.
+    opened: Private<File>,
+    /// Locked (flock(2), shared) by every process of the fabric as long as it lives, however it ends: who may lock it alone
+    /// knows that none does, whatever namespace of process numbers they were in.
+    alive: Private<File>,
+}
+
+impl FabricFolder {
+    /// Keeps a fabric's folder; `None` where somebody removes it.
+    pub(super) fn keep(path: PathBuf) -> io::Result<Option<FabricFolder>> {
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let opened = Private::new(OpenOptions::new().read(true).custom_flags(flags).open(&path)?)?;
+        let Some(alive) = lock_alive(&path)?.map(Private::new).transpose()? else { return Ok(None) };
+        reach(Point::AliveLocked);
+        check_layout(alive.get(), &layout())?;
+        Ok(Some(FabricFolder { path, opened, alive }))
+    }
+
+    /// The folder itself.
+    pub(super) fn opened(&self) -> &File {
+        self.opened.get()
+    }
+
+    /// The registry's file, made where it is missing.
+    pub(super) fn registry(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        open(&self.path.join(REGISTRY), &mut options)
+    }
+
+    /// Removes the socket of the process in a slot, and the folder where no other process keeps it.
+    pub(super) fn leave(&self, slot: u32) -> io::Result<()> {
+        let _ = std::fs::remove_file(self.path.join(slot.to_string()));
+        unpin(&self.path);
+        remove_if_unused(&self.path, self.alive.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_when_all_had_left_goes_too() {
+        let place = tempfile::tempdir().expect("a directory");
+        let directory = place.path().join("fabric");
+        DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
+        let late = [directory.join(format!("{CM_PREFIX}ports")), directory.join("7")];
+        late.iter().for_each(|path| std::fs::write(path, "").expect("it can be written"));
+        std::fs::create_dir_all(directory.join(format!("{SHOWN_PREFIX}ib/sys"))).expect("it can be made");
+        remove_if_dead(&directory).expect("it can be removed");
+        assert!(!directory.exists());
+        // But not of somebody who lives.
+        DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
+        let alive = lock_alive(&directory).expect("it is there");
+        remove_if_dead(&directory).expect("nothing is wrong");
+        assert!(alive.is_some() && directory.join(ALIVE).exists());
+    }
+
+    #[test]
+    fn a_file_that_is_anothers_or_a_link_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, link) = (directory.path().join("members"), directory.path().join("link"));
+        let opened = |path: &Path| open(path, OpenOptions::new().read(true).write(true).create(true));
+        drop(opened(&path).expect("it is made"));
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        assert_eq!(opened(&link).expect_err("a link").raw_os_error(), Some(libc::ELOOP));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o620);
+        std::fs::set_permissions(&path, mode).expect("its mode");
+        let refused = opened(&path).expect_err("others may write it").to_string();
+        assert!(refused.ends_with("is not a file of this user alone (mode 0600)"), "{refused}");
+        assert!(open(Path::new("/dev/null"), OpenOptions::new().read(true)).is_err(), "no file");
+    }
+}

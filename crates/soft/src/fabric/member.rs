@@ -1,0 +1,114 @@
+//! A process of a fabric, and the slot of the registry by which others know it.
+
+use doorbell_launch::process_start::ProcessStart;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// A process that uses the device, as its peers know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FabricMember {
+    /// Process number; 0 where the slot is free.
+    pub(crate) pid: u32,
+    /// Its file descriptor of its segment.
+    pub(crate) fd: u32,
+    /// When it started, in clock ticks since boot; of a member without a process number a random one.
+    pub(crate) start_time: u64,
+}
+
+/// Process number of a member that is found by its slot and a random number alone: no process has it.
+const NO_PID: u32 = u32::MAX;
+
+impl FabricMember {
+    /// A member of a fabric whose processes do not know each other's numbers.
+    pub(super) fn joined() -> io::Result<FabricMember> {
+        let mut random = [0; 8];
+        // So few bytes come at once.
+        getrandom(&mut random, GetRandomFlags::empty())?;
+        Ok(FabricMember { pid: NO_PID, fd: 0, start_time: u64::from_ne_bytes(random) })
+    }
+
+    /// Whether its process is known by its number.
+    pub(crate) fn has_pid(&self) -> bool {
+        self.pid != NO_PID
+    }
+
+    /// The number of its process; 0 where that means nothing here.
+    pub(crate) fn number(&self) -> u32 {
+        if self.has_pid() { self.pid } else { 0 }
+    }
+
+    /// The member that process `pid` is, if it lives.
+    pub(crate) fn of(pid: u32, fd: u32) -> io::Result<Option<FabricMember>> {
+        let found = ProcessStart::of(pid)?;
+        Ok(found.map(|ProcessStart { pid, start_time }| FabricMember { pid, fd, start_time }))
+    }
+
+    /// Whether it is this very process that still runs.
+    ///
+    /// # Errors
+    /// If that cannot be found out: it must not be taken for dead then.
+    pub(crate) fn is_alive(&self) -> io::Result<bool> {
+        ProcessStart { pid: self.pid, start_time: self.start_time }.is_alive()
+    }
+
+    /// As a slot of the registry has it.
+    pub(super) fn slot(self) -> MemberSlot {
+        let FabricMember { pid, fd, start_time } = self;
+        MemberSlot { pid, fd, start_time, sum: self.sum() }
+    }
+
+    fn sum(&self) -> u64 {
+        let ids = u64::from(self.pid) | u64::from(self.fd) << 32;
+        // Fibonacci hashing, of each word by itself.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        (ids.wrapping_mul(FACTOR) ^ self.start_time).wrapping_mul(FACTOR)
+    }
+}
+
+/// A slot of the registry's file.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+pub(super) struct MemberSlot {
+    pid: u32,
+    fd: u32,
+    start_time: u64,
+    /// Of the fields before: half a slot is told from a whole one by it.
+    sum: u64,
+}
+
+impl MemberSlot {
+    /// The member that the slot tells, if it tells one.
+    pub(super) fn member(self) -> Option<FabricMember> {
+        let MemberSlot { pid, fd, start_time, sum } = self;
+        let member = FabricMember { pid, fd, start_time };
+        (pid != 0 && member.sum() == sum).then_some(member)
+    }
+}
+
+/// What a free slot has.
+pub(super) const FREE: FabricMember = FabricMember { pid: 0, fd: 0, start_time: 0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_survives_its_slot() {
+        let member = FabricMember { pid: 77, fd: 5, start_time: 0x1122_3344_5566_7788 };
+        assert_eq!(member.slot().member(), Some(member));
+        let half = MemberSlot { pid: 0x0909_0909, fd: 0x0909_0909, ..member.slot() };
+        assert_eq!(half.member(), None);
+        assert_eq!(FREE.slot().member(), None);
+    }
+
+    #[test]
+    fn only_the_same_process_is_alive() {
+        let me =
+            FabricMember::of(std::process::id(), 0).expect("it can be read").expect("this process lives");
+        let is_alive = |member: FabricMember| member.is_alive().expect("it can be read");
+        assert!(is_alive(me));
+        assert!(!is_alive(FabricMember { start_time: me.start_time + 1, ..me }));
+        assert!(!is_alive(FREE));
+    }
+}
