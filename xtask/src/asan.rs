@@ -5,8 +5,8 @@
 //! flag is asked for by RUSTC_BOOTSTRAP, as nothing of what is built so is used for anything else.
 
 use crate::command::{self, Problem, Task, lines, run};
-use crate::root;
-use std::path::Path;
+use crate::workspace::{self, root};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -19,7 +19,7 @@ pub(crate) fn run_all() -> Task<()> {
     if !runtime_is_there()? {
         return Err(Problem::Unavailable("this Rust toolchain has no runtime of AddressSanitizer".into()));
     }
-    run(cargo("test").args([
+    run(cargo("test")?.args([
         "--package",
         "doorbell-soft",
         "--package",
@@ -27,27 +27,27 @@ pub(crate) fn run_all() -> Task<()> {
         "--package",
         "doorbell-abi",
     ]))?;
-    run(cargo("build").args(["--package", "doorbell-soft-so"]))?;
-    let library = directory().join(TARGET).join("debug/libibverbs.so");
-    let mut suite = cargo("run");
+    run(cargo("build")?.args(["--package", "doorbell-soft-so"]))?;
+    let library = directory()?.join(TARGET).join("debug/libibverbs.so");
+    let mut suite = cargo("run")?;
     suite.args(["--package", "doorbell-native", "--example", "native-test", "--", "--library"]).arg(library);
     run(&mut suite)
 }
 
-fn directory() -> std::path::PathBuf {
-    root().join("target/asan")
+fn directory() -> Task<PathBuf> {
+    Ok(workspace::target()?.join("asan"))
 }
 
 /// cargo with the sanitizer on. Naming the target keeps it from programs that cargo itself runs.
-fn cargo(task: &str) -> Command {
+fn cargo(task: &str) -> Task<Command> {
     let mut cargo = command::cargo();
-    cargo.args([task, "--quiet", "--target", TARGET, "--target-dir"]).arg(directory()).current_dir(root());
+    cargo.args([task, "--quiet", "--target", TARGET, "--target-dir"]).arg(directory()?).current_dir(root());
     cargo.env("RUSTC_BOOTSTRAP", "1");
     // The library takes the runtime from the program that loads it.
     cargo.env("RUSTFLAGS", "-Zsanitizer=address -Clink-arg=-rdynamic");
     // What lives as long as its process is never freed.
     cargo.env("ASAN_OPTIONS", "detect_leaks=0");
-    cargo
+    Ok(cargo)
 }
 
 fn runtime_is_there() -> Task<bool> {

@@ -1,7 +1,7 @@
 //! Setting a profile's parameters from its data.
 
 use crate::command::{self, Task, run};
-use crate::root;
+use crate::workspace::root;
 
 /// Runs the program that does it.
 pub(crate) fn run_with(arguments: &[&str]) -> Task<()> {

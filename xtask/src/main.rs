@@ -2,22 +2,25 @@
 #![forbid(unsafe_code)]
 
 mod asan;
+mod bless;
 mod calibrate;
 mod command;
+mod first_run;
 mod initramfs;
 mod kernel;
 mod long;
 mod packages;
 mod peers;
 mod qemu;
+mod record;
 mod rxe;
 mod same;
 mod soak;
 mod test;
 mod wheels;
+mod workspace;
 
 use command::Problem;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
@@ -26,7 +29,10 @@ const USAGE: &str = "usage: cargo xtask TASK
   test --quick [COMMIT]
                   formatting, lints and the tests that a change since COMMIT, HEAD if not told, reaches: those of
                   the crates with changed files, and a selection of those above; prints what it leaves out
-  long            checks that take hours, run once per issue: AddressSanitizer and soaks
+  long            checks that take hours, run once per issue: the first command on a fresh clone, instructions per
+                  verb of both profiles, AddressSanitizer and soaks
+  first-run       how long the README's first command takes on a fresh clone, three times, download apart
+  bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
   rxe [--kills COUNT] [--seed SEED] [FILTER]
                   samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
                   emulated machine; FILTER is part of a check's name. With --kills COUNT instead of all that: kills
@@ -51,11 +57,6 @@ const USAGE: &str = "usage: cargo xtask TASK
   soak apps [--kills N] [--seed S]
                   N processes of each role of each application, 200 if not told, by seeds from S on";
 
-/// The workspace's root.
-fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -63,6 +64,8 @@ fn main() -> ExitCode {
         ["test", "--quick"] => quick("HEAD"),
         ["test", "--quick", commit] if !commit.starts_with('-') => quick(commit),
         ["long"] => long::run_all(),
+        ["first-run"] => ended(first_run::check().map(|()| 0)),
+        ["bless"] => bless::run_all(),
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {
             Some(options) => ended(same::run(&options)),

@@ -2,16 +2,10 @@
 //! machine. Needs neither an RDMA NIC nor privileges.
 
 use crate::command::{self, Task, failed};
-use crate::{initramfs, kernel, packages, qemu, root};
+use crate::workspace::{self, root};
+use crate::{initramfs, kernel, packages, qemu};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Cargo's target folder, in which this program lies two levels deep.
-pub(crate) fn target() -> Task<PathBuf> {
-    let this = std::env::current_exe().map_err(|error| failed("this program", error))?;
-    let target = this.ancestors().nth(2).map(PathBuf::from);
-    target.ok_or_else(|| failed(this.display(), "is not in a target folder"))
-}
 
 /// Builds the program that runs in the machine, in the profile of this one.
 fn build(target: &Path) -> Task<PathBuf> {
@@ -26,7 +20,7 @@ fn build(target: &Path) -> Task<PathBuf> {
 /// Runs the program with these arguments in the machine: a part of the names of checks, or what to kill. Returns its exit code.
 pub(crate) fn run(arguments: &[&str]) -> Task<u8> {
     packages::ensure()?;
-    let target = target()?;
+    let target = workspace::target()?;
     let program = build(&target)?;
     let cache = target.join("rxe");
     fs::create_dir_all(&cache).map_err(|error| failed(cache.display(), error))?;

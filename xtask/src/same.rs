@@ -9,9 +9,9 @@ mod drive;
 mod runs;
 
 use crate::command::{Problem, Task, failed, output};
-use crate::{root, rxe};
-use build::{Commit, Place};
-use compare::{Class, Difference, Pair, Unknown};
+use crate::workspace::{self, root};
+use build::{Commit, ProgramStore};
+use compare::{Difference, DifferenceClass, RunPair, Unknown};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options<'_>) -> Task<u8> {
     }
     let commit = Commit::choose(options.commit)?;
     println!("comparing the work tree with {}", commit.text());
-    let place = Place::open(&rxe::target()?)?;
+    let place = ProgramStore::open(&workspace::target()?)?;
     let now = place.of_tree()?;
     let before = place.of_commit(&commit)?;
     println!("before: {}\nnow:    {}", before.display(), now.display());
@@ -115,7 +115,7 @@ fn profiles_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {
 }
 
 /// Prints what differs; returns the exit code.
-fn report(pairs: &[Pair], commit: &Commit, faster: bool) -> u8 {
+fn report(pairs: &[RunPair], commit: &Commit, faster: bool) -> u8 {
     let unknown = Unknown::of(pairs);
     for sentence in unknown.sentences(commit.short()) {
         println!("{sentence}");
@@ -123,18 +123,18 @@ fn report(pairs: &[Pair], commit: &Commit, faster: bool) -> u8 {
     let refused = pairs.iter().filter(|pair| pair.is_refused()).count();
     println!("{refused} of the runs are refused by both");
     let compared = pairs.iter().map(|pair| (pair, compare::differences(pair, &unknown)));
-    let differing: Vec<(&Pair, Vec<Difference>)> = compared.filter(|(_, d)| !d.is_empty()).collect();
+    let differing: Vec<(&RunPair, Vec<Difference>)> = compared.filter(|(_, d)| !d.is_empty()).collect();
     for (i, (pair, differences)) in differing.iter().enumerate() {
         show(pair, differences, if i < SHOWN.0 { SHOWN.1 } else { 0 });
     }
     let count = |class| differing.iter().filter(|(_, d)| compare::class(d) == class).count();
-    let (events, results) = (count(Class::Events), count(Class::Results));
+    let (events, results) = (count(DifferenceClass::Events), count(DifferenceClass::Results));
     println!("same: {}", summary(pairs.len(), events, results, commit.short(), unknown.lacks_hash()));
     u8::from(results > 0 || events > 0 && !faster)
 }
 
-fn show(pair: &Pair, differences: &[Difference], most: usize) {
-    let what = if compare::class(differences) == Class::Events { "events" } else { "results" };
+fn show(pair: &RunPair, differences: &[Difference], most: usize) {
+    let what = if compare::class(differences) == DifferenceClass::Events { "events" } else { "results" };
     println!("{what} differ: doorbell {}", pair.run);
     for Difference { path, before, now } in differences.iter().take(most) {
         println!("  {path}: {before} -> {now}");

@@ -1,13 +1,13 @@
 //! Random programs for as long as it takes: what `cargo test` does for some seconds.
 
 use crate::command::{self, Task, failed, run};
-use crate::root;
+use crate::workspace::root;
 use std::process::Command;
 
 /// What soaks: its name, and how it is run.
-type Part = (&'static str, fn() -> Task<()>);
+type SoakPart = (&'static str, fn() -> Task<()>);
 
-const PARTS: [Part; 4] = [
+const PARTS: [SoakPart; 4] = [
     ("sim", sim),
     ("options", options),
     ("soft", || run_soft(&Soft::default())),

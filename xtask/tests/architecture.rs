@@ -1,4 +1,5 @@
-//! What ARCHITECTURE.md and CONTRIBUTING.md name is there: crates, folders, files, and what modules have.
+//! What ARCHITECTURE.md and CONTRIBUTING.md name is there: crates, folders, files, and what modules have. And what is
+//! there is on the map: every crate with what it depends on, and every folder of its sources.
 //!
 //! In sentences, what stands in backticks and looks like a path is one, and so is where a link leads. In pictures, every word with a slash is,
 //! and the first of a column where it ends in `.rs`; the words below a folder, two columns further in, are its files.
@@ -20,6 +21,18 @@ struct Repository {
     paths: BTreeSet<String>,
     /// The sources of each crate.
     sources: BTreeMap<String, String>,
+    /// Folders of sources, each from its crate's name, without `src`.
+    folders: BTreeSet<String>,
+    /// The crates that each crate needs, tests apart.
+    needs: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// The crates of the workspace among the dependencies in a Cargo.toml, tests' and build scripts' apart.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let section = manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]\n"));
+    let lines = section.unwrap_or_default().lines();
+    let names = lines.filter_map(|line| line.strip_prefix("doorbell-")?.split(['.', ' ']).next());
+    names.map(str::to_owned).collect()
 }
 
 impl Repository {
@@ -57,6 +70,15 @@ impl Repository {
         }
         let Some(own) = of_crate.and_then(|name| name.split('/').next()) else { return };
         self.crates.insert(own.to_owned());
+        if let Some((_, folder)) = name.split_once("/src/")
+            && path.is_dir()
+        {
+            self.folders.insert(format!("{own}/{folder}"));
+        }
+        if of_crate.is_some_and(|name| name == format!("{own}/Cargo.toml")) {
+            let manifest = std::fs::read_to_string(path).expect("text");
+            self.needs.insert(own.to_owned(), dependencies(&manifest));
+        }
         if name.ends_with(".rs") {
             *self.sources.entry(own.to_owned()).or_default() += &std::fs::read_to_string(path).expect("text");
         }
@@ -64,12 +86,16 @@ impl Repository {
 
     /// Whether a path is there, from the root, or in this crate, or in any.
     fn has(&self, path: &str, of: Option<&str>) -> bool {
+        !self.places(path, of).is_empty()
+    }
+
+    /// Where a path is: from the root, or from the names of crates.
+    fn places(&self, path: &str, of: Option<&str>) -> Vec<String> {
         let path = path.trim_end_matches('/');
-        let within = |name: &String| self.paths.contains(&format!("{name}/{path}"));
-        match of {
-            Some(name) => within(&name.to_owned()),
-            None => self.paths.contains(path) || self.crates.iter().any(within),
-        }
+        let crates = self.crates.iter().filter(|name| of.is_none_or(|of| of == *name));
+        let within = crates.map(|name| format!("{name}/{path}"));
+        let all = of.is_none().then(|| path.to_owned()).into_iter().chain(within);
+        all.filter(|path| self.paths.contains(path)).collect()
     }
 
     /// Whether `nic::cost`, `nic::Profile::relax` or `limits::Mix` is there: modules by their files, the rest by
@@ -139,6 +165,8 @@ struct Page<'r> {
     repository: &'r Repository,
     missing: Vec<String>,
     named: usize,
+    /// The paths that are named, and all that they are in.
+    places: BTreeSet<String>,
 }
 
 impl Page<'_> {
@@ -149,10 +177,19 @@ impl Page<'_> {
         }
     }
 
+    fn check_path(&mut self, path: &str, of: Option<&str>) {
+        let places = self.repository.places(path, of);
+        self.check(!places.is_empty(), path);
+        for place in places {
+            let ends = place.match_indices('/').map(|(at, _)| at).chain([place.len()]);
+            self.places.extend(ends.map(|end| place[..end].replacen("/src/", "/", 1)));
+        }
+    }
+
     fn sentence(&mut self, line: &str) {
         for word in line.split('`').skip(1).step_by(2) {
             if is_path(word) || is_file(word) {
-                self.check(self.repository.has(word, None), word);
+                self.check_path(word, None);
             } else if is_item(word) {
                 self.check(self.repository.has_item(word), word);
             }
@@ -184,12 +221,15 @@ impl Page<'_> {
                 if let Some(folder) = at.checked_sub(2).and_then(|at| folders.get(&at)) {
                     for word in text.split(' ') {
                         let path = format!("{folder}{word}");
-                        self.check(is_name(word) && self.repository.has(&path, owner), &path);
+                        match is_name(word) {
+                            true => self.check_path(&path, owner),
+                            false => self.check(false, &path),
+                        }
                     }
                     continue;
                 }
                 for word in words.filter(|word| is_path(word) || (*word == first && is_file(word))) {
-                    self.check(self.repository.has(word, owner), word);
+                    self.check_path(word, owner);
                 }
                 if is_path(first) && first.ends_with('/') {
                     below.insert(*at, first.to_owned());
@@ -199,15 +239,15 @@ impl Page<'_> {
         }
     }
 
-    fn read(repository: &Repository, text: &str) -> (Vec<String>, usize) {
-        let mut page = Page { repository, missing: Vec::new(), named: 0 };
+    fn read<'r>(repository: &'r Repository, text: &str) -> Page<'r> {
+        let mut page = Page { repository, missing: Vec::new(), named: 0, places: BTreeSet::new() };
         for (number, part) in text.split("```").enumerate() {
             match number % 2 {
                 0 => part.lines().for_each(|line| page.sentence(line)),
                 _ => page.picture(&part.lines().collect::<Vec<_>>()),
             }
         }
-        (page.missing, page.named)
+        page
     }
 }
 
@@ -216,27 +256,76 @@ fn what_the_pages_name_is_there() {
     let repository = Repository::of(&root());
     for (page, least) in [("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 50)] {
         let text = std::fs::read_to_string(root().join(page)).expect("it is there");
-        let (missing, named) = Page::read(&repository, &text);
+        let Page { missing, named, .. } = Page::read(&repository, &text);
         assert_eq!(missing, Vec::<String>::new(), "{page} names what is not there");
         assert!(named > least, "{named} names are all that was found in {page}");
     }
 }
 
+fn architecture() -> String {
+    std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there")
+}
+
+/// Names in backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Where the table of crates differs from the crates and their dependencies.
+fn wrong_rows(text: &str, needs: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let cells = |line: &str| line.trim_matches('|').split(" | ").map(str::to_owned).collect::<Vec<_>>();
+    let rows = text.lines().filter(|line| line.starts_with("| `")).map(cells);
+    let rows: BTreeMap<String, BTreeSet<String>> = rows
+        .filter_map(|cells| {
+            let [own, _, knows] = &cells[..] else { return None };
+            let own = quoted(own).next().filter(|own| needs.contains_key(*own))?;
+            Some((own.to_owned(), quoted(knows).map(str::to_owned).collect()))
+        })
+        .collect();
+    let list = |names: &BTreeSet<String>| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let wrong = needs.iter().filter(|(name, needs)| rows.get(*name) != Some(needs));
+    wrong.map(|(name, needs)| format!("| `{name}` | ... | {} |", list(needs))).collect()
+}
+
 #[test]
-fn every_crate_is_on_the_map() {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
-    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
-    for name in Repository::of(&root()).crates {
-        let own =
-            |row: &&str| row.split(" | ").next().is_some_and(|first| first.contains(&format!("`{name}`")));
-        assert!(rows.iter().any(own), "no row is about {name}");
-    }
+fn the_table_has_every_crate_with_its_dependencies() {
+    let needs = Repository::of(&root()).needs;
+    assert!(needs.len() > 15 && needs["cli"].contains("lab"), "{needs:?}");
+    assert_eq!(wrong_rows(&architecture(), &needs), Vec::<String>::new(), "rows are to say");
+}
+
+#[test]
+fn every_folder_is_on_the_map() {
+    let repository = Repository::of(&root());
+    assert!(repository.folders.len() > 50, "{:?}", repository.folders);
+    let named = Page::read(&repository, &architecture()).places;
+    let missing: Vec<_> = repository.folders.difference(&named).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md does not name {missing:?}");
+}
+
+#[test]
+fn rows_that_differ_are_found() {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+    let needs = [("a", names(&[])), ("b", names(&["a"])), ("c", names(&["a", "b"]))];
+    let needs = needs.map(|(name, needs)| (name.to_owned(), needs)).into();
+    assert_eq!(
+        wrong_rows("| `a` | is | |\n| `b` | is `x` | `a` |\n| `c` | is | `a`, `b` |\n", &needs),
+        [""; 0]
+    );
+    assert_eq!(
+        wrong_rows("| `a` | is | `b` |\n| `b` | is | nothing |\n", &needs),
+        ["| `a` | ... |  |", "| `b` | ... | `a` |", "| `c` | ... | `a`, `b` |"]
+    );
+    let manifest = "[package]\nname = \"x\"\n\n[dependencies]\ndoorbell-a.workspace = true\nlibc = 1\ndoorbell-b = { path = \"b\" }\n\n[dev-dependencies]\ndoorbell-c.workspace = true\n";
+    assert_eq!(dependencies(manifest), names(&["a", "b"]));
 }
 
 #[test]
 fn what_is_not_there_is_found() {
     let repository = Repository::of(&root());
-    let missing = |text: &str| Page::read(&repository, text).0.join(" ");
+    let missing = |text: &str| Page::read(&repository, text).missing.join(" ");
     assert_eq!(
         missing("`sim/core/queue`, `limits/unlike.rs`, `README.md`, `nic::Profile::relax`, `x`, `/dev/shm`"),
         ""

@@ -13,11 +13,9 @@ mod layout;
 mod names;
 mod objects;
 mod serve;
-mod work;
 
 pub use attr::*;
 pub use convert::CEnum;
 pub use names::{opcode_name, status_name};
 pub use objects::*;
 pub use serve::*;
-pub use work::*;

@@ -11,7 +11,7 @@ use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
 use doorbell_launch::Launch;
 use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
-use doorbell_schema::{Field, Kind, Value};
+use doorbell_schema::{Field, FieldKind, Value};
 pub(crate) use result::Live;
 use result::{Device, IN_TURN, Machine, Run, SCHEMA};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn usual(fields: &[&Field], mut given: Given) -> Given {
 /// What is to be run one after the other.
 fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
     let stacks = called(fields, IN_TURN).filter(|_| given.get(IN_TURN).is_none());
-    let Some((field, Kind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
+    let Some((field, FieldKind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
         return vec![given];
     };
     let with = |name: &&str| {

@@ -2,15 +2,15 @@
 
 use crate::report::within;
 use crate::table::{self, Align};
-use doorbell_lab::{Latency, OfClass, OfKind, Operation, Outcome, Resolved};
+use doorbell_lab::{Latency, LoadLoop, OfClass, OfKind, Operation, Outcome, Resolved};
 use doorbell_nic::Digits;
 
 /// What is posted.
 pub(crate) fn what(w: &Resolved) -> Vec<(&'static str, String)> {
     let over = |what: &dyn std::fmt::Display| format!("{what} over {}", w.transport);
-    match (&w.mix, w.verb, w.size) {
-        (None, Some(verb), Some(size)) => vec![("verb", over(&verb)), ("size", format!("{size} B"))],
-        _ => {
+    match w.only_operation() {
+        Some(Operation { verb, size, .. }) => vec![("verb", over(verb)), ("size", format!("{size} B"))],
+        None => {
             let all: u64 = w.operations().iter().map(|o| u64::from(o.weight)).sum();
             let share = |weight: u32| Digits(f64::from(weight) * 100.0 / all as f64, 1);
             let item = |o: &Operation| format!("{}% {}", share(o.weight), o.name());
@@ -22,25 +22,25 @@ pub(crate) fn what(w: &Resolved) -> Vec<(&'static str, String)> {
 
 /// When operations are due, where that is not as earlier ones end.
 pub(crate) fn when(w: &Resolved) -> Option<(&'static str, String)> {
-    match (w.arrivals, w.rate, w.think) {
-        (Some(arrivals), Some(rate), _) => {
+    match w.uniform()?.pace {
+        LoadLoop::Open { arrivals, rate } => {
             let mops = Digits(rate as f64 / 1e6, 2);
             Some(("arrivals", format!("{}, {mops} million per second", arrivals.name())))
         }
-        (_, _, think) => Some(("think", think?.to_string())),
+        LoadLoop::Closed { think } => Some(("think", think?.to_string())),
     }
 }
 
 /// Payload of all operations in a second.
 pub(crate) fn gigabits(o: &Outcome) -> f64 {
-    let payload = |w: &Resolved, mops: f64, kinds: &[OfKind]| match w.size {
-        Some(size) => mops * f64::from(size),
+    let payload = |w: &Resolved, mops: f64, kinds: &[OfKind]| match w.only_operation() {
+        Some(only) => mops * f64::from(only.size),
         None => kinds.iter().map(|kind| kind.mops * f64::from(kind.size)).sum(),
     };
     let bytes = match o.verbs().workload.has_classes() {
         true => {
             let classes = o.verbs().workload.classes().into_iter().zip(&o.verbs().classes);
-            classes.map(|(class, seen)| payload(&class.workload, seen.mops, &seen.kinds)).sum()
+            classes.map(|(class, seen)| payload(class.workload, seen.mops, &seen.kinds)).sum()
         }
         false => payload(&o.verbs().workload, o.mops, &o.verbs().kinds),
     };

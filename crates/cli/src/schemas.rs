@@ -1,5 +1,5 @@
 //! The JSON Schemas of what `--json` writes, in `docs/schemas`, as the types have them.
-//! `DOORBELL_BLESS=1 cargo test -p doorbell-cli schemas` writes them anew.
+//! `cargo xtask bless` writes them anew.
 
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
@@ -81,7 +81,7 @@ fn schemas() {
         let said = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             said == text,
-            "{name}.schema.json is not as the types have it: DOORBELL_BLESS=1 writes it anew"
+            "{name}.schema.json is not as the types have it: `cargo xtask bless` writes it anew"
         );
     }
 }

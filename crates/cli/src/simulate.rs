@@ -11,7 +11,6 @@ use crate::progress;
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
 use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Work};
-use doorbell_schema::Value;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -77,8 +76,7 @@ fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
 
 /// Whether what is run sends by kernel TCP.
 fn is_over_tcp(run: &Run) -> bool {
-    let tcp = Some(Value::Text("tcp".into()));
-    matches!(&run.work, Work::System(system) if system.value("stack") == tcp)
+    matches!(&run.work, Work::System(system) if system.is_over_tcp())
 }
 
 /// Whether devices see what is in the caches of their hosts.

@@ -3,7 +3,9 @@
 use crate::posted;
 use crate::report;
 use crate::table;
-use doorbell_lab::{Addresses, Class, Pattern, Pieces, Resolved, Window};
+use doorbell_lab::{
+    Addresses, AtomicCounters, BufferOffset, Pattern, Pieces, Resolved, ResolvedClass, Window,
+};
 use doorbell_nic::counted;
 use doorbell_verbs::QpType;
 
@@ -31,10 +33,10 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
         Some(Pieces::Apart) => format!("{sges}, each in lines of its own"),
         _ => format!("{sges} side by side"),
     });
-    let offset = match w.random_offset {
-        Some(true) => Some("drawn for each buffer".to_owned()),
-        _ => w.offset.map(|offset| format!("{offset} B from the start of a line")),
-    };
+    let offset = w.offset.map(|offset| match offset {
+        BufferOffset::Drawn => "drawn for each buffer".to_owned(),
+        BufferOffset::At(byte) => format!("{byte} B from the start of a line"),
+    });
     let order = match w.addresses() {
         Addresses::Sequential => "one buffer after the other",
         Addresses::Random => "buffers at random",
@@ -42,7 +44,7 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     };
     let region = |bytes: Option<u64>| Some(format!("{} B per thread, {order}", bytes?));
     let rows = [
-        ("CQs", w.cq_per_qp().then(|| "one for each QP".to_owned())),
+        ("CQs", w.cq_per_qp.then(|| "one for each QP".to_owned())),
         ("max-rd-atomic", w.max_rd_atomic.map(|most| format!("{most} per QP"))),
         ("sges", sges),
         ("offset", offset),
@@ -100,13 +102,13 @@ pub(crate) fn classes(w: &Resolved) -> String {
     if !w.has_classes() {
         return String::new();
     }
-    let of = |Class { name, threads, workload: own }: Class| {
+    let of = |ResolvedClass { name, threads, workload: own }: ResolvedClass<'_>| {
         let threads = match threads.len() {
             1 => format!("thread {}", threads.start),
             _ => format!("threads {} to {}", threads.start, threads.end - 1),
         };
-        let rows = posted::what(&own).into_iter().chain(posting(&own)).chain(details(&own));
-        let rows = rows.chain([("pattern", pattern(&own))]).collect();
+        let rows = posted::what(own).into_iter().chain(posting(own)).chain(details(own));
+        let rows = rows.chain([("pattern", pattern(own))]).collect();
         format!("\nClass {name}: {threads} of each machine\n{}", table::pairs(rows))
     };
     w.classes().into_iter().map(of).collect()
@@ -124,7 +126,7 @@ fn posting(w: &Resolved) -> Vec<(&'static str, String)> {
         ("window", format!("{window} per {of_window}")),
         ("batch", format!("{} per doorbell", w.batch)),
         ("signal-every", w.signal_every.to_string()),
-        ("inline", w.inline_up_to.map_or(on_off(w.inline), |most| format!("up to {most} B"))),
+        ("inline", w.inline_up_to().map_or(on_off(w.inlines()), |most| format!("up to {most} B"))),
     ]
 }
 
@@ -147,6 +149,6 @@ fn details(w: &Resolved) -> Vec<(&'static str, String)> {
 }
 
 fn counters(w: &Resolved) -> Option<(&'static str, String)> {
-    let (counters, stride) = w.counters.zip(w.counter_stride)?;
-    Some(("counters", format!("{counters}, {stride} B apart")))
+    let AtomicCounters { count, stride } = w.counters?;
+    Some(("counters", format!("{count}, {stride} B apart")))
 }

@@ -3,16 +3,13 @@
 //! Each thread opens its own device and queues, tells its peer where to find it by
 //! [`Provider::publish`], and then polls: memory or a completion queue. Every wait has a deadline.
 
+mod ending;
 mod shared_counter;
 mod ud_send_ping_pong;
 mod write_ping_pong;
 
 use crate::{CheckResult, Outcome, Report};
-use doorbell_verbs::{Cluster, Provider, Span, Task, Time};
-use std::error::Error;
-
-/// What a thread hands back: nothing, or why it stopped.
-type Ended = Result<(), Box<dyn Error + Send + Sync>>;
+use doorbell_verbs::Cluster;
 
 /// Runs the samples whose name contains `filter` (all without one), each on a fresh cluster of as
 /// many machines as `make` is given, and tells `each` how it ended.
@@ -38,21 +35,4 @@ pub fn run_all<C: Cluster>(
         report.checks.push(result);
     }
     report
-}
-
-/// Runs the cluster's threads and collects their outcomes. A thread's own error says more than
-/// that others waited for it in vain, so it comes first.
-fn finish<C: Cluster>(cluster: &mut C, tasks: &[Task<Ended>]) -> Result<(), String> {
-    let run = cluster.run();
-    for (index, task) in tasks.iter().enumerate() {
-        if let Some(Err(error)) = task.take() {
-            return Err(format!("thread {index}: {error}"));
-        }
-    }
-    run.map_err(|error| error.to_string())
-}
-
-/// The time by which a wait that begins now is given up.
-fn patience<P: Provider>(p: &P) -> Time {
-    p.now() + Span::from_ms(10_000)
 }

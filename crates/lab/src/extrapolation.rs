@@ -10,8 +10,8 @@ use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};
 use crate::plan::{Run, Work};
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
-use doorbell_schema::{Duration, Value};
-use doorbell_verbs::{QpType, Span};
+use doorbell_schema::Value;
+use doorbell_verbs::QpType;
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
 /// What of a run lies outside the measurements that its profiles were set from.
@@ -50,9 +50,7 @@ fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
 /// drawn once.
 fn order_of_threads(profile: &Profile, w: &SystemWorkload) -> Option<String> {
     let (threads, cores) = (w.clients().clients, profile.host.cores);
-    let backoff = w.value("backoff").and_then(|value| value.read::<Duration>().ok());
-    let at_once = backoff.is_some_and(|wait| wait.span() == Span::ZERO);
-    (w.competes_on_one_machine() && at_once && threads > cores && profile.socket_count() > 1).then(|| {
+    (w.retries_on_one_machine() && threads > cores && profile.socket_count() > 1).then(|| {
         format!("the order in which {threads} threads of several sockets get the lock's line is drawn once: another seed may give more or less by more than the interval")
     })
 }
@@ -253,10 +251,11 @@ mod tests {
     use super::*;
     use crate::Asked;
     use doorbell_programs::systems::SYSTEMS;
-    use doorbell_schema::Given;
+    use doorbell_schema::{Duration, Given};
     use doorbell_systems::System;
     use doorbell_systems::config::OneByOne;
     use doorbell_systems::spinlock::LocalSpinlock;
+    use doorbell_verbs::Span;
     use std::collections::BTreeSet;
 
     fn asked(toml: &str) -> Vec<String> {

@@ -31,8 +31,8 @@ pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{
-    Addresses, Class, Item, MachineGroup, Mix, Operation, Pattern, Pieces, Profiles, Resolved, ThreadClass,
-    Verb, Window, Workload, WorkloadError, with_set,
+    Addresses, AtomicCounters, BufferOffset, Item, LoadLoop, MachineGroup, Mix, Operation, Pattern, Pieces,
+    Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
 pub use extrapolation::extrapolates;
@@ -43,6 +43,7 @@ pub use results::{
     Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
     OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Relaxed, SCHEMA,
     SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse, Utilization, VerbsJson,
+    class_name,
 };
 pub use run_error::SimulateError;
 pub use support::{Support, name_of, page, supports};

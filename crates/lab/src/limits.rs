@@ -1,10 +1,10 @@
 //! What a workload can reach at most, without simulation.
 
 use doorbell_nic::limits::Pattern as NicPattern;
-use doorbell_nic::limits::{self, Limit, Machines, Mix, Term};
+use doorbell_nic::limits::{self, Limit, Machines, Mix, PartTime};
 use doorbell_nic::{PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
-use doorbell_workload::{Class, Operation, Pattern, Profiles, RECV_BATCH, Resolved};
+use doorbell_workload::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, ResolvedClass, Window};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
     }
     let kinds: Vec<(&str, Vec<(Mix, u64)>)> =
         classes.iter().map(|class| (class.name.as_str(), kinds(&class.workload))).collect();
-    let kinds: Vec<limits::Class<'_>> = kinds.iter().map(|(name, kinds)| (*name, &kinds[..])).collect();
+    let kinds: Vec<limits::ClassKinds<'_>> = kinds.iter().map(|(name, kinds)| (*name, &kinds[..])).collect();
     limits::limits_of_classes(&groups(profiles, w), &kinds)
 }
 
@@ -32,19 +32,21 @@ pub struct ClassLimits {
 /// The bounds of each class of threads, as if it were alone; none where there are no classes.
 pub fn limits_of_classes(profiles: &Profiles, w: &Resolved) -> Vec<ClassLimits> {
     let classes = if w.has_classes() { w.classes() } else { Vec::new() };
-    let of = |class: Class| ClassLimits { limits: limits(profiles, &class.workload), name: class.name };
+    let of =
+        |class: ResolvedClass<'_>| ClassLimits { limits: limits(profiles, class.workload), name: class.name };
     classes.into_iter().map(of).collect()
 }
 
 /// The least time from posting an operation of the workload to having polled its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
-    let of =
-        |class: &Class| limits::unloaded_latency_of_groups(&groups(profiles, w), &kinds(&class.workload));
+    let of = |class: &ResolvedClass<'_>| {
+        limits::unloaded_latency_of_groups(&groups(profiles, w), &kinds(class.workload))
+    };
     w.classes().iter().map(of).min().unwrap_or(Span::ZERO)
 }
 
-/// The parts of that time.
-pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<Term> {
+/// What each part of the machines takes of that time.
+pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<PartTime> {
     limits::unloaded_way_of_groups(&groups(profiles, w), &kinds(w))
 }
 
@@ -60,8 +62,8 @@ pub(crate) fn outstanding(w: &Resolved) -> u64 {
 
 /// Connected QPs of the machine that has most of them in use, of all classes; none where they are not connected.
 pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
-    let of_class = |class: Class| {
-        let groups = kinds(&class.workload)[0].0.groups().into_iter();
+    let of_class = |class: ResolvedClass<'_>| {
+        let groups = kinds(class.workload)[0].0.groups().into_iter();
         let of_each = groups.map(|group| group.senders.most.max(group.flows.most));
         of_each.max().filter(|_| class.workload.transport != QpType::Ud)
     };
@@ -100,7 +102,7 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         batch: w.batch,
         signal_every: w.signal_every,
         window: w.window().operations(),
-        window_per_qp: w.window_per_qp.is_some(),
+        window_per_qp: matches!(w.window(), Window::PerQp(_)),
         drain: w.drain,
         pattern: nic_pattern(w.pattern),
         machines: w.machines,
@@ -108,19 +110,19 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         qps: w.qps,
         ports: w.ports.unwrap_or(u32::MAX),
         max_rd_atomic: w.max_rd_atomic.unwrap_or(u32::MAX),
-        counters: w.counters.unwrap_or(1).into(),
-        counter_stride: w.counter_stride.unwrap_or(0).into(),
+        counters: w.counters.map_or(1, |counters| counters.count.into()),
+        counter_stride: w.counters.map_or(0, |counters| counters.stride.into()),
         inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
         mixed_lists: mixed,
-        think: w.think.map_or(Span::ZERO, |think| think.span()),
+        think: w.think().map_or(Span::ZERO, |think| think.span()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_nic::limits::{Crowd, Group};
+    use doorbell_nic::limits::{Crowd, RoleGroup};
     use doorbell_workload::topology;
     use doorbell_workload::{Verb, Workload};
     use std::collections::{BTreeMap, BTreeSet};
@@ -199,7 +201,7 @@ mod tests {
     fn compare(w: &Resolved) {
         let (mix, counted) = (kinds(w)[0].0, count(w));
         assert_eq!(mix.lanes(), counted.lanes, "{w:?}");
-        for Group { who, posts, responds, machines, threads, senders, flows } in mix.groups() {
+        for RoleGroup { who, posts, responds, machines, threads, senders, flows } in mix.groups() {
             let ours = |m: u32| posts && topology::requests(w, m) || responds && topology::responds(w, m);
             let taking = (0..w.machines).filter(|m| ours(*m) && counted.threads.iter().any(|t| t.0 == *m));
             assert_eq!(machines, taking.count() as u64, "machines of {who}: {w:?}");

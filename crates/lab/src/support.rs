@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(atomic.median_error, Some((left_out[0] + left_out[1]) / 2.0));
     }
 
-    /// `DOORBELL_BLESS=1 cargo test -p doorbell-lab` writes them.
+    /// `cargo xtask bless` writes them.
     #[test]
     fn pages_say_what_profiles_say() {
         for profile in ["cx", "cx3", "cx3-dual", "cib"].map(|name| Profile::named(name).unwrap()) {
@@ -201,7 +201,11 @@ mod tests {
             if std::env::var_os("DOORBELL_BLESS").is_some() {
                 std::fs::write(&path, page(&profile)).unwrap();
             }
-            assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page(&profile), "{path}");
+            assert_eq!(
+                std::fs::read_to_string(&path).unwrap_or_default(),
+                page(&profile),
+                "{path}: `cargo xtask bless` writes it"
+            );
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use doorbell_nic::Profile;
 use doorbell_nic::limits::{self, Mix, Pattern};
-use doorbell_systems::System;
-use doorbell_systems::vector_io::{Strategy, VectorIo};
+use doorbell_systems::VectorCalls;
+use doorbell_systems::vector_io::Strategy;
 use doorbell_verbs::{Opcode, QpType, Span};
 
 /// All of them, the first of equally fast ones first: copies take a core's time, lists the NIC's.
@@ -13,19 +13,19 @@ const ALL: [Strategy; 3] = [Strategy::Sp, Strategy::Sgl, Strategy::Doorbell];
 const LINE: u32 = 64;
 
 /// Millions of calls a second that each strategy allows at most, the fastest first.
-pub fn rates(profile: &Profile, io: &VectorIo) -> [(Strategy, f64); 3] {
+pub fn rates(profile: &Profile, io: &VectorCalls) -> [(Strategy, f64); 3] {
     let mut rates = ALL.map(|strategy| (strategy, rate(profile, io, strategy)));
     rates.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     rates
 }
 
 /// The strategy with which most calls are done in a second.
-pub fn best(profile: &Profile, io: &VectorIo) -> Strategy {
+pub fn best(profile: &Profile, io: &VectorCalls) -> Strategy {
     rates(profile, io)[0].0
 }
 
 /// Millions of calls a second at most: the least bound of the WRITEs that a call consists of.
-fn rate(profile: &Profile, io: &VectorIo, strategy: Strategy) -> f64 {
+fn rate(profile: &Profile, io: &VectorCalls, strategy: Strategy) -> f64 {
     let copying = match strategy {
         Strategy::Sp => copying(profile, io),
         Strategy::Doorbell | Strategy::Sgl => Span::ZERO,
@@ -39,14 +39,14 @@ fn rate(profile: &Profile, io: &VectorIo, strategy: Strategy) -> f64 {
 }
 
 /// How long a core copies the pieces of a call: of each line that a piece touches at the target's place it loads and stores a part.
-fn copying(profile: &Profile, io: &VectorIo) -> Span {
+fn copying(profile: &Profile, io: &VectorCalls) -> Span {
     let lines = u64::from(io.piece.div_ceil(LINE)) * u64::from(io.iovcnt);
     profile.host.l1_hit * (2 * lines)
 }
 
 /// The WRITEs of a call.
-fn mix(profile: &Profile, io: &VectorIo, strategy: Strategy, copying: Span) -> Mix {
-    let clients = io.clients();
+fn mix(profile: &Profile, io: &VectorCalls, strategy: Strategy, copying: Span) -> Mix {
+    let clients = &io.clients;
     let bytes = io.iovcnt * io.piece;
     let (batch, sges) = match strategy {
         Strategy::Sp => (1, 1),

@@ -81,7 +81,7 @@ fn run_system<S: System>(
     device: &NativeDevice,
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Option<LiveRun>, LiveError> {
-    let mut cluster = Counted::new(device, system.machines(), interrupt);
+    let mut cluster = Counted::new(device, system.shape().machines, interrupt);
     let Timing { warmup, duration, .. } = *system.timing();
     let (Some(warmup), Some(duration)) = (warmup, duration) else {
         unreachable!("what is usual of real time says both");

@@ -1,22 +1,14 @@
 //! Machines as groups of OS threads.
 
 use crate::device::NativeDevice;
-use crate::exchange::Exchange;
-use crate::memory::{Memory, View};
+use crate::memory::View;
 use crate::provider::NativeProvider;
+use crate::shared::Shared;
 use crate::threads::{self, Thread};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// What the threads of a cluster share.
-pub(crate) struct Shared {
-    pub(crate) device: NativeDevice,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) exchange: Arc<Exchange>,
-    pub(crate) start: Instant,
-}
 
 type Body = Box<dyn FnOnce(NativeProvider) + Send>;
 

@@ -20,6 +20,8 @@ mod objects;
 mod post;
 mod provider;
 mod query;
+mod shared;
+mod socket;
 mod sockets;
 mod table;
 mod threads;

@@ -7,6 +7,7 @@
 //! waits looks between slices whether the run was stopped.
 
 use crate::provider::NativeProvider;
+use crate::socket::Socket;
 use doorbell_verbs::{Cpu, Mem, SocketError, SocketHandle, Sockets, Span, Time, VerbsError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -14,7 +15,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::net::{accept_with, bind, connect, getsockname, listen, socket_with};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,20 +23,6 @@ use std::time::Duration;
 const SLICE: Span = Span::from_ms(20);
 /// Connections that may wait to be accepted; the kernel takes no more than `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
-
-/// A socket, closed when it is dropped.
-pub(crate) enum Socket {
-    Listener(OwnedFd),
-    Stream(OwnedFd),
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Socket::Listener(fd) | Socket::Stream(fd) => fd.as_fd(),
-        }
-    }
-}
 
 /// What a call failed with.
 fn refused(what: &'static str) -> impl Fn(Errno) -> SocketError {

@@ -3,112 +3,16 @@
 //! All functions are pure. Bytes of TLPs count their headers and payload; what the link layer adds
 //! is in [`crate::cost::PcieCost`].
 
-use crate::cost::{Piece, Work};
-use crate::{Generation, Nic, Pcie, Profile, cost, wqe};
+use crate::cost::{MessagePacket, ReceiveWork};
+use crate::{Nic, Pcie, Profile, cost, wqe};
 use doorbell_verbs::{Opcode, QpType};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
-pub use crate::generation::DOORBELL_BYTES;
-
-/// Bytes of the word an atomic works on.
-pub const ATOMIC_WORD_BYTES: u32 = 8;
-
-/// How WQEs reach the NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// The CPU writes the WQE to the NIC, line by line.
-    WqeByMmio,
-    /// The CPU writes a Doorbell; the NIC reads this many WQEs.
-    Doorbell {
-        /// WQEs the Doorbell announces, at least 1.
-        batch: u32,
-    },
-}
-
-impl Method {
-    /// WQEs it takes along.
-    pub const fn wqes(self) -> u32 {
-        match self {
-            Method::WqeByMmio => 1,
-            Method::Doorbell { batch } => batch,
-        }
-    }
-}
-
-/// A post of one or several like work requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PostShape {
-    /// Verb.
-    pub opcode: Opcode,
-    /// Transport.
-    pub qp_type: QpType,
-    /// Payload bytes of each; what a READ asks for; 8 for atomics.
-    pub payload: u32,
-    /// SGEs of each; what they are does not matter where the payload is inline.
-    pub sges: u32,
-    /// Whether the payload is in the WQE.
-    pub inline: bool,
-    /// Whether each asks for a completion.
-    pub signaled: bool,
-    /// How the WQEs reach the NIC.
-    pub method: Method,
-}
-
-impl PostShape {
-    /// How the WQE gives its payload.
-    pub const fn wqe_payload(&self) -> wqe::Payload {
-        if self.inline && !self.opcode.returns_data() && self.payload > 0 {
-            wqe::Payload::Inline(self.payload)
-        } else if self.sges == 0 || (self.payload == 0 && !self.opcode.is_atomic()) {
-            wqe::Payload::None
-        } else {
-            wqe::Payload::Sges(self.sges)
-        }
-    }
-
-    /// Bytes of each WQE, without padding.
-    pub const fn wqe_bytes(&self, generation: Generation) -> u32 {
-        generation.wqe().send_bytes(self.opcode, self.qp_type, self.wqe_payload())
-    }
-
-    /// Cache lines of each WQE.
-    pub const fn wqe_lines(&self, generation: Generation) -> u32 {
-        wqe::lines(self.wqe_bytes(generation))
-    }
-
-    /// Bytes of payload that the CPU copies into each WQE.
-    pub const fn inlined(&self) -> u32 {
-        match self.wqe_payload() {
-            wqe::Payload::Inline(bytes) => bytes,
-            wqe::Payload::None | wqe::Payload::Sges(_) => 0,
-        }
-    }
-
-    /// Lengths of the payload's buffers: it is spread evenly over the SGEs.
-    pub fn buffers(&self) -> impl Iterator<Item = u32> + use<> {
-        let (bytes, sges) = (self.payload, self.sges.max(1));
-        (0..sges).map(move |i| bytes / sges + u32::from(i < bytes % sges))
-    }
-
-    /// Bytes that the NIC reads from the payload's buffers for each work request.
-    pub const fn payload_read(&self) -> u32 {
-        match self.wqe_payload() {
-            wqe::Payload::Sges(_) if !self.opcode.returns_data() => self.payload,
-            _ => 0,
-        }
-    }
-}
-
-/// How the RECVs are that a message meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct RecvShape {
-    /// Whether inline-receive is on.
-    pub inline: bool,
-}
+pub use crate::generation::{DOORBELL_BYTES, Method};
+pub use crate::shape::{ATOMIC_WORD_BYTES, PostShape, RecvShape};
 
 /// PCIe transactions, and what they put on the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -344,8 +248,8 @@ pub fn responder(
     let pcie = &profile.device.pcie;
     let message = profile.message(opcode, qp_type, payload);
     let mut sum = Transactions::default();
-    for Piece { packet, .. } in message.requests() {
-        let work = Work::of(&packet, &profile.device.nic, recv);
+    for MessagePacket { packet, .. } in message.requests() {
+        let work = ReceiveWork::of(&packet, &profile.device.nic, recv);
         // InfiniBand's datagrams mostly have no global route header: nothing is written before
         // their payload.
         sum += Transactions::dma_write(pcie, work.place);
@@ -354,7 +258,7 @@ pub fn responder(
             sum += Transactions::dma_write(pcie, profile.device.nic.cqe);
         }
     }
-    for Piece { packet, .. } in message.answers() {
+    for MessagePacket { packet, .. } in message.answers() {
         sum += Transactions::dma_read(pcie, packet.payload);
     }
     if opcode.is_atomic() {

@@ -16,12 +16,13 @@ mod pattern;
 mod profile;
 mod relax;
 mod resource;
+mod shape;
 pub mod wqe;
 
-pub use accounting::{Method, PostShape, RecvShape, Transactions};
+pub use accounting::Transactions;
 pub use digits::{Digits, counted};
-pub use generation::Generation;
-pub use parts::{NicCache, Part};
+pub use generation::{Generation, Method};
+pub use parts::{LatencyPart, NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Hierarchy, Host, Link, Measured, Met,
@@ -30,3 +31,4 @@ pub use profile::{
 };
 pub use relax::More;
 pub use resource::Resource;
+pub use shape::{PostShape, RecvShape};

@@ -2,78 +2,37 @@
 
 use doorbell_schema::{Field, Given, Value};
 use doorbell_sim::SimCluster;
-use doorbell_systems::config::{Clients, Timing};
+use doorbell_systems::config::Timing;
 use doorbell_systems::site::{self, SiteError};
-use doorbell_systems::{Measured, Round, System, Visit};
-use doorbell_verbs::{Span, Time};
+use doorbell_systems::vector_io::Strategy;
+use doorbell_systems::{Measured, System, SystemShape, VectorCalls, Visit};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
 /// A system with its parameters, whichever it is.
-pub trait Simulated: Any + Debug + Send + Sync {
+pub trait Simulated: Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
     /// Its parameters with their values.
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
 
-    /// Its clients.
-    fn clients(&self) -> &Clients;
+    /// Its shape with these parameters.
+    fn shape(&self) -> SystemShape;
 
-    /// Its machines; 0 is the server.
-    fn machines(&self) -> u32;
+    /// Its shape where its parameters are as usual.
+    fn usual_shape(&self) -> SystemShape;
 
     /// What is measured.
     fn timing(&self) -> &Timing;
 
-    /// When its clients begin where time is virtual.
-    fn begin(&self) -> Time;
-
-    /// Bytes of the memory that the server's store has.
-    fn store_bytes(&self) -> u64;
-
-    /// Bytes that a thread uses once before it is ready.
-    fn warmed_bytes(&self) -> u64;
-
-    /// Bytes of the buffers that a client has, where parameters decide that.
-    fn client_bytes(&self) -> u64;
-
-    /// The bytes of its longest UD message, where a parameter decides that, and which.
-    fn datagram(&self) -> Option<(&'static str, u32)>;
-
-    /// Cores that parameters name, each with its parameter.
-    fn cores(&self) -> Vec<(&'static str, u32)>;
-
-    /// What a latency is of, where it is not from the start of an operation to its end.
-    fn latency_of(&self) -> Option<&'static str>;
-
-    /// Bytes that an operation moves, where how many a second is what is asked for.
-    fn moved_bytes(&self) -> Option<u64>;
-
-    /// What comes round again and again, where less than some rounds of it say nothing of the long run.
-    fn round(&self) -> Option<Round>;
-
-    /// For how long an operation may be held back before it is begun, and the parameter that says so.
-    fn held_back(&self) -> Option<(&'static str, Span)>;
-
-    /// A thread of the server that is no part of any operation: how busy its core is says nothing of the rate.
-    fn beside(&self) -> Option<u32>;
-
-    /// Whether clients want what one has at a time: how evenly they get it is told.
-    fn competes(&self) -> bool;
-
-    /// A parameter, with its value, that changes nothing on a host of the model whose caches have no sizes.
-    fn needs_sizes(&self) -> Option<(&'static str, String)>;
-
-    /// Whether all clients are threads of one machine, whatever clients_per_machine is.
-    fn is_of_one_machine(&self) -> bool;
-
-    /// Sockets of a machine and cores of each, where parameters say them.
-    fn sockets(&self) -> Option<(u32, u32)>;
-
-    /// It with other times.
+    /// The system measured at other times.
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
+
+    /// The system with what its parameters leave to the profile decided. `fastest` names the strategy with which
+    /// most of these calls of vector I/O are done in a second.
+    fn decided(&self, fastest: &dyn Fn(&VectorCalls) -> Strategy) -> Arc<dyn Simulated>;
 
     /// Runs it on simulated machines; `None` where machine 0 is another process.
     ///
@@ -95,81 +54,27 @@ impl<S: System> Simulated for S {
         doorbell_schema::Schema::values(self)
     }
 
-    fn clients(&self) -> &Clients {
-        System::clients(self)
+    fn shape(&self) -> SystemShape {
+        System::shape(self)
     }
 
-    fn machines(&self) -> u32 {
-        System::machines(self)
+    fn usual_shape(&self) -> SystemShape {
+        S::usual().shape()
     }
 
     fn timing(&self) -> &Timing {
         System::timing(self)
     }
 
-    fn begin(&self) -> Time {
-        System::begin(self)
-    }
-
-    fn store_bytes(&self) -> u64 {
-        System::store_bytes(self)
-    }
-
-    fn warmed_bytes(&self) -> u64 {
-        System::warmed_bytes(self)
-    }
-
-    fn client_bytes(&self) -> u64 {
-        System::client_bytes(self)
-    }
-
-    fn datagram(&self) -> Option<(&'static str, u32)> {
-        System::datagram(self)
-    }
-
-    fn cores(&self) -> Vec<(&'static str, u32)> {
-        System::cores(self)
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        System::latency_of(self)
-    }
-
-    fn moved_bytes(&self) -> Option<u64> {
-        System::moved_bytes(self)
-    }
-
-    fn round(&self) -> Option<Round> {
-        System::round(self)
-    }
-
-    fn held_back(&self) -> Option<(&'static str, Span)> {
-        System::held_back(self)
-    }
-
-    fn beside(&self) -> Option<u32> {
-        System::beside(self)
-    }
-
-    fn competes(&self) -> bool {
-        System::competes(self)
-    }
-
-    fn needs_sizes(&self) -> Option<(&'static str, String)> {
-        System::needs_sizes(self)
-    }
-
-    fn is_of_one_machine(&self) -> bool {
-        System::is_of_one_machine(self)
-    }
-
-    fn sockets(&self) -> Option<(u32, u32)> {
-        System::sockets(self)
-    }
-
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated> {
         let mut system = self.clone();
-        *system.timing_mut() = timing;
+        *system.as_mut() = timing;
+        Arc::new(system)
+    }
+
+    fn decided(&self, fastest: &dyn Fn(&VectorCalls) -> Strategy) -> Arc<dyn Simulated> {
+        let mut system = self.clone();
+        system.decide(fastest);
         Arc::new(system)
     }
 

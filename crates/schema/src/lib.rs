@@ -2,13 +2,13 @@
 //!
 //! [`schema!`] makes types of lists of [`Field`]s. What people write in TOML, in JSON and as flags becomes a
 //! [`Given`], which is checked against the fields as it is read; types take their values from it. Docs are
-//! tables of the fields ([`table`]). Nothing here knows what the fields are about.
+//! tables of the fields ([`table`]). Nothing here knows what the fields are about: durations, shares and arrivals are types of
+//! values that several of them have.
 #![forbid(unsafe_code)]
 
 mod arrivals;
 mod duration;
 mod field;
-mod given;
 pub mod json_schema;
 mod read;
 mod settings;
@@ -18,13 +18,12 @@ mod value;
 
 pub use arrivals::Arrivals;
 pub use duration::{BadDuration, Duration};
-pub use field::{Field, Flag, Flags, Kind, Says, check, one_of, table};
-pub use given::Given;
-pub use read::{SchemaError, meant, nearest};
+pub use field::{Field, FieldKind, Flag, Flags, Says, check, one_of, table};
+pub use read::{FieldTable, SchemaError, VERSION, line_of, meant, nearest};
 pub use settings::{Real, Settings};
 pub use share::{BadShare, Share};
 pub use types::Schema;
-pub use value::Value;
+pub use value::{Given, Value};
 
 /// For [`schema!`].
 #[doc(hidden)]

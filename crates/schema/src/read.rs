@@ -1,88 +1,37 @@
 //! Files: TOML and JSON, each value checked where it stands, so that an error says its line.
 
-use crate::field::Kind;
+use crate::field::FieldKind;
 use crate::{Field, Given, Says, Value, settings};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
-use std::io::ErrorKind;
-use std::path::Path;
 use thiserror::Error;
 
-/// What is wrong with what somebody said: one sentence.
+/// What is wrong with what somebody said: one sentence, with the line where that stands.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SchemaError {
-    /// The file cannot be read.
-    #[error("cannot read workload {file}: {cause}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// Why not.
-        cause: String,
-    },
-    /// Something that no workload can be.
-    #[error(
-        "{file} is no workload: {found}, but a workload names fields, as verb = \"read\" or {{\"verb\": \"read\"}}"
-    )]
-    NoWorkload {
-        /// The file.
-        file: String,
-        /// What is there instead.
-        found: &'static str,
-    },
-    /// Not TOML or JSON, an unknown key, or a value that is none of its field's.
-    #[error("{file}:{line}: {message}")]
-    Malformed {
-        /// The file.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong.
-        message: String,
-    },
-    /// What Doorbell wrote about a process that posted no send work requests.
-    #[error("{file} holds no workload: its process has posted no send work requests")]
-    Missing {
-        /// The file.
-        file: String,
-    },
-    /// What Doorbell wrote about something that has no workload.
-    #[error("{file} has no workload: statistics of `run` have one, and results of `simulate` and `limits`")]
-    OfNoWorkload {
-        /// The file.
-        file: String,
-    },
+#[error("{file}:{line}: {message}")]
+pub struct SchemaError {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong: not TOML or JSON, an unknown key, or a value that is none of its field's.
+    pub message: String,
 }
 
 /// The line, from 1, of byte `at` of `text`.
-fn line_of(text: &str, at: usize) -> usize {
+pub fn line_of(text: &str, at: usize) -> usize {
     text.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
 }
 
 /// The version of what Doorbell writes; it reads those before it, too.
-const VERSION: u64 = 2;
+pub const VERSION: u64 = 2;
 
 /// The key under which a file says its version.
 const SCHEMA: &str = "schema";
 
 /// The field of a TOML file that says its version.
 static OF_TOML: Field = Field::count(1, VERSION).usual("2").named(SCHEMA, "Version of the fields' meanings");
-
-/// What was read, with its version where that is an older one.
-fn of_version(given: Given, version: u64) -> Given {
-    let mut given = given;
-    given.remove(SCHEMA);
-    if version < VERSION {
-        given.set(&OF_TOML, Value::Number(version)).expect("it is in range");
-    }
-    given
-}
-
-/// What JSON says of its schema: unlike a workload by itself, what Doorbell has written says that.
-fn schema_of(json: &str) -> Option<serde_json::Value> {
-    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
-    object.remove(SCHEMA)
-}
 
 impl Given {
     /// Reads TOML; `file` is for messages. Where it says of itself that its `schema` is an older one, so does
@@ -91,16 +40,26 @@ impl Given {
     /// # Errors
     /// If it is not TOML, has a key that is no field's, or a value that is not of its field.
     pub fn from_toml(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, SchemaError> {
-        let malformed = |error: toml::de::Error| SchemaError::Malformed {
+        let malformed = |error: toml::de::Error| SchemaError {
             file: file.to_owned(),
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             message: error.message().replace('\n', " "),
         };
         let parsed = toml::Deserializer::parse(text).map_err(|error| malformed(error).not("TOML"))?;
         let with_version: Vec<&'static Field> = fields.iter().copied().chain([&OF_TOML]).collect();
-        let given = Table(&with_version).deserialize(parsed).map_err(malformed)?;
+        let given = FieldTable(&with_version).deserialize(parsed).map_err(malformed)?;
         let version = given.read(SCHEMA).expect("it is a number").unwrap_or(VERSION);
-        Ok(of_version(given, version))
+        Ok(given.of_version(version))
+    }
+
+    /// This, as it was read from a file of a version, which [`Given::take_version`] then has if it is an older one.
+    pub fn of_version(self, version: u64) -> Given {
+        let mut given = self;
+        given.remove(SCHEMA);
+        if version < VERSION {
+            given.set(&OF_TOML, Value::Number(version)).expect("it is in range");
+        }
+        given
     }
 
     /// Takes out the version of what was read, if it is one before that of today. Who knows the fields knows
@@ -112,104 +71,41 @@ impl Given {
         }
     }
 
-    /// Reads JSON: values, or what Doorbell itself has written with them (statistics of `doorbell run`,
-    /// results), of which it takes the `workload`, with its version as [`Given::from_toml`]. `file` is for messages.
+    /// Reads JSON; `file` is for messages.
     ///
     /// # Errors
     /// As [`Given::from_toml`].
     pub fn from_json(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, SchemaError> {
-        let malformed = |error: serde_json::Error| {
-            // The parser appends the position, which we give in front.
-            let message = error.to_string();
-            let message = match error.is_eof() {
-                true => "it ends too early",
-                false => message.split(" at line ").next().unwrap_or_default(),
-            };
-            let message = message.to_owned();
-            SchemaError::Malformed { file: file.to_owned(), line: error.line().max(1), message }
-        };
+        let malformed = |error: serde_json::Error| SchemaError::of_json(file, &error);
         serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(error).not("JSON"))?;
-        if let Some(found) = no_object(text) {
-            return Err(SchemaError::NoWorkload { file: file.to_owned(), found });
-        }
         let mut json = serde_json::Deserializer::from_str(text);
-        let Some(schema) = schema_of(text) else {
-            return Table(fields).deserialize(&mut json).map_err(malformed);
-        };
-        let version = schema.as_u64().filter(|version| (1..=VERSION).contains(version));
-        let Some(version) = version else {
-            return Err(SchemaError::Malformed {
-                file: file.to_owned(),
-                line: line_of(text, text.find("\"schema\"").unwrap_or(0)),
-                message: format!(
-                    "schema is {schema}, but this program reads what is written by schema 1 to {VERSION}"
-                ),
-            });
-        };
-        let file = file.to_owned();
-        match WrittenWith(fields).deserialize(&mut json).map_err(malformed)? {
-            Some(Some(given)) => Ok(of_version(given, version)),
-            Some(None) => Err(SchemaError::Missing { file }),
-            None => Err(SchemaError::OfNoWorkload { file }),
-        }
-    }
-
-    /// Reads a file: JSON where its name ends in `.json` or it begins with a brace, else TOML.
-    ///
-    /// # Errors
-    /// If it cannot be read, and as [`Given::from_toml`].
-    pub fn from_file(path: &Path, fields: &[&'static Field]) -> Result<Given, SchemaError> {
-        let file = path.display().to_string();
-        let no_workload = |found| SchemaError::NoWorkload { file: file.clone(), found };
-        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
-            ErrorKind::IsADirectory => no_workload("it is a directory"),
-            ErrorKind::InvalidData => no_workload("it is not text"),
-            _ => SchemaError::Unreadable { file: file.clone(), cause: error.to_string() },
-        })?;
-        // Some editors begin a file with a mark of its encoding.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        if text.trim().is_empty() {
-            return Err(no_workload("it is empty"));
-        }
-        let named_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
-        // No TOML begins with a brace, and none that has a workload's keys is JSON.
-        let given = match named_json || text.trim_start().starts_with('{') || no_object(text).is_some() {
-            true => Given::from_json(&file, text, fields),
-            false => Given::from_toml(&file, text, fields),
-        }?;
-        let says_something = given.keys().any(|key| key != SCHEMA);
-        if says_something { Ok(given) } else { Err(no_workload("it names no field")) }
-    }
-}
-
-/// What JSON is that is no object; none where it is one, or not JSON.
-fn no_object(text: &str) -> Option<&'static str> {
-    match serde_json::from_str(text).ok()? {
-        serde_json::Value::Object(_) => None,
-        serde_json::Value::Array(_) => Some("it is a list"),
-        serde_json::Value::String(_) => Some("it is a text"),
-        serde_json::Value::Number(_) => Some("it is a number"),
-        serde_json::Value::Bool(_) | serde_json::Value::Null => Some("it is a single value"),
+        FieldTable(fields).deserialize(&mut json).map_err(malformed)
     }
 }
 
 impl SchemaError {
-    /// The same, of a text that is not in this language at all.
-    fn not(self, language: &str) -> SchemaError {
-        match self {
-            SchemaError::Malformed { file, line, message } => {
-                SchemaError::Malformed { file, line, message: format!("this is not {language}: {message}") }
-            }
-            other => other,
-        }
+    /// What the parser of JSON says of a file.
+    pub fn of_json(file: &str, error: &serde_json::Error) -> SchemaError {
+        // The parser appends the position, which we give in front.
+        let message = error.to_string();
+        let message = match error.is_eof() {
+            true => "it ends too early",
+            false => message.split(" at line ").next().unwrap_or_default(),
+        };
+        SchemaError { file: file.to_owned(), line: error.line().max(1), message: message.to_owned() }
+    }
+
+    /// This error, of a text that is not in this language at all.
+    pub fn not(self, language: &str) -> SchemaError {
+        SchemaError { message: format!("this is not {language}: {}", self.message), ..self }
     }
 }
 
-/// A table with values of these fields.
+/// Reads a table with values of these fields, each checked where it stands.
 #[derive(Clone, Copy)]
-struct Table<'f>(&'f [&'static Field]);
+pub struct FieldTable<'f>(pub &'f [&'static Field]);
 
-impl<'de> DeserializeSeed<'de> for Table<'_> {
+impl<'de> DeserializeSeed<'de> for FieldTable<'_> {
     type Value = Given;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Given, D::Error> {
@@ -217,7 +113,7 @@ impl<'de> DeserializeSeed<'de> for Table<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Table<'_> {
+impl<'de> Visitor<'de> for FieldTable<'_> {
     type Value = Given;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -226,7 +122,7 @@ impl<'de> Visitor<'de> for Table<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
         let mut given = Given::default();
-        while let Some(field) = map.next_key_seed(Key(self.0))? {
+        while let Some(field) = map.next_key_seed(FieldKey(self.0))? {
             let Some(value) = map.next_value_seed(ValueOf(field))? else { continue };
             if given.get(field.key).is_some() {
                 return Err(A::Error::custom(format!("duplicate field `{}`", field.key)));
@@ -241,9 +137,9 @@ impl<'de> Visitor<'de> for Table<'_> {
 }
 
 /// The key of one of these fields.
-struct Key<'f>(&'f [&'static Field]);
+struct FieldKey<'f>(&'f [&'static Field]);
 
-impl<'de> DeserializeSeed<'de> for Key<'_> {
+impl<'de> DeserializeSeed<'de> for FieldKey<'_> {
     type Value = &'static Field;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static Field, D::Error> {
@@ -251,7 +147,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     }
 }
 
-impl Visitor<'_> for Key<'_> {
+impl Visitor<'_> for FieldKey<'_> {
     type Value = &'static Field;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -345,8 +241,8 @@ impl<'de> Visitor<'de> for ValueOf {
     fn visit_i128<E: Error>(self, number: i128) -> Result<Option<Value>, E> {
         let (wanted, bound) = match (u64::try_from(number), self.0.kind) {
             (Ok(number), _) => return self.checked(Value::Number(number)),
-            (Err(_), Kind::Number { most, .. }) if number > 0 => ("at most", most),
-            (Err(_), Kind::Number { least, .. }) => ("at least", least),
+            (Err(_), FieldKind::Number { most, .. }) if number > 0 => ("at most", most),
+            (Err(_), FieldKind::Number { least, .. }) => ("at least", least),
             (Err(_), _) => return Err(self.refuse(number)),
         };
         Err(E::custom(self.0.refuse(number, &format!("{wanted} {bound}"))))
@@ -359,7 +255,7 @@ impl<'de> Visitor<'de> for ValueOf {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<Value>, A::Error> {
         match self.0.kind {
-            Kind::Settings => self.checked(Value::Settings(settings::read(map)?)),
+            FieldKind::Settings => self.checked(Value::Settings(settings::read(map)?)),
             _ => Err(self.refuse("a table")),
         }
     }
@@ -373,79 +269,14 @@ impl<'de> Visitor<'de> for ValueOf {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<Value>, A::Error> {
-        let Kind::Tables(fields) = self.0.kind else {
+        let FieldKind::Tables(fields) = self.0.kind else {
             return Err(self.refuse("a list"));
         };
         let fields: Vec<&'static Field> = fields.iter().collect();
         let mut tables = Vec::new();
-        while let Some(table) = seq.next_element_seed(Table(&fields))? {
+        while let Some(table) = seq.next_element_seed(FieldTable(&fields))? {
             tables.push(table);
         }
         Ok(Some(Value::Tables(tables)))
-    }
-}
-
-/// What Doorbell has written: values of these fields as its `workload`, if it has one; none where that is null.
-struct WrittenWith<'f>(&'f [&'static Field]);
-
-impl<'de> DeserializeSeed<'de> for WrittenWith<'_> {
-    type Value = Option<Option<Given>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Option<Given>>, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for WrittenWith<'_> {
-    type Value = Option<Option<Given>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with a workload")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Option<Given>>, A::Error> {
-        let mut workload = None;
-        while let Some(key) = map.next_key::<String>()? {
-            if key == "workload" {
-                if workload.is_some() {
-                    return Err(A::Error::duplicate_field("workload"));
-                }
-                workload = Some(map.next_value_seed(Perhaps(Table(self.0)))?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(workload)
-    }
-}
-
-/// A table, or null.
-struct Perhaps<'f>(Table<'f>);
-
-impl<'de> DeserializeSeed<'de> for Perhaps<'_> {
-    type Value = Option<Given>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Perhaps<'_> {
-    type Value = Option<Given>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a workload or null")
-    }
-
-    fn visit_none<E: Error>(self) -> Result<Option<Given>, E> {
-        Ok(None)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Option<Given>, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
-        self.0.deserialize(deserializer).map(Some)
     }
 }

@@ -38,11 +38,13 @@ pub trait Schema {
 
 /// Makes types of fields, each said once.
 ///
-/// `pub struct A; pub struct B; fields` makes two: `A` with what is said, all of it optional, and `B` with
-/// everything filled in. There, `| null` tells a field that some have not, and `| absent` one that is then
-/// left out of JSON. It can be read again, unchecked, from what it was written as, for which the crate needs serde.
+/// `pub struct A; fields` makes a type of what is said, all of it optional. Each field may say whether it is there once
+/// everything is filled in: `| null` where some have no value, which is then written as null, and `| absent` where most
+/// have none, which is then left out. It can be read again, unchecked, from what it was written as, for which the crate
+/// needs serde.
 /// `pub struct C { fields }` makes one type with all values; it may begin with
-/// `groups { name: Type, ... }`, whose fields are its own, too.
+/// `groups { name: Type, ... }`, whose fields are its own, too. Generic code has a group by `AsRef` and `AsMut`, so a
+/// type has one group of a type at most.
 ///
 /// A field is its docs, of which the first paragraph is the sentence, its name, its type (as serde has it), and
 /// the rest of its [`Field`].
@@ -51,28 +53,38 @@ macro_rules! schema {
     (
         $(#[$given_meta:meta])*
         pub struct $given:ident;
-        $(#[$full_meta:meta])*
-        pub struct $full:ident;
         $(
             $(#[doc = $about:literal])+
             $key:ident : $type:ty $(| $none:ident)? = $field:expr,
         )*
     ) => {
         $(#[$given_meta])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
         pub struct $given {
             $( $(#[doc = $about])+ pub $key: Option<$type>, )*
-        }
-
-        $(#[$full_meta])*
-        #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-        pub struct $full {
-            $( $(#[doc = $about])+ pub $key: $crate::schema!(@type $type $(, $none)?), )*
         }
 
         impl $given {
             /// Its fields.
             pub const FIELDS: &'static [$crate::Field] = &[$( $given::$key, )*];
+
+            /// Which of its fields are there where everything is filled in, in the order of [`Self::FIELDS`].
+            pub const FILLED_IN: &'static [$crate::json_schema::Presence] =
+                &[$( $crate::schema!(@presence $($none)?), )*];
+
+            /// Writes it where everything is filled in: see [`Self::FILLED_IN`].
+            ///
+            /// # Errors
+            /// As `serializer`.
+            pub fn serialize_filled_in<S: $crate::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                use $crate::serde::ser::SerializeMap;
+                let mut map = serializer.serialize_map(None)?;
+                $( $crate::schema!(@put map, stringify!($key), self.$key $(, $none)?); )*
+                map.end()
+            }
 
             /// This, and of what it does not speak, `base`.
             pub fn over(self, base: $given) -> $given {
@@ -121,43 +133,6 @@ macro_rules! schema {
                 $crate::json_schema::of_object($given::FIELDS.iter().map(|field| (field, absent)))
             }
         }
-
-        impl $crate::schemars::JsonSchema for $full {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($full).into()
-            }
-
-            fn json_schema(_: &mut $crate::schemars::SchemaGenerator) -> $crate::schemars::Schema {
-                let presence = [$( $crate::schema!(@presence $($none)?), )*];
-                $crate::json_schema::of_object($given::FIELDS.iter().zip(presence))
-            }
-        }
-
-        impl $full {
-            /// Whether each value is within its range.
-            ///
-            /// # Errors
-            /// One sentence for the first that is not.
-            pub fn check_ranges(&self) -> Result<(), String> {
-                for field in $given::FIELDS {
-                    let value = match field.key {
-                        $( stringify!($key) => $crate::Value::of(&self.$key), )*
-                        _ => None,
-                    };
-                    value.map_or(Ok(()), |value| $crate::check(field, &value))?;
-                }
-                Ok(())
-            }
-        }
-
-        impl $crate::serde::Serialize for $full {
-            fn serialize<S: $crate::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use $crate::serde::ser::SerializeMap;
-                let mut map = serializer.serialize_map(None)?;
-                $( $crate::schema!(@put map, stringify!($key), self.$key $(, $none)?); )*
-                map.end()
-            }
-        }
     };
 
     (
@@ -176,6 +151,20 @@ macro_rules! schema {
             $( $( $(#[doc = $group_about])+ pub $group: $group_type, )* )?
             $( $(#[doc = $about])+ pub $key: $type, )*
         }
+
+        $( $(
+            impl AsRef<$group_type> for $name {
+                fn as_ref(&self) -> &$group_type {
+                    &self.$group
+                }
+            }
+
+            impl AsMut<$group_type> for $name {
+                fn as_mut(&mut self) -> &mut $group_type {
+                    &mut self.$group
+                }
+            }
+        )* )?
 
         impl $name {
             /// Its own fields, those of its groups apart.
@@ -216,9 +205,6 @@ macro_rules! schema {
         }
     };
 
-    (@type $type:ty) => { $type };
-    (@type $type:ty, $none:ident) => { Option<$type> };
-
     (@presence) => { $crate::json_schema::Presence::Always };
     (@presence null) => { $crate::json_schema::Presence::OrNull };
     (@presence absent) => { $crate::json_schema::Presence::OrAbsent };
@@ -235,13 +221,12 @@ macro_rules! schema {
 #[cfg(test)]
 #[expect(unreachable_pub, reason = "the macro makes types for other crates")]
 mod tests {
+    use crate::json_schema::Presence;
     use crate::{Field, Flag, Given, Schema, Value};
 
     schema! {
         /// What somebody says.
         pub struct Said;
-        /// All of it.
-        pub struct Full;
 
         /// How many.
         count: u32 = Field::count(1, 9).usual("3"),
@@ -282,11 +267,14 @@ mod tests {
         assert_eq!(said, Said { count: Some(4), stride: None, name: None });
         assert_eq!(serde_json::to_string(&said).unwrap(), r#"{"count":4}"#);
         let base = Said { count: Some(1), stride: Some(8), name: None };
-        assert_eq!(said.over(base), Said { count: Some(4), stride: Some(8), name: None });
-        let full = Full { count: 4, stride: None, name: None };
-        assert_eq!(serde_json::to_string(&full).unwrap(), r#"{"count":4,"stride":null}"#);
-        assert_eq!(full.check_ranges(), Ok(()));
-        let out = Full { stride: Some(65), ..full };
+        assert_eq!(said.clone().over(base), Said { count: Some(4), stride: Some(8), name: None });
+        let mut written = Vec::new();
+        said.serialize_filled_in(&mut serde_json::Serializer::new(&mut written)).unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), r#"{"count":4,"stride":null}"#);
+        assert_eq!(serde_json::from_str::<Said>(r#"{"count":4,"stride":null}"#).unwrap(), said);
+        assert_eq!(Said::FILLED_IN, [Presence::Always, Presence::OrNull, Presence::OrAbsent]);
+        assert_eq!(said.check_ranges(), Ok(()));
+        let out = Said { stride: Some(65), ..said };
         assert_eq!(out.check_ranges(), Err("stride is 65, but must be at most 64".into()));
     }
 

@@ -1,9 +1,10 @@
-//! Values of fields.
+//! Values of fields, and what somebody has said: values by the names of their fields. Tables are values, too.
 
-use crate::{Given, Real, Settings};
+use crate::{Real, Settings};
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserializer, Serialize, Serializer, forward_to_deserialize_any};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The value of a field.
@@ -131,5 +132,68 @@ impl<'de> IntoDeserializer<'de, Error> for Given {
 
     fn into_deserializer(self) -> Self::Deserializer {
         MapDeserializer::new(self.into_values().collect::<Vec<_>>().into_iter())
+    }
+}
+
+/// Values by the keys of their fields; each is one of its field's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Given(BTreeMap<String, Value>);
+
+impl Given {
+    pub(crate) fn of(values: impl Iterator<Item = (String, Value)>) -> Given {
+        Given(values.collect())
+    }
+
+    /// The value of a field, if it is given.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
+    }
+
+    /// The value of a field as its type, if it is given.
+    ///
+    /// # Errors
+    /// One sentence where it is none of the type's.
+    pub fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, String> {
+        let read = |value: &Value| value.read().map_err(|error| format!("{key}: {error}"));
+        self.0.get(key).map(read).transpose()
+    }
+
+    /// Says what the field of a key is, unchecked.
+    pub(crate) fn put(&mut self, key: &str, value: Value) {
+        self.0.insert(key.to_owned(), value);
+    }
+
+    /// Forgets what was said of a field.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.0.remove(key)
+    }
+
+    /// The fields of which something is said.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// This, and of what it does not speak, `base`; of settings each by itself.
+    pub fn over(self, base: Given) -> Given {
+        let mut all = base.0;
+        for (key, value) in self.0 {
+            match (all.get_mut(&key), value) {
+                (Some(Value::Settings(below)), Value::Settings(above)) => below.extend(above),
+                (_, value) => {
+                    all.insert(key, value);
+                }
+            }
+        }
+        Given(all)
+    }
+
+    pub(crate) fn into_values(self) -> impl Iterator<Item = (String, Value)> {
+        self.0.into_iter()
+    }
+}
+
+impl Serialize for Given {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(&self.0)
     }
 }

@@ -6,7 +6,7 @@
 //! buffers and writes its completion. What cannot be done at once (no RECV, no answer) waits in the
 //! send queue and is tried again when the program polls, and by one thread per process.
 //!
-//! Its rooms, each of which uses those above it only, as `tests/soft/rooms.rs` sees to:
+//! Its rooms, each of which uses those above it only, as a test of `xtask` sees to:
 //! - `memory`: segments and what lies in them, regions, moving bytes;
 //! - `fabric`: the processes, and what wakes them;
 //! - `rings`: the queues in a segment, as senders and owner work on them;

@@ -57,7 +57,7 @@ fn run<S: System, C: Cluster>(cluster: &mut C, scale: &Scale, times: u64) -> Res
     let span = if cluster.is_virtual() { VIRTUAL } else { scale.deployed * times };
     let system: S = small(cluster.machines(), scale)?;
     let course = match cluster.is_virtual() {
-        true => Course::Fixed(Interval::after(system.begin(), WARMUP, span)),
+        true => Course::Fixed(Interval::after(system.shape().begin(), WARMUP, span)),
         false => Course::Together { warmup: WARMUP, span },
     };
     let Some(ended) = system.run(cluster, course).map_err(|error| error.to_string())? else { return Ok(()) };

@@ -9,8 +9,8 @@ use crate::faults::Faults;
 use crate::stage::{self, Stage, place, text};
 use doorbell_systems::device::Device;
 use doorbell_systems::log::{
-    Appender, Full, Layout, Log, LogMachine, Memory, Outcome, Reader, Reserve, Reserver, SERVICE, Terms,
-    Warden,
+    AppendOutcome, Appender, Full, Layout, Log, LogMachine, Memory, Reader, Reserve, Reserver, SERVICE,
+    Terms, Warden,
 };
 use doorbell_systems::random::Random;
 use doorbell_systems::vector_io::{Piece, Strategy};
@@ -541,11 +541,11 @@ impl<'a, P: Provider> Appending<'a, P> {
             }
             let polled = self.appender.poll()?;
             idle &= polled.idle;
-            let ended: Vec<Outcome> = polled.ended.to_vec();
+            let ended: Vec<AppendOutcome> = polled.ended.to_vec();
             for outcome in ended {
                 let position = match outcome {
-                    Outcome::At(position) => Some(position),
-                    Outcome::Refused => None,
+                    AppendOutcome::At(position) => Some(position),
+                    AppendOutcome::Refused => None,
                 };
                 let began = self.begun[self.appends.len()];
                 self.appends.push(Ended { position, began, ended: self.now() });
@@ -575,7 +575,7 @@ impl<'a, P: Provider> Appending<'a, P> {
         loop {
             let polled = self.appender.poll()?;
             if let Some(outcome) = polled.ended.first() {
-                let position = if let Outcome::At(position) = outcome { Some(*position) } else { None };
+                let position = if let AppendOutcome::At(position) = outcome { Some(*position) } else { None };
                 self.appends.push(Ended { position, began, ended: self.now() });
                 return self.had(Ok(()));
             }

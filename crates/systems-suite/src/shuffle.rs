@@ -31,7 +31,8 @@ use crate::stage::{self, Stage, text};
 use doorbell_systems::config::Seats;
 use doorbell_systems::random::Random;
 use doorbell_systems::shuffle::{
-    Executor, Full, Inboxes, Placement, Plan, SERVICE, Shuffle, Taken, Transfer, put_up_inboxes, receiver,
+    Executor, Full, Inboxes, Placement, Plan, SERVICE, Shuffle, TakenEntries, Transfer, put_up_inboxes,
+    receiver,
 };
 use doorbell_systems::vector_io::Strategy;
 use doorbell_systems::{Interval, Record, SystemError};
@@ -200,7 +201,7 @@ impl Checker {
             let round = had.rounds;
             let mut to_come = self.to_come(round);
             let mut entries = 0;
-            let mut sink = |taken: Taken| self.compare(p, &mut to_come, round, taken, &mut entries);
+            let mut sink = |taken: TakenEntries| self.compare(p, &mut to_come, round, taken, &mut entries);
             let is_all = round == case.rounds;
             if !case.known && executor.is_over(&mut sink)? != is_all {
                 return wrong(format!("executor {number} was told a wrong end in round {round}"));
@@ -249,7 +250,7 @@ impl Checker {
         p: &P,
         to_come: &mut ToCome,
         round: u64,
-        taken: Taken,
+        taken: TakenEntries,
         count: &mut u64,
     ) -> Result<(), SystemError> {
         let size = u64::from(self.case.plan.entry);

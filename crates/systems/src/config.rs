@@ -6,27 +6,6 @@ use crate::kv::{Distribution, Load};
 use doorbell_schema::{Duration, Field, Flag, Given, Schema, Share, Value, schema};
 use doorbell_verbs::{QpType, Span};
 
-/// Declares names of a parameter: the type, and the names that its field takes.
-macro_rules! named {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        pub enum $name {
-            $( $(#[$variant_doc])* #[serde(rename = $text)] $variant, )*
-        }
-
-        impl $name {
-            pub(crate) const NAMES: &'static [&'static str] = &[$($text),*];
-
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                Self::NAMES[self as usize]
-            }
-        }
-    )*};
-}
-pub(crate) use named;
-
 /// Clients of a machine at most.
 const MOST_OF_MACHINE: u32 = 256;
 

@@ -1,20 +1,17 @@
 //! A queue pair: its state, attributes and queues. What it sends is in `requester.rs`, what it
 //! does with arriving requests in `responder.rs`.
 
-use crate::requester::Requester;
-use crate::responder::Responder;
+use crate::receive_state::Responder;
 use crate::send_queue::SendQueue;
+use crate::send_state::Requester;
+use crate::settings::Settings;
 use crate::{
-    Action, Keys, Packet, Queue, RecvQueue, Repeats, SendShape, SendWqe, ack_timeout, check_modify,
-    check_post_recv, flushes_sends, is_signaled, takes_requests,
+    Action, Keys, Packet, Queue, RecvQueue, Repeats, SendShape, SendWqe, check_modify, check_post_recv,
+    flushes_sends, is_signaled, takes_requests,
 };
 use doorbell_verbs::{
-    AccessFlags, AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendFlags, SendWr, Span, Time, VerbsError,
-    Wc, WcStatus,
+    AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendFlags, SendWr, Time, VerbsError, Wc, WcStatus,
 };
-
-/// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
-pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
 
 /// A queue pair. What sending, receiving and both need lies together: drivers have many QPs, and each line of
 /// memory more is one more to wait for.
@@ -33,75 +30,6 @@ pub struct Qp {
     max_inline_data: u32,
     pub(crate) num: u32,
     pub(crate) repeats: Repeats,
-}
-
-/// Attributes that ibv_modify_qp(3) has set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    port_num: u8,
-    ah_attr: Option<AhAttr>,
-    pub(crate) dest_qp_num: u32,
-    pub(crate) path_mtu: Mtu,
-    /// Payload bytes of a full packet.
-    mtu: u16,
-    /// These are a segment's, not path_mtu's.
-    segments: bool,
-    pub(crate) access: AccessFlags,
-    pub(crate) qkey: u32,
-    pub(crate) min_rnr_timer: u8,
-    pub(crate) max_dest_rd_atomic: u8,
-    pub(crate) max_rd_atomic: u8,
-    pub(crate) retry_cnt: u8,
-    pub(crate) rnr_retry: u8,
-    /// Zero for none.
-    pub(crate) ack_timeout: Span,
-}
-
-impl Settings {
-    /// Payload bytes of a full packet.
-    pub(crate) fn mtu(&self) -> u32 {
-        self.mtu.into()
-    }
-
-    const UNSET: Settings = Settings {
-        port_num: 1,
-        ah_attr: None,
-        dest_qp_num: 0,
-        path_mtu: Mtu::Mtu4096,
-        mtu: 4096,
-        segments: false,
-        access: AccessFlags::empty(),
-        qkey: 0,
-        min_rnr_timer: 0,
-        max_dest_rd_atomic: 0,
-        max_rd_atomic: 0,
-        retry_cnt: 0,
-        rnr_retry: 0,
-        ack_timeout: Span::ZERO,
-    };
-
-    fn update(&mut self, attr: &QpAttr) {
-        fn set<T>(field: &mut T, value: Option<T>) {
-            if let Some(value) = value {
-                *field = value;
-            }
-        }
-        set(&mut self.port_num, attr.port_num);
-        set(&mut self.ah_attr, attr.ah_attr.map(Some));
-        set(&mut self.dest_qp_num, attr.dest_qp_num);
-        set(&mut self.path_mtu, attr.path_mtu);
-        if !self.segments {
-            set(&mut self.mtu, attr.path_mtu.map(|mtu| mtu.bytes() as u16));
-        }
-        set(&mut self.access, attr.qp_access_flags);
-        set(&mut self.qkey, attr.qkey);
-        set(&mut self.min_rnr_timer, attr.min_rnr_timer);
-        set(&mut self.max_dest_rd_atomic, attr.max_dest_rd_atomic);
-        set(&mut self.max_rd_atomic, attr.max_rd_atomic);
-        set(&mut self.retry_cnt, attr.retry_cnt);
-        set(&mut self.rnr_retry, attr.rnr_retry);
-        set(&mut self.ack_timeout, attr.timeout.map(ack_timeout));
-    }
 }
 
 impl Qp {

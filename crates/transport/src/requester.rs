@@ -1,10 +1,10 @@
 //! The sending side: requests out, answers in, time-outs (IB specification vol. 1, 9.7 to 9.9).
 
-use crate::qp::{Qp, Settings};
+use crate::qp::Qp;
 use crate::scatter::scatter;
-use crate::send_queue::Entry;
+use crate::send_queue::SendEntry;
 use crate::{
-    Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, Part, RecvQueue, Reth, Retries, Source, Syndrome,
+    Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, PacketPart, RecvQueue, Reth, Source, Syndrome,
     TxPacket, check_initiator, local_rights, psn, rnr_wait, sent_qkey, state_after_failed_send,
 };
 use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
@@ -12,110 +12,6 @@ use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcSt
 /// A long RC message asks for an ACK every so many packets, so that a loss near its end does not
 /// send all of it again.
 const ACK_EVERY: u32 = 32;
-
-/// State of the sending side. Positions are those of the send queue:
-/// `acked <= current <= started <= visible`.
-#[derive(Clone, Debug)]
-pub(crate) struct Requester {
-    /// Oldest work request not completed.
-    acked: u64,
-    /// Work request that the next packet is of.
-    current: u64,
-    /// First work request without a PSN.
-    started: u64,
-    /// PSN of the next packet; behind `next_psn` while sending again.
-    current_psn: u32,
-    /// Oldest PSN not acknowledged.
-    una_psn: u32,
-    /// PSN after the furthest one transmitted.
-    next_psn: u32,
-    /// READs and atomics started and not completed.
-    reads: u32,
-    retries: Retries,
-    /// PSN whose missing answer has already made it go back.
-    implicit_nak: Option<u32>,
-    /// Whether `deadline` ends the wait after an RNR NAK.
-    rnr_wait: bool,
-    deadline: Time,
-    /// Whether `next_request` had to hold a work request back until an answer comes.
-    stalled: bool,
-}
-
-impl Requester {
-    pub(crate) fn new(sq_psn: u32) -> Requester {
-        Requester {
-            acked: 0,
-            current: 0,
-            started: 0,
-            current_psn: sq_psn,
-            una_psn: sq_psn,
-            next_psn: sq_psn,
-            reads: 0,
-            retries: Retries::default(),
-            implicit_nak: None,
-            rnr_wait: false,
-            deadline: Time::NEVER,
-            stalled: false,
-        }
-    }
-
-    pub(crate) fn acked(&self) -> u64 {
-        self.acked
-    }
-
-    pub(crate) fn advance_acked(&mut self) {
-        self.acked += 1;
-    }
-
-    pub(crate) fn refill_retries(&mut self, settings: &Settings) {
-        self.retries = Retries::new(settings.retry_cnt, settings.rnr_retry);
-    }
-
-    /// Everything before `position` was flushed.
-    pub(crate) fn skip_to(&mut self, position: u64) {
-        self.acked = position;
-        self.current = position;
-        self.started = position;
-        self.current_psn = self.next_psn;
-        self.una_psn = self.next_psn;
-        self.reads = 0;
-    }
-
-    /// No more waiting for answers.
-    pub(crate) fn stop(&mut self) {
-        self.rnr_wait = false;
-        self.stalled = false;
-        self.deadline = Time::NEVER;
-    }
-
-    /// PSNs transmitted and not acknowledged.
-    fn unacknowledged(&self) -> u32 {
-        psn::sub(self.next_psn, self.una_psn)
-    }
-
-    /// The next packet is the oldest one not acknowledged.
-    fn go_back(&mut self) {
-        self.current = self.acked;
-        self.current_psn = self.una_psn;
-    }
-
-    fn arm(&mut self, now: Time, settings: &Settings) {
-        let idle = self.una_psn == self.next_psn || settings.ack_timeout == doorbell_verbs::Span::ZERO;
-        self.deadline = if idle { Time::NEVER } else { now + settings.ack_timeout };
-    }
-
-    /// The oldest PSN not acknowledged has moved on.
-    fn progress(&mut self, now: Time, settings: &Settings) {
-        self.refill_retries(settings);
-        self.implicit_nak = None;
-        // An RNR NAK that progress has overtaken holds nothing back any more.
-        self.stalled |= std::mem::take(&mut self.rnr_wait);
-        if psn::sub(self.current_psn, self.una_psn) > self.unacknowledged() {
-            self.go_back(); // What was to be sent again has been acknowledged meanwhile.
-        }
-        self.arm(now, settings);
-    }
-}
 
 /// Why a work request cannot be sent.
 enum Obstacle {
@@ -234,10 +130,10 @@ impl Qp {
         let left = entry.len - offset;
         let ends = index + 1 == entry.packets;
         let part = match (index == 0, ends) {
-            (true, true) => Part::Only,
-            (true, false) => Part::First,
-            (false, true) => Part::Last,
-            (false, false) => Part::Middle,
+            (true, true) => PacketPart::Only,
+            (true, false) => PacketPart::First,
+            (false, true) => PacketPart::Last,
+            (false, false) => PacketPart::Middle,
         };
         let imm = if ends { entry.op.imm() } else { None };
         let atomic = |op| (atomic_body(entry, op), 0);
@@ -483,7 +379,7 @@ impl Qp {
     }
 }
 
-fn atomic_body(entry: &Entry, op: AtomicOp) -> Body {
+fn atomic_body(entry: &SendEntry, op: AtomicOp) -> Body {
     let remote = entry.op.remote().unwrap_or_default();
     Body::Atomic { va: remote.addr, rkey: remote.rkey, op }
 }

@@ -1,102 +1,15 @@
 //! The receiving side: requests in, memory accesses, RECV completions and answers out (IB
 //! specification vol. 1, 9.7.4 to 9.8.3 and 9.9.3).
 
-use crate::qp::{MAX_MESSAGE_BYTES, Qp};
+use crate::qp::Qp;
+use crate::receive_state::{Inbound, SavedAtomic};
 use crate::recv_queue::{RecvWqe, capacity};
 use crate::scatter::scatter;
 use crate::{
-    Action, AtomicOp, Body, Fault, Keys, NakCode, Packet, Part, ReadStream, RecvQueue, Reth, Source,
-    Syndrome, TxPacket, check_enabled, psn,
+    Action, AtomicOp, Body, Fault, Keys, MAX_MESSAGE_BYTES, NakCode, Packet, PacketPart, ReadStream,
+    RecvQueue, Reth, Source, Syndrome, TxPacket, check_enabled, psn,
 };
-use doorbell_verbs::{AccessFlags, GRH_BYTES, QpType, Sge, Wc, WcOpcode, WcStatus};
-
-/// An atomic carried out or under way, kept so that a duplicate is answered and not executed.
-#[derive(Clone, Copy, Debug)]
-struct SavedAtomic {
-    psn: u32,
-    /// `None` while under way.
-    original: Option<u64>,
-}
-
-/// The message whose packets are arriving.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Inbound {
-    /// None: the next packet begins one.
-    #[default]
-    Idle,
-    /// A SEND, `received` bytes of it so far.
-    Send { received: u32 },
-    /// A WRITE of `total` bytes, `left` of them to come from `va` on.
-    Write { va: u64, rkey: u32, left: u32, total: u32 },
-}
-
-/// State of the receiving side: first what each request needs.
-#[derive(Clone, Debug, Default)]
-#[repr(C)]
-pub(crate) struct Responder {
-    /// PSN expected next.
-    epsn: u32,
-    /// Messages completed, 24 bits.
-    msn: u32,
-    /// Whether the gap before the expected PSN, or its RNR, was reported already.
-    nak_sent: bool,
-    /// Attribute `max_dest_rd_atomic`.
-    rd_atomic: u8,
-    next_atomic: u8,
-    inbound: Inbound,
-    /// `wr_id` of the RECV taken by a SEND of several packets. UC keeps it for the next message
-    /// when this one breaks.
-    held: Option<u64>,
-    /// Its SGEs.
-    held_sges: Vec<Sge>,
-    /// As many as `rd_atomic`, from the first atomic on.
-    atomics: Vec<Option<SavedAtomic>>,
-}
-
-impl Responder {
-    pub(crate) fn connect(&mut self, rq_psn: u32, max_dest_rd_atomic: u8) {
-        self.clear();
-        self.epsn = rq_psn;
-        self.resize(max_dest_rd_atomic);
-    }
-
-    /// Changes the number of atomics remembered, where it differs.
-    pub(crate) fn resize(&mut self, max_dest_rd_atomic: u8) {
-        self.rd_atomic = max_dest_rd_atomic;
-        if !self.atomics.is_empty() {
-            self.atomics.resize(usize::from(max_dest_rd_atomic), None);
-        }
-        if usize::from(self.next_atomic) >= self.atomics.len() {
-            self.next_atomic = 0;
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.epsn = 0;
-        self.msn = 0;
-        self.nak_sent = false;
-        self.inbound = Inbound::Idle;
-        self.held = None;
-        self.atomics.clear();
-        self.rd_atomic = 0;
-        self.next_atomic = 0;
-    }
-
-    /// Gives up the message under way; returns the `wr_id` of the RECV that it held.
-    pub(crate) fn abandon_held(&mut self) -> Option<u64> {
-        self.inbound = Inbound::Idle;
-        self.held.take()
-    }
-
-    fn message_done(&mut self) {
-        self.inbound = Inbound::Idle;
-        self.msn = psn::add(self.msn, 1);
-    }
-
-    fn saved_atomic(&self, psn: u32) -> Option<&SavedAtomic> {
-        self.atomics.iter().flatten().find(|a| a.psn == psn)
-    }
-}
+use doorbell_verbs::{AccessFlags, GRH_BYTES, QpType, Wc, WcOpcode, WcStatus};
 
 impl Qp {
     /// A request arrived.
@@ -222,7 +135,9 @@ impl Qp {
 
     /// A datagram (IB specification vol. 1, 9.8.3).
     fn receive_ud(&mut self, packet: &Packet, keys: &Keys, rq: &mut RecvQueue, out: &mut Vec<Action>) {
-        let (Body::Send { part: Part::Only, imm }, Some(deth)) = (packet.body, packet.deth) else { return };
+        let (Body::Send { part: PacketPart::Only, imm }, Some(deth)) = (packet.body, packet.deth) else {
+            return;
+        };
         if deth.qkey != self.settings.qkey {
             return;
         }
@@ -248,7 +163,7 @@ impl Qp {
     fn send_packet(
         &mut self,
         packet: &Packet,
-        part: Part,
+        part: PacketPart,
         imm: Option<u32>,
         keys: &Keys,
         rq: &mut RecvQueue,
@@ -260,7 +175,7 @@ impl Qp {
             _ => return Err(Fault::Invalid),
         };
         self.check_part(part, packet.payload_len)?;
-        if part == Part::Only {
+        if part == PacketPart::Only {
             self.receive_only(packet, imm, 0, 0, keys, rq, out)?;
             self.resp.message_done();
             return Ok(1);
@@ -322,7 +237,7 @@ impl Qp {
     fn write_packet(
         &mut self,
         packet: &Packet,
-        part: Part,
+        part: PacketPart,
         reth: Option<Reth>,
         imm: Option<u32>,
         keys: &Keys,
@@ -417,12 +332,12 @@ impl Qp {
     }
 
     /// Every part but the last is full, and only a message of one packet may be empty.
-    fn check_part(&self, part: Part, payload: u32) -> Result<(), Fault> {
+    fn check_part(&self, part: PacketPart, payload: u32) -> Result<(), Fault> {
         let mtu = self.settings.mtu();
         let fits = match part {
-            Part::First | Part::Middle => payload == mtu,
-            Part::Last => (1..=mtu).contains(&payload),
-            Part::Only => payload <= mtu,
+            PacketPart::First | PacketPart::Middle => payload == mtu,
+            PacketPart::Last => (1..=mtu).contains(&payload),
+            PacketPart::Only => payload <= mtu,
         };
         if fits { Ok(()) } else { Err(Fault::Invalid) }
     }

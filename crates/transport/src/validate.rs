@@ -1,7 +1,9 @@
 //! What ibv_post_send(3) and ibv_post_recv(3) refuse at the call.
 
-use crate::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Mtu, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered};
+
+/// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
+pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
 
 /// What of a QP decides whether a send work request is taken.
 #[derive(Clone, Copy, Debug)]

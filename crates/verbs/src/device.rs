@@ -1,8 +1,8 @@
-//! Devices, protection domains, memory regions, completion queues, address handles.
+//! Devices, protection domains, memory regions, completion queues.
 
 use crate::{
-    AccessFlags, Ah, AhAttr, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PdHandle, PortAttr,
-    Provider, Qp, QpInitAttr, RemoteAddr, Sge, Srq, SrqAttr, VerbsError, Wc,
+    AccessFlags, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PdHandle, PortAttr, Provider,
+    RemoteAddr, Sge, VerbsError, Wc,
 };
 use std::rc::Rc;
 
@@ -89,27 +89,6 @@ impl<P: Provider> Pd<P> {
     pub fn reg_mr(&self, mem: Mem, access: AccessFlags) -> Result<Mr<P>, VerbsError> {
         let (handle, keys) = self.provider().reg_mr(self.0.handle, mem, access)?;
         Ok(Mr(Rc::new(MrInner { pd: self.clone(), handle, mem, keys })))
-    }
-
-    /// A QP in state Reset; one CQ may serve both queues.
-    pub fn create_qp(
-        &self,
-        send_cq: &Cq<P>,
-        recv_cq: &Cq<P>,
-        srq: Option<&Srq<P>>,
-        attr: &QpInitAttr,
-    ) -> Result<Qp<P>, VerbsError> {
-        Qp::create(self, send_cq, recv_cq, srq, attr)
-    }
-
-    /// A shared receive queue.
-    pub fn create_srq(&self, attr: &SrqAttr) -> Result<Srq<P>, VerbsError> {
-        Srq::create(self, attr)
-    }
-
-    /// An address handle.
-    pub fn create_ah(&self, attr: &AhAttr) -> Result<Ah<P>, VerbsError> {
-        Ah::create(self, attr)
     }
 }
 

@@ -11,10 +11,12 @@ mod cpu;
 mod device;
 mod endpoint;
 mod error;
+mod handle;
 mod mem;
 mod provider;
 mod qp;
 mod sockets;
+mod tcp;
 mod time;
 mod types;
 mod wr;
@@ -25,13 +27,12 @@ pub use cpu::{Cpu, Scan, Touch};
 pub use device::{Context, Cq, Mr, Pd};
 pub use endpoint::Endpoint;
 pub use error::{PostError, VerbsError};
+pub use handle::{AhHandle, CqHandle, DeviceHandle, MrHandle, PdHandle, QpHandle, SrqHandle};
 pub use mem::{Mem, PageSize};
-pub use provider::{
-    AhHandle, CqHandle, DeviceHandle, MrHandle, MrKeys, PdHandle, Provider, QpHandle, QpObjects, SrqHandle,
-    verb_not_offered,
-};
+pub use provider::{MrKeys, Provider, QpObjects, verb_not_offered};
 pub use qp::{Ah, ConnectAttr, Qp, Srq};
-pub use sockets::{SocketError, SocketHandle, Sockets, TcpListener, TcpStream};
+pub use sockets::{SocketError, SocketHandle, Sockets};
+pub use tcp::{TcpListener, TcpStream};
 pub use time::{Span, Time};
 pub use types::{AccessFlags, Gid, LinkLayer, Mtu, Opcode, QpState, QpType, SendFlags, WcOpcode, WcStatus};
 pub use wr::{GRH_BYTES, RecvWr, RemoteAddr, SendOp, SendWr, Sge, UdDest, Wc};

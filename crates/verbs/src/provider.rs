@@ -1,36 +1,10 @@
 //! The provider seam: what a device driver implements.
 
 use crate::{
-    AccessFlags, AhAttr, Cpu, DeviceAttr, Mem, PortAttr, PostError, QpAttr, QpInitAttr, QpState, QpType,
-    RecvWr, SendWr, Sockets, SrqAttr, VerbsError, Wc,
+    AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, PdHandle,
+    PortAttr, PostError, QpAttr, QpHandle, QpInitAttr, QpState, QpType, RecvWr, SendWr, Sockets, SrqAttr,
+    SrqHandle, VerbsError, Wc,
 };
-
-macro_rules! handles {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
-        $(#[$doc])*
-        ///
-        /// Names an object of one provider and thread; a provider refuses one it does not know.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub struct $name(pub u32);
-    )*};
-}
-
-handles! {
-    /// An opened device.
-    DeviceHandle,
-    /// A protection domain.
-    PdHandle,
-    /// A memory region.
-    MrHandle,
-    /// A completion queue.
-    CqHandle,
-    /// A queue pair.
-    QpHandle,
-    /// A shared receive queue.
-    SrqHandle,
-    /// An address handle.
-    AhHandle,
-}
 
 /// Keys of a memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,9 +78,11 @@ impl AhAttr {
     }
 }
 
-impl<P: Provider> Qp<P> {
-    pub(crate) fn create(
-        pd: &Pd<P>,
+/// What is made of queues and addresses in a protection domain.
+impl<P: Provider> Pd<P> {
+    /// A QP in state Reset; one CQ may serve both queues.
+    pub fn create_qp(
+        &self,
         send_cq: &Cq<P>,
         recv_cq: &Cq<P>,
         srq: Option<&Srq<P>>,
@@ -88,9 +90,9 @@ impl<P: Provider> Qp<P> {
     ) -> Result<Qp<P>, VerbsError> {
         let objects =
             QpObjects { send_cq: send_cq.handle(), recv_cq: recv_cq.handle(), srq: srq.map(|s| s.0.handle) };
-        let (handle, qp_num) = pd.provider().create_qp(pd.handle(), &objects, attr)?;
+        let (handle, qp_num) = self.provider().create_qp(self.handle(), &objects, attr)?;
         let inner = Rc::new(QpInner {
-            pd: pd.clone(),
+            pd: self.clone(),
             _send_cq: send_cq.clone(),
             _recv_cq: recv_cq.clone(),
             _srq: srq.cloned(),
@@ -98,9 +100,23 @@ impl<P: Provider> Qp<P> {
             qp_num,
             qp_type: attr.qp_type,
         });
-        Ok(Qp { context: pd.context().clone(), handle, inner })
+        Ok(Qp { context: self.context().clone(), handle, inner })
     }
 
+    /// A shared receive queue.
+    pub fn create_srq(&self, attr: &SrqAttr) -> Result<Srq<P>, VerbsError> {
+        let handle = self.provider().create_srq(self.handle(), attr)?;
+        Ok(Srq(Rc::new(SrqInner { pd: self.clone(), handle })))
+    }
+
+    /// An address handle.
+    pub fn create_ah(&self, attr: &AhAttr) -> Result<Ah<P>, VerbsError> {
+        let handle = self.provider().create_ah(self.handle(), attr)?;
+        Ok(Ah(Rc::new(AhInner { pd: self.clone(), handle })))
+    }
+}
+
+impl<P: Provider> Qp<P> {
     fn provider(&self) -> &P {
         self.context.provider()
     }
@@ -219,11 +235,6 @@ impl<P: Provider> Drop for SrqInner<P> {
 }
 
 impl<P: Provider> Srq<P> {
-    pub(crate) fn create(pd: &Pd<P>, attr: &SrqAttr) -> Result<Srq<P>, VerbsError> {
-        let handle = pd.provider().create_srq(pd.handle(), attr)?;
-        Ok(Srq(Rc::new(SrqInner { pd: pd.clone(), handle })))
-    }
-
     /// Posts receive work requests in order.
     pub fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError> {
         self.0.pd.provider().post_srq_recv(self.0.handle, list)
@@ -246,15 +257,10 @@ impl<P: Provider> Drop for AhInner<P> {
 }
 
 impl<P: Provider> Ah<P> {
-    pub(crate) fn create(pd: &Pd<P>, attr: &AhAttr) -> Result<Ah<P>, VerbsError> {
-        let handle = pd.provider().create_ah(pd.handle(), attr)?;
-        Ok(Ah(Rc::new(AhInner { pd: pd.clone(), handle })))
-    }
-
     /// An address handle for the port of `remote`, reached through the local `port`.
     pub fn to_endpoint(pd: &Pd<P>, port: u8, remote: &Endpoint) -> Result<Ah<P>, VerbsError> {
         let local = pd.context().query_port(port)?;
-        Ah::create(pd, &AhAttr::to_endpoint(port, &local, remote))
+        pd.create_ah(&AhAttr::to_endpoint(port, &local, remote))
     }
 
     /// The destination of a datagram to QP `qpn` there.

@@ -1,10 +1,10 @@
 //! Where the buffers of operations lie: how far apart, at which byte of a cache line, in how many pieces, and in
 //! how much memory.
 
-use crate::resolve::at_most;
+use crate::error::{at_most, invalid};
+use crate::resolved::{BufferOffset, Operation, Resolved};
 use crate::taking::{Taking, least, sges};
-use crate::workload::invalid;
-use crate::{Addresses, Operation, Pieces, Resolved, Workload, WorkloadError, topology};
+use crate::{Addresses, Pieces, Workload, WorkloadError, topology};
 use doorbell_verbs::{GRH_BYTES, QpType};
 
 /// Bytes of a cache line; buffers of different operations do not share one.
@@ -30,9 +30,10 @@ enum Offset {
 
 impl Offset {
     fn of(w: &Resolved) -> Offset {
-        match w.random_offset {
-            Some(true) => Offset::Drawn(w.seed),
-            _ => Offset::At(w.offset.unwrap_or(0).into()),
+        match w.offset {
+            Some(BufferOffset::Drawn) => Offset::Drawn(w.seed),
+            Some(BufferOffset::At(byte)) => Offset::At(byte.into()),
+            None => Offset::At(0),
         }
     }
 
@@ -165,11 +166,6 @@ fn apart(w: &Resolved) -> u64 {
 }
 
 impl Resolved {
-    /// Whether what each QP posts has a CQ of its own.
-    pub fn cq_per_qp(&self) -> bool {
-        self.cq_per_qp.unwrap_or(false)
-    }
-
     /// SGEs of each work request.
     pub fn sges(&self) -> u32 {
         self.sges.unwrap_or(1)
@@ -190,8 +186,8 @@ impl Resolved {
         let said = [
             ("sges", self.sges.is_some()),
             ("pieces", self.pieces.is_some()),
-            ("offset", self.offset.is_some()),
-            ("random_offset", self.random_offset.is_some()),
+            ("offset", given.offset.is_some()),
+            ("random_offset", given.random_offset == Some(true)),
             ("local_region", self.local_region.is_some()),
             ("remote_region", self.remote_region.is_some()),
         ];
@@ -207,24 +203,24 @@ impl Resolved {
                 self.verb_names()
             ));
         }
-        self.check_any_byte()?;
+        self.check_any_byte(given)?;
         self.check_pieces(given, taking)?;
-        if let (Some(offset), Some(true)) = (self.offset, self.random_offset) {
+        if let (Some(offset), Some(true)) = (given.offset, given.random_offset) {
             return invalid(format!(
                 "offset is {offset}, but random_offset says that each buffer's is drawn"
             ));
         }
-        if self.inline && self.inline_recv && (self.offset.is_some() || self.random_offset.is_some()) {
+        if self.inlines() && self.inline_recv && self.offset.is_some() {
             return invalid("offset means nothing to payload that is inline at both ends".into());
         }
         self.check_regions(given)
     }
 
     /// An operation that begins at any byte begins at none that something else says.
-    fn check_any_byte(&self) -> Result<(), WorkloadError> {
+    fn check_any_byte(&self, given: &Workload) -> Result<(), WorkloadError> {
         let elsewhere = [
-            ("offset", self.offset.is_some()),
-            ("random_offset", self.random_offset.is_some()),
+            ("offset", given.offset.is_some()),
+            ("random_offset", given.random_offset == Some(true)),
             ("pieces", self.pieces == Some(Pieces::Apart)),
         ];
         match elsewhere.iter().find(|(_, said)| *said) {
@@ -252,7 +248,7 @@ impl Resolved {
             most,
             &format!("a work request of profile {} has at most", profile.name),
         )?;
-        let payloads = self.operations().into_iter().filter(|operation| !operation.verb.is_atomic());
+        let payloads = self.operations().iter().filter(|operation| !operation.verb.is_atomic());
         let least = payloads.map(|operation| operation.size).filter(|size| *size > 0).min().unwrap_or(1);
         at_most("sges", self.sges(), least, "each takes a byte at least, and size is")
     }
@@ -333,7 +329,7 @@ mod tests {
                 for (size, sges) in [(2, 2), (64, 3), (200, 7), (1000, 2)] {
                     let text = format!("verb = \"write\"\nsize = {size}\nsges = {sges}\n{offset}\n{pieces}");
                     let w = resolved(&text);
-                    assert!(!w.inline, "{text}");
+                    assert!(!w.inlines(), "{text}");
                     let buffers = Buffers::local(&w);
                     let (mut end, mut bytes) = (0, 0);
                     for (at, length) in

@@ -1,9 +1,9 @@
 //! What a workload that is filled in asks of its machines, and of the simulator: not more than they have.
 
-use crate::resolve::{at_most, at_most_of};
+use crate::error::{at_most, at_most_of, invalid};
+use crate::resolved::{AtomicCounters, Operation, Resolved};
 use crate::taking::{Taking, cores, inlined, least, mtu, ports, rd_atomic};
-use crate::workload::invalid;
-use crate::{Operation, Pattern, Profiles, QueueLimits, Queues, Resolved, Window, WorkloadError, topology};
+use crate::{Pattern, Profiles, QueueLimits, Queues, Window, Workload, WorkloadError, topology};
 use doorbell_nic::Profile;
 use doorbell_schema::{Arrivals, Duration};
 use doorbell_verbs::{QpType, Span};
@@ -48,6 +48,22 @@ pub(crate) fn check_together(classes: &[Resolved]) -> Result<(), WorkloadError> 
     Ok(())
 }
 
+impl Workload {
+    /// When operations are due goes together with the window.
+    pub(crate) fn check_pace(&self, r: &Resolved) -> Result<(), WorkloadError> {
+        let think = self.think.unwrap_or(Duration::new(Span::ZERO));
+        let windows = r.drain.then_some("drain is asked for");
+        let arrivals = self.arrivals.unwrap_or(Arrivals::Closed);
+        arrivals.refuse(self.rate.unwrap_or(0), think, "threads", windows).map_err(WorkloadError::Invalid)?;
+        match r.window() {
+            Window::PerQp(operations) if think.span() > Span::ZERO => invalid(format!(
+                "think is {think}, but window_per_qp is {operations}: what thinks is a place in the window of a thread: use window"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Resolved {
     /// There are no more threads than cores, and stacks.
     pub(crate) fn check_threads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
@@ -74,37 +90,45 @@ impl Resolved {
         if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
             return invalid("qps is 1, but all-to-all on connected QPs needs at least 2, as QP 0 of machine 0 leads to itself".into());
         }
-        if let (Some(counters), Some(stride)) = (self.counters, self.counter_stride) {
+        if let Some(AtomicCounters { count, stride }) = self.counters {
             if stride == 0 || !stride.is_multiple_of(8) {
                 return invalid(format!(
                     "counter_stride is {stride}, but must be a positive multiple of 8 bytes"
                 ));
             }
-            if u64::from(counters) * u64::from(stride) > MAX_COUNTER_BYTES {
-                return invalid(format!("{counters} counters {stride} bytes apart take more than 1 GiB"));
+            if u64::from(count) * u64::from(stride) > MAX_COUNTER_BYTES {
+                return invalid(format!("{count} counters {stride} bytes apart take more than 1 GiB"));
             }
             let responders = (0..self.machines).filter(|m| topology::responds(self, *m)).count() as u64;
-            if responders * u64::from(counters) * u64::from(stride) > MAX_BYTES {
+            if responders * u64::from(count) * u64::from(stride) > MAX_BYTES {
                 return invalid(format!(
-                    "{counters} counters {stride} bytes apart on each of {responders} machines take more than 4 GiB"
+                    "{count} counters {stride} bytes apart on each of {responders} machines take more than 4 GiB"
                 ));
             }
         }
         Ok(())
     }
 
-    /// When operations are due goes together with the window.
-    pub(crate) fn check_pace(&self) -> Result<(), WorkloadError> {
-        let think = self.think.unwrap_or(Duration::new(Span::ZERO));
-        let windows = self.drain.then_some("drain is asked for");
-        let arrivals = self.arrivals.unwrap_or(Arrivals::Closed);
-        arrivals.refuse(self.rate.unwrap_or(0), think, "threads", windows).map_err(WorkloadError::Invalid)?;
-        match self.window() {
-            Window::PerQp(operations) if self.think.is_some() => invalid(format!(
-                "think is {think}, but window_per_qp is {operations}: what thinks is a place in the window of a thread: use window"
-            )),
-            _ => Ok(()),
+    /// The window, batches and signals go together, and fit into queues of at most `limit` work requests.
+    pub(crate) fn check_window(&self, lanes: u32, limit: u32, why: &str) -> Result<(), WorkloadError> {
+        let (name, window) = match self.window() {
+            Window::PerThread(operations) => ("window", operations),
+            Window::PerQp(operations) => ("window_per_qp", operations),
+        };
+        at_most(name, window, limit, why)?;
+        at_most("batch", self.batch, window, &format!("the {name} is"))?;
+        let (s, b) = (self.signal_every, self.batch);
+        let least = self.window().least(s, b, lanes);
+        if u64::from(window) < least {
+            let over = match self.window().sharing(lanes) {
+                1 => String::new(),
+                sharing => format!(" over {sharing} QPs"),
+            };
+            return invalid(format!(
+                "{name} is {window}, but signal_every {s}{over} with batch {b} needs at least {least}, as what no completion covers yet stays outstanding"
+            ));
         }
+        Ok(())
     }
 
     /// Each port that is asked for is there, and some thread uses it.
@@ -132,7 +156,7 @@ impl Resolved {
     /// The devices offer what is asked for, and speak one language.
     pub(crate) fn check_links(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         for Operation { verb, opcode, .. } in self.operations() {
-            let lacks = |profile: &&&Profile| !profile.device.generation.offers(opcode, self.transport);
+            let lacks = |profile: &&&Profile| !profile.device.generation.offers(*opcode, self.transport);
             if let Some(profile) = taking.all.iter().find(lacks) {
                 let (name, transport) = (&profile.name, self.transport);
                 return invalid(format!(
@@ -190,7 +214,7 @@ impl Resolved {
             return invalid(format!("size is {size}, but {verb} works on 8 bytes"));
         }
         let (Profile { name, .. }, limit) = least(&taking.posters, inlined);
-        if let Some(up_to) = self.inline_up_to {
+        if let Some(up_to) = self.inline_up_to() {
             at_most("inline_up_to", up_to, limit, &format!("{name} inlines at most"))?;
         }
         let inlined = |operation: &&Operation| operation.inline && operation.size > limit;

@@ -4,113 +4,13 @@
 //! is of the same class, so that both ends of a queue pair agree. What machines have in common (which there are, their
 //! ports, counters, pages) and what is of the run (times, precision, seed) is not a class's to say.
 
-use crate::check;
+use crate::check::check_together;
+use crate::error::{WorkloadError, invalid};
+use crate::resolved::{NamedWork, Resolved, name_of};
 use crate::taking::Taking;
-use crate::workload::{ANY, invalid, ranges, sum};
-use crate::{Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
-use doorbell_schema::{Field, Given, Schema, Value};
-use serde::{Deserialize, Serialize, Serializer};
-use std::collections::BTreeMap;
-use std::ops::Range;
-
-/// Like threads of each machine, as a workload names them.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "BTreeMap<String, serde_json::Value>")]
-pub struct ThreadClass {
-    /// What it is called; else it has its number, counted from 0.
-    pub name: Option<String>,
-    /// Threads of each machine.
-    pub threads: u32,
-    /// What is so of them and not of the whole workload, of [`ThreadClass::FIELDS`].
-    pub says: Workload,
-}
-
-impl ThreadClass {
-    /// What a table says.
-    pub const FIELDS: &'static [Field] = &[
-        Field::count(1, ANY).required().named("threads", "Threads of each machine, one per core"),
-        Field::text().usual("its number").named("name", "Name"),
-        Workload::verb,
-        Workload::mix,
-        Workload::transport,
-        Workload::size,
-        Workload::qps,
-        Workload::cq_per_qp,
-        Workload::window,
-        Workload::window_per_qp,
-        Workload::max_rd_atomic,
-        Workload::batch,
-        Workload::signal_every,
-        Workload::inline,
-        Workload::inline_up_to,
-        Workload::sges,
-        Workload::pieces,
-        Workload::offset,
-        Workload::random_offset,
-        Workload::local_region,
-        Workload::remote_region,
-        Workload::addresses,
-        Workload::remote_addresses,
-        Workload::header_only,
-        Workload::inline_recv,
-        Workload::drain,
-        Workload::arrivals,
-        Workload::rate,
-        Workload::think,
-        Workload::pattern,
-    ];
-}
-
-impl TryFrom<BTreeMap<String, serde_json::Value>> for ThreadClass {
-    type Error = String;
-
-    fn try_from(table: BTreeMap<String, serde_json::Value>) -> Result<ThreadClass, String> {
-        let mut given = Given::default();
-        for (key, value) in table {
-            let field = ThreadClass::FIELDS.iter().find(|field| field.key == key);
-            let field = field.ok_or_else(|| format!("{key} is not a class's to say"))?;
-            Value::of(&value).map_or(Ok(()), |value| given.set(field, value))?;
-        }
-        let (name, threads) = (given.read("name")?, given.read("threads")?.ok_or("a class has threads")?);
-        ["name", "threads"].iter().for_each(|key| drop(given.remove(key)));
-        let mut says = Workload::default();
-        says.apply(&given)?;
-        Ok(ThreadClass { name, threads, says })
-    }
-}
-
-impl Serialize for ThreadClass {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = [("name", Value::of(&self.name)), ("threads", Value::of(&self.threads))];
-        let all = own.into_iter().chain(self.says.values());
-        serializer.collect_map(all.filter_map(|(key, value)| Some((key, value?))))
-    }
-}
-
-/// A class of a workload that is filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// What it is called.
-    pub name: String,
-    /// Its threads, by their numbers on each machine.
-    pub threads: Range<u32>,
-    /// What they do: a workload of these threads alone.
-    pub workload: Resolved,
-}
-
-/// What a class is called.
-fn name_of(number: usize, name: Option<&str>) -> String {
-    name.map_or_else(|| number.to_string(), str::to_owned)
-}
-
-/// Pairs of options of which one takes the place of the other.
-const ALTERNATIVES: [[&str; 2]; 2] = [["window", "window_per_qp"], ["verb", "mix"]];
-
-/// The options that say what this one says: it, and the one that takes its place.
-pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
-    let pair = ALTERNATIVES.into_iter().find(|pair| pair.contains(&key));
-    std::iter::once(key).chain(pair.into_iter().flatten().filter(move |other| *other != key))
-}
+use crate::workload::{ThreadClass, Workload, alternatives, ranges, sum};
+use crate::{Pattern, Profiles};
+use doorbell_schema::{Given, Value};
 
 impl Workload {
     /// That an option said over a file, by a flag or a sweep, is not one that a class of the file says for itself: it would
@@ -132,12 +32,6 @@ impl Workload {
             )),
             None => Ok(()),
         }
-    }
-
-    /// Threads of all classes, where there are some.
-    pub(crate) fn threads_of_classes(&self) -> Option<u32> {
-        let classes = self.class.as_ref()?;
-        Some(classes.iter().fold(0, |sum, class| sum.saturating_add(class.threads)))
     }
 
     /// Tables of classes say what `threads` and, where there are several, `rate` say of all threads.
@@ -218,12 +112,16 @@ impl Workload {
         {
             return invalid(format!("counters ({counters}) are for atomics, but no class posts any"));
         }
-        let all = whole(&filled, classes);
+        let named = |(class, workload): (&ThreadClass, &Resolved)| NamedWork {
+            name: class.name.clone(),
+            workload: workload.clone(),
+        };
+        let all = Resolved::of_classes(classes.iter().zip(&filled).map(named).collect());
         let groups = ranges(self.machine.as_deref(), self.machine.as_deref().map_or(all.machines, sum));
         let taking = Taking::of(profiles, all.pattern, &groups)?;
         all.check_threads(&taking)?;
         all.check_ports(&taking)?;
-        check::check_together(&filled)?;
+        check_together(&filled)?;
         Ok(all)
     }
 }
@@ -232,155 +130,11 @@ fn names(classes: &[ThreadClass]) -> Vec<String> {
     classes.iter().enumerate().map(|(number, class)| name_of(number, class.name.as_deref())).collect()
 }
 
-/// The whole workload of classes that are filled in. What each class says, it says there; of what all workloads say, the
-/// first class's is in the whole.
-fn whole(filled: &[Resolved], classes: &[ThreadClass]) -> Resolved {
-    let counting = filled.iter().find(|own| own.counters.is_some()).unwrap_or(&filled[0]);
-    Resolved {
-        class: Some(classes.iter().zip(filled).map(|(class, own)| table(class.name.clone(), own)).collect()),
-        verb: None,
-        mix: None,
-        size: None,
-        threads: filled.iter().fold(0, |sum, own| sum.saturating_add(own.threads)),
-        window: None,
-        window_per_qp: None,
-        max_rd_atomic: None,
-        inline_up_to: None,
-        sges: None,
-        pieces: None,
-        offset: None,
-        random_offset: None,
-        local_region: None,
-        remote_region: None,
-        addresses: None,
-        remote_addresses: None,
-        arrivals: None,
-        rate: None,
-        think: None,
-        counters: counting.counters,
-        counter_stride: counting.counter_stride,
-        ..filled[0].clone()
-    }
-}
-
-/// What a class says when it is filled in.
-fn table(name: Option<String>, own: &Resolved) -> ThreadClass {
-    let says = Workload {
-        verb: own.verb,
-        mix: own.mix.clone(),
-        transport: Some(own.transport),
-        size: own.size,
-        qps: Some(own.qps),
-        window: own.window,
-        window_per_qp: own.window_per_qp,
-        max_rd_atomic: own.max_rd_atomic,
-        batch: Some(own.batch),
-        signal_every: Some(own.signal_every),
-        inline: Some(own.inline),
-        inline_up_to: own.inline_up_to,
-        sges: own.sges,
-        pieces: own.pieces,
-        offset: own.offset,
-        random_offset: own.random_offset,
-        local_region: own.local_region,
-        remote_region: own.remote_region,
-        addresses: own.addresses,
-        remote_addresses: own.remote_addresses,
-        header_only: Some(own.header_only),
-        inline_recv: Some(own.inline_recv),
-        drain: Some(own.drain),
-        arrivals: own.arrivals,
-        rate: own.rate,
-        think: own.think,
-        pattern: Some(own.pattern),
-        ..Workload::default()
-    };
-    ThreadClass { name, threads: own.threads, says }
-}
-
-impl ThreadClass {
-    /// The workload of a class that is filled in.
-    fn workload(&self, whole: &Resolved) -> Resolved {
-        const SAID: &str = "a class that is filled in says it";
-        let says = self.says.clone();
-        let own = Resolved {
-            class: None,
-            threads: self.threads,
-            verb: says.verb,
-            mix: says.mix,
-            transport: says.transport.expect(SAID),
-            size: says.size,
-            qps: says.qps.expect(SAID),
-            window: says.window,
-            window_per_qp: says.window_per_qp,
-            max_rd_atomic: says.max_rd_atomic,
-            batch: says.batch.expect(SAID),
-            signal_every: says.signal_every.expect(SAID),
-            inline: says.inline.expect(SAID),
-            inline_up_to: says.inline_up_to,
-            sges: says.sges,
-            pieces: says.pieces,
-            offset: says.offset,
-            random_offset: says.random_offset,
-            local_region: says.local_region,
-            remote_region: says.remote_region,
-            addresses: says.addresses,
-            remote_addresses: says.remote_addresses,
-            header_only: says.header_only.expect(SAID),
-            inline_recv: says.inline_recv.expect(SAID),
-            drain: says.drain.expect(SAID),
-            arrivals: says.arrivals,
-            rate: says.rate,
-            think: says.think,
-            pattern: says.pattern.expect(SAID),
-            ..whole.clone()
-        };
-        let counts = own.operations().iter().any(|operation| Verb::is_atomic(operation.verb));
-        let (counters, counter_stride) =
-            (own.counters.filter(|_| counts), own.counter_stride.filter(|_| counts));
-        Resolved { counters, counter_stride, ..own }
-    }
-}
-
-impl Resolved {
-    /// What its threads do, in the order of their numbers: each class as a workload of its own, or the whole as one.
-    pub fn classes(&self) -> Vec<Class> {
-        let Some(tables) = &self.class else {
-            return vec![Class { name: name_of(0, None), threads: 0..self.threads, workload: self.clone() }];
-        };
-        let mut end = 0;
-        let class = |(number, table): (usize, &ThreadClass)| {
-            let start = end;
-            end += table.threads;
-            Class {
-                name: name_of(number, table.name.as_deref()),
-                threads: start..end,
-                workload: table.workload(self),
-            }
-        };
-        tables.iter().enumerate().map(class).collect()
-    }
-
-    /// Whether its threads are in classes, of which each has results of its own.
-    pub fn has_classes(&self) -> bool {
-        self.class.is_some()
-    }
-
-    /// What each class asks for a number of, changed.
-    pub fn with_reads_under_way(&self, change: impl Fn(u32) -> u32) -> Resolved {
-        let mut more = self.clone();
-        more.max_rd_atomic = more.max_rd_atomic.map(&change);
-        for class in more.class.iter_mut().flatten() {
-            class.says.max_rd_atomic = class.says.max_rd_atomic.map(&change);
-        }
-        more
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Window;
+    use crate::{AtomicCounters, Verb, Window};
+    use doorbell_schema::{Arrivals, Schema};
     use doorbell_verbs::QpType;
 
     fn given(toml: &str) -> Given {
@@ -402,18 +156,22 @@ mod tests {
     #[test]
     fn a_class_is_a_workload_of_its_own() {
         let all = from(TWO).unwrap();
-        assert_eq!((all.threads, all.verb, all.size, all.rate), (14, None, None, None));
+        assert_eq!((all.threads, all.uniform()), (14, None));
         let classes = all.classes();
         let [readers, writers] = &classes[..] else { panic!("{classes:?}") };
         assert_eq!((readers.name.as_str(), readers.threads.clone()), ("readers", 0..10));
         assert_eq!((writers.name.as_str(), writers.threads.clone()), ("1", 10..14));
-        let said = |own: &Resolved| (own.verb, own.size, own.threads, own.arrivals.is_some(), own.rate);
-        assert_eq!(said(&readers.workload), (Some(Verb::Read), Some(64), 10, false, None));
-        assert_eq!(said(&writers.workload), (Some(Verb::Write), Some(4096), 4, true, Some(1_000_000)));
+        let said = |own: &Resolved| {
+            let only = own.only_operation().unwrap();
+            (only.verb, only.size, own.threads, own.open_loop())
+        };
+        assert_eq!(said(readers.workload), (Verb::Read, 64, 10, None));
+        let open = Some((Arrivals::Poisson, 1_000_000));
+        assert_eq!(said(writers.workload), (Verb::Write, 4096, 4, open));
         // Of READs it is inbound, so that it is of all that do not say it.
         assert!(classes.iter().all(|class| class.workload.pattern == Pattern::Inbound));
         let alone = from("verb = \"read\"\nsize = 64\nthreads = 10").unwrap();
-        assert_eq!(readers.workload, alone);
+        assert_eq!(*readers.workload, alone);
         assert_eq!(all.operations().len(), 2);
     }
 
@@ -426,12 +184,17 @@ mod tests {
         let window = class("window_per_qp = 64\nverb = \"read\"", "window = 3").window();
         assert_eq!(window, Window::PerThread(3));
         let mix = class("verb = \"read\"", "mix = \"read:1,write:1\"");
-        assert_eq!((mix.verb, mix.mix.is_some(), mix.transport), (None, true, QpType::Rc));
-        assert_eq!(class("mix = \"read:1,write:1\"", "verb = \"send\"").mix, None);
+        assert_eq!((mix.mix().is_some(), mix.transport), (true, QpType::Rc));
+        assert_eq!(class("mix = \"read:1,write:1\"", "verb = \"send\"").mix(), None);
         let both = from("counters = 7\n[[class]]\nthreads = 1\nverb = \"fetch-add\"\n[[class]]\nthreads = 1")
             .unwrap();
+        let own_cqs =
+            from("[[class]]\nthreads = 1\n[[class]]\nthreads = 2\nqps = 2\ncq_per_qp = true").unwrap();
+        let own_cqs: Vec<_> = own_cqs.classes().iter().map(|class| class.workload.cq_per_qp).collect();
+        assert_eq!(own_cqs, [false, true]);
         let counters: Vec<_> = both.classes().iter().map(|class| class.workload.counters).collect();
-        assert_eq!((counters, both.counters), (vec![Some(7), None], Some(7)));
+        let seven = Some(AtomicCounters { count: 7, stride: 8 });
+        assert_eq!((counters, both.counters), (vec![seven, None], seven));
         let patterns =
             from("[[class]]\nthreads = 1\n[[class]]\nthreads = 1\nverb = \"read\"\npattern = \"inbound\"");
         let patterns: Vec<_> =
@@ -446,7 +209,7 @@ mod tests {
         {
             let alone = from(&format!("{base}\nthreads = 3")).unwrap();
             let all = from(&format!("{base}\n[[class]]\nthreads = 3")).unwrap();
-            assert_eq!(all.classes()[0].workload, alone, "{base}");
+            assert_eq!(*all.classes()[0].workload, alone, "{base}");
         }
         assert_eq!(from("threads = 5").unwrap().classes()[0].threads, 0..5);
     }
@@ -457,6 +220,7 @@ mod tests {
             TWO,
             "ports = 2\n[[class]]\nthreads = 1\nverb = \"read\"\n[[class]]\nthreads = 1\nmix = \"send:1,write/9:1\"",
             "counters = 3\n[[class]]\nthreads = 2\nthink = \"1us\"\n[[class]]\nthreads = 1\nverb = \"fetch-add\"",
+            "cq_per_qp = true\n[[class]]\nthreads = 2\n[[class]]\nthreads = 1\ncq_per_qp = false",
             "[[class]]\nthreads = 2\ndrain = true\n[[class]]\nthreads = 2\nlocal_region = 9999\ninline = false",
         ] {
             let all = from(toml).expect(toml);

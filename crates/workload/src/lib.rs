@@ -7,6 +7,8 @@
 mod buffers;
 mod check;
 mod classes;
+mod error;
+mod file;
 mod kinds;
 mod mix;
 mod older;
@@ -14,16 +16,23 @@ mod placement;
 mod profiles;
 mod queues;
 mod resolve;
+mod resolved;
 mod taking;
 pub mod topology;
 mod window;
 mod workload;
+mod written;
 
 pub use buffers::{Buffers, Piece};
-pub use classes::{Class, ThreadClass};
+pub use error::WorkloadError;
+pub use file::FileError;
 pub use kinds::{Addresses, Pattern, Pieces, Verb};
-pub use mix::{Item, Mix, Operation};
-pub use profiles::Profiles;
+pub use mix::{Item, Mix};
+pub use profiles::{Profiles, with_set};
 pub use queues::{QueueLimits, Queues, RECV_BATCH};
+pub use resolved::{
+    AtomicCounters, BufferOffset, ClassWork, LoadLoop, Operation, Posts, Resolved, ResolvedClass, ThreadWork,
+    UniformWork,
+};
 pub use window::Window;
-pub use workload::{MachineGroup, Resolved, Workload, WorkloadError, with_set};
+pub use workload::{MachineGroup, ThreadClass, Workload};

@@ -1,8 +1,6 @@
 //! Mixes: what is posted, and how often.
 
-use crate::workload::invalid;
-use crate::{Resolved, Verb, Workload, WorkloadError};
-use doorbell_verbs::Opcode;
+use crate::Verb;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -119,140 +117,9 @@ impl fmt::Display for Item {
     }
 }
 
-/// Operations that are alike: those of a workload of one verb, or of an item of its mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
-    /// Verb.
-    pub verb: Verb,
-    /// Payload in bytes.
-    pub size: u32,
-    /// How often it is drawn, beside the weights of the others.
-    pub weight: u32,
-    /// Its opcode.
-    pub opcode: Opcode,
-    /// Whether its payload is copied into the WQE.
-    pub inline: bool,
-    /// SGEs of its work requests.
-    pub sges: u32,
-}
-
-impl Operation {
-    /// In words.
-    pub fn name(&self) -> String {
-        format!("{} of {} B", self.verb, self.size)
-    }
-}
-
-impl Workload {
-    /// What is posted, with sizes: of the mix, or of one verb.
-    ///
-    /// # Errors
-    /// If a mix says what something else says, too, or twice the same.
-    pub(crate) fn items(&self) -> Result<Vec<(Verb, u32, u32)>, WorkloadError> {
-        let header_only = self.header_only.unwrap_or(false);
-        let Some(mix) = &self.mix else {
-            let verb = self.verb.unwrap_or(Verb::Send);
-            let size = self.size.or(verb.only_size(header_only)).unwrap_or(USUAL_SIZE);
-            return Ok(vec![(verb, size, 1)]);
-        };
-        if let Some(verb) = self.verb {
-            return invalid(format!("verb is {}, but the mix says which verbs are posted", verb.name()));
-        }
-        let open = |item: &Item| item.size.is_none() && item.verb.only_size(header_only).is_none();
-        if let Some(size) = self.size.filter(|_| !mix.items().iter().any(open)) {
-            return invalid(format!("size is {size}, but each item of the mix has a size of its own"));
-        }
-        let filled = mix.items().iter().map(|item| {
-            let size = item.size.or(item.verb.only_size(header_only)).or(self.size);
-            (item.verb, size.unwrap_or(USUAL_SIZE), item.weight)
-        });
-        let items: Vec<(Verb, u32, u32)> = filled.collect();
-        for (i, (verb, size, _)) in items.iter().enumerate() {
-            if items[..i].iter().any(|(v, s, _)| (v, s) == (verb, size)) {
-                return invalid(format!("the mix has {}/{size} twice: add up the weights", verb.name()));
-            }
-        }
-        Ok(items)
-    }
-}
-
-/// Payload where no size is given, of what has no size of its own.
-const USUAL_SIZE: u32 = 32;
-
-/// A mix of these.
-pub(crate) fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
-    Mix(items
-        .iter()
-        .map(|(verb, size, weight)| Item { verb: *verb, size: Some(*size), weight: *weight })
-        .collect())
-}
-
-impl Resolved {
-    /// What is posted: one thing, or the items of the mix in its order; where threads are in classes, what each of these
-    /// posts, one class after the other.
-    pub fn operations(&self) -> Vec<Operation> {
-        if self.has_classes() {
-            return self.classes().iter().flat_map(|class| class.workload.operations()).collect();
-        }
-        let operation = |verb: Verb, size: u32, weight: u32, inline: bool| Operation {
-            verb,
-            size,
-            weight,
-            opcode: verb.opcode(self.header_only),
-            inline,
-            sges: if verb.is_atomic() { 1 } else { self.sges() },
-        };
-        let Some(mix) = &self.mix else {
-            let verb = self.verb.expect("what has no mix has a verb");
-            return vec![operation(verb, self.size.expect("and a size"), 1, self.inline)];
-        };
-        let of_item = |item: &Item| {
-            let size = item.size.expect("what is resolved has sizes");
-            let inline = self.inline && item.verb.has_payload(size) && Some(size) <= self.inline_up_to;
-            operation(item.verb, size, item.weight, inline)
-        };
-        mix.items().iter().map(of_item).collect()
-    }
-
-    /// The verbs in words.
-    pub(crate) fn verb_names(&self) -> String {
-        let mut names: Vec<String> = self.operations().iter().map(|o| o.verb.to_string()).collect();
-        names.dedup();
-        names.join(" and ")
-    }
-
-    /// The longest payload.
-    pub fn longest(&self) -> u32 {
-        self.operations().iter().map(|operation| operation.size).max().unwrap_or(0)
-    }
-
-    /// The longest payload of a SEND.
-    pub fn longest_send(&self) -> u32 {
-        let sends = self.operations().into_iter().filter(|operation| operation.verb.consumes_recv());
-        sends.map(|operation| operation.size).max().unwrap_or(0)
-    }
-
-    /// The longest payload that is copied into WQEs; 0 where none is.
-    pub fn longest_inline(&self) -> u32 {
-        let inline = self.operations().into_iter().filter(|operation| operation.inline);
-        inline.map(|operation| operation.size).max().unwrap_or(0)
-    }
-
-    /// Whether some of its messages take RECVs.
-    pub fn consumes_recvs(&self) -> bool {
-        self.operations().iter().any(|operation| operation.verb.consumes_recv())
-    }
-
-    /// Whether some of its operations are of buffers at the peer that they name.
-    pub fn reaches_buffers(&self) -> bool {
-        self.operations().iter().any(|operation| operation.verb.reaches_buffers())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Pattern, Window};
+    use crate::{AtomicCounters, Pattern, Resolved, Window, Workload};
     use doorbell_verbs::QpType;
 
     fn from(toml: &str) -> Result<Resolved, String> {
@@ -267,8 +134,8 @@ mod tests {
     fn a_mix_is_filled_in() {
         let r = from("mix = \"read:95, write/4096:5\"\nsize = 64").unwrap();
         assert_eq!(
-            (r.verb, r.size, r.mix.as_ref().unwrap().to_string()),
-            (None, None, "read/64:95,write/4096:5".into())
+            (r.only_operation(), r.mix().unwrap().to_string()),
+            (None, "read/64:95,write/4096:5".into())
         );
         assert_eq!(
             (r.transport, r.pattern, r.window(), r.signal_every),
@@ -276,15 +143,18 @@ mod tests {
         );
         assert_eq!((r.longest(), r.longest_send(), r.longest_inline()), (4096, 0, 0));
         let r = from("mix = \"send:1,send/2000:1\"").unwrap();
-        let of_sends = (r.transport, r.pattern, r.signal_every, r.inline_up_to);
+        let of_sends = (r.transport, r.pattern, r.signal_every, r.inline_up_to());
         assert_eq!(of_sends, (QpType::Ud, Pattern::Outbound, 16, Some(900)));
         let inline: Vec<bool> = r.operations().iter().map(|operation| operation.inline).collect();
         assert_eq!((inline, r.longest_inline()), (vec![true, false], 32));
         let r = from("mix = \"write:1,send:1,fetch-add:1\"\ninline = false").unwrap();
-        assert_eq!((r.transport, r.inline, r.counters), (QpType::Rc, false, Some(1)));
+        assert_eq!(
+            (r.transport, r.inlines(), r.counters),
+            (QpType::Rc, false, Some(AtomicCounters { count: 1, stride: 8 }))
+        );
         // Half of them have no payload.
         let r = from("mix = \"read:1,send:1\"\nheader_only = true\nsize = 100").unwrap();
-        assert_eq!(r.mix.unwrap().to_string(), "read/100:1,send/0:1");
+        assert_eq!(r.mix().unwrap().to_string(), "read/100:1,send/0:1");
     }
 
     #[test]

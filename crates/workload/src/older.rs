@@ -1,14 +1,13 @@
 //! Files of schema 1: what they meant, in the words of today.
 
-use doorbell_schema::{Field, Given, Schema, Value};
+use crate::Verb;
+use doorbell_schema::{Field, Given, Value};
 
-use crate::{Verb, Workload};
-
-/// What was read, in the words of today.
+/// What was read, in the words of today, of these fields of a workload.
 ///
 /// By schema 1, a window was each QP's where not each operation was signalled, and was silently made as long as
 /// two signalled operations, or a batch beside those that no completion had covered, need.
-pub(crate) fn as_meant(given: Given) -> Given {
+pub(crate) fn as_meant(given: Given, fields: &[Field]) -> Given {
     let mut given = given;
     let older = given.take_version().is_some();
     // Systems have fields of their own, which mean what they meant.
@@ -26,14 +25,14 @@ pub(crate) fn as_meant(given: Given) -> Given {
     if let (Some(window), 2..) = (number("window"), signal_every) {
         let needed = signal_every.saturating_mul(2).max(batch.saturating_add(signal_every));
         given.remove("window");
-        set(&mut given, "window_per_qp", window.max(needed));
-        set(&mut given, "signal_every", signal_every);
+        set(&mut given, fields, "window_per_qp", window.max(needed));
+        set(&mut given, fields, "signal_every", signal_every);
     }
     given
 }
 
-fn set(given: &mut Given, key: &str, value: u64) {
-    let field: Option<&Field> = Workload::fields().into_iter().find(|field| field.key == key);
+fn set(given: &mut Given, fields: &[Field], key: &str, value: u64) {
+    let field = fields.iter().find(|field| field.key == key);
     let field = field.expect("it is a field of workloads");
     given.set(field, Value::Number(value.min(u32::MAX.into()))).expect("it is in range");
 }

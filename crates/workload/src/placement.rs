@@ -1,7 +1,7 @@
 //! At which sockets threads and their memory are.
 
+use crate::error::invalid;
 use crate::taking::{Taking, least};
-use crate::workload::invalid;
 use crate::{Pattern, Resolved, WorkloadError, topology};
 use doorbell_nic::Profile;
 

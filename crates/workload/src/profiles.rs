@@ -1,7 +1,8 @@
 //! The profiles of the machines of a run.
 
-use crate::Resolved;
-use doorbell_nic::{More, Profile};
+use crate::{Resolved, Workload, WorkloadError};
+use doorbell_nic::{More, Profile, ProfileError};
+use doorbell_schema::Settings;
 
 /// The profiles of the machines of a run: of each group of like machines one, in the order of their
 /// numbers.
@@ -74,4 +75,41 @@ impl Profiles {
         let with = |profile: &Profile| profile.with(more);
         Profiles { first: with(&self.first), others: self.others.iter().map(with).collect() }
     }
+}
+
+impl Workload {
+    /// Name or path of its host, where it is not the profile's own; of the first group's, where there are groups.
+    fn host_name(&self) -> Option<&str> {
+        let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
+        self.host.as_deref().or_else(of_group)
+    }
+
+    /// The profiles of its machines.
+    pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
+        self.check_groups()?;
+        let of_group = || self.machine.as_ref()?.first()?.set.as_ref();
+        let set = self.set.as_ref().or_else(of_group);
+        let first = load(self.profile_name(), self.host_name(), set)?;
+        let others = self.machine.iter().flatten().skip(1);
+        let others = others.map(|g| load(&g.profile, g.host.as_deref(), g.set.as_ref()));
+        Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
+    }
+}
+
+/// A profile, in the host of this name where one is given, with what is set over it.
+fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Profile, ProfileError> {
+    let profile = Profile::named_or_file(profile)?;
+    let profile = match host {
+        Some(host) => profile.on_host(host)?,
+        None => profile,
+    };
+    set.map_or(Ok(profile.clone()), |set| with_set(&profile, set))
+}
+
+/// A profile with what is set over it.
+///
+/// # Errors
+/// As [`Profile::with_set`].
+pub fn with_set(profile: &Profile, set: &Settings) -> Result<Profile, ProfileError> {
+    profile.with_set(&set.iter().map(|(name, number)| (name.clone(), number.get())).collect())
 }

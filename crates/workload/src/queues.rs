@@ -41,7 +41,7 @@ impl Queues {
         let receives = topology::responds(w, machine) && w.consumes_recvs();
         let recv_depth = if receives { recv_depth(w, machine, qps, limits) } else { 0 };
         let requests = topology::requests(w, machine);
-        let send_cqs = if requests && w.cq_per_qp() { qps } else { 1 };
+        let send_cqs = if requests && w.cq_per_qp { qps } else { 1 };
         Queues {
             qps,
             recv_depth,

@@ -1,28 +1,11 @@
 //! A workload filled in and checked against the profiles of its machines.
 
-use crate::mix::mix_of;
+use crate::error::{at_most, invalid};
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
-use crate::workload::{invalid, ranges, sum};
-use crate::{Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
-use doorbell_nic::counted;
-use doorbell_schema::{Duration, Share};
+use crate::workload::{ranges, sum};
+use crate::{Item, Mix, Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
+use doorbell_schema::{Duration, Schema, Share};
 use doorbell_verbs::{QpType, Span};
-
-/// Refuses more than `most`.
-pub(crate) fn at_most(name: &str, value: u32, most: u32, why: &str) -> Result<(), WorkloadError> {
-    if value > most { invalid(format!("{name} is {value}, but {why} {most}")) } else { Ok(()) }
-}
-
-/// Refuses more things than `whose` has.
-pub(crate) fn at_most_of(
-    name: &str,
-    value: u32,
-    most: u32,
-    (whose, thing): (&str, &str),
-) -> Result<(), WorkloadError> {
-    let has = counted(most.into(), thing);
-    if value > most { invalid(format!("{name} is {value}, but {whose} has {has}")) } else { Ok(()) }
-}
 
 impl Workload {
     /// Fills in what is not given, and checks everything against the profiles of its machines.
@@ -64,37 +47,34 @@ impl Workload {
             Some(window) => window.usual_signal(room.usual_signal(batch), batch, most_lanes),
         };
         let signal_every = self.signal_every.unwrap_or(usual_signal);
-        let (window, window_per_qp) = match given_window.unwrap_or(room.usual_window(signal_every, batch)) {
-            Window::PerThread(operations) => (Some(operations), None),
-            Window::PerQp(operations) => (None, Some(operations)),
-        };
+        let window = given_window.unwrap_or(room.usual_window(signal_every, batch));
         let inlines = self.inlines(&items, least(&taking.posters, inlined).1);
         let one = items[0];
-        let resolved = Resolved {
-            profile: self.profile_name().to_owned(),
+        let filled = Workload {
+            profile: Some(self.profile_name().to_owned()),
             host: self.host.clone(),
             set: self.set.clone(),
             machine: self.machine.clone(),
             class: None,
             verb: self.mix.is_none().then_some(one.0),
             mix: self.mix.is_some().then(|| mix_of(&items)),
-            transport,
+            transport: Some(transport),
             size: self.mix.is_none().then_some(one.1),
-            machines,
-            threads: self.threads.unwrap_or(least(&taking.all, cores).1),
-            qps,
-            window,
-            window_per_qp,
+            machines: Some(machines),
+            threads: Some(self.threads.unwrap_or(least(&taking.all, cores).1)),
+            qps: Some(qps),
+            window: window.per_thread(),
+            window_per_qp: window.per_qp(),
             max_rd_atomic: self.max_rd_atomic,
             ports: self.ports,
             socket: self.socket,
             memory_socket: self.memory_socket,
             peer_socket: self.peer_socket,
             peer_memory_socket: self.peer_memory_socket,
-            batch,
-            signal_every,
+            batch: Some(batch),
+            signal_every: Some(signal_every),
             cq_per_qp: self.cq_per_qp.filter(|own| *own),
-            inline: inlines.is_some(),
+            inline: Some(inlines.is_some()),
             inline_up_to: inlines.filter(|_| self.mix.is_some()),
             sges: self.sges,
             pieces: self.pieces,
@@ -104,23 +84,24 @@ impl Workload {
             remote_region: self.remote_region,
             addresses: self.addresses,
             remote_addresses: self.remote_addresses,
-            header_only,
-            inline_recv: self.inline_recv.unwrap_or(false),
-            drain: self.drain.unwrap_or(false),
+            header_only: Some(header_only),
+            inline_recv: Some(self.inline_recv.unwrap_or(false)),
+            drain: Some(self.drain.unwrap_or(false)),
             arrivals,
             rate: self.rate.filter(|rate| *rate > 0),
             think,
             counters: self.counters.or(verbs().any(Verb::is_atomic).then_some(1)),
             counter_stride: self.counter_stride.or(verbs().any(Verb::is_atomic).then_some(8)),
-            huge_pages: self.huge_pages.unwrap_or(true),
-            pattern,
+            huge_pages: Some(self.huge_pages.unwrap_or(true)),
+            pattern: Some(pattern),
             warmup: self.warmup,
             duration: self.duration,
-            precision: self.precision.unwrap_or(Share::of_percent(1)),
-            max_time: self.max_time.unwrap_or(Duration::new(Span::from_ms(1000))),
-            seed: self.seed.unwrap_or(1),
+            precision: Some(self.precision.unwrap_or(Share::of_percent(1))),
+            max_time: Some(self.max_time.unwrap_or(Duration::new(Span::from_ms(1000)))),
+            seed: Some(self.seed.unwrap_or(1)),
         };
-        resolved.check_ranges().map_err(WorkloadError::Invalid)?;
+        filled.check_ranges().map_err(WorkloadError::Invalid)?;
+        let resolved = Resolved::try_from(filled).map_err(WorkloadError::Invalid)?;
         self.check_combinations(&resolved)?;
         resolved.check_links(&taking)?;
         resolved.check_placement(&taking)?;
@@ -153,7 +134,7 @@ impl Workload {
         let any = |is: fn(Verb) -> bool| operations.iter().any(|operation| is(operation.verb));
         // Where nothing that is posted has what an option is of.
         let verbs = r.verb_names();
-        for Operation { verb, opcode, .. } in &operations {
+        for Operation { verb, opcode, .. } in operations {
             let transport = r.transport;
             if !opcode.is_offered_by(transport) {
                 let offering: Vec<String> = [QpType::Rc, QpType::Uc, QpType::Ud]
@@ -188,7 +169,7 @@ impl Workload {
                     .into(),
             );
         }
-        r.check_pace()?;
+        self.check_pace(r)?;
         if !any(Verb::is_atomic) && (self.counters.is_some() || self.counter_stride.is_some()) {
             return invalid(format!("counters are for fetch-and-add and compare-and-swap, not for {verbs}"));
         }
@@ -198,13 +179,13 @@ impl Workload {
     /// What is said of the inlining of a mix has an effect.
     fn check_inline_of_mix(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let up_to = self.inline_up_to.map(|bytes| format!("inline_up_to is {bytes}, but "));
-        if r.mix.is_none() {
+        if self.mix.is_none() {
             let why = |said| invalid(format!("{said}it is for a mix: use inline"));
             return up_to.map_or(Ok(()), why);
         }
         match up_to {
-            Some(said) if !r.inline => invalid(format!("{said}no payload of the mix is inlined then")),
-            None if self.inline == Some(true) && !r.inline => {
+            Some(said) if !r.inlines() => invalid(format!("{said}no payload of the mix is inlined then")),
+            None if self.inline == Some(true) && !r.inlines() => {
                 invalid("inline is asked for, but no payload of the mix is short enough for the WQE".into())
             }
             _ => Ok(()),
@@ -228,6 +209,49 @@ impl Workload {
         }
         Ok(())
     }
+}
+
+/// Payload where no size is given, of what has no size of its own.
+const USUAL_SIZE: u32 = 32;
+
+impl Workload {
+    /// What is posted, with sizes: of the mix, or of one verb.
+    ///
+    /// # Errors
+    /// If a mix says what something else says, too, or twice the same.
+    pub(crate) fn items(&self) -> Result<Vec<(Verb, u32, u32)>, WorkloadError> {
+        let header_only = self.header_only.unwrap_or(false);
+        let Some(mix) = &self.mix else {
+            let verb = self.verb.unwrap_or(Verb::Send);
+            let size = self.size.or(verb.only_size(header_only)).unwrap_or(USUAL_SIZE);
+            return Ok(vec![(verb, size, 1)]);
+        };
+        if let Some(verb) = self.verb {
+            return invalid(format!("verb is {}, but the mix says which verbs are posted", verb.name()));
+        }
+        let open = |item: &Item| item.size.is_none() && item.verb.only_size(header_only).is_none();
+        if let Some(size) = self.size.filter(|_| !mix.items().iter().any(open)) {
+            return invalid(format!("size is {size}, but each item of the mix has a size of its own"));
+        }
+        let filled = mix.items().iter().map(|item| {
+            let size = item.size.or(item.verb.only_size(header_only)).or(self.size);
+            (item.verb, size.unwrap_or(USUAL_SIZE), item.weight)
+        });
+        let items: Vec<(Verb, u32, u32)> = filled.collect();
+        for (i, (verb, size, _)) in items.iter().enumerate() {
+            if items[..i].iter().any(|(v, s, _)| (v, s) == (verb, size)) {
+                return invalid(format!("the mix has {}/{size} twice: add up the weights", verb.name()));
+            }
+        }
+        Ok(items)
+    }
+}
+
+/// A mix of these.
+fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
+    let item =
+        |(verb, size, weight): &(Verb, u32, u32)| Item { verb: *verb, size: Some(*size), weight: *weight };
+    Mix::of(items.iter().map(item).collect())
 }
 
 /// The QPs that a thread posts to, of the thread that has most: all to all, connected QPs that lead to the

@@ -1,6 +1,6 @@
 //! Who takes which part in a workload, and what its device has room for.
 
-use crate::workload::invalid;
+use crate::error::invalid;
 use crate::{Pattern, Profiles, WorkloadError, topology};
 use doorbell_nic::Profile;
 use std::ops::Range;

@@ -1,9 +1,5 @@
 //! Windows: how many operations may be outstanding, of a thread or of each of its QPs.
 
-use crate::resolve::at_most;
-use crate::workload::invalid;
-use crate::{Resolved, Workload, WorkloadError};
-
 /// Operations that may be outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
@@ -21,8 +17,24 @@ impl Window {
         }
     }
 
+    /// How many these are of a thread, if it is a thread's.
+    pub(crate) fn per_thread(self) -> Option<u32> {
+        match self {
+            Window::PerThread(operations) => Some(operations),
+            Window::PerQp(_) => None,
+        }
+    }
+
+    /// How many these are of a QP, if it is a QP's.
+    pub(crate) fn per_qp(self) -> Option<u32> {
+        match self {
+            Window::PerThread(_) => None,
+            Window::PerQp(operations) => Some(operations),
+        }
+    }
+
     /// QPs that a thread posts to, as far as they share the window.
-    fn sharing(self, lanes: u32) -> u32 {
+    pub(crate) fn sharing(self, lanes: u32) -> u32 {
         match self {
             Window::PerThread(_) => lanes,
             Window::PerQp(_) => 1,
@@ -43,55 +55,5 @@ impl Window {
         let two_signalled = operations / sharing / 2;
         let beside_a_batch = operations.saturating_sub(batch) / sharing + 1;
         usual.min(two_signalled).min(beside_a_batch).max(1)
-    }
-}
-
-impl Workload {
-    /// The window that is given.
-    ///
-    /// # Errors
-    /// If two are.
-    pub(crate) fn given_window(&self) -> Result<Option<Window>, WorkloadError> {
-        match (self.window, self.window_per_qp) {
-            (Some(thread), Some(qp)) => invalid(format!(
-                "window is {thread} and window_per_qp is {qp}, but only one of them can be given: what a thread or what a QP has outstanding"
-            )),
-            (Some(operations), None) => Ok(Some(Window::PerThread(operations))),
-            (None, Some(operations)) => Ok(Some(Window::PerQp(operations))),
-            (None, None) => Ok(None),
-        }
-    }
-}
-
-impl Resolved {
-    /// Operations that may be outstanding.
-    pub fn window(&self) -> Window {
-        match (self.window, self.window_per_qp) {
-            (_, Some(operations)) => Window::PerQp(operations),
-            (Some(operations), None) => Window::PerThread(operations),
-            (None, None) => unreachable!("what is resolved has a window"),
-        }
-    }
-
-    /// The window, batches and signals go together, and fit into queues of at most `limit` work requests.
-    pub(crate) fn check_window(&self, lanes: u32, limit: u32, why: &str) -> Result<(), WorkloadError> {
-        let (name, window) = match self.window() {
-            Window::PerThread(operations) => ("window", operations),
-            Window::PerQp(operations) => ("window_per_qp", operations),
-        };
-        at_most(name, window, limit, why)?;
-        at_most("batch", self.batch, window, &format!("the {name} is"))?;
-        let (s, b) = (self.signal_every, self.batch);
-        let least = self.window().least(s, b, lanes);
-        if u64::from(window) < least {
-            let over = match self.window().sharing(lanes) {
-                1 => String::new(),
-                sharing => format!(" over {sharing} QPs"),
-            };
-            return invalid(format!(
-                "{name} is {window}, but signal_every {s}{over} with batch {b} needs at least {least}, as what no completion covers yet stays outstanding"
-            ));
-        }
-        Ok(())
     }
 }

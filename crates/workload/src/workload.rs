@@ -1,17 +1,18 @@
-//! What people say about a workload, and what it is with everything filled in.
+//! What people say about a workload.
 
-use crate::classes::alternatives;
+use crate::error::{WorkloadError, invalid};
+use crate::file::{given_of_file, given_of_json};
 use crate::older::as_meant;
-use crate::{Addresses, Mix, Pattern, Pieces, Profiles, ThreadClass, Verb};
-use doorbell_nic::{Profile, ProfileError};
+use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window};
+use doorbell_nic::Profile;
 use doorbell_schema::{
-    Arrivals, Duration, Field, Flag, Given, Kind, Schema, SchemaError, Settings, Share, Value, schema,
+    Arrivals, Duration, Field, FieldKind, Flag, Given, Schema, Settings, Share, Value, schema,
 };
-use doorbell_verbs::{PageSize, QpType};
-use serde::{Deserialize, Serialize};
+use doorbell_verbs::QpType;
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use thiserror::Error;
 
 /// Names of the transports.
 const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
@@ -20,7 +21,7 @@ const HOST: &str = "Host that the NIC is in: a host's name, as e7520, or a profi
 /// What is said of parameters that are set.
 const SET: &str = "Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as tx.send_ns=20";
 /// The most of what only hardware limits.
-pub(crate) const ANY: u64 = u32::MAX as u64;
+const ANY: u64 = u32::MAX as u64;
 
 /// Like machines, as a workload names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,10 +60,6 @@ pub(crate) fn sum(groups: &[MachineGroup]) -> u32 {
 schema! {
     /// A workload as it is described; what is not given takes its usual value, see [`Workload::resolve`].
     pub struct Workload;
-
-    /// A workload with everything filled in and checked.
-    #[non_exhaustive]
-    pub struct Resolved;
 
     /// Built-in profile or path of a profile's TOML file; where machines differ, of the first group.
     profile: String = Field::text().shown("NAME").usual("cib"),
@@ -177,22 +174,92 @@ schema! {
     seed: u64 = Field::count(0, u64::MAX).usual("1"),
 }
 
-/// What is wrong with a workload: one sentence.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum WorkloadError {
-    /// What was said of it.
-    #[error("{0}")]
-    Schema(#[from] SchemaError),
-    /// The profile.
-    #[error("{0}")]
-    Profile(#[from] ProfileError),
-    /// A value is out of its range, or two do not go together.
-    #[error("{0}")]
-    Invalid(String),
+/// Like threads of each machine, as a workload names them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BTreeMap<String, serde_json::Value>")]
+pub struct ThreadClass {
+    /// What it is called; else it has its number, counted from 0.
+    pub name: Option<String>,
+    /// Threads of each machine.
+    pub threads: u32,
+    /// What is so of them and not of the whole workload, of [`ThreadClass::FIELDS`].
+    pub says: Workload,
 }
 
-pub(crate) fn invalid<T>(message: String) -> Result<T, WorkloadError> {
-    Err(WorkloadError::Invalid(message))
+impl ThreadClass {
+    /// What a table says.
+    pub const FIELDS: &'static [Field] = &[
+        Field::count(1, ANY).required().named("threads", "Threads of each machine, one per core"),
+        Field::text().usual("its number").named("name", "Name"),
+        Workload::verb,
+        Workload::mix,
+        Workload::transport,
+        Workload::size,
+        Workload::qps,
+        Workload::cq_per_qp,
+        Workload::window,
+        Workload::window_per_qp,
+        Workload::max_rd_atomic,
+        Workload::batch,
+        Workload::signal_every,
+        Workload::inline,
+        Workload::inline_up_to,
+        Workload::sges,
+        Workload::pieces,
+        Workload::offset,
+        Workload::random_offset,
+        Workload::local_region,
+        Workload::remote_region,
+        Workload::addresses,
+        Workload::remote_addresses,
+        Workload::header_only,
+        Workload::inline_recv,
+        Workload::drain,
+        Workload::arrivals,
+        Workload::rate,
+        Workload::think,
+        Workload::pattern,
+    ];
+
+    /// Whether a class says this field of a workload.
+    pub(crate) fn says_field(key: &str) -> bool {
+        key != "threads" && ThreadClass::FIELDS.iter().any(|field| field.key == key)
+    }
+}
+
+impl TryFrom<BTreeMap<String, serde_json::Value>> for ThreadClass {
+    type Error = String;
+
+    fn try_from(table: BTreeMap<String, serde_json::Value>) -> Result<ThreadClass, String> {
+        let mut given = Given::default();
+        for (key, value) in table {
+            let field = ThreadClass::FIELDS.iter().find(|field| field.key == key);
+            let field = field.ok_or_else(|| format!("{key} is not a class's to say"))?;
+            Value::of(&value).map_or(Ok(()), |value| given.set(field, value))?;
+        }
+        let (name, threads) = (given.read("name")?, given.read("threads")?.ok_or("a class has threads")?);
+        ["name", "threads"].iter().for_each(|key| drop(given.remove(key)));
+        let mut says = Workload::default();
+        says.apply(&given)?;
+        Ok(ThreadClass { name, threads, says })
+    }
+}
+
+impl Serialize for ThreadClass {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = [("name", Value::of(&self.name)), ("threads", Value::of(&self.threads))];
+        let all = own.into_iter().chain(self.says.values());
+        serializer.collect_map(all.filter_map(|(key, value)| Some((key, value?))))
+    }
+}
+
+/// Pairs of options of which one takes the place of the other.
+const ALTERNATIVES: [[&str; 2]; 2] = [["window", "window_per_qp"], ["verb", "mix"]];
+
+/// The options that say what this one says: it, and the one that takes its place.
+pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
+    let pair = ALTERNATIVES.into_iter().find(|pair| pair.contains(&key));
+    std::iter::once(key).chain(pair.into_iter().flatten().filter(move |other| *other != key))
 }
 
 impl Workload {
@@ -202,7 +269,7 @@ impl Workload {
     /// If a value is none of its field's type.
     pub fn of(given: &Given) -> Result<Workload, WorkloadError> {
         let mut workload = Workload::default();
-        workload.apply(&as_meant(given.clone())).map_err(WorkloadError::Invalid)?;
+        workload.apply(&as_meant(given.clone(), Workload::FIELDS)).map_err(WorkloadError::Invalid)?;
         Ok(workload.without_sums())
     }
 
@@ -214,26 +281,30 @@ impl Workload {
         Workload::of(&Given::from_toml(file, text, &Workload::fields())?)
     }
 
-    /// Reads JSON; `file` is for messages.
+    /// Reads JSON: a workload, or what Doorbell itself has written with one (statistics of `doorbell run`, results);
+    /// `file` is for messages.
     ///
     /// # Errors
-    /// As [`Given::from_json`].
+    /// If it is not JSON, has no workload, a key that is no field's, or a value that is not of its field.
     pub fn from_json(file: &str, text: &str) -> Result<Workload, WorkloadError> {
-        Workload::of(&Given::from_json(file, text, &Workload::fields())?)
+        Workload::of(&given_of_json(file, text, &Workload::fields())?)
     }
 
     /// Reads a file, TOML or JSON.
     ///
     /// # Errors
-    /// As [`Given::from_file`].
+    /// As [`Workload::given_of_file`].
     pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
-        let given = Given::from_file(path, &Workload::fields())?;
-        Workload::of(&Workload::from_where_it_lies(given, path))
+        Workload::of(&Workload::given_of_file(path, &Workload::fields())?)
     }
 
-    /// What a file gives, in today's words: a relative path of a profile in it begins where the file lies.
-    pub fn from_where_it_lies(given: Given, file: &Path) -> Given {
-        let mut given = as_meant(given);
+    /// What a file gives, TOML or JSON, of a workload's fields and others, in today's words: a relative path of a profile
+    /// in it begins where the file lies.
+    ///
+    /// # Errors
+    /// If it cannot be read, and as [`Workload::from_json`].
+    pub fn given_of_file(file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
+        let mut given = as_meant(given_of_file(file, fields)?, Workload::FIELDS);
         let directory = file.parent().unwrap_or(Path::new(""));
         let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
         for field in ["profile", "host", "machine"].into_iter().filter_map(field) {
@@ -241,7 +312,7 @@ impl Workload {
                 given.set(field, value).expect("it stays what it is: a name or a path");
             }
         }
-        given
+        Ok(given)
     }
 
     /// `flags`, and of what they do not speak, a file. A window of a thread takes the place of one of a QP, a mix that of
@@ -289,7 +360,7 @@ impl Workload {
         let field = |fields: &[&'static Field], key| fields.iter().copied().find(|field| field.key == key);
         let fields = Workload::fields();
         let machine = field(&fields, "machine").expect("it was given");
-        let Kind::Tables(of_group) = machine.kind else { unreachable!("groups are tables") };
+        let FieldKind::Tables(of_group) = machine.kind else { unreachable!("groups are tables") };
         let set_of = of_group.iter().find(|field| field.key == "set").expect("groups have it");
         let mut above = Given::default();
         above.set(set_of, Value::Settings(set)).map_err(WorkloadError::Invalid)?;
@@ -297,6 +368,27 @@ impl Workload {
         let mut all = given;
         all.set(machine, Value::Tables(tables)).map_err(WorkloadError::Invalid)?;
         Ok(all)
+    }
+
+    /// Threads of all classes, where there are some.
+    pub(crate) fn threads_of_classes(&self) -> Option<u32> {
+        let classes = self.class.as_ref()?;
+        Some(classes.iter().fold(0, |sum, class| sum.saturating_add(class.threads)))
+    }
+
+    /// The window that is given.
+    ///
+    /// # Errors
+    /// If two are.
+    pub(crate) fn given_window(&self) -> Result<Option<Window>, WorkloadError> {
+        match (self.window, self.window_per_qp) {
+            (Some(thread), Some(qp)) => invalid(format!(
+                "window is {thread} and window_per_qp is {qp}, but only one of them can be given: what a thread or what a QP has outstanding"
+            )),
+            (Some(operations), None) => Ok(Some(Window::PerThread(operations))),
+            (None, Some(operations)) => Ok(Some(Window::PerQp(operations))),
+            (None, None) => Ok(None),
+        }
     }
 
     /// A resolved workload with groups or classes says also what follows from them; this leaves it out.
@@ -319,23 +411,6 @@ impl Workload {
     pub fn profile_name(&self) -> &str {
         let of_group = || self.machine.as_ref()?.first().map(|group| group.profile.as_str());
         self.profile.as_deref().or_else(of_group).unwrap_or("cib")
-    }
-
-    /// Name or path of its host, where it is not the profile's own; of the first group's, where there are groups.
-    fn host_name(&self) -> Option<&str> {
-        let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
-        self.host.as_deref().or_else(of_group)
-    }
-
-    /// The profiles of its machines.
-    pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
-        self.check_groups()?;
-        let of_group = || self.machine.as_ref()?.first()?.set.as_ref();
-        let set = self.set.as_ref().or_else(of_group);
-        let first = load(self.profile_name(), self.host_name(), set)?;
-        let others = self.machine.iter().flatten().skip(1);
-        let others = others.map(|g| load(&g.profile, g.host.as_deref(), g.set.as_ref()));
-        Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
     }
 
     /// Groups say what `profile` and `machines` say of like machines.
@@ -370,24 +445,6 @@ impl Workload {
         }
         Ok(())
     }
-}
-
-/// A profile, in the host of this name where one is given, with what is set over it.
-fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Profile, ProfileError> {
-    let profile = Profile::named_or_file(profile)?;
-    let profile = match host {
-        Some(host) => profile.on_host(host)?,
-        None => profile,
-    };
-    set.map_or(Ok(profile.clone()), |set| with_set(&profile, set))
-}
-
-/// A profile with what is set over it.
-///
-/// # Errors
-/// As [`Profile::with_set`].
-pub fn with_set(profile: &Profile, set: &Settings) -> Result<Profile, ProfileError> {
-    profile.with_set(&set.iter().map(|(name, number)| (name.clone(), number.get())).collect())
 }
 
 /// A name of a profile as it is, a path from this directory, or tables with them.
@@ -427,68 +484,10 @@ pub(crate) fn ranges(groups: Option<&[MachineGroup]>, machines: u32) -> Vec<Rang
     }
 }
 
-impl Resolved {
-    /// The machines of each group of like ones, by their numbers.
-    pub fn groups(&self) -> Vec<Range<u32>> {
-        ranges(self.machine.as_deref(), self.machines)
-    }
-
-    /// Names of the profiles of the groups, and of their hosts where they are others'.
-    fn profile_of_group(&self, group: usize) -> String {
-        let named = self.machine.as_ref().and_then(|groups| groups.get(group));
-        let (profile, host) =
-            named.map_or((&self.profile, &self.host), |group| (&group.profile, &group.host));
-        host.as_ref().map_or_else(|| profile.clone(), |host| format!("{profile} on {host}"))
-    }
-
-    /// Whether the machines are in several groups, which then have names.
-    pub fn has_groups(&self) -> bool {
-        self.machine.as_ref().is_some_and(|groups| groups.len() > 1)
-    }
-
-    /// Machines of a group in words: as `machines 1 to 6 (cib)`.
-    pub fn name_of(&self, group: usize, machines: &Range<u32>) -> String {
-        let profile = self.profile_of_group(group);
-        match machines.len() {
-            1 => format!("machine {} ({profile})", machines.start),
-            _ => format!("machines {} to {} ({profile})", machines.start, machines.end.max(1) - 1),
-        }
-    }
-
-    /// The groups in words.
-    pub fn group_names(&self) -> Vec<String> {
-        self.groups().iter().enumerate().map(|(i, machines)| self.name_of(i, machines)).collect()
-    }
-
-    /// A machine in words, with its profile where machines differ.
-    pub fn machine_name(&self, machine: u32) -> String {
-        match self.groups().iter().position(|group| group.contains(&machine)) {
-            Some(group) if self.has_groups() => self.name_of(group, &(machine..machine + 1)),
-            _ => format!("machine {machine}"),
-        }
-    }
-
-    /// Machine 0, and what is left of each group: machines that take the same part, and are alike.
-    pub fn parts(&self) -> Vec<(usize, Range<u32>)> {
-        let rest = self.groups().into_iter().map(|group| group.start.max(1)..group.end).enumerate();
-        std::iter::once((0, 0..1)).chain(rest.filter(|(_, machines)| !machines.is_empty())).collect()
-    }
-
-    /// Bytes that the counters of a responder machine take; atomics only.
-    pub fn counter_bytes(&self) -> Option<u64> {
-        Some(u64::from(self.counters?) * u64::from(self.counter_stride?))
-    }
-
-    /// Pages of its memory.
-    pub fn page_size(&self) -> PageSize {
-        if self.huge_pages { PageSize::Huge } else { PageSize::Small }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Window;
+    use crate::{Profiles, Resolved, Window};
 
     pub(crate) fn resolved(verb: &str) -> Resolved {
         from(&format!("verb = \"{verb}\"")).unwrap()
@@ -509,13 +508,13 @@ pub(crate) mod tests {
             ("compare-swap", QpType::Rc, 8, Pattern::Inbound, 1, false, 1),
         ] {
             let r = resolved(verb);
-            let got = (r.transport, r.size, r.pattern, r.signal_every, r.inline, r.qps);
-            assert_eq!(got, (transport, Some(size), pattern, signal_every, inline, qps), "{verb}");
+            let got = (r.transport, r.longest(), r.pattern, r.signal_every, r.inlines(), r.qps);
+            assert_eq!(got, (transport, size, pattern, signal_every, inline, qps), "{verb}");
             assert_eq!(r.profile, "cib");
             assert_eq!(r.threads, 14);
         }
-        assert!(!from("size = 4000").unwrap().inline, "too long to inline");
-        assert_eq!(from("header_only = true").unwrap().size, Some(0));
+        assert!(!from("size = 4000").unwrap().inlines(), "too long to inline");
+        assert_eq!(from("header_only = true").unwrap().longest(), 0);
     }
 
     #[test]
@@ -830,7 +829,7 @@ pub(crate) mod tests {
         let like = from("host = \"e7520\"").unwrap();
         assert_eq!((like.host.as_deref(), like.threads), (Some("e7520"), 4));
         for (toml, part) in [
-            ("host = \"e7\"".to_owned(), "there is no host e7; there are opteron-8354, "),
+            ("host = \"e7\"".to_owned(), "there is no host e7; there are e5-2683-v3, "),
             (format!("host = \"e7520\"\n{MIXED}"), "host is e7520, but the workload's [[machine]] tables"),
             ("host = \"no.toml\"".to_owned(), "cannot read profile no.toml"),
             ("host = 7".to_owned(), "w.toml:1: host is 7, but must be a text"),
@@ -859,7 +858,7 @@ pub(crate) mod tests {
             from(&format!("{toml}\n{MIXED}")).expect(toml);
         }
         let usual = |size: u32, pattern| {
-            from(&format!("size = {size}\npattern = \"{pattern}\"\n{MIXED}")).unwrap().inline
+            from(&format!("size = {size}\npattern = \"{pattern}\"\n{MIXED}")).unwrap().inlines()
         };
         assert!(usual(401, "outbound") && usual(400, "inbound") && !usual(401, "inbound"));
     }

@@ -3,39 +3,38 @@
 //! the same statistic of both.
 
 mod sides;
+mod statistic;
 
 use crate::command::{Task, lines};
 use crate::{packages, wheels};
+use statistic::{Statistic, median};
 use std::process::Command;
 
 /// How often each side of each row is measured, if not told otherwise.
 const ROUNDS: usize = 7;
 
-/// What is compared of both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Statistic {
-    /// Median latency one way, microseconds.
-    Latency,
-    /// All messages by all the time, millions a second.
-    Rate,
-}
-
 struct Row {
     what: &'static str,
     statistic: Statistic,
-    ours: Side,
-    theirs: Side,
+    ours: MeasuredSide,
+    theirs: MeasuredSide,
     /// What ours is to be of theirs, if that is asked for: at most of a latency, at least of a rate.
     must: Option<f64>,
 }
 
-const fn row(what: &'static str, statistic: Statistic, ours: Side, theirs: Side, must: f64) -> Row {
+const fn row(
+    what: &'static str,
+    statistic: Statistic,
+    ours: MeasuredSide,
+    theirs: MeasuredSide,
+    must: f64,
+) -> Row {
     Row { what, statistic, ours, theirs, must: Some(must) }
 }
 
 use Statistic::{Latency, Rate};
+use sides::MeasuredSide::{self, Bare, Mpi, Nixl, Perftest, Ucx};
 use sides::Over::{Nic, SharedMemory, Tcp};
-use sides::Side::{self, Bare, Mpi, Nixl, Perftest, Ucx};
 use sides::{PRIVATE, build, measure};
 
 const ROWS: [Row; 15] = [
@@ -207,12 +206,6 @@ fn print(row: &Row, mut ours: Vec<f64>, mut theirs: Vec<f64>) -> Option<bool> {
         median(&mut paired),
     );
     holds
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
 fn spread(values: &mut [f64]) -> String {

@@ -1,8 +1,9 @@
 //! How each side is measured.
 
-use super::{Statistic, median};
+use super::statistic::{Statistic, median};
 use crate::command::{Problem, Task, cargo, failed, lines, run};
-use crate::{root, wheels};
+use crate::wheels;
+use crate::workspace::{self, root};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 const PING: &str = "mpi_ping";
 
 /// How one side is measured.
-pub(super) enum Side {
+pub(super) enum MeasuredSide {
     /// A program of perftest's on the software NIC, with options of `doorbell run` before its own.
     Perftest(&'static [&'static str], &'static [&'static str]),
     /// A test of ucx_perftest's, over one of these.
@@ -66,25 +67,24 @@ pub(super) fn build() -> Task<PathBuf> {
         "--example",
         "bare_writev",
     ]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let folder = target.join("release");
+    let folder = workspace::target()?.join("release");
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-o"]).arg(folder.join(PING)).arg(root().join("xtask/src/peers/mpi.c"));
     run(compiler.arg("-l:libmpi.so.40"))?;
     Ok(folder)
 }
 
-pub(super) fn measure(side: &Side, statistic: Statistic, folder: &Path) -> Task<f64> {
+pub(super) fn measure(side: &MeasuredSide, statistic: Statistic, folder: &Path) -> Task<f64> {
     match side {
-        Side::Bare(arguments) => {
+        MeasuredSide::Bare(arguments) => {
             let program = folder.join("examples/bare_writev");
             let text = lines(on(1, &program).args(*arguments))?.join("\n");
             text.trim().parse().map_err(|error| failed("bare_writev", error))
         }
-        Side::Perftest(options, program) => perftest(options, program, statistic, folder),
-        Side::Ucx(over, test) => ucx(*over, test, statistic, folder),
-        Side::Mpi(over) => median_of(mpi(*over, folder)),
-        Side::Nixl(over) => median_of(nixl(*over, folder)),
+        MeasuredSide::Perftest(options, program) => perftest(options, program, statistic, folder),
+        MeasuredSide::Ucx(over, test) => ucx(*over, test, statistic, folder),
+        MeasuredSide::Mpi(over) => median_of(mpi(*over, folder)),
+        MeasuredSide::Nixl(over) => median_of(nixl(*over, folder)?),
     }
 }
 
@@ -145,13 +145,13 @@ fn mpi(over: Over, folder: &Path) -> Command {
 }
 
 /// NIXL wants a device also where it does not use it.
-fn nixl(over: Over, folder: &Path) -> Command {
+fn nixl(over: Over, folder: &Path) -> Task<Command> {
     const SCRIPT: &str = "crates/soft-so/tests/soft-so/stacks/nixl.py";
     let mut command = on_nic(Command::new(folder.join("doorbell")), 0, &[]);
     command.arg(wheels::PYTHON);
     over.tell(&mut command);
-    command.arg(root().join(SCRIPT)).arg(wheels::folder()).args(["4096", "20000"]);
-    command
+    command.arg(root().join(SCRIPT)).arg(wheels::folder()?).args(["4096", "20000"]);
+    Ok(command)
 }
 
 /// What a program prints behind `median`.
@@ -183,7 +183,7 @@ fn free_port() -> Task<u16> {
 /// Runs a server, and a client as soon as that listens; returns what the client prints.
 fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
     let server = server.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null()).spawn();
-    let mut server = Ended(server.map_err(|error| failed("the server", error))?);
+    let mut server = KilledServer(server.map_err(|error| failed("the server", error))?);
     let begin = Instant::now();
     while !listens(port) {
         if begin.elapsed() > Duration::from_secs(20) {
@@ -197,9 +197,9 @@ fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
 }
 
 /// A process that does not outlive this.
-struct Ended(Child);
+struct KilledServer(Child);
 
-impl Drop for Ended {
+impl Drop for KilledServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

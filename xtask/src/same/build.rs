@@ -1,7 +1,7 @@
 //! The programs to compare: one of a commit, one of the work tree.
 
 use crate::command::{self, Problem, Task, failed, lines, run};
-use crate::root;
+use crate::workspace::root;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,14 +64,14 @@ fn changed() -> Task<bool> {
 }
 
 /// Where the programs lie. While it is held, no other `same` works here.
-pub(crate) struct Place {
+pub(crate) struct ProgramStore {
     target: PathBuf,
     _lock: File,
 }
 
-impl Place {
+impl ProgramStore {
     /// `same` in cargo's target folder.
-    pub(crate) fn open(target: &Path) -> Task<Place> {
+    pub(crate) fn open(target: &Path) -> Task<ProgramStore> {
         let place = target.join("same");
         let lock = || {
             fs::create_dir_all(&place)?;
@@ -80,7 +80,7 @@ impl Place {
             Ok(lock)
         };
         let lock = lock().map_err(|error: std::io::Error| failed(place.display(), error))?;
-        Ok(Place { target: target.to_owned(), _lock: lock })
+        Ok(ProgramStore { target: target.to_owned(), _lock: lock })
     }
 
     fn same(&self) -> PathBuf {

@@ -74,14 +74,14 @@ fn general(path: &str) -> String {
 }
 
 /// A run that both programs made.
-pub(crate) struct Pair {
+pub(crate) struct RunPair {
     /// Its command line.
     pub(crate) run: String,
     pub(crate) before: Said,
     pub(crate) now: Said,
 }
 
-impl Pair {
+impl RunPair {
     /// Runs of the same kind have the same fields.
     fn kind(&self) -> String {
         let command = self.run.split(' ').next().unwrap_or_default();
@@ -95,20 +95,20 @@ impl Pair {
 }
 
 /// Fields of one kind of run: its kind, and the path without places.
-type Known = BTreeSet<(String, String)>;
+type KnownFields = BTreeSet<(String, String)>;
 
 /// Fields that only one of the programs knows. That takes all runs: a field that is missing in some is a
 /// difference.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unknown {
-    to_before: Known,
-    to_now: Known,
+    to_before: KnownFields,
+    to_now: KnownFields,
 }
 
 impl Unknown {
     /// From all runs.
-    pub(crate) fn of(pairs: &[Pair]) -> Unknown {
-        let (mut before, mut now) = (Known::new(), Known::new());
+    pub(crate) fn of(pairs: &[RunPair]) -> Unknown {
+        let (mut before, mut now) = (KnownFields::new(), KnownFields::new());
         for pair in pairs {
             // What one of them refuses says nothing about its fields.
             let (Said::Json(b), Said::Json(n)) = (&pair.before, &pair.now) else { continue };
@@ -159,7 +159,7 @@ impl Difference {
 
 /// How alike two runs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum DifferenceClass {
     Identical,
     /// The results are the same, the events are not.
     Events,
@@ -167,7 +167,7 @@ pub(crate) enum Class {
 }
 
 /// What differs in a run: what is said first is of the whole run, not of a resource.
-pub(crate) fn differences(pair: &Pair, unknown: &Unknown) -> Vec<Difference> {
+pub(crate) fn differences(pair: &RunPair, unknown: &Unknown) -> Vec<Difference> {
     let (before, now) = match (&pair.before, &pair.now) {
         (Said::Json(before), Said::Json(now)) => (before, now),
         (before, now) if before == now && *now != Said::Late => return Vec::new(),
@@ -192,11 +192,11 @@ pub(crate) fn differences(pair: &Pair, unknown: &Unknown) -> Vec<Difference> {
 }
 
 /// The class of a run with these differences.
-pub(crate) fn class(differences: &[Difference]) -> Class {
+pub(crate) fn class(differences: &[Difference]) -> DifferenceClass {
     match differences {
-        [] => Class::Identical,
-        all if all.iter().all(Difference::of_events) => Class::Events,
-        _ => Class::Results,
+        [] => DifferenceClass::Identical,
+        all if all.iter().all(Difference::of_events) => DifferenceClass::Events,
+        _ => DifferenceClass::Results,
     }
 }
 
@@ -204,12 +204,12 @@ pub(crate) fn class(differences: &[Difference]) -> Class {
 mod tests {
     use super::*;
 
-    fn pair(run: &str, before: &str, now: &str) -> Pair {
-        Pair { run: run.into(), before: Said::json(before), now: Said::json(now) }
+    fn pair(run: &str, before: &str, now: &str) -> RunPair {
+        RunPair { run: run.into(), before: Said::json(before), now: Said::json(now) }
     }
 
     /// What differs where these are all runs.
-    fn all_of(pairs: &[Pair]) -> Vec<Vec<String>> {
+    fn all_of(pairs: &[RunPair]) -> Vec<Vec<String>> {
         let unknown = Unknown::of(pairs);
         let text = |d: Difference| format!("{}: {} -> {}", d.path, d.before, d.now);
         pairs.iter().map(|p| differences(p, &unknown).into_iter().map(text).collect()).collect()
@@ -284,18 +284,18 @@ mod tests {
             let before = r#"{"events": 1, "event_hash": "ab", "mops": 2.0}"#;
             class(&differences(&pair("simulate", before, now), &Unknown::default()))
         };
-        assert_eq!(class_of(r#"{"events": 1, "event_hash": "ab", "mops": 2.0}"#), Class::Identical);
-        assert_eq!(class_of(r#"{"events": 1, "event_hash": "cd", "mops": 2.0}"#), Class::Events);
-        assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.0}"#), Class::Events);
-        assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.5}"#), Class::Results);
+        assert_eq!(class_of(r#"{"events": 1, "event_hash": "ab", "mops": 2.0}"#), DifferenceClass::Identical);
+        assert_eq!(class_of(r#"{"events": 1, "event_hash": "cd", "mops": 2.0}"#), DifferenceClass::Events);
+        assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.0}"#), DifferenceClass::Events);
+        assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.5}"#), DifferenceClass::Results);
     }
 
     #[test]
     fn what_is_refused_is_compared_by_its_sentence() {
         let ended = |code: &str, sentence: &str| Said::Ended(code.into(), sentence.into());
         let differs = |before: &Said, now: &Said| {
-            let pair = Pair { run: "simulate".into(), before: before.clone(), now: now.clone() };
-            class(&differences(&pair, &Unknown::default())) == Class::Results
+            let pair = RunPair { run: "simulate".into(), before: before.clone(), now: now.clone() };
+            class(&differences(&pair, &Unknown::default())) == DifferenceClass::Results
         };
         let refused = ended("2", "no such profile");
         assert!(!differs(&refused, &refused));

@@ -1,8 +1,8 @@
 //! Runs both programs over all command lines, as many at a time as there are cores.
 
-use super::compare::{Pair, Said};
+use super::compare::{RunPair, Said};
 use crate::command::{Task, failed};
-use crate::root;
+use crate::workspace::root;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Read;
 use std::path::Path;
@@ -16,21 +16,21 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Drives both programs, and returns what they said in the order of `runs`.
-pub(crate) fn all(runs: &[String], before: &Path, now: &Path) -> Task<Vec<Pair>> {
+pub(crate) fn all(runs: &[String], before: &Path, now: &Path) -> Task<Vec<RunPair>> {
     let bar = bar(runs.len());
     let next = AtomicUsize::new(0);
-    let work = || -> Task<Vec<(usize, Pair)>> {
+    let work = || -> Task<Vec<(usize, RunPair)>> {
         let mut done = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(run) = runs.get(number) else { return Ok(done) };
-            let pair = Pair { run: run.clone(), before: say(before, run)?, now: say(now, run)? };
+            let pair = RunPair { run: run.clone(), before: say(before, run)?, now: say(now, run)? };
             done.push((number, pair));
             bar.inc(1);
         }
     };
     let workers = thread::available_parallelism().map_or(1, |n| n.get());
-    let mut pairs = thread::scope(|scope| -> Task<Vec<(usize, Pair)>> {
+    let mut pairs = thread::scope(|scope| -> Task<Vec<(usize, RunPair)>> {
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
         let mut pairs = Vec::with_capacity(runs.len());
         for thread in threads {
@@ -66,14 +66,14 @@ fn say(program: &Path, run: &str) -> Task<Said> {
     })
 }
 
-struct Ended {
+struct EndedProcess {
     status: ExitStatus,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 /// Runs a command to its end; kills it after `limit`, and then returns `None`.
-fn bounded(command: &mut Command, limit: Duration) -> std::io::Result<Option<Ended>> {
+fn bounded(command: &mut Command, limit: Duration) -> std::io::Result<Option<EndedProcess>> {
     let end = Instant::now() + limit;
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let pipes = (child.stdout.take().map(read), child.stderr.take().map(read));
@@ -82,7 +82,7 @@ fn bounded(command: &mut Command, limit: Duration) -> std::io::Result<Option<End
     };
     // Its pipes are closed once it has ended.
     if let (Some(stdout), Some(stderr)) = (wait(pipes.0), wait(pipes.1)) {
-        return Ok(Some(Ended { status: child.wait()?, stdout, stderr }));
+        return Ok(Some(EndedProcess { status: child.wait()?, stdout, stderr }));
     }
     child.kill()?;
     child.wait()?;

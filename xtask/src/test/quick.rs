@@ -3,7 +3,7 @@
 //! Formatting, lints of every crate, all tests of the crates with changed files that take seconds, and of the
 //! crates above them a selection. What that leaves out is printed.
 
-use super::reach::{self, Reach, Workspace};
+use super::reach::{self, ChangeReach, Workspace};
 use super::steps::{self, cargo};
 use super::summary::{CheckStep, run_steps};
 use crate::command::{Task, run};
@@ -40,7 +40,7 @@ fn tests_above(selection: &Selection) -> Task<()> {
 }
 
 /// What a quick run leaves out of everything.
-fn left_out(reach: &Reach) -> Vec<String> {
+fn left_out(reach: &ChangeReach) -> Vec<String> {
     let slow = reach.changed.iter().filter_map(|name| selection(name)).filter(|s| !s.slow.is_empty());
     let slow = slow.map(|s| format!("tests of {}: {}", s.package, s.slow.join(", ")));
     let above = reach.above.iter().map(|name| match selection(name).map_or(&[][..], |s| s.above) {

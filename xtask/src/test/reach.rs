@@ -1,8 +1,8 @@
 //! Which crates a change reaches: those of changed files, and all that are built with them.
 
 use crate::command::{Task, failed, lines, output};
-use crate::root;
 use crate::test::steps::cargo;
+use crate::workspace::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -30,7 +30,7 @@ pub(crate) struct Workspace {
 
 /// What a change reaches.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct ChangeReach {
     /// Crates with changed files.
     pub(crate) changed: BTreeSet<String>,
     /// Other crates that are built, or whose tests are, with these.
@@ -82,7 +82,7 @@ impl Workspace {
     }
 
     /// What a change of these files reaches.
-    pub(crate) fn reach(&self, files: &[String]) -> Reach {
+    pub(crate) fn reach(&self, files: &[String]) -> ChangeReach {
         let changed: BTreeSet<String> = files.iter().map(|file| self.owner(file).to_owned()).collect();
         let mut built = changed.clone();
         loop {
@@ -96,7 +96,7 @@ impl Workspace {
         // Who depends on a crate does not depend on what only its tests need.
         let tests = self.members.iter().filter(|(_, member)| !member.tests_need.is_disjoint(&built));
         let all: BTreeSet<String> = tests.map(|(name, _)| name.clone()).chain(built.clone()).collect();
-        Reach { above: &all - &changed, changed }
+        ChangeReach { above: &all - &changed, changed }
     }
 }
 

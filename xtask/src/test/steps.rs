@@ -1,7 +1,7 @@
 //! The steps that several tasks have.
 
 use crate::command::{self, Problem, Task, run};
-use crate::root;
+use crate::workspace::root;
 use std::process::Command;
 
 /// cargo at the workspace's root.

@@ -49,8 +49,8 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
         rows.insert(0, ("set by you", report::settings(set)));
     }
     if let Some(replies) = of.replies_per_post {
-        if let Some(cores) = w.get("cores") {
-            rows.insert(0, ("server", counted(cores, "core")));
+        if let Some(cores) = w.workers() {
+            rows.insert(0, ("server", counted(cores.into(), "core")));
         }
         rows.push(("replies at a time", Digits(replies, 1).to_string()));
     }

@@ -80,8 +80,7 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
 fn resources(o: &Outcome) -> String {
     let mut kinds: BTreeMap<String, Vec<&doorbell_lab::Utilization>> = BTreeMap::new();
     for r in &o.resources {
-        let kind: Vec<&str> = r.name.split(' ').filter(|w| !w.bytes().all(|b| b.is_ascii_digit())).collect();
-        kinds.entry(kind.join(" ")).or_default().push(r);
+        kinds.entry(r.meter.kind().to_string()).or_default().push(r);
     }
     let row = |(kind, all): (String, Vec<&doorbell_lab::Utilization>)| {
         let busiest = all.iter().max_by(|a, b| a.utilization.total_cmp(&b.utilization))?;
@@ -89,7 +88,7 @@ fn resources(o: &Outcome) -> String {
         Some(vec![
             kind,
             format!("{}%", Digits(busiest.utilization * 100.0, 1)),
-            format!("{} of {}", busiest.name, o.verbs().workload.machine_name(busiest.machine)),
+            format!("{} of {}", busiest.meter, o.verbs().workload.machine_name(busiest.machine)),
             format!("{}%", Digits(mean * 100.0, 1)),
             all.len().to_string(),
         ])

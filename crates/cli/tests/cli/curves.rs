@@ -1,5 +1,5 @@
-//! `doorbell sweep` and `doorbell compare`; pages in docs/, which show what is printed: `DOORBELL_BLESS=1 cargo test -p
-//! doorbell-cli --test cli curves::` writes them anew.
+//! `doorbell sweep` and `doorbell compare`; pages in docs/, which show what is printed: `cargo xtask bless` writes them
+//! anew.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -90,7 +90,7 @@ fn page(name: &str) {
         std::fs::write(&path, all).expect("the page can be written");
         return;
     }
-    assert!(all == text, "docs/{name} is not what is printed:\n{all}");
+    assert!(all == text, "docs/{name} is not what is printed (`cargo xtask bless` writes it):\n{all}");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Tables in the docs that follow from the code. `DOORBELL_BLESS=1 cargo test -p doorbell-cli --test cli docs::` writes
-//! them anew.
+//! Tables in the docs that follow from the code. `cargo xtask bless` writes them anew.
 
 use doorbell_lab::{Schema, Workload};
 use std::path::PathBuf;
@@ -15,7 +14,10 @@ fn stands(file: &str, begin: &str, table: &str) {
         std::fs::write(&path, format!("{}{table}{}", &text[..from], &text[to..])).unwrap();
         return;
     }
-    assert!(&text[from..to] == table, "{file} is not as the code has it: should be\n{table}");
+    assert!(
+        &text[from..to] == table,
+        "{file} is not as the code has it (`cargo xtask bless` writes it): should be\n{table}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Two threads of one machine count in one word of memory, a third sees the sum. No verbs: this is
 //! how the threads of a server share a sequencer.
 
-use super::{Ended, finish, patience};
+use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider};
 
 /// Increments of each kind by each thread.
@@ -33,9 +33,9 @@ pub(super) fn run<C: Cluster>(cluster: &mut C) -> Result<(), String> {
 }
 
 impl Program for Counter {
-    type Output = Ended;
+    type Output = SampleEnded;
 
-    fn run<P: Provider>(self, p: P) -> Ended {
+    fn run<P: Provider>(self, p: P) -> SampleEnded {
         let mut last = None;
         for _ in 0..INCREMENTS {
             let mine = [p.fetch_add_u64(self.shared, COUNT, 1), increment(&p, self.shared)];
@@ -64,9 +64,9 @@ fn increment<P: Provider>(p: &P, shared: Mem) -> u64 {
 }
 
 impl Program for Checker {
-    type Output = Ended;
+    type Output = SampleEnded;
 
-    fn run<P: Provider>(self, p: P) -> Ended {
+    fn run<P: Provider>(self, p: P) -> SampleEnded {
         let deadline = patience(&p);
         while p.load_u64(self.shared, FINISHED) < COUNTERS {
             if p.now() >= deadline {

@@ -1,6 +1,6 @@
 //! Two threads SEND datagrams with a growing number to each other.
 
-use super::{Ended, finish, patience};
+use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{
     AccessFlags, Ah, Cluster, Context, Cq, Endpoint, GRH_BYTES, Mr, PageSize, Program, Provider, Qp, QpCap,
     QpInitAttr, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge, Wc, WcOpcode, WcStatus,
@@ -25,9 +25,9 @@ pub(super) fn run<C: Cluster>(cluster: &mut C) -> Result<(), String> {
 }
 
 impl Program for Side {
-    type Output = Ended;
+    type Output = SampleEnded;
 
-    fn run<P: Provider>(self, p: P) -> Ended {
+    fn run<P: Provider>(self, p: P) -> SampleEnded {
         let peer = 1 - self.me;
         let device = Context::open(&p, 0)?;
         let pd = device.alloc_pd()?;
@@ -72,13 +72,20 @@ impl Program for Side {
 }
 
 /// Posts the RECV of a slot, whose number comes back as `wr_id`.
-fn post_slot<P: Provider>(qp: &Qp<P>, slots: &Mr<P>, slot: u64) -> Ended {
+fn post_slot<P: Provider>(qp: &Qp<P>, slots: &Mr<P>, slot: u64) -> SampleEnded {
     qp.post_recv(&[RecvWr { wr_id: slot, sg_list: &[slots.sge(slot * SLOT, SLOT as u32)] }])?;
     Ok(())
 }
 
 /// Waits for the datagram of `round`, checks it and posts its RECV again.
-fn receive<P: Provider>(p: &P, qp: &Qp<P>, cq: &Cq<P>, slots: &Mr<P>, from: &Endpoint, round: u64) -> Ended {
+fn receive<P: Provider>(
+    p: &P,
+    qp: &Qp<P>,
+    cq: &Cq<P>,
+    slots: &Mr<P>,
+    from: &Endpoint,
+    round: u64,
+) -> SampleEnded {
     let wc = cq.wait(patience(p))?.ok_or_else(|| format!("datagram {round} did not come"))?;
     let expected = Wc {
         wr_id: (round - 1) % RECVS,

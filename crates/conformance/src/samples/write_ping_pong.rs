@@ -1,7 +1,7 @@
 //! Two threads WRITE a growing number into each other's memory. Each waits for the other's number
 //! by polling its own memory; the CQ is only looked at to make room in the send queue.
 
-use super::{Ended, finish, patience};
+use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Cpu, Endpoint, Mem, PageSize, Program, Provider, QpCap,
     QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, WcStatus,
@@ -21,9 +21,9 @@ pub(super) fn run<C: Cluster>(cluster: &mut C) -> Result<(), String> {
 }
 
 impl Program for Side {
-    type Output = Ended;
+    type Output = SampleEnded;
 
-    fn run<P: Provider>(self, p: P) -> Ended {
+    fn run<P: Provider>(self, p: P) -> SampleEnded {
         let peer = 1 - self.me;
         let device = Context::open(&p, 0)?;
         let pd = device.alloc_pd()?;
@@ -73,7 +73,7 @@ impl Program for Side {
 }
 
 /// Polls the inbox until it holds `value`, the only one that can come next.
-fn wait_for<C: Cpu + Provider>(p: &C, inbox: Mem, value: u64) -> Ended {
+fn wait_for<C: Cpu + Provider>(p: &C, inbox: Mem, value: u64) -> SampleEnded {
     let deadline = patience(p);
     loop {
         let seen = p.load_u64(inbox, 0);

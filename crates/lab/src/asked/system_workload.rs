@@ -11,20 +11,15 @@ use doorbell_schema::{Duration, Field, Given, Settings, Value};
 use doorbell_sim::SimCluster;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{self, SiteError};
-use doorbell_systems::vector_io::{Chosen, VectorIo};
-use doorbell_systems::{Measured, System};
+use doorbell_systems::{Measured, System, SystemShape};
 use doorbell_verbs::{Span, Time};
 use doorbell_workload::{Workload, WorkloadError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
-use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// The parameter that says up to how many bytes are copied into WQEs, which a device bounds.
-const INLINE: &str = "inline_bytes";
 
 /// A system with its parameters, whichever it is. Machine 0 is the server.
 #[derive(Clone, Debug)]
@@ -36,6 +31,7 @@ pub struct SystemWorkload {
     /// Parameters of the profile that have other values.
     pub set: Option<Settings>,
     system: Arc<dyn Simulated>,
+    shape: SystemShape,
 }
 
 /// Of a system of the register; a system beside it is made by its [`SystemEntry`].
@@ -48,22 +44,38 @@ impl<S: System> From<S> for SystemWorkload {
 impl SystemWorkload {
     /// A system on the machines of the usual profile.
     pub fn of(system: Arc<dyn Simulated>) -> SystemWorkload {
-        SystemWorkload { profile: None, host: None, set: None, system }
+        let shape = system.shape();
+        SystemWorkload { profile: None, host: None, set: None, system, shape }
     }
 
     /// What a latency is of, where it is not from the start of an operation to its end.
     pub fn latency_of(&self) -> Option<&'static str> {
-        self.system.latency_of()
+        self.shape.latency_of
     }
 
     /// Bytes that an operation moves, where how many a second is what is asked for.
     pub(crate) fn moved_bytes(&self) -> Option<u64> {
-        self.system.moved_bytes()
+        self.shape.moved_bytes
     }
 
     /// Its clients.
     pub fn clients(&self) -> &Clients {
-        self.system.clients()
+        &self.shape.clients
+    }
+
+    /// Worker threads of its server, where a parameter says how many.
+    pub fn workers(&self) -> Option<u32> {
+        self.shape.workers
+    }
+
+    /// Whether its bytes travel by kernel TCP.
+    pub fn is_over_tcp(&self) -> bool {
+        self.shape.over_tcp
+    }
+
+    /// Operations that are due in a second, where they are due at a rate.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.shape.rate
     }
 
     /// Its name.
@@ -89,11 +101,6 @@ impl SystemWorkload {
         }
     }
 
-    /// Time from the end of a client's operation until its next; `None` where the system's clients have none.
-    fn think(&self) -> Option<Span> {
-        self.value("think")?.read::<Duration>().ok().map(Duration::span)
-    }
-
     /// The same where the system is known to have it.
     ///
     /// # Panics
@@ -109,25 +116,23 @@ impl SystemWorkload {
 
     /// Virtual time before its clients begin.
     pub(crate) fn set_up(&self) -> Span {
-        self.system.begin() - Time::START
+        self.shape.begin() - Time::START
     }
 
-    /// The same, of which that is measured.
+    /// Its profile, host and settings with a system of other parameters.
+    fn with(&self, system: Arc<dyn Simulated>) -> SystemWorkload {
+        let (profile, host, set) = (self.profile.clone(), self.host.clone(), self.set.clone());
+        SystemWorkload { profile, host, set, ..SystemWorkload::of(system) }
+    }
+
+    /// The system measured at other times.
     pub fn timed(&self, timing: Timing) -> SystemWorkload {
-        SystemWorkload { system: self.system.timed(timing), ..self.clone() }
+        self.with(self.system.timed(timing))
     }
 
-    /// The same with what the profile is to decide decided.
-    pub(crate) fn decided(self, profile: &Profile) -> SystemWorkload {
-        let vectors = (&*self.system as &dyn Any).downcast_ref::<VectorIo>();
-        match vectors.filter(|io| io.strategy == Chosen::Auto) {
-            None => self,
-            Some(io) => {
-                let strategy = vector_io::best(profile, io).into();
-                let system = simulated(VectorIo { strategy, ..io.clone() });
-                SystemWorkload { system, ..self }
-            }
-        }
+    /// The system with what its parameters leave to the profile decided.
+    pub(crate) fn decided(&self, profile: &Profile) -> SystemWorkload {
+        self.with(self.system.decided(&|calls| vector_io::best(profile, calls)))
     }
 
     /// From when to when is measured, as far as that is said.
@@ -136,64 +141,61 @@ impl SystemWorkload {
         let Clients { clients, outstanding, .. } = self.clients();
         let under_way = u64::from(*clients) * u64::from(*outstanding);
         Wanted {
-            begin: self.system.begin(),
+            begin: self.shape.begin(),
             warmup: warmup.map(Duration::span),
             duration: duration.map(Duration::span),
             precision: *precision,
             max_time: max_time.span(),
-            due: self
-                .get("rate")
-                .filter(|rate| *rate > 0)
-                .map(|rate| Due { class: None, rate, under_way })
-                .into_iter()
-                .collect(),
-            think: self.think().unwrap_or(Span::ZERO),
-            round: self.system.round(),
-            held: self.system.held_back(),
+            due: self.rate().map(|rate| Due { class: None, rate, under_way }).into_iter().collect(),
+            think: self.shape.think,
+            round: self.shape.round,
+            held: self.shape.held_back,
             // What a client counts has been answered.
             unacknowledged: false,
         }
     }
 
-    /// Whether its clients are threads of one machine that want what one has at a time.
-    pub(crate) fn competes_on_one_machine(&self) -> bool {
-        self.system.competes() && self.system.is_of_one_machine()
+    /// Whether its clients are threads of one machine that ask at once again for what another has.
+    pub(crate) fn retries_on_one_machine(&self) -> bool {
+        self.shape.retries_at_once && self.shape.one_machine
     }
 
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
-        self.system.store_bytes() + self.system.warmed_bytes() * self.get("cores").unwrap_or(1)
+        let SystemShape { store_bytes, warmed_bytes, workers, .. } = self.shape;
+        store_bytes + warmed_bytes * u64::from(workers.unwrap_or(1))
     }
 
     /// Bytes of the buffers that all clients have.
     pub(crate) fn client_bytes(&self) -> u64 {
-        self.system.client_bytes() * u64::from(self.clients().clients)
+        self.shape.client_bytes * u64::from(self.clients().clients)
     }
 
     /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the
     /// papers' machines have more cores than those of one socket.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
         let Profile { name, host, .. } = profile;
-        if let Some(cores) = self.get("cores").filter(|cores| *cores > host.cores.into()) {
+        let shape = &self.shape;
+        if let Some(cores) = shape.workers.filter(|cores| *cores > host.cores) {
             let whose = if profile.socket_count() > 1 { "socket" } else { "machine" };
             let has = counted(host.cores.into(), "core");
             let why = format!("cores is {cores}, but a {whose} of profile {name} has {has}");
             return Err(WorkloadError::Invalid(why));
         }
         let most = profile.device.nic.max_inline;
-        let usual = systems::entry(self.name()).map(|entry| &entry.usual);
-        let is_usual = |key| usual.is_some_and(|usual| usual.get(key).cloned() == self.value(key));
-        if let Some(bytes) = self.get(INLINE).filter(|bytes| *bytes > most.into() && !is_usual(INLINE)) {
-            let why = format!("{INLINE} is {bytes}, but a device of profile {name} inlines at most {most}");
+        let is_usual = || self.system.usual_shape().inline_bytes == shape.inline_bytes;
+        if let Some(bytes) = shape.inline_bytes.filter(|bytes| *bytes > most && !is_usual()) {
+            let why =
+                format!("inline_bytes is {bytes}, but a device of profile {name} inlines at most {most}");
             return Err(WorkloadError::Invalid(why));
         }
         let last = profile.all_cores() - 1;
-        if let Some((key, core)) = self.system.cores().into_iter().find(|(_, core)| *core > last) {
+        if let Some((key, core)) = shape.cores.iter().find(|(_, core)| *core > last) {
             let why = format!("{key} is {core}, but a machine of profile {name} has cores 0 to {last}");
             return Err(WorkloadError::Invalid(why));
         }
         let threads = self.clients().clients;
-        if self.system.is_of_one_machine() && threads > profile.all_cores() {
+        if shape.one_machine && threads > profile.all_cores() {
             let why = format!(
                 "clients is {threads}, all threads of one machine, but one of profile {name} has {} cores",
                 profile.all_cores()
@@ -201,27 +203,26 @@ impl SystemWorkload {
             return Err(WorkloadError::Invalid(why));
         }
         let own = (profile.socket_count(), host.cores);
-        if let Some((sockets, cores)) = self.system.sockets().filter(|asked| *asked != own) {
+        if let Some((sockets, cores)) = shape.sockets.filter(|asked| *asked != own) {
             let why = format!(
                 "a machine is to have {sockets} sockets of {cores} cores (--sockets, --cores-per-socket), but one of profile {name} has {} of {}; those of cx3-dual and cx3-dual-split have 2 of 8",
                 own.0, own.1
             );
             return Err(WorkloadError::Invalid(why));
         }
-        let tcp = Some(Value::Text("tcp".into()));
-        if self.value("stack") == tcp && profile.tcp.is_none() {
+        if shape.over_tcp && profile.tcp.is_none() {
             let why = format!(
                 "stack is tcp, but profile {name} has no section [tcp], which says what it costs: --host names a host that has"
             );
             return Err(WorkloadError::Invalid(why));
         }
-        if let Some((key, value)) = self.system.needs_sizes().filter(|_| profile.hierarchy.is_none()) {
+        if let Some((key, value)) = shape.needs_sizes.as_ref().filter(|_| profile.hierarchy.is_none()) {
             let why = format!(
                 "{key} is {value}, but means nothing on profile {name}, which says no sizes of caches: --host names a host that does, as e7520"
             );
             return Err(WorkloadError::Invalid(why));
         }
-        let (mtu, longest) = (profile.device.link.mtu, self.system.datagram());
+        let (mtu, longest) = (profile.device.link.mtu, shape.datagram);
         if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
             let value = self.value(parameter).map_or_else(String::new, |value| value.to_string());
             let why = format!(
@@ -234,17 +235,17 @@ impl SystemWorkload {
 
     /// A thread of the server that is no part of any operation.
     pub(crate) fn beside(&self) -> Option<u32> {
-        self.system.beside()
+        self.shape.beside
     }
 
     /// Its machines; 0 is the server.
     pub(crate) fn machines(&self) -> u32 {
-        self.system.machines()
+        self.shape.machines
     }
 
     /// Whether clients want what one has at a time: how evenly they get it is told.
     pub(crate) fn competes(&self) -> bool {
-        self.system.competes()
+        self.shape.competes
     }
 
     /// Runs it on simulated machines.
@@ -314,6 +315,6 @@ impl<'de> Deserialize<'de> for SystemWorkload {
             systems::entry(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no system")))?;
         let set = given.read("set").map_err(D::Error::custom)?;
         let system = entry.with(&given).map_err(D::Error::custom)?;
-        Ok(SystemWorkload { profile, host, set, system })
+        Ok(SystemWorkload { profile, host, set, ..SystemWorkload::of(system) })
     }
 }

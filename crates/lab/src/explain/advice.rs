@@ -33,7 +33,7 @@ pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>)
     }
     let changes = match &run.work {
         Work::Verbs(w) if w.has_classes() => return outcome,
-        Work::Verbs(w) => candidates(typed, &run.profiles, w, &outcome.bottleneck.class),
+        Work::Verbs(w) => candidates(typed, &run.profiles, w, outcome.bottleneck.class),
         Work::System(w) => system_knobs::candidates(run.profiles.first(), w),
     };
     let advice = of_changes(typed, run, changes, &outcome, control);

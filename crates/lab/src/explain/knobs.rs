@@ -5,7 +5,7 @@ use crate::limits::post_shape;
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
-use doorbell_workload::{Addresses, Operation, Pattern, Profiles, Resolved, Verb, Window};
+use doorbell_workload::{Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window};
 
 /// An option, or some that say one thing together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,13 @@ fn of(bottleneck: Resource) -> &'static [Knob] {
 }
 
 /// Changes of a workload that may lift its rate, the likeliest first for what limits it.
-pub(super) fn candidates(typed: &Typed, profiles: &Profiles, w: &Resolved, bottleneck: &str) -> Vec<Change> {
-    let resource = Resource::ALL.into_iter().find(|resource| resource.name() == bottleneck);
-    let first = resource.map_or(&[][..], of);
+pub(super) fn candidates(
+    typed: &Typed,
+    profiles: &Profiles,
+    w: &Resolved,
+    bottleneck: Option<Resource>,
+) -> Vec<Change> {
+    let first = bottleneck.map_or(&[][..], of);
     let rest = ALL.iter().filter(|knob| !first.contains(knob));
     let now = Now { typed, profiles, w };
     first.iter().chain(rest).flat_map(|knob| now.changes(*knob)).collect()
@@ -137,7 +141,7 @@ impl Now<'_> {
         let all = [operations.saturating_mul(4), operations.saturating_mul(16), operations / 4];
         let same = all.into_iter().filter(|other| *other > 0).map(|other| self.window(other));
         // All that a thread has under way in one window: caches hold it where they do not hold a window for each QP.
-        let of_thread = (self.w.window_per_qp.is_some() && self.w.qps > 1)
+        let of_thread = (matches!(self.w.window(), Window::PerQp(_)) && self.w.qps > 1)
             .then(|| Change::to("window", number(16)).without("window_per_qp"));
         of_thread.into_iter().chain(same).collect()
     }
@@ -178,7 +182,7 @@ impl Now<'_> {
     fn inline(&self) -> Vec<Change> {
         let carries = |operation: &Operation| operation.verb.carries_payload() && operation.size > 0;
         match self.w.operations().iter().any(carries) {
-            true => vec![Change::to("inline", Value::Switch(!self.w.inline))],
+            true => vec![Change::to("inline", Value::Switch(!self.w.inlines()))],
             false => Vec::new(),
         }
     }
@@ -213,11 +217,10 @@ impl Now<'_> {
         if self.w.sges.is_some_and(|sges| sges > 1) {
             all.push(Change::to("sges", number(1)).without("pieces"));
         }
-        if self.w.offset.is_some_and(|offset| offset > 0) {
-            all.push(Change::to("offset", number(0)));
-        }
-        if self.w.random_offset == Some(true) {
-            all.push(Change::default().without("random_offset"));
+        match self.w.offset {
+            Some(BufferOffset::At(1..)) => all.push(Change::to("offset", number(0))),
+            Some(BufferOffset::Drawn) => all.push(Change::default().without("random_offset")),
+            Some(BufferOffset::At(0)) | None => {}
         }
         if self.w.addresses() == Addresses::AnyByte {
             all.push(Change::to("addresses", Value::Text("random".into())));
@@ -227,7 +230,7 @@ impl Now<'_> {
 
     /// Words of which each has a lock of its own, as far as there are locks.
     fn counters(&self) -> Vec<Change> {
-        match self.w.counters {
+        match self.w.counters.map(|counters| counters.count) {
             None => return Vec::new(),
             Some(1) => {
                 let many = Change::to("counters", number(64)).and("counter_stride", number(64));
@@ -253,7 +256,7 @@ impl Now<'_> {
     /// The largest sizes that are little smaller, and cost less: whole packets, whole lines, what fits inline.
     fn sizes(&self) -> Vec<Change> {
         // Sizes of a mix are what it is.
-        let (Some(verb), Some(size)) = (self.w.verb, self.w.size) else { return Vec::new() };
+        let Some(&Operation { verb, size, .. }) = self.w.only_operation() else { return Vec::new() };
         if verb.is_atomic() || size < 2 {
             return Vec::new();
         }

@@ -3,36 +3,41 @@
 use super::typed::Change;
 use crate::asked::SystemWorkload;
 use doorbell_nic::Profile;
-use doorbell_schema::Value;
+use doorbell_schema::{Field, Value};
+use doorbell_systems::config::{Clients, Travel, Workers};
+
+const CLIENTS: &Field = Field::called(Clients::FIELDS, "clients");
+const OUTSTANDING: &Field = Field::called(Clients::FIELDS, "outstanding");
+const CORES: &Field = Field::called(Workers::FIELDS, "cores");
+const GATHER: &Field = Field::called(Workers::FIELDS, "gather");
+const BATCHING: &Field = Field::called(Workers::FIELDS, "batching");
+const DATAGRAMS: &Field = Field::called(Travel::FIELDS, "datagrams");
 
 /// Changes of the parameters that a system has, the likeliest first.
 pub(super) fn candidates(profile: &Profile, w: &SystemWorkload) -> Vec<Change> {
-    let times = |key: &'static str, factors: &[(u64, u64)]| {
-        let now = w.get(key);
+    let number = |field: &Field| w.get(field.key);
+    let times = |field: &'static Field, factors: &[(u64, u64)]| {
         let to = |now: u64| factors.iter().map(move |(num, den)| (now.saturating_mul(*num) / den).max(1));
-        now.into_iter().flat_map(to).map(|to| Change::to(key, Value::Number(to))).collect::<Vec<_>>()
+        let all = number(field).into_iter().flat_map(to);
+        all.map(|to| Change::to(field.key, Value::Number(to))).collect::<Vec<_>>()
     };
-    let cores = |wanted: Vec<Change>| {
-        let most = Value::Number(profile.host.cores.into());
-        let all = w.get("cores").map(|_| Change::to("cores", most));
-        all.into_iter().chain(wanted)
-    };
-    let mut all: Vec<Change> = cores(times("cores", &[(2, 1)])).collect();
-    all.extend(times("outstanding", &[(4, 1), (1, 4)]));
-    all.extend(times("multi_queue", &[(3, 1), (1, 3)]));
-    all.extend(["batching", "continuous", "datagrams"].into_iter().filter_map(|key| toggled(w, key)));
-    all.extend(times("gather", &[(4, 1)]));
-    all.extend(times("clients", &[(2, 1)]));
+    let most = Value::Number(profile.host.cores.into());
+    let mut all: Vec<Change> = number(CORES).map(|_| Change::to(CORES.key, most)).into_iter().collect();
+    all.extend(times(CORES, &[(2, 1)]));
+    all.extend(times(OUTSTANDING, &[(4, 1), (1, 4)]));
+    all.extend([BATCHING, DATAGRAMS].into_iter().filter_map(|field| toggled(w, field)));
+    all.extend(times(GATHER, &[(4, 1)]));
+    all.extend(times(CLIENTS, &[(2, 1)]));
     all
 }
 
 /// A switch the other way round. Where no flag says so, nothing is said of it.
-fn toggled(w: &SystemWorkload, key: &'static str) -> Option<Change> {
-    match w.value(key)? {
+fn toggled(w: &SystemWorkload, field: &'static Field) -> Option<Change> {
+    match w.value(field.key)? {
         // The usual way of the one that only a flag turns off.
-        Value::Switch(false) if key == "batching" => Some(Change::default().without(key)),
-        Value::Switch(true) if key != "batching" => Some(Change::default().without(key)),
-        Value::Switch(now) => Some(Change::to(key, Value::Switch(!now))),
+        Value::Switch(false) if field.key == BATCHING.key => Some(Change::default().without(field.key)),
+        Value::Switch(true) if field.key != BATCHING.key => Some(Change::default().without(field.key)),
+        Value::Switch(now) => Some(Change::to(field.key, Value::Switch(!now))),
         _ => None,
     }
 }

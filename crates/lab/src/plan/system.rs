@@ -7,7 +7,7 @@ use crate::run_error::SimulateError;
 use crate::simulate::system;
 use crate::watch::Watch;
 use doorbell_programs::steady::Stop;
-use doorbell_schema::{Arrivals, Duration, Value};
+use doorbell_schema::Duration;
 use doorbell_systems::config::Timing;
 use doorbell_workload::Profiles;
 
@@ -47,9 +47,7 @@ impl Planned for SystemWorkload {
     }
 
     fn due(&self) -> Option<u64> {
-        let closed = Value::Text(Arrivals::Closed.name().into());
-        let open = self.value("arrivals").is_some_and(|arrivals| arrivals != closed);
-        self.get("rate").filter(|_| open)
+        self.rate()
     }
 
     fn cost(&self, _profiles: &Profiles) -> f64 {

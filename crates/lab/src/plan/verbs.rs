@@ -12,7 +12,7 @@ use doorbell_programs::worker;
 use doorbell_schema::Duration;
 use doorbell_sim::memory_bytes;
 use doorbell_verbs::{QpType, UdDest};
-use doorbell_workload::{Class, Profiles, QueueLimits, Queues, Resolved, topology};
+use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Planned for Arc<Resolved> {
     }
 
     fn due(&self) -> Option<u64> {
-        self.classes().iter().map(|class| class.workload.arrivals.and(class.workload.rate)).sum()
+        self.classes().iter().map(|class| class.workload.open_loop().map(|(_, rate)| rate)).sum()
     }
 
     fn cost(&self, profiles: &Profiles) -> f64 {
@@ -99,11 +99,13 @@ fn operations(w: &Resolved, profiles: &Profiles) -> f64 {
 
 /// Bytes that a machine takes in a run of so many operations.
 fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
-    let counts =
-        |class: &Class| class.workload.counters.is_some() && topology::responds(&class.workload, machine);
-    let counters = w.counter_bytes().filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
+    let counts = |class: &ResolvedClass<'_>| {
+        class.workload.counters.is_some() && topology::responds(class.workload, machine)
+    };
+    let counters =
+        w.counters.map(AtomicCounters::bytes).filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
     let classes = w.classes();
-    let of_class = |class: &Class| bytes_of_class(&class.workload, profile, machine, operations);
+    let of_class = |class: &ResolvedClass<'_>| bytes_of_class(class.workload, profile, machine, operations);
     counters + classes.iter().map(of_class).sum::<u64>()
 }
 
@@ -116,7 +118,7 @@ fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64
         let queues = Queues::of(w, machine, thread, limits);
         let work_requests = u64::from(w.window().operations()) + u64::from(queues.recv_depth);
         let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
-        let cqs = if w.cq_per_qp() { queues.send_cqs } else { 0 };
+        let cqs = if w.cq_per_qp { queues.send_cqs } else { 0 };
         THREAD
             + u64::from(cqs) * (CQ + queues.send_cqe * CQE)
             + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)

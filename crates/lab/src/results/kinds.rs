@@ -5,7 +5,7 @@ use super::raw::{RawClass, RawRun};
 use super::shown::Certainty;
 use super::uses::Latency;
 use doorbell_programs::worker;
-use doorbell_workload::{Class, Operation, Resolved, Verb};
+use doorbell_workload::{Operation, Resolved, ResolvedClass, Verb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ impl OfClass {
     /// Those of each class; none where there are no classes.
     pub(super) fn all(w: &Resolved, run: &RawRun, mops: f64) -> Vec<OfClass> {
         let all: u64 = run.classes.iter().map(|class| class.completed).sum();
-        let one = |(class, run): (Class, &RawClass)| {
+        let one = |(class, run): (ResolvedClass<'_>, &RawClass)| {
             let shown = run.shown.as_ref()?;
             let share = run.completed as f64 / all.max(1) as f64;
             let mops = mops * share;
@@ -67,7 +67,7 @@ impl OfClass {
                 share,
                 interval: shown.certainty.clone(),
                 latency_ns: shown.latency,
-                kinds: OfKind::all(&class.workload, run, mops, shown.certainty.overload),
+                kinds: OfKind::all(class.workload, run, mops, shown.certainty.overload),
             })
         };
         w.classes().into_iter().zip(&run.classes).filter_map(one).collect()
@@ -78,7 +78,7 @@ impl OfKind {
     /// Those of each item, in the order of the mix; none where there is but one.
     pub(super) fn all(w: &Resolved, run: &RawClass, mops: f64, overload: bool) -> Vec<OfKind> {
         let all: u64 = run.kinds.iter().map(|kind| kind.completed).sum();
-        let one = |(Operation { verb, size, .. }, kind): (Operation, &worker::OfKind)| OfKind {
+        let one = |(&Operation { verb, size, .. }, kind): (&Operation, &worker::OfKind)| OfKind {
             verb,
             size,
             completed: kind.completed,
@@ -88,6 +88,6 @@ impl OfKind {
                 false => Latency::from(&kind.latency),
             },
         };
-        w.operations().into_iter().zip(&run.kinds).map(one).collect()
+        w.operations().iter().zip(&run.kinds).map(one).collect()
     }
 }

@@ -15,7 +15,9 @@ pub(crate) use busiest::{BUSY, busiest, latency, top};
 pub use found::Found;
 pub use json::{SCHEMA, SYSTEM_SCHEMA, SystemJson, VerbsJson};
 pub use kinds::{OfClass, OfKind};
-pub use lift::{Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift};
+pub use lift::{
+    Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift, class_name,
+};
 pub use outcome::{OfSystem, OfVerbs, Outcome, OutcomeOf, Served};
 pub(crate) use outcome::{rates, used_by_operations};
 pub(crate) use raw::{RawClass, RawRun};

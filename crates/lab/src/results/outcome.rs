@@ -11,6 +11,7 @@ use crate::run_error::SimulateError;
 use doorbell_nic::Resource;
 use doorbell_programs::steady::Ended;
 use doorbell_programs::worker::ThreadResult;
+use doorbell_sim::Meter;
 use doorbell_systems::config::Clients;
 use doorbell_verbs::RunError;
 use doorbell_workload::Resolved;
@@ -283,9 +284,9 @@ impl Outcome {
 
 /// Of the use of a system's resources that which operations depend on.
 pub(crate) fn used_by_operations(w: &SystemWorkload, all: &[Utilization]) -> Vec<Utilization> {
-    let beside = w.beside().map(|thread| format!("core {thread}"));
-    let is_beside = |r: &Utilization| r.machine == 0 && Some(&r.name) == beside.as_ref();
-    all.iter().filter(|r| !is_beside(r)).cloned().collect()
+    let beside = w.beside().map(Meter::core);
+    let is_beside = |r: &Utilization| r.machine == 0 && Some(r.meter) == beside;
+    all.iter().filter(|r| !is_beside(r)).copied().collect()
 }
 
 #[cfg(test)]

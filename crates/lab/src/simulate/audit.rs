@@ -8,7 +8,7 @@ use doorbell_programs::worker::{Accounts, ThreadResult};
 use doorbell_sim::{Metrics, PcieUse, ResourceUse};
 use doorbell_systems::series::Batch;
 use doorbell_verbs::QpType;
-use doorbell_workload::{Class, Operation, Pattern, Profiles, Resolved};
+use doorbell_workload::{Operation, Pattern, Profiles, Resolved, ResolvedClass};
 
 /// A share of time is computed in doubles.
 const ROUNDING: f64 = 1e-9;
@@ -105,8 +105,8 @@ fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
         false => metrics.dropped + metrics.lost + of.unclaimed + of.under_way,
     };
     // Of one kind of operations all that ended on UC and UD are known; of a mix those that threads know of.
-    let gone = match (w.transport, w.size) {
-        (QpType::Uc | QpType::Ud, Some(size)) => of.ended * u64::from(size),
+    let gone = match (w.transport, w.only_operation()) {
+        (QpType::Uc | QpType::Ud, Some(only)) => of.ended * u64::from(only.size),
         _ => a.completed_bytes,
     };
     let missing = gone > of.placed_bytes + lost * u64::from(w.longest());
@@ -231,7 +231,7 @@ fn payload(w: &Resolved, run: &RawRun, of: impl Fn(&Operation) -> bool) -> f64 {
     if let (false, [one]) = (w.has_classes(), &w.operations()[..]) {
         return if of(one) { rates(w, run).iter().sum::<f64>() * 1e6 * f64::from(one.size) } else { 0.0 };
     }
-    let of_class = |(class, seen): (Class, &RawClass)| match &class.workload.operations()[..] {
+    let of_class = |(class, seen): (ResolvedClass<'_>, &RawClass)| match &class.workload.operations()[..] {
         [one] if of(one) => seen.completed as f64 * f64::from(one.size),
         [_] => 0.0,
         kinds => {

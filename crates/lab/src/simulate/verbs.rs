@@ -15,7 +15,7 @@ use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig, devices};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Cluster, QpType, RunError, Span, Time, VerbsError};
 use doorbell_workload::topology;
-use doorbell_workload::{Class, Profiles, Resolved};
+use doorbell_workload::{AtomicCounters, Profiles, Resolved, ResolvedClass};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ fn by_class(
     tallies: &[Tally],
     shown: impl Fn(usize) -> Option<ShownOfClass>,
 ) -> Vec<RawClass> {
-    let of = |(number, class): (usize, Class)| {
+    let of = |(number, class): (usize, ResolvedClass<'_>)| {
         let own = |at: usize| class.threads.contains(&(at as u32 % w.threads));
         let counted = threads.iter().enumerate().filter(|(at, _)| own(*at));
         RawClass {
@@ -47,21 +47,21 @@ fn spawn_all(
     tallies: &[Tally],
 ) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
     let ports = w.ports.unwrap_or(profiles.least(|profile| profile.device.link.ports));
-    let classes: Vec<(Class, Arc<Resolved>)> =
-        w.classes().into_iter().map(|class| (class.clone(), Arc::new(class.workload))).collect();
+    let classes: Vec<(ResolvedClass<'_>, Arc<Resolved>)> =
+        w.classes().into_iter().map(|class| (class.clone(), Arc::new(class.workload.clone()))).collect();
     let mut tasks = Vec::new();
     for machine in 0..w.machines {
         let profile = profiles.of(w, machine);
         let memory_near = w.memory_near(profile, machine);
         let counts = |own: &Resolved| own.counters.is_some() && topology::responds(own, machine);
-        let counters = match w.counter_bytes() {
+        let counters = match w.counters.map(AtomicCounters::bytes) {
             Some(bytes) if classes.iter().any(|(_, own)| counts(own)) => {
                 let near = memory_near.unwrap_or_else(|| w.core(profile, machine, 0));
                 Some(cluster.alloc_near(machine, near, bytes, w.page_size())?)
             }
             _ => None,
         };
-        for (class, (Class { threads, .. }, workload)) in classes.iter().enumerate() {
+        for (class, (ResolvedClass { threads, .. }, workload)) in classes.iter().enumerate() {
             for thread in threads.clone() {
                 let measurement =
                     if w.has_classes() { measurement.of_part(class) } else { measurement.clone() };
@@ -136,7 +136,7 @@ fn wanted(w: &Resolved) -> Wanted {
         think: w
             .classes()
             .iter()
-            .map(|class| class.workload.think.map_or(Span::ZERO, Duration::span))
+            .map(|class| class.workload.think().map_or(Span::ZERO, Duration::span))
             .min()
             .unwrap_or(Span::ZERO),
         round: None,
@@ -146,10 +146,10 @@ fn wanted(w: &Resolved) -> Wanted {
 }
 
 /// What the threads of a class are to post whatever becomes of it, if anything.
-fn due(w: &Resolved, number: usize, class: Class) -> Option<Due> {
-    let rate = class.workload.arrivals.and(class.workload.rate)?;
+fn due(w: &Resolved, number: usize, class: ResolvedClass<'_>) -> Option<Due> {
+    let (_, rate) = class.workload.open_loop()?;
     let name = w.has_classes().then_some((number, class.name));
-    Some(Due { class: name, rate, under_way: outstanding(&class.workload) })
+    Some(Due { class: name, rate, under_way: outstanding(class.workload) })
 }
 
 /// Runs `w` once on machines of these profiles.
@@ -166,7 +166,7 @@ pub(crate) fn run_once(
     let config = SimConfig { seed: w.seed, window: wanted.window(), ..SimConfig::new(w.machines) };
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);
-    let tallies: Vec<Tally> = w.classes().iter().map(|class| Tally::of(&class.workload)).collect();
+    let tallies: Vec<Tally> = w.classes().iter().map(|class| Tally::of(class.workload)).collect();
     let tasks = spawn_all(&mut cluster, profiles, w, &measurement, &tallies)?;
     let (ended, course) = steered(&mut cluster, wanted.clone(), &measurement, stop, watch, SimCluster::run);
     if let Err(RunError::Deadlock(who)) = ended {

@@ -1,7 +1,8 @@
 //! Classes of threads on the simulator.
 
 use doorbell_lab::{Control, Ended, OfClass, Outcome, Profiles, Resolved, Run, Workload};
-use doorbell_nic::Profile;
+use doorbell_nic::cost::Costs;
+use doorbell_nic::{Profile, Resource};
 
 fn resolved(toml: &str) -> (Profiles, Resolved) {
     let workload = Workload::from_toml("test", toml).unwrap_or_else(|e| panic!("{toml}: {e}"));
@@ -96,9 +97,10 @@ fn a_class_reaches_less_than_it_would_alone() {
 
 /// How long a READ of 8 bytes takes PCIe at both ends, in microseconds.
 fn on_pcie(p: &Profile) -> f64 {
-    let requester = p.mmio_time(64) + p.dma_write_time(8) + p.dma_write_time(p.device.nic.cqe);
-    let responder = p.read_request_time() + p.completion_time(8);
-    (requester + responder).as_ps() as f64 / 1e6
+    let pcie = Costs::new(p).pcie;
+    let requester = pcie.mmio_line + pcie.write(8) + pcie.write(p.device.nic.cqe.into());
+    let responder = pcie.read_requests(8) + pcie.completions(8);
+    (requester + responder) as f64 / 1e6
 }
 
 /// One at each port, far from what units can do.
@@ -175,6 +177,6 @@ fn an_explanation_is_of_all_classes_and_says_no_time_of_an_operation() {
     let o = doorbell_lab::explain(&Run::verbs(profiles.clone(), w.clone()), &Control::quiet()).unwrap();
     assert!(!o.lift.is_empty() && o.verbs().operation_time.is_none() && o.verbs().classes.len() == 2);
     // Twice the READs that a QP may have under way are twice those that the class asks for.
-    let reads = o.lift.iter().find(|lift| lift.resource == "rd-atomic" && lift.factor == 2.0);
+    let reads = o.lift.iter().find(|lift| lift.resource == Resource::OutstandingReads && lift.factor == 2.0);
     assert!(reads.is_some_and(|lift| lift.gain > 0.2), "{:?}", o.lift);
 }

@@ -1,6 +1,6 @@
 //! When operations are due: as earlier ones end, after some time, or at a rate.
 
-use doorbell_lab::{Control, Ended, Outcome, Run, Workload};
+use doorbell_lab::{Arrivals, Control, Ended, Outcome, Run, Window, Workload};
 
 fn resolved(toml: &str) -> Result<(doorbell_lab::Profiles, doorbell_lab::Resolved), String> {
     let workload = Workload::from_toml("test", toml).map_err(|e| e.to_string())?;
@@ -139,7 +139,8 @@ fn what_does_not_go_together_is_refused() {
         assert_eq!(resolved(toml).unwrap_err(), said, "{toml}");
     }
     let (_, open) = resolved("verb = \"write\"\narrivals = \"poisson\"\nrate = 1000").unwrap();
-    assert_eq!((open.signal_every, open.window, open.rate), (1, Some(16), Some(1000)));
+    let open_loop = Some((Arrivals::Poisson, 1000));
+    assert_eq!((open.signal_every, open.window(), open.open_loop()), (1, Window::PerThread(16), open_loop));
 }
 
 #[test]

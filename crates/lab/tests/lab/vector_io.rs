@@ -42,11 +42,11 @@ fn lacks(name: &str) -> Vec<(String, f64)> {
     let lack = |(size, count, threads)| {
         let io = io(size, count, threads);
         let rates = STRATEGIES.map(|strategy| simulated(&profile, &io, strategy.into()));
-        let chosen = vector_io::best(&profile, &io);
+        let chosen = vector_io::best(&profile, &io.calls());
         let of_chosen = rates[STRATEGIES.iter().position(|s| *s == chosen).unwrap()];
         let best = rates.into_iter().fold(0.0, f64::max);
         let limits: Vec<String> =
-            vector_io::rates(&profile, &io).map(|(s, mops)| format!("{} {mops:.2}", s.name())).into();
+            vector_io::rates(&profile, &io.calls()).map(|(s, mops)| format!("{} {mops:.2}", s.name())).into();
         let text = format!(
             "{name}: {threads} threads, {count} pieces of {size} B: {} chosen; sp, sgl, doorbell {rates:.2?}; limits {}",
             chosen.name(),
@@ -79,7 +79,7 @@ fn auto_is_what_is_chosen() {
     let io = io(32, 16, 1);
     let auto = VectorIo { strategy: Chosen::Auto, ..io.clone() };
     let outcome = simulate(&Run::system(&profile, auto.into()), &Control::quiet());
-    let chosen = vector_io::best(&profile, &io);
+    let chosen = vector_io::best(&profile, &io.calls());
     let value = outcome.unwrap().system().workload.value("strategy").unwrap().to_string();
     assert!(value.contains(chosen.name()), "{value} is not {}", chosen.name());
 }

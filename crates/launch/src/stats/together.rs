@@ -535,7 +535,7 @@ mod tests {
         let all = together(&[&[member(0, &[])][..], &clients].concat());
         let w = resolved(&all);
         assert_eq!((w.machines, w.pattern, w.threads, w.has_classes()), (4, Pattern::Inbound, 1, false));
-        assert_eq!((w.size, w.window().operations(), all.workload_share), (Some(64), 4, 1.0));
+        assert_eq!((w.longest(), w.window().operations(), all.workload_share), (64, 4, 1.0));
         assert!(all.left_out.is_empty() && all.processes[1].posts_to == [100], "{all:?}");
     }
 
@@ -548,10 +548,10 @@ mod tests {
         let classes = w.classes();
         let of = |n: usize| {
             let own = &classes[n].workload;
-            (classes[n].name.as_str(), own.pattern, own.transport, own.size, own.batch, own.machines)
+            (classes[n].name.as_str(), own.pattern, own.transport, own.longest(), own.batch, own.machines)
         };
-        assert_eq!(of(0), ("store 100", Pattern::Outbound, QpType::Ud, Some(16), 4, 3));
-        assert_eq!(of(1), ("store 101 and 1 more", Pattern::Inbound, QpType::Uc, Some(32), 1, 3));
+        assert_eq!(of(0), ("store 100", Pattern::Outbound, QpType::Ud, 16, 4, 3));
+        assert_eq!(of(1), ("store 101 and 1 more", Pattern::Inbound, QpType::Uc, 32, 1, 3));
         assert_eq!(all.processes[2].class.as_deref(), Some("store 101 and 1 more"));
         let [answers] = &all.left_out[..] else { panic!("{all:?}") };
         assert!(answers.starts_with("which work requests answer others"), "{answers}");
@@ -586,7 +586,7 @@ mod tests {
         let all = together(&[0, 1, 2, 3].map(peer));
         let w = resolved(&all);
         assert_eq!(
-            (w.machines, w.pattern, w.verb),
+            (w.machines, w.pattern, w.only_operation().map(|only| only.verb)),
             (4, Pattern::AllToAll, Some(doorbell_workload::Verb::Write))
         );
         assert!(all.left_out.is_empty(), "{all:?}");

@@ -1,7 +1,8 @@
 //! What posting and polling costs a core.
 
-use crate::accounting::{Method, PostShape};
-use crate::{Generation, Hierarchy, Host, wqe};
+use crate::generation::{Generation, Method};
+use crate::shape::PostShape;
+use crate::{Hierarchy, Host, wqe};
 
 /// CPU time of the driver, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]

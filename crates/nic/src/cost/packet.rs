@@ -2,7 +2,7 @@
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// Part of a SEND.
     Send,
     /// Part of a WRITE.
@@ -21,9 +21,9 @@ pub enum Kind {
 
 /// A packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
+pub struct PacketShape {
     /// What it is.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Whether a message, or an answer, begins with it.
     pub begins: bool,
     /// Whether one ends with it.
@@ -36,20 +36,20 @@ pub struct Packet {
     pub payload: u32,
 }
 
-impl Packet {
+impl PacketShape {
     /// The only packet of a message or an answer, without payload or immediate, on a connection.
-    pub const fn only(kind: Kind) -> Packet {
-        Packet { kind, begins: true, ends: true, imm: false, datagram: false, payload: 0 }
+    pub const fn only(kind: PacketKind) -> PacketShape {
+        PacketShape { kind, begins: true, ends: true, imm: false, datagram: false, payload: 0 }
     }
 
     /// Whether its answer brings data.
     pub const fn is_answered_with_data(&self) -> bool {
-        matches!(self.kind, Kind::ReadRequest | Kind::Atomic)
+        matches!(self.kind, PacketKind::ReadRequest | PacketKind::Atomic)
     }
 
     /// Whether it goes from responder to requester.
     pub const fn is_answer(&self) -> bool {
-        matches!(self.kind, Kind::ReadResponse | Kind::AtomicAck | Kind::Ack)
+        matches!(self.kind, PacketKind::ReadResponse | PacketKind::AtomicAck | PacketKind::Ack)
     }
 }
 

@@ -153,19 +153,9 @@ impl Profile {
         Tlps { pcie: &self.device.pcie, speed: &self.device.pcie_speed }
     }
 
-    /// Time that an MMIO write of `bytes` occupies the host-to-device direction.
-    pub fn mmio_time(&self, bytes: u32) -> Span {
-        self.tlps().mmio(bytes)
-    }
-
     /// Time that one completion carrying `bytes` occupies the host-to-device direction.
     pub fn completion_time(&self, bytes: u32) -> Span {
         self.tlps().completion(bytes)
-    }
-
-    /// Time that one read request occupies the device-to-host direction.
-    pub fn read_request_time(&self) -> Span {
-        self.tlps().read_request()
     }
 
     /// Time that one write TLP carrying `bytes` occupies the device-to-host direction.

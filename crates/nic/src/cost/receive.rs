@@ -1,13 +1,13 @@
 //! What packets cost a receiving unit, and what they make it do.
 
-use super::{Kind, Packet};
+use super::packet::{PacketKind, PacketShape};
 use crate::{Nic, Profile, RecvShape, Sockets};
 use doorbell_verbs::Span;
 
 /// What a packet makes the NIC do that receives it, beside looking at it. A CQE of the requester is not
 /// among it: it has a cost of its own, [`ReceiveCost::requester_cqe`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct ReceiveWork {
     /// Bytes of payload to place in memory; 0 for none.
     pub place: u32,
     /// Whether payload goes into the CQE of the RECV.
@@ -16,14 +16,14 @@ pub struct Work {
     pub recv_cqe: bool,
 }
 
-impl Work {
+impl ReceiveWork {
     /// Of a packet that is received with RECVs like `recv` posted. A READ request asks for no DMA here:
     /// its answers do, one each.
-    pub const fn of(packet: &Packet, nic: &Nic, recv: RecvShape) -> Work {
-        let recv_cqe = packet.ends && (matches!(packet.kind, Kind::Send) || packet.imm);
-        let only = packet.begins && packet.ends && matches!(packet.kind, Kind::Send);
+    pub const fn of(packet: &PacketShape, nic: &Nic, recv: RecvShape) -> ReceiveWork {
+        let recv_cqe = packet.ends && (matches!(packet.kind, PacketKind::Send) || packet.imm);
+        let only = packet.begins && packet.ends && matches!(packet.kind, PacketKind::Send);
         let inline = only && recv.inline && nic.receives_inline(packet.payload, packet.datagram);
-        Work { place: if inline { 0 } else { packet.payload }, inline, recv_cqe }
+        ReceiveWork { place: if inline { 0 } else { packet.payload }, inline, recv_cqe }
     }
 
     /// DMA writes that it takes, where payload goes to one buffer.
@@ -72,10 +72,10 @@ impl ReceiveCost {
     /// Looking at a packet: before it is done, nothing that the packet asks for begins. Of an atomic
     /// this is all.
     #[inline]
-    pub fn look(&self, packet: &Packet) -> u64 {
+    pub fn look(&self, packet: &PacketShape) -> u64 {
         match packet.kind {
-            Kind::Ack => self.ack,
-            Kind::Atomic => self.atomic,
+            PacketKind::Ack => self.ack,
+            PacketKind::Atomic => self.atomic,
             _ => self.packet,
         }
     }

@@ -1,6 +1,7 @@
 //! What packets cost a sending unit.
 
-use super::{Kind, Packet, WireCost};
+use super::packet::{PacketKind, PacketShape};
+use super::wire::WireCost;
 use crate::Profile;
 
 /// A send WQE, as far as its requests' cost depends on it.
@@ -65,14 +66,14 @@ impl SendCost {
     /// A packet of a request: where it begins a message, its kind and its WQE; and the DMAs that its own
     /// bytes need ([`super::dmas`]; none of inline payload). What caches miss comes on top.
     #[inline]
-    pub fn request(&self, packet: &Packet, wqe: Wqe, dmas: u32) -> u64 {
+    pub fn request(&self, packet: &PacketShape, wqe: Wqe, dmas: u32) -> u64 {
         let reading = self.reading(packet, dmas);
         if !packet.begins {
             return reading + self.extra_packet;
         }
         let base = match packet.kind {
-            Kind::ReadRequest => self.read,
-            Kind::Atomic => self.atomic,
+            PacketKind::ReadRequest => self.read,
+            PacketKind::Atomic => self.atomic,
             _ => self.message,
         };
         let fetched = if wqe.by_mmio { 0 } else { self.fetched };
@@ -81,7 +82,7 @@ impl SendCost {
 
     /// What the DMA reads of its payload add.
     #[inline]
-    fn reading(&self, packet: &Packet, dmas: u32) -> u64 {
+    fn reading(&self, packet: &PacketShape, dmas: u32) -> u64 {
         match dmas {
             0 => 0,
             _ => self.dma + self.gather * u64::from(dmas - 1) + self.of_buffer(packet),
@@ -90,10 +91,10 @@ impl SendCost {
 
     /// A packet of an answer.
     #[inline]
-    pub fn answer(&self, packet: &Packet) -> u64 {
+    pub fn answer(&self, packet: &PacketShape) -> u64 {
         let made = match packet.kind {
-            Kind::Ack => return self.ack,
-            Kind::ReadResponse if !packet.begins => self.extra_packet,
+            PacketKind::Ack => return self.ack,
+            PacketKind::ReadResponse if !packet.begins => self.extra_packet,
             _ => self.response,
         };
         made + self.of_buffer(packet) + self.leaving(packet)
@@ -101,13 +102,13 @@ impl SendCost {
 
     /// Until it has left by the port.
     #[inline]
-    fn leaving(&self, packet: &Packet) -> u64 {
+    fn leaving(&self, packet: &PacketShape) -> u64 {
         self.wire.as_ref().map_or(0, |wire| wire.time(wire.bytes(packet).into()))
     }
 
     /// Added where a payload does not fit the buffer.
     #[inline]
-    fn of_buffer(&self, packet: &Packet) -> u64 {
+    fn of_buffer(&self, packet: &PacketShape) -> u64 {
         if packet.payload > self.buffer { self.larger_payload } else { 0 }
     }
 }

@@ -1,6 +1,6 @@
 //! What packets cost the link.
 
-use super::{Kind, Packet};
+use super::packet::{PacketKind, PacketShape};
 use crate::generation::Headers;
 use crate::{Generation, Link};
 use serde::Serialize;
@@ -43,19 +43,19 @@ impl WireCost {
     /// Bytes that a packet occupies: headers, payload with its padding to 4 bytes, and the link's
     /// overhead.
     #[inline]
-    pub fn bytes(&self, packet: &Packet) -> u32 {
+    pub fn bytes(&self, packet: &PacketShape) -> u32 {
         let h = &self.headers;
         let extended = match packet.kind {
-            Kind::Send => h.send,
-            Kind::Write if packet.begins => h.reth,
-            Kind::Write => 0,
-            Kind::ReadRequest => h.read_request,
-            Kind::Atomic => h.atomic_eth,
+            PacketKind::Send => h.send,
+            PacketKind::Write if packet.begins => h.reth,
+            PacketKind::Write => 0,
+            PacketKind::ReadRequest => h.read_request,
+            PacketKind::Atomic => h.atomic_eth,
             // The first and the last packet have an AETH.
-            Kind::ReadResponse if packet.begins || packet.ends => h.aeth,
-            Kind::ReadResponse => 0,
-            Kind::AtomicAck => h.aeth + h.atomic_ack_eth,
-            Kind::Ack => h.aeth,
+            PacketKind::ReadResponse if packet.begins || packet.ends => h.aeth,
+            PacketKind::ReadResponse => 0,
+            PacketKind::AtomicAck => h.aeth + h.atomic_ack_eth,
+            PacketKind::Ack => h.aeth,
         };
         let imm = if packet.imm { h.imm } else { 0 };
         let deth = if packet.datagram { h.deth } else { 0 };

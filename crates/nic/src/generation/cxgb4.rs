@@ -1,7 +1,7 @@
 //! Chelsio's Terminator 4 and later, which speak iWARP. Sizes are those of the firmware's interface (Linux,
 //! drivers/infiniband/hw/cxgb4/t4fw_ri_api.h: fw_ri_send_wr, fw_ri_rdma_write_wr, fw_ri_isgl, fw_ri_sge; struct t4_cqe).
 
-use super::{CompletionLayout, Headers, Layout, Posting, WqeLayout};
+use super::layout::{CompletionLayout, GenerationLayout, Headers, Posting, WqeLayout};
 
 /// Ethernet with its FCS, IPv4 and TCP without options, MPA's length and CRC (RFC 5044, section 4), and the header
 /// of a tagged DDP segment (RFC 5041, section 4.2).
@@ -11,7 +11,7 @@ const UNTAGGED: u32 = 4;
 /// RDMA Read Request (RFC 5040, section 4.4).
 const READ_REQUEST: u32 = 28;
 
-pub(super) const LAYOUT: Layout = Layout {
+pub(super) const LAYOUT: GenerationLayout = GenerationLayout {
     // Two headers, and that of a list of SGEs.
     wqe: WqeLayout { connected: 40, datagram: 40, sge: 16, atomic: 16, recv_sge: 32 },
     // A Doorbell of 4 bytes is written as one of 8 bytes is.

@@ -1,8 +1,8 @@
 //! ConnectX to ConnectX-3.
 
-use super::{ALONE_BY_MMIO, CompletionLayout, INFINIBAND, Layout, TABLE_1};
+use super::layout::{ALONE_BY_MMIO, CompletionLayout, GenerationLayout, INFINIBAND, TABLE_1};
 
-pub(super) const LAYOUT: Layout = Layout {
+pub(super) const LAYOUT: GenerationLayout = GenerationLayout {
     wqe: TABLE_1,
     posting: ALONE_BY_MMIO,
     headers: INFINIBAND,

@@ -5,11 +5,12 @@
 //! of the profile. The tables are those that ATC'16 gives, in Table 1, appendix A and section 2.2.
 
 mod cxgb4;
+mod layout;
 mod mlx4;
 mod mlx5;
 
-use crate::accounting::Method;
-use crate::wqe::{LINE, Payload};
+pub use layout::{CompletionLayout, DOORBELL_BYTES, GenerationLayout, Headers, Method, Posting, WqeLayout};
+
 use doorbell_verbs::{Opcode, QpType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,9 +42,9 @@ impl Generation {
     }
 
     /// What it settles.
-    pub const fn layout(self) -> &'static Layout {
+    pub const fn layout(self) -> &'static GenerationLayout {
         // In the order of the generations: asked for with each verb.
-        const LAYOUTS: [&Layout; 3] = [&mlx4::LAYOUT, &mlx5::LAYOUT, &cxgb4::LAYOUT];
+        const LAYOUTS: [&GenerationLayout; 3] = [&mlx4::LAYOUT, &mlx5::LAYOUT, &cxgb4::LAYOUT];
         LAYOUTS[self as usize]
     }
 
@@ -79,153 +80,3 @@ impl fmt::Display for Generation {
         f.pad(self.name())
     }
 }
-
-/// The tables of a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    /// WQEs.
-    pub wqe: WqeLayout,
-    /// How the NIC is told of them.
-    pub posting: Posting,
-    /// Packets.
-    pub headers: Headers,
-    /// Completions.
-    pub completion: CompletionLayout,
-}
-
-/// Sizes of work queue elements (WQEs), in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WqeLayout {
-    /// Send WQE of a connected QP before its payload.
-    pub connected: u32,
-    /// Send WQE of a UD QP before its payload, with the address.
-    pub datagram: u32,
-    /// Pointer to payload: address, length, lkey.
-    pub sge: u32,
-    /// Operands of an atomic.
-    pub atomic: u32,
-    /// An SGE of a RECV, which has no header.
-    pub recv_sge: u32,
-}
-
-impl WqeLayout {
-    /// Bytes of a send WQE before its payload.
-    pub const fn header_bytes(&self, transport: QpType) -> u32 {
-        match transport {
-            QpType::Rc | QpType::Uc => self.connected,
-            QpType::Ud => self.datagram,
-        }
-    }
-
-    /// Bytes of a send WQE, without padding. A header-only UD SEND fits one line, as it can do
-    /// without the part of the header that a payload needs (ATC'16, Figure 5).
-    pub const fn send_bytes(&self, opcode: Opcode, transport: QpType, payload: Payload) -> u32 {
-        let header = self.header_bytes(transport);
-        let operands = if opcode.is_atomic() { self.atomic } else { 0 };
-        match payload {
-            Payload::None if header > LINE => LINE,
-            Payload::None => header + operands,
-            Payload::Inline(bytes) => (header + operands).saturating_add(bytes),
-            Payload::Sges(sges) => (header + operands).saturating_add(sges.saturating_mul(self.sge)),
-        }
-    }
-
-    /// Bytes of a RECV WQE and of its slot: its SGEs, at least one, rounded up to a power of two, which
-    /// is the stride of a receive queue.
-    pub const fn recv_bytes(&self, sges: u32) -> u32 {
-        let sges = if sges == 0 { 1 } else { sges };
-        (sges * self.recv_sge).next_power_of_two()
-    }
-
-    /// Largest inline payload of a WQE that takes `lines` cache lines, if any fits.
-    pub const fn max_inline_in(&self, lines: u32, transport: QpType) -> Option<u32> {
-        (lines * LINE).checked_sub(self.header_bytes(transport))
-    }
-}
-
-/// How the driver tells the NIC of send WQEs. How many of them the NIC then reads with one DMA is a
-/// parameter of the profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Posting {
-    /// Whether the CPU writes a WQE that is posted alone to the NIC itself.
-    pub alone_by_mmio: bool,
-    /// Bytes of a Doorbell.
-    pub doorbell: u32,
-}
-
-impl Posting {
-    /// How a list of `wqes` gets to the NIC.
-    pub const fn method(&self, wqes: u32) -> Method {
-        match wqes {
-            0 | 1 if self.alone_by_mmio => Method::WqeByMmio,
-            0 => Method::Doorbell { batch: 1 },
-            batch => Method::Doorbell { batch },
-        }
-    }
-}
-
-/// Bytes of the headers of packets (IB specification vol. 1, chapters 5, 7 and 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Headers {
-    /// What every packet has: routing and base transport header, and CRCs.
-    pub every: u32,
-    /// What each packet of a SEND has beside.
-    pub send: u32,
-    /// Datagram extended transport header.
-    pub deth: u32,
-    /// RDMA extended transport header, of the first packet of a WRITE.
-    pub reth: u32,
-    /// The same of a READ request.
-    pub read_request: u32,
-    /// Atomic extended transport header.
-    pub atomic_eth: u32,
-    /// ACK extended transport header.
-    pub aeth: u32,
-    /// Atomic ACK extended transport header.
-    pub atomic_ack_eth: u32,
-    /// Immediate.
-    pub imm: u32,
-}
-
-/// How a completion looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompletionLayout {
-    /// Bytes that a CQE can have; which it has is a parameter of the profile. It is written with one
-    /// DMA, inline payload with it.
-    pub sizes: &'static [u32],
-}
-
-impl CompletionLayout {
-    /// Whether `bytes` are those of a CQE; says in a sentence what they may be if they are not.
-    pub(crate) fn check(&self, generation: Generation, bytes: u32) -> Result<(), String> {
-        if self.sizes.contains(&bytes) {
-            return Ok(());
-        }
-        let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
-        Err(format!("nic.cqe_bytes is {bytes}, but a CQE of {generation} has {}", sizes.join(" or ")))
-    }
-}
-
-/// Table 1 of ATC'16, which holds for both generations: control and remote address segments of 16 bytes
-/// each and 4 bytes before inline payload, or the control segment, an address of 48 bytes and these 4.
-const TABLE_1: WqeLayout = WqeLayout { connected: 36, datagram: 68, sge: 16, atomic: 16, recv_sge: 16 };
-
-/// What both drivers do (ATC'16, section 4): a WQE posted alone goes by MMIO even where batching is on.
-/// A Doorbell has the bytes of appendix A.
-const ALONE_BY_MMIO: Posting = Posting { alone_by_mmio: true, doorbell: DOORBELL_BYTES };
-
-/// Bytes of a Doorbell (d of appendix A), in all generations.
-pub const DOORBELL_BYTES: u32 = 8;
-
-/// InfiniBand: local route header, base transport header, ICRC and VCRC in every packet.
-const INFINIBAND: Headers = Headers {
-    every: 8 + 12 + 4 + 2,
-    send: 0,
-    deth: 8,
-    reth: 16,
-    read_request: 16,
-    atomic_eth: 28,
-    aeth: 4,
-    atomic_ack_eth: 8,
-    imm: 4,
-};

@@ -1,21 +1,22 @@
 //! What each resource of a group of machines lets through.
 
-use super::groups::Group;
+use super::groups::RoleGroup;
+use super::mix::{Mix, NS_PER_US, gcd};
+use super::operation_end::OperationEnd;
 use super::terms::{Limit, Terms};
-use super::{Mix, NS_PER_US, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
-use crate::cost::{self, Costs, Message, Piece, Work};
+use crate::cost::{self, Costs, MessagePacket, MessageShape, ReceiveWork};
 use crate::{Atomics, Digits, PostShape, Profile, Resource, counted, wqe};
 use doorbell_verbs::Opcode;
 
 /// The bounds that a group of machines sets.
 pub(super) struct Bounds<'a> {
     /// What they are like.
-    pub(super) own: &'a Side<'a>,
+    pub(super) own: &'a OperationEnd<'a>,
     /// What those are like with whom they have to do.
-    pub(super) peer: &'a Side<'a>,
+    pub(super) peer: &'a OperationEnd<'a>,
     pub(super) mix: &'a Mix,
-    pub(super) group: &'a Group,
+    pub(super) group: &'a RoleGroup,
     /// Ports of each that can be used.
     pub(super) ports: u32,
     /// Only what messages take of who is posted to that find no RECV there.
@@ -23,10 +24,10 @@ pub(super) struct Bounds<'a> {
 }
 
 /// One of the bounds.
-pub(super) type Kind = fn(&Bounds<'_>) -> Limit;
+pub(super) type BoundKind = fn(&Bounds<'_>) -> Limit;
 
 /// All of them, with both directions of the link.
-pub(super) const KINDS: [Kind; 8] = [
+pub(super) const KINDS: [BoundKind; 8] = [
     |bounds| bounds.to_nic(),
     |bounds| bounds.to_host(),
     |bounds| bounds.sending(),
@@ -62,7 +63,7 @@ impl<'a> Bounds<'a> {
         self.mix.post(self.profile(), false)
     }
 
-    fn message(&self) -> Message {
+    fn message(&self) -> MessageShape {
         self.mix.message(self.profile(), self.peer.profile)
     }
 
@@ -165,9 +166,9 @@ impl<'a> Bounds<'a> {
     }
 
     /// What the packets of a message ask of the NIC that receives it.
-    fn work(&self) -> impl Iterator<Item = Work> {
+    fn work(&self) -> impl Iterator<Item = ReceiveWork> {
         let (nic, recv) = (&self.profile().device.nic, self.mix.recv());
-        self.message().requests().map(move |Piece { packet, .. }| Work::of(&packet, nic, recv))
+        self.message().requests().map(move |MessagePacket { packet, .. }| ReceiveWork::of(&packet, nic, recv))
     }
 
     /// MMIO writes and read completions share a direction; it bears the name of what takes more of it.
@@ -367,19 +368,19 @@ impl<'a> Bounds<'a> {
     }
 
     /// Packets have the headers of who sends them.
-    fn requests_of(&self, sender: &Side<'_>, terms: &mut Terms) {
+    fn requests_of(&self, sender: &OperationEnd<'_>, terms: &mut Terms) {
         let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().requests());
         terms.bytes("packets of requests", packets, bytes);
     }
 
-    fn answers_of(&self, sender: &Side<'_>, terms: &mut Terms) {
+    fn answers_of(&self, sender: &OperationEnd<'_>, terms: &mut Terms) {
         let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().answers());
         terms.bytes("packets of answers", packets, bytes);
     }
 
     fn cpu(&self) -> Limit {
         let terms = self.terms(|terms| self.cpu_of_posts(terms), |terms| self.cpu_of_recvs(terms));
-        let Group { who, threads, machines, .. } = self.group;
+        let RoleGroup { who, threads, machines, .. } = self.group;
         let (threads, machines) = (*threads, *machines);
         let ns = terms.sum() / machines as f64;
         let text = format!(
@@ -433,7 +434,7 @@ impl<'a> Bounds<'a> {
         // is held for (5.4).
         let shared = locks > 1 && locks < counters;
         let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
-        let Group { who, machines, .. } = self.group;
+        let RoleGroup { who, machines, .. } = self.group;
         let text = format!(
             "{} of {who} in use, each held {} ns per atomic",
             counted(locks, "lock"),
@@ -444,7 +445,7 @@ impl<'a> Bounds<'a> {
 }
 
 /// The bound of units of which `busy` can be kept busy on all machines of a group.
-fn units(resource: Resource, group: &Group, busy: u64, kind: &str, terms: Terms) -> Limit {
+fn units(resource: Resource, group: &RoleGroup, busy: u64, kind: &str, terms: Terms) -> Limit {
     let machines = group.machines as f64;
     let (each, ns) = (busy as f64 / machines, terms.sum() / machines);
     let kind = format!("{kind} unit");

@@ -4,13 +4,16 @@
 //! much nobody knows beforehand, so that the bound of all is where those come first that take least of it: no other way to
 //! share lets more operations through. Cores are not shared, as a thread is of one class.
 
+use super::alike::{bounds_by_direction, sorted};
 use super::bounds;
+use super::mix::{Kinds, Mix, NS_PER_US, shares};
+use super::of_groups::{alike, limits_of_groups};
 use super::terms::{self, Limit, Measure, Term, Terms};
-use super::{Kinds, Machines, Mix, NS_PER_US, Pattern, alike, bounds_by_direction, limits_of_groups, shares};
-use crate::{Digits, Profile};
+use super::unlike::Machines;
+use crate::{Digits, Pattern, Profile};
 
 /// What a class of threads posts, with its name.
-pub type Class<'a> = (&'a str, &'a Kinds);
+pub type ClassKinds<'a> = (&'a str, &'a Kinds);
 
 /// A class, and what bounds it alone.
 struct Alone<'a> {
@@ -20,7 +23,7 @@ struct Alone<'a> {
 }
 
 /// All bounds of what classes of threads do together, the least first. They are of the same machines.
-pub fn limits_of_classes(groups: &[Machines<'_>], classes: &[Class<'_>]) -> Vec<Limit> {
+pub fn limits_of_classes(groups: &[Machines<'_>], classes: &[ClassKinds<'_>]) -> Vec<Limit> {
     let alone = |&(name, kinds)| {
         let least = limits_of_groups(groups, kinds).into_iter().next()?;
         Some(Alone { name, kinds, least })
@@ -33,7 +36,7 @@ pub fn limits_of_classes(groups: &[Machines<'_>], classes: &[Class<'_>]) -> Vec<
     if let Some((profile, machines)) = alike(groups).filter(|_| patterns.iter().all(|p| *p == patterns[0])) {
         limits.extend(shared(profile, machines, &all));
     }
-    super::sorted(limits)
+    sorted(limits)
 }
 
 /// What all can do if nobody is in anybody's way.
@@ -42,6 +45,7 @@ fn sum_of(all: &[Alone<'_>]) -> Option<Limit> {
         let mut terms = Terms::default();
         let what = "an operation at the least bound of its class";
         terms.push(Term {
+            part: None,
             what,
             count: 1.0,
             each: NS_PER_US / class.least.mops,

@@ -1,6 +1,7 @@
 //! Who takes part in a workload, and how much of it can be under way at once.
 
-use super::{Mix, Outstanding, Pattern};
+use super::mix::{Mix, Outstanding};
+use crate::Pattern;
 use doorbell_verbs::QpType;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,7 +28,7 @@ impl Crowd {
 
 /// Machines that take the same part in a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct RoleGroup {
     /// They, in words.
     pub who: Cow<'static, str>,
     /// Whether they post.
@@ -49,7 +50,7 @@ impl Mix {
     /// Who takes part. Where QPs are connected, QP k of thread t of machine 0 leads to the others in turn,
     /// from number t on; all to all, QP k of a thread leads to machine k mod `machines`, and those that lead
     /// to their own machine have nothing to do.
-    pub fn groups(&self) -> Vec<Group> {
+    pub fn groups(&self) -> Vec<RoleGroup> {
         let mix = &self.sensible();
         match mix.pattern {
             Pattern::Outbound => vec![mix.posters("machine 0", 1), mix.outbound_responders()],
@@ -74,9 +75,9 @@ impl Mix {
     }
 
     /// Machines that post only. Answers come back to the QPs that asked.
-    pub(super) fn posters(&self, who: impl Into<Cow<'static, str>>, machines: u64) -> Group {
+    pub(super) fn posters(&self, who: impl Into<Cow<'static, str>>, machines: u64) -> RoleGroup {
         let qps = Crowd::even(machines, self.posting_qps());
-        Group {
+        RoleGroup {
             who: who.into(),
             posts: true,
             responds: false,
@@ -88,9 +89,9 @@ impl Mix {
     }
 
     /// Machine 0, to which each QP of the others leads.
-    pub(super) fn inbound_responder(&self) -> Group {
+    pub(super) fn inbound_responder(&self) -> RoleGroup {
         let qps = Crowd::even(1, self.posting_qps() * self.others());
-        Group {
+        RoleGroup {
             who: "machine 0".into(),
             posts: false,
             responds: true,
@@ -102,9 +103,9 @@ impl Mix {
     }
 
     /// The others, to which machine 0 posts.
-    fn outbound_responders(&self) -> Group {
+    fn outbound_responders(&self) -> RoleGroup {
         let (others, threads, qps) = (self.others(), u64::from(self.threads), u64::from(self.qps));
-        let group = Group {
+        let group = RoleGroup {
             who: "each of the others".into(),
             posts: false,
             responds: true,
@@ -121,10 +122,10 @@ impl Mix {
         let most = threads * (qps / others) + threads / others * left + (threads % others).min(left);
         let ends = Crowd { all: self.posting_qps(), most };
         let machines = others.min(qps + threads - 1);
-        Group { machines, threads: threads * others.min(qps), senders: ends, flows: ends, ..group }
+        RoleGroup { machines, threads: threads * others.min(qps), senders: ends, flows: ends, ..group }
     }
 
-    fn all_to_all(&self) -> Group {
+    fn all_to_all(&self) -> RoleGroup {
         let (machines, threads) = (u64::from(self.machines), u64::from(self.threads));
         let (senders, flows) = match self.datagrams() {
             true => (
@@ -133,7 +134,7 @@ impl Mix {
             ),
             false => (self.ends_of_all(), self.ends_of_all()),
         };
-        Group {
+        RoleGroup {
             who: "each machine".into(),
             posts: true,
             responds: true,
@@ -189,8 +190,8 @@ impl Mix {
     }
 
     /// Those of `machines` to which machine 0 posts.
-    pub(super) fn responders_among(&self, who: String, machines: &Range<u32>) -> Group {
-        let group = Group { posts: false, responds: true, ..self.posters(who, machines.len() as u64) };
+    pub(super) fn responders_among(&self, who: String, machines: &Range<u32>) -> RoleGroup {
+        let group = RoleGroup { posts: false, responds: true, ..self.posters(who, machines.len() as u64) };
         if self.datagrams() {
             return group;
         }
@@ -199,18 +200,18 @@ impl Mix {
         let lanes = || reached.iter().map(|(lanes, _)| *lanes);
         let ends = Crowd { all: lanes().sum(), most: lanes().max().unwrap_or(0) };
         let threads = reached.iter().map(|(_, threads)| threads).sum();
-        Group { machines: reached.len() as u64, threads, senders: ends, flows: ends, ..group }
+        RoleGroup { machines: reached.len() as u64, threads, senders: ends, flows: ends, ..group }
     }
 
     /// One machine of a group, with as much as any of it has.
-    pub(super) fn one_of(&self, group: Group) -> Group {
+    pub(super) fn one_of(&self, group: RoleGroup) -> RoleGroup {
         let one = |crowd: Crowd| Crowd::even(1, crowd.most);
         let (senders, flows) = (one(group.senders), one(group.flows));
-        Group { machines: 1, threads: self.threads.into(), senders, flows, ..group }
+        RoleGroup { machines: 1, threads: self.threads.into(), senders, flows, ..group }
     }
 
     /// One of `machines`, all to all, with as much as any of them has; as who posts or is posted to.
-    pub(super) fn one_of_all(&self, who: String, machines: &Range<u32>, posts: bool) -> Group {
+    pub(super) fn one_of_all(&self, who: String, machines: &Range<u32>, posts: bool) -> RoleGroup {
         let qps = |machine: u32| match self.datagrams() {
             true => self.posting_qps(),
             false => self.ends_of(machine),
@@ -220,7 +221,7 @@ impl Mix {
             true => Crowd::even(1, self.posting_qps() * self.others()),
             false => senders,
         };
-        Group {
+        RoleGroup {
             who: who.into(),
             posts,
             responds: !posts,

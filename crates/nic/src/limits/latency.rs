@@ -1,18 +1,20 @@
 //! The least time that an operation takes, where nothing waits for anything.
 
+use super::mix::{Mix, gcd};
+use super::operation_end::OperationEnd;
 use super::terms::Terms;
-use super::{Mix, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method, PostShape};
-use crate::cost::{Message, Packet};
+use crate::cost::{MessageShape, PacketShape};
+use crate::parts::LatencyPart;
 use crate::wqe;
 
 /// The way of an operation, step by step. Where two things go on at once, the longer one is a step.
-pub(super) struct Way<'a> {
-    requester: &'a Side<'a>,
-    responder: &'a Side<'a>,
+pub(super) struct LatencyWay<'a> {
+    requester: &'a OperationEnd<'a>,
+    responder: &'a OperationEnd<'a>,
     mix: &'a Mix,
     shape: PostShape,
-    message: Message,
+    message: MessageShape,
     /// Time of the DMA writes of data after which the CQE can be written.
     written: u64,
     steps: Terms,
@@ -28,9 +30,9 @@ fn alone(mix: &Mix, shape: PostShape) -> PostShape {
     }
 }
 
-impl<'a> Way<'a> {
-    fn new(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Way<'a> {
-        Way {
+impl<'a> LatencyWay<'a> {
+    fn new(requester: &'a OperationEnd<'a>, responder: &'a OperationEnd<'a>, mix: &'a Mix) -> LatencyWay<'a> {
+        LatencyWay {
             requester,
             responder,
             mix,
@@ -42,8 +44,12 @@ impl<'a> Way<'a> {
     }
 
     /// From the post to the completion's having been polled.
-    pub(super) fn whole(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Terms {
-        let mut way = Way::new(requester, responder, mix);
+    pub(super) fn whole(
+        requester: &'a OperationEnd<'a>,
+        responder: &'a OperationEnd<'a>,
+        mix: &'a Mix,
+    ) -> Terms {
+        let mut way = LatencyWay::new(requester, responder, mix);
         way.post();
         way.those_before();
         way.there();
@@ -54,19 +60,23 @@ impl<'a> Way<'a> {
 
     /// From a sending unit's taking it up to the answer's having been received: as long as a READ or an
     /// atomic counts against what a QP may have outstanding.
-    pub(super) fn in_the_nics(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Terms {
-        let mut way = Way::new(requester, responder, mix);
+    pub(super) fn in_the_nics(
+        requester: &'a OperationEnd<'a>,
+        responder: &'a OperationEnd<'a>,
+        mix: &'a Mix,
+    ) -> Terms {
+        let mut way = LatencyWay::new(requester, responder, mix);
         way.there();
         way.answer();
         way.steps
     }
 
-    fn step(&mut self, what: &'static str, ps: u64) {
-        self.steps.once(what, ps);
+    fn step(&mut self, part: LatencyPart, what: &'static str, ps: u64) {
+        self.steps.step(part, what, ps);
     }
 
     /// A DMA read, from the request to its last completion.
-    fn read(side: &Side<'_>, bytes: u32) -> u64 {
+    fn read(side: &OperationEnd<'_>, bytes: u32) -> u64 {
         let (pcie, bytes) = (&side.costs.pcie, u64::from(bytes));
         match bytes {
             0 => 0,
@@ -75,14 +85,14 @@ impl<'a> Way<'a> {
     }
 
     /// DMA reads of pieces, of which the first may be short: its completions come while others are requested.
-    fn reads(side: &Side<'_>, bytes: u32) -> u64 {
+    fn reads(side: &OperationEnd<'_>, bytes: u32) -> u64 {
         let pcie = &side.costs.pcie;
         pcie.read_requests(1) + pcie.read_latency + pcie.completions(bytes.into())
     }
 
     /// A packet's time on the link, whose pace its sender sets: a slower receiver takes in what begins to
     /// come.
-    fn wire(sender: &Side<'_>, packet: &Packet) -> u64 {
+    fn wire(sender: &OperationEnd<'_>, packet: &PacketShape) -> u64 {
         let wire = &sender.costs.wire;
         wire.time(wire.bytes(packet).into())
     }
@@ -91,20 +101,33 @@ impl<'a> Way<'a> {
     fn post(&mut self) {
         let costs = &self.requester.costs;
         self.step(
+            LatencyPart::Core,
             "core: the call, building WQEs, writing to the NIC",
             costs.cpu.post_send(costs.generation, &self.shape),
         );
         match self.shape.method {
             Method::WqeByMmio => {
-                self.step("PCIe: the last line of the WQE", costs.pcie.mmio_line + costs.pcie.mmio_latency);
+                self.step(
+                    LatencyPart::Pcie,
+                    "PCIe: the last line of the WQE",
+                    costs.pcie.mmio_line + costs.pcie.mmio_latency,
+                );
             }
             Method::Doorbell { batch } => {
-                self.step("PCIe: the Doorbell", costs.pcie.doorbell + costs.pcie.mmio_latency);
+                self.step(
+                    LatencyPart::Pcie,
+                    "PCIe: the Doorbell",
+                    costs.pcie.doorbell + costs.pcie.mmio_latency,
+                );
                 let wqes = accounting::doorbell_fetches(&self.requester.profile.device.nic, batch)
                     .next()
                     .unwrap_or(1);
                 let slot = wqe::pad(self.shape.wqe_bytes(costs.generation));
-                self.step("PCIe: the NIC's read of WQEs", Way::read(self.requester, wqes * slot));
+                self.step(
+                    LatencyPart::Pcie,
+                    "PCIe: the NIC's read of WQEs",
+                    LatencyWay::read(self.requester, wqes * slot),
+                );
             }
         }
     }
@@ -114,24 +137,29 @@ impl<'a> Way<'a> {
         if self.mix.window_per_qp && !self.mix.mixed_lists {
             let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
             let each = self.requester.costs.send_requests(&self.shape, &self.message);
-            self.step("sending unit: requests before it in its list", each * before);
+            self.step(
+                LatencyPart::SendingUnit,
+                "sending unit: requests before it in its list",
+                each * before,
+            );
         }
     }
 
     /// Until its last packet has been looked at, or on UC and UD has begun to leave.
     fn there(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
-        let packets: Vec<Packet> = self.message.requests().map(|piece| piece.packet).collect();
+        let packets: Vec<PacketShape> = self.message.requests().map(|piece| piece.packet).collect();
         let (first, last) = (packets[0], packets[packets.len() - 1]);
-        let read = |packet: &Packet| match self.shape.payload_read() {
+        let read = |packet: &PacketShape| match self.shape.payload_read() {
             0 => 0,
-            _ if self.shape.sges > 1 => Way::reads(requester, packet.payload),
-            _ => Way::read(requester, packet.payload),
+            _ if self.shape.sges > 1 => LatencyWay::reads(requester, packet.payload),
+            _ => LatencyWay::read(requester, packet.payload),
         };
         let units = requester.costs.send_requests(&self.shape, &self.message);
         let of_first = requester.costs.send_first(&self.shape, &self.message);
-        let wires =
-            |packets: &[Packet]| packets.iter().map(|packet| Way::wire(requester, packet)).sum::<u64>();
+        let wires = |packets: &[PacketShape]| {
+            packets.iter().map(|packet| LatencyWay::wire(requester, packet)).sum::<u64>()
+        };
         let answered = self.message.answers().next().is_some();
         let (by_unit, by_port) = match answered {
             true => (wires(&[last]), wires(&packets)),
@@ -143,31 +171,35 @@ impl<'a> Way<'a> {
         } else {
             (of_first, read(&first), by_port)
         };
-        self.step("sending unit: the request", steps.0);
-        self.step("PCIe: the NIC's read of payload", steps.1);
-        self.step("link: the request", steps.2);
+        self.step(LatencyPart::SendingUnit, "sending unit: the request", steps.0);
+        self.step(LatencyPart::Pcie, "PCIe: the NIC's read of payload", steps.1);
+        self.step(LatencyPart::Link, "link: the request", steps.2);
         if answered {
-            self.step("cables and switch", requester.costs.wire.one_way);
-            self.step("receiving unit: the request", responder.costs.receive.look(&last));
+            self.step(LatencyPart::Cables, "cables and switch", requester.costs.wire.one_way);
+            self.step(
+                LatencyPart::ReceivingUnit,
+                "receiving unit: the request",
+                responder.costs.receive.look(&last),
+            );
         }
     }
 
     /// Until the last packet of the answer has been looked at; nothing on UC and UD, which have none.
     fn answer(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
-        let packets: Vec<Packet> = self.message.answers().map(|piece| piece.packet).collect();
+        let packets: Vec<PacketShape> = self.message.answers().map(|piece| piece.packet).collect();
         let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return };
         let word = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { 0 };
-        let data = Way::read(responder, first.payload.max(word));
+        let data = LatencyWay::read(responder, first.payload.max(word));
         let units = responder.costs.send_answers(&self.message);
         let of_first = responder.costs.send.answer(first);
-        let write = |packet: &Packet| requester.costs.pcie.write(packet.payload.max(word).into());
+        let write = |packet: &PacketShape| requester.costs.pcie.write(packet.payload.max(word).into());
         // The units hold the last packet up; or the port does, up to some packet, and from then on the
         // writes of it and of all behind it.
-        let mut longest = (units, Way::wire(responder, last), write(last));
+        let mut longest = (units, LatencyWay::wire(responder, last), write(last));
         let (mut wires, mut writes) = (0, packets.iter().map(write).sum::<u64>());
         for packet in &packets {
-            wires += Way::wire(responder, packet);
+            wires += LatencyWay::wire(responder, packet);
             let way = (of_first, wires, writes);
             if way.0 + way.1 + way.2 > longest.0 + longest.1 + longest.2 {
                 longest = way;
@@ -177,18 +209,22 @@ impl<'a> Way<'a> {
         let (unit, wire, written) = longest;
         self.written = written;
         let (one_way, look) = (responder.costs.wire.one_way, requester.costs.receive.look(last));
-        self.step("PCIe: the responder's read of data", data);
-        self.step("sending unit: the answer", unit);
-        self.step("link: the answer", wire);
-        self.step("cables and switch, back", one_way);
-        self.step("receiving unit: the answer", look);
+        self.step(LatencyPart::Pcie, "PCIe: the responder's read of data", data);
+        self.step(LatencyPart::SendingUnit, "sending unit: the answer", unit);
+        self.step(LatencyPart::Link, "link: the answer", wire);
+        self.step(LatencyPart::Cables, "cables and switch, back", one_way);
+        self.step(LatencyPart::ReceivingUnit, "receiving unit: the answer", look);
     }
 
     /// Until the completion has been polled.
     fn complete(&mut self) {
         let (pcie, cpu) = (&self.requester.costs.pcie, &self.requester.costs.cpu);
-        self.step("PCIe: data written before the CQE", self.written);
-        self.step("PCIe: the CQE", pcie.write(self.requester.costs.cqe.into()) + pcie.write_latency);
-        self.step("core: the poll", cpu.poll_empty + cpu.take(1));
+        self.step(LatencyPart::Pcie, "PCIe: data written before the CQE", self.written);
+        self.step(
+            LatencyPart::Pcie,
+            "PCIe: the CQE",
+            pcie.write(self.requester.costs.cqe.into()) + pcie.write_latency,
+        );
+        self.step(LatencyPart::Core, "core: the poll", cpu.poll_empty + cpu.take(1));
     }
 }

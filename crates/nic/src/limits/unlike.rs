@@ -5,12 +5,14 @@
 //! all, each machine has to post and to answer its share with what it has; the sum of what they post is
 //! maximised for each resource by itself.
 
-use super::bounds::{self, Bounds, Kind};
-use super::groups::Group;
-use super::latency::Way;
+use super::bounds::{self, BoundKind, Bounds};
+use super::groups::RoleGroup;
+use super::latency::LatencyWay;
+use super::mix::{Kinds, Mix, NS_PER_US, shares};
+use super::operation_end::OperationEnd;
 use super::terms::{self, Limit, Measure, Terms};
-use super::{Kinds, Mix, NS_PER_US, Pattern, Side, shares, windows};
-use crate::{Digits, Profile};
+use super::windows::windows;
+use crate::{Digits, Pattern, Profile};
 use doorbell_verbs::QpType;
 use std::ops::Range;
 
@@ -30,28 +32,28 @@ pub(super) fn count(groups: &[Machines<'_>]) -> u32 {
 
 /// Machines that are alike and take the same part.
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
+struct RolePart {
     /// Their group.
     group: usize,
     /// Their numbers.
     machines: Range<u32>,
 }
 
-impl Part {
+impl RolePart {
     fn len(&self) -> u64 {
         self.machines.len() as u64
     }
 }
 
 /// A run on machines that differ.
-pub(super) struct Cluster<'a> {
+pub(super) struct UnlikeMachines<'a> {
     /// What is posted, of which part of all operations.
     kinds: Vec<(f64, Mix)>,
     /// The first of these: who posts to whom, all of them say alike.
     mix: Mix,
-    sides: Vec<Side<'a>>,
-    posters: Vec<Part>,
-    responders: Vec<Part>,
+    sides: Vec<OperationEnd<'a>>,
+    posters: Vec<RolePart>,
+    responders: Vec<RolePart>,
     /// Ports that each machine has and uses.
     ports: u32,
 }
@@ -133,9 +135,9 @@ fn drops(mix: &Mix) -> bool {
     mix.opcode.consumes_recv() && mix.qp_type != QpType::Rc
 }
 
-impl<'a> Cluster<'a> {
+impl<'a> UnlikeMachines<'a> {
     /// There is one kind of operations at least.
-    pub(super) fn of(groups: &[Machines<'a>], kinds: &Kinds) -> Cluster<'a> {
+    pub(super) fn of(groups: &[Machines<'a>], kinds: &Kinds) -> UnlikeMachines<'a> {
         let here = |mix: &Mix| Mix { machines: count(groups), ..*mix }.sensible();
         let kinds: Vec<(f64, Mix)> = shares(kinds).map(|(mix, share)| (share, here(mix))).collect();
         let mix = kinds[0].1;
@@ -145,18 +147,20 @@ impl<'a> Cluster<'a> {
             end = end.saturating_add(group.count.max(1));
             start..end
         });
-        let all: Vec<Part> = ranges.enumerate().map(|(group, machines)| Part { group, machines }).collect();
-        let first = vec![Part { group: 0, machines: 0..1 }];
-        let others = || all.iter().map(|p| Part { machines: p.machines.start.max(1)..p.machines.end, ..*p });
-        let (posters, responders): (Vec<Part>, Vec<Part>) = match mix.pattern {
+        let all: Vec<RolePart> =
+            ranges.enumerate().map(|(group, machines)| RolePart { group, machines }).collect();
+        let first = vec![RolePart { group: 0, machines: 0..1 }];
+        let others =
+            || all.iter().map(|p| RolePart { machines: p.machines.start.max(1)..p.machines.end, ..*p });
+        let (posters, responders): (Vec<RolePart>, Vec<RolePart>) = match mix.pattern {
             Pattern::Outbound => (first, others().filter(|p| mix.reaches(&p.machines)).collect()),
             Pattern::Inbound => (others().collect(), first),
             Pattern::AllToAll => (all.clone(), all),
         };
-        Cluster {
+        UnlikeMachines {
             kinds,
             mix,
-            sides: groups.iter().map(|group| Side::of(group.profile)).collect(),
+            sides: groups.iter().map(|group| OperationEnd::of(group.profile)).collect(),
             posters: posters.into_iter().filter(|part| part.len() > 0).collect(),
             responders: responders.into_iter().filter(|part| part.len() > 0).collect(),
             ports: groups
@@ -188,20 +192,20 @@ impl<'a> Cluster<'a> {
         ways.min_by(|a, b| a.sum().total_cmp(&b.sum())).unwrap_or_default()
     }
 
-    fn way(&self, from: &Part, to: &Part) -> Terms {
-        Way::whole(self.side(from), self.side(to), &self.mix)
+    fn way(&self, from: &RolePart, to: &RolePart) -> Terms {
+        LatencyWay::whole(self.side(from), self.side(to), &self.mix)
     }
 
-    fn side(&self, part: &Part) -> &Side<'a> {
+    fn side(&self, part: &RolePart) -> &OperationEnd<'a> {
         &self.sides[part.group]
     }
 
     /// Those of `others` with whom a machine of `part` has to do.
-    fn peers<'b>(&self, part: &'b Part, others: &'b [Part]) -> impl Iterator<Item = &'b Part> {
+    fn peers<'b>(&self, part: &'b RolePart, others: &'b [RolePart]) -> impl Iterator<Item = &'b RolePart> {
         others.iter().filter(move |other| *other != part || part.len() > 1)
     }
 
-    fn who(&self, part: &Part) -> String {
+    fn who(&self, part: &RolePart) -> String {
         let name = &self.side(part).profile.name;
         match part.len() {
             1 => format!("machine {} ({name})", part.machines.start),
@@ -211,12 +215,12 @@ impl<'a> Cluster<'a> {
 
     /// The bound that `group` sets, a group of machines like those of `part`: with whichever peers it is
     /// the largest, as nothing says how much each of these takes part.
-    fn bound(&self, kind: Kind, part: &Part, group: &Group) -> Limit {
+    fn bound(&self, kind: BoundKind, part: &RolePart, group: &RoleGroup) -> Limit {
         self.bound_of(kind, part, group, false)
     }
 
     /// The same of messages that may be dropped, of which only that counts which they take in any case.
-    fn bound_of(&self, kind: Kind, part: &Part, group: &Group, may_drop: bool) -> Limit {
+    fn bound_of(&self, kind: BoundKind, part: &RolePart, group: &RoleGroup, may_drop: bool) -> Limit {
         let others = if group.posts { &self.responders } else { &self.posters };
         let own = self.side(part);
         let bounds = self.peers(part, others).map(|peer| {
@@ -241,7 +245,7 @@ impl<'a> Cluster<'a> {
     /// Who posts to machine 0: each for itself. Machine 0: all that comes.
     fn inbound(&self) -> Vec<Limit> {
         let zero = &self.responders[0];
-        let group = Group { who: self.who(zero).into(), ..self.mix.inbound_responder() };
+        let group = RoleGroup { who: self.who(zero).into(), ..self.mix.inbound_responder() };
         let mut all: Vec<Limit> = bounds::KINDS.iter().map(|kind| self.bound(*kind, zero, &group)).collect();
         let posters: Vec<Vec<Limit>> = self.posters.iter().map(|part| self.posting(part)).collect();
         let count = posters.iter().map(Vec::len).min().unwrap_or(0);
@@ -257,14 +261,14 @@ impl<'a> Cluster<'a> {
     }
 
     /// The bounds of machines that only post.
-    fn posting(&self, part: &Part) -> Vec<Limit> {
+    fn posting(&self, part: &RolePart) -> Vec<Limit> {
         let group = self.mix.posters(self.who(part), part.len());
         bounds::KINDS.iter().map(|kind| self.bound(*kind, part, &group)).collect()
     }
 
     /// The least bound of each group that posts, as if it were posted nothing.
     fn least_each(&self) -> Vec<Limit> {
-        let least = |part: &Part| {
+        let least = |part: &RolePart| {
             let (bounds, windows) = (self.posting(part), self.windows_of(part));
             let all = bounds.into_iter().chain(windows).filter(|limit| limit.mops.is_finite());
             let least = all.min_by(|a, b| a.mops.total_cmp(&b.mops)).expect("windows are finite");
@@ -297,7 +301,7 @@ impl<'a> Cluster<'a> {
         all
     }
 
-    fn among(&self, part: &Part) -> Group {
+    fn among(&self, part: &RolePart) -> RoleGroup {
         self.mix.responders_among(self.who(part), &part.machines)
     }
 
@@ -318,7 +322,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// What one resource lets through, where no machine posts more than `most_each` says.
-    fn most_of_all(&self, kind: Kind, most_each: &[f64]) -> Option<Limit> {
+    fn most_of_all(&self, kind: BoundKind, most_each: &[f64]) -> Option<Limit> {
         let all: Vec<Shared> =
             self.posters.iter().zip(most_each).map(|(part, most)| self.shared(kind, part, *most)).collect();
         all.iter().any(|machine| machine.posts + machine.answers > 0.0).then_some(())?;
@@ -342,7 +346,7 @@ impl<'a> Cluster<'a> {
         Some(Limit::new(limit.resource, capacity, terms, text))
     }
 
-    fn shared(&self, kind: Kind, part: &Part, most: f64) -> Shared {
+    fn shared(&self, kind: BoundKind, part: &RolePart, most: f64) -> Shared {
         let group = |posts| self.mix.one_of_all(self.who(part), &part.machines, posts);
         let posts = self.bound(kind, part, &group(true));
         let responds = self.bound_of(kind, part, &group(false), true);
@@ -365,10 +369,10 @@ impl<'a> Cluster<'a> {
             .collect()
     }
 
-    fn windows_of(&self, part: &Part) -> [Limit; 2] {
+    fn windows_of(&self, part: &RolePart) -> [Limit; 2] {
         let under_way = self.mix.outstanding_of(&part.machines);
         let each = self.peers(part, &self.responders);
-        let bound = |peer: &Part, i: usize| {
+        let bound = |peer: &RolePart, i: usize| {
             self.of_kinds(|mix| windows(self.side(part), self.side(peer), mix, &under_way)[i].clone())
         };
         let each = each.map(|peer| [0, 1].map(|i| bound(peer, i)));

@@ -1,8 +1,8 @@
 //! What things cost, thing by thing.
 
-use doorbell_nic::cost::{Costs, Kind, Message, Packet, Wqe};
+use doorbell_nic::cost::{Costs, MessageShape, PacketKind, PacketShape, Wqe};
 use doorbell_nic::{Generation, PostShape, Profile};
-use doorbell_transport::{AtomicOp, Body, Deth, Part, Reth, Syndrome};
+use doorbell_transport::{AtomicOp, Body, Deth, PacketPart, Reth, Syndrome};
 use doorbell_verbs::{LinkLayer, Opcode, QpType};
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn bodies() -> Vec<Body> {
         Body::AtomicAck { original: 0 },
         Body::Ack(Syndrome::Ack),
     ];
-    for part in [Part::First, Part::Middle, Part::Last, Part::Only] {
+    for part in [PacketPart::First, PacketPart::Middle, PacketPart::Last, PacketPart::Only] {
         all.push(Body::ReadResponse { part });
         for imm in [None, Some(1)] {
             if imm.is_none() || part.ends() {
@@ -32,17 +32,17 @@ fn bodies() -> Vec<Body> {
 }
 
 /// A packet of the protocol, as the costs see it.
-fn seen(packet: &doorbell_transport::Packet) -> Packet {
+fn seen(packet: &doorbell_transport::Packet) -> PacketShape {
     let (kind, part, imm) = match packet.body {
-        Body::Send { part, imm } => (Kind::Send, part, imm),
-        Body::Write { part, imm, .. } => (Kind::Write, part, imm),
-        Body::ReadRequest(_) => (Kind::ReadRequest, Part::Only, None),
-        Body::ReadResponse { part } => (Kind::ReadResponse, part, None),
-        Body::Atomic { .. } => (Kind::Atomic, Part::Only, None),
-        Body::AtomicAck { .. } => (Kind::AtomicAck, Part::Only, None),
-        Body::Ack(_) => (Kind::Ack, Part::Only, None),
+        Body::Send { part, imm } => (PacketKind::Send, part, imm),
+        Body::Write { part, imm, .. } => (PacketKind::Write, part, imm),
+        Body::ReadRequest(_) => (PacketKind::ReadRequest, PacketPart::Only, None),
+        Body::ReadResponse { part } => (PacketKind::ReadResponse, part, None),
+        Body::Atomic { .. } => (PacketKind::Atomic, PacketPart::Only, None),
+        Body::AtomicAck { .. } => (PacketKind::AtomicAck, PacketPart::Only, None),
+        Body::Ack(_) => (PacketKind::Ack, PacketPart::Only, None),
     };
-    Packet {
+    PacketShape {
         kind,
         begins: part.begins(),
         ends: part.ends(),
@@ -85,20 +85,20 @@ fn a_full_segment_of_iwarp_is_a_full_frame() {
     let profile = Profile::named("e7520-t4").unwrap();
     let wire = Costs::new(&profile).wire;
     // A frame of 1500 bytes with its header and FCS, preamble and gap: 1.23 us at 10 Gb/s.
-    let full = Packet { payload: profile.device.link.mtu, ..Packet::only(Kind::Send) };
+    let full = PacketShape { payload: profile.device.link.mtu, ..PacketShape::only(PacketKind::Send) };
     assert_eq!(wire.bytes(&full), 1538);
     assert_eq!(wire.time(1538) / 1000, 1230);
     // The header of a tagged segment is four bytes shorter, and that of a READ request 28 longer.
-    let of = |kind| wire.bytes(&Packet::only(kind));
-    assert_eq!([Kind::Write, Kind::ReadRequest, Kind::ReadResponse].map(of), [98, 130, 98]);
+    let of = |kind| wire.bytes(&PacketShape::only(kind));
+    assert_eq!([PacketKind::Write, PacketKind::ReadRequest, PacketKind::ReadResponse].map(of), [98, 130, 98]);
 }
 
 #[test]
 fn a_packet_pays_for_the_dmas_of_its_own_bytes() {
     let costs = costs("cib");
     let wqe = Wqe { lines: 2, by_mmio: true };
-    let first = Packet { ends: false, payload: 4096, ..Packet::only(Kind::Write) };
-    let last = Packet { begins: false, payload: 904, ..Packet::only(Kind::Write) };
+    let first = PacketShape { ends: false, payload: 4096, ..PacketShape::only(PacketKind::Write) };
+    let last = PacketShape { begins: false, payload: 904, ..PacketShape::only(PacketKind::Write) };
     let more = |packet, dmas| costs.send.request(packet, wqe, dmas) - costs.send.request(packet, wqe, 0);
     assert_eq!(more(&first, 3), 3 * more(&first, 1));
     assert_eq!(more(&first, 1), more(&last, 1));
@@ -141,7 +141,7 @@ proptest! {
     /// Packets part a message without gap or overlap; the sum of their bytes is its payload.
     #[test]
     fn packets_part_a_message(payload in 0u32..100_000, mtu in prop::sample::select(vec![256u32, 1024, 4096])) {
-        let message = Message { opcode: Opcode::Write, qp_type: QpType::Rc, payload, mtu };
+        let message = MessageShape { opcode: Opcode::Write, qp_type: QpType::Rc, payload, mtu };
         let mut next = 0;
         let pieces: Vec<_> = message.requests().collect();
         for (i, piece) in pieces.iter().enumerate() {
@@ -151,7 +151,7 @@ proptest! {
             next += piece.packet.payload;
         }
         prop_assert_eq!(next, payload);
-        let read = Message { opcode: Opcode::Read, ..message };
+        let read = MessageShape { opcode: Opcode::Read, ..message };
         prop_assert_eq!(read.requests().count(), 1);
         prop_assert_eq!(read.answers().count(), pieces.len());
     }

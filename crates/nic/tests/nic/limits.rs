@@ -3,6 +3,7 @@
 //! A rate that a profile is calibrated from only shows that the arithmetic of the calibration
 //! is the one the limits use; the others are predictions.
 
+use doorbell_nic::cost::Costs;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
 use doorbell_nic::{Profile, Resource};
 use doorbell_verbs::{Opcode, QpType, Span};
@@ -69,7 +70,7 @@ fn units(units: u32, each: &[Span]) -> f64 {
 
 /// Millions of WQEs of two lines per second that MMIO lets through.
 fn mmio(profile: &Profile) -> f64 {
-    1e6 / (2.0 * profile.mmio_time(64).as_ps() as f64)
+    1e6 / (2.0 * Costs::new(profile).pcie.mmio_line as f64)
 }
 
 #[track_caller]
@@ -192,6 +193,8 @@ fn a_single_operation_at_a_time_is_limited_by_its_latency() {
     assert!((limit.mops - 1e6 / latency).abs() < 1e-9, "{limit:?}");
     // atc16-s22-rtt-2us
     assert!((1.5e6..2.5e6).contains(&latency), "{latency} ps");
+    let part = |term: &limits::Term| term.part.is_some_and(|part| term.what.starts_with(part.name()));
+    assert!(limit.terms.iter().all(part), "each step is told by the part that takes it: {limit:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use doorbell_systems::pace::{self, Pace};
 use doorbell_systems::random::Random;
 use doorbell_systems::series::Batch;
 use doorbell_verbs::{Span, Time};
-use doorbell_workload::topology;
+use doorbell_workload::{LoadLoop, topology};
 use std::collections::VecDeque;
 
 /// Streams of draws of arrivals; those of threads' other draws have smaller numbers.
@@ -26,17 +26,18 @@ impl Pacing {
     /// That of a thread that begins now, where its workload says any.
     pub(super) fn of(worker: &Worker, now: Time) -> Option<Pacing> {
         let w = &*worker.workload;
-        let pace = match (w.arrivals, w.rate, w.think) {
-            (Some(arrivals), Some(rate), _) => {
+        let work = w.uniform().expect("a class of threads has no classes");
+        let pace = match work.pace {
+            LoadLoop::Open { arrivals, rate } => {
                 let threads = topology::posting_threads(w);
                 let number = topology::posting_number(w, worker.machine, worker.number);
                 let random = Random::new(w.seed, ARRIVALS | worker.place());
                 Pace::open(arrivals, pace::between(rate, threads), (number, threads), now, random)
             }
-            (_, _, think) => Pace::closed(w.window().operations(), w.drain, think?.span(), now),
+            LoadLoop::Closed { think } => Pace::closed(work.window.operations(), w.drain, think?.span(), now),
         };
         let batch = w.batch as usize;
-        Some(Pacing { pace, due: VecDeque::with_capacity(batch), batch, open: w.arrivals.is_some() })
+        Some(Pacing { pace, due: VecDeque::with_capacity(batch), batch, open: w.open_loop().is_some() })
     }
 
     /// Whether a whole batch is due.

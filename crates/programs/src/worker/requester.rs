@@ -13,7 +13,7 @@ use doorbell_verbs::{
     Cq, Mr, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
 use doorbell_workload::topology;
-use doorbell_workload::{Addresses, Buffers, Operation, Pattern, Resolved, Verb, Window};
+use doorbell_workload::{Addresses, AtomicCounters, Buffers, Operation, Pattern, Resolved, Verb, Window};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -142,7 +142,7 @@ struct Kinds {
 
 impl Kinds {
     fn of(worker: &Worker) -> Kinds {
-        let all = worker.workload.operations();
+        let all = worker.workload.operations().to_vec();
         let weight = all.iter().map(|operation| u64::from(operation.weight)).sum();
         Kinds { all, weight, tally: worker.tally.clone() }
     }
@@ -331,8 +331,8 @@ impl<'a, P: Provider> Requester<'a, P> {
 
     /// One of the counters at `remote`, at random.
     fn counter(&mut self, remote: RemoteAddr) -> RemoteAddr {
-        let number = self.below(self.w.counters.unwrap_or(1).into());
-        remote.at(number * u64::from(self.w.counter_stride.unwrap_or(0)))
+        let AtomicCounters { count, stride } = self.w.counters.expect("a workload with atomics has counters");
+        remote.at(self.below(count.into()) * u64::from(stride))
     }
 
     /// Posts a batch to the QP whose turn it is, with one doorbell.
@@ -373,9 +373,11 @@ impl<'a, P: Provider> Requester<'a, P> {
     /// Whether operation `number` of its ring is signalled. Of a window that is drained, these are the
     /// last ones on each QP.
     fn signals(&self, number: u64) -> bool {
-        let window = u64::from(self.w.window().operations());
         match self.w.drain {
-            true => number % window + self.lanes.len() as u64 >= window,
+            true => {
+                let window = u64::from(self.w.window().operations());
+                number % window + self.lanes.len() as u64 >= window
+            }
             false if self.w.signal_every == 1 => true,
             false => (number + 1).is_multiple_of(self.w.signal_every.into()),
         }
@@ -408,7 +410,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             return Ok(true);
         }
         let mut any = false;
-        if !self.w.cq_per_qp() {
+        if !self.w.cq_per_qp {
             any = self.poll(0, POLL, measurement, result)?;
         } else if let [ring] = &self.rings[..] {
             // Nothing else makes room for another operation.

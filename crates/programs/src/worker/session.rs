@@ -252,7 +252,7 @@ impl<'a, P: Provider> Session<'a, P> {
     /// The SENDs among the kinds of operations, by the lengths that completions of their RECVs have.
     pub(super) fn lengths(&self) -> Vec<(u32, usize)> {
         let header = if ud(self.w()) { GRH_BYTES } else { 0 };
-        let operations = self.w().operations().into_iter().enumerate();
+        let operations = self.w().operations().iter().enumerate();
         let sends = operations.filter(|(_, operation)| operation.verb.consumes_recv());
         sends.map(|(kind, operation)| (operation.size + header, kind)).collect()
     }
@@ -261,11 +261,11 @@ impl<'a, P: Provider> Session<'a, P> {
     pub(super) fn send_sges(&self) -> Vec<Vec<Sge>> {
         let Some(mr) = self.send_mr.as_ref().filter(|_| !makes_sges(self.w())) else { return Vec::new() };
         let (w, buffers) = (self.w(), Buffers::local(self.w()));
-        let of_kind = |operation: Operation| {
-            let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(w, operation, number));
+        let of_kind = |operation: &Operation| {
+            let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(w, *operation, number));
             pieces.map(|(at, length)| mr.sge(at, length)).collect()
         };
-        w.operations().into_iter().map(of_kind).collect()
+        w.operations().iter().map(of_kind).collect()
     }
 
     /// Tells where the QPs and the memory are.

@@ -2,7 +2,7 @@
 
 use doorbell_systems::{Latencies, Measurement};
 use doorbell_verbs::{Span, Time};
-use doorbell_workload::{Mix, Resolved};
+use doorbell_workload::Resolved;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Operations of one kind that ended in the measured time.
@@ -21,8 +21,8 @@ pub struct Tally(Option<Arc<Mutex<Vec<OfKind>>>>);
 impl Tally {
     /// Of the items of a workload's mix.
     pub fn of(w: &Resolved) -> Tally {
-        let of_items = |mix: &Mix| Arc::new(Mutex::new(vec![OfKind::default(); mix.items().len()]));
-        Tally(w.mix.as_ref().map(of_items))
+        let of_items = || Arc::new(Mutex::new(vec![OfKind::default(); w.operations().len()]));
+        Tally(w.is_mix().then(of_items))
     }
 
     fn of_kind<R>(&self, kind: usize, note: impl FnOnce(&mut OfKind) -> R) -> Option<R> {

@@ -12,7 +12,7 @@ use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQue
 use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 use doorbell_nic::cost::{self, Costs};
-use doorbell_transport::{Body, Keys, Packet, Part};
+use doorbell_transport::{Body, Keys, Packet, PacketPart};
 use doorbell_verbs::{AhAttr, AhHandle, QpType};
 use std::rc::Rc;
 
@@ -120,17 +120,17 @@ impl SimDevice {
 
 /// A packet, as far as its costs depend on it.
 #[inline]
-pub(super) fn priced(packet: &Packet) -> cost::Packet {
+pub(super) fn priced(packet: &Packet) -> cost::PacketShape {
     let (kind, part, imm) = match packet.body {
-        Body::Send { part, imm } => (cost::Kind::Send, part, imm.is_some()),
-        Body::Write { part, imm, .. } => (cost::Kind::Write, part, imm.is_some()),
-        Body::ReadRequest(_) => (cost::Kind::ReadRequest, Part::Only, false),
-        Body::ReadResponse { part } => (cost::Kind::ReadResponse, part, false),
-        Body::Atomic { .. } => (cost::Kind::Atomic, Part::Only, false),
-        Body::AtomicAck { .. } => (cost::Kind::AtomicAck, Part::Only, false),
-        Body::Ack(_) => (cost::Kind::Ack, Part::Only, false),
+        Body::Send { part, imm } => (cost::PacketKind::Send, part, imm.is_some()),
+        Body::Write { part, imm, .. } => (cost::PacketKind::Write, part, imm.is_some()),
+        Body::ReadRequest(_) => (cost::PacketKind::ReadRequest, PacketPart::Only, false),
+        Body::ReadResponse { part } => (cost::PacketKind::ReadResponse, part, false),
+        Body::Atomic { .. } => (cost::PacketKind::Atomic, PacketPart::Only, false),
+        Body::AtomicAck { .. } => (cost::PacketKind::AtomicAck, PacketPart::Only, false),
+        Body::Ack(_) => (cost::PacketKind::Ack, PacketPart::Only, false),
     };
-    cost::Packet {
+    cost::PacketShape {
         kind,
         begins: part.begins(),
         ends: part.ends(),

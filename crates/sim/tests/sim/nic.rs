@@ -1,6 +1,7 @@
 //! What a NIC and its links do beyond the protocol.
 
 use crate::common::{ALL, Node, Passive, profile};
+use doorbell_nic::cost::Costs;
 use doorbell_nic::{Part, Profile};
 use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig};
 use doorbell_verbs::{
@@ -329,8 +330,9 @@ fn atomics(name: &str, requesters: u32, stride: u64) -> f64 {
 
 /// How long an atomic holds its lock, in nanoseconds: while it reads its word, and a little longer.
 fn held(p: &Profile) -> f64 {
-    let read = p.read_request_time() + p.device.pcie.read_latency + p.completion_time(8);
-    (read + p.device.atomics.hold).as_ps() as f64 / 1e3
+    let pcie = Costs::new(p).pcie;
+    let read = pcie.read_requests(8) + pcie.read_latency + pcie.completions(8);
+    (read + p.device.atomics.hold.as_ps()) as f64 / 1e3
 }
 
 /// Pages of different memory, the same offset: one lock on both NICs. Other offsets: other locks,

@@ -1,7 +1,6 @@
 //! A send work request on its way from the program to the responder.
 
-use doorbell_abi::opcode_name;
-use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV};
+use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV, opcode_name};
 use doorbell_verbs::{Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
 
 /// What a send work request does.

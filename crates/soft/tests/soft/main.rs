@@ -1,5 +1,3 @@
-//! Tests of the software NIC at its C functions, and of how its sources use each other. One program: each would be linked
-//! anew.
+//! Tests of the software NIC at its C functions.
 
 mod boundary;
-mod rooms;

@@ -1,6 +1,6 @@
 //! What is out of range is refused, and the server goes on.
 
-use super::serve;
+use super::store::serve;
 use crate::faults::Faults;
 use crate::kv::KEYS;
 use crate::stage::{self, place};

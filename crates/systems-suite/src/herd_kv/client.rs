@@ -1,6 +1,6 @@
 //! A client of a store over HERD's RPCs, which may GET by READ.
 
-use super::{config, layout};
+use super::server::{config, layout};
 use crate::kv::{Case, Event, History, Op, Script, Store, number, wait};
 use doorbell_systems::SystemError;
 use doorbell_systems::herd::{self, Outcome};

@@ -1,7 +1,8 @@
 //! What is out of range gets an error reply, and the server goes on.
 
+use super::server::{config, layout, serve};
+use super::store::Herd;
 use crate::faults::Faults;
-use crate::herd_kv::{self, Herd};
 use crate::kv::{Case, MAX_REQUEST_VALUE, MAX_VALUE};
 use crate::layer::{Layer, Layered};
 use crate::stage::{self, place};
@@ -74,7 +75,7 @@ impl Program for Misuse {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let config = herd_kv::config(&misused());
+        let config = config(&misused());
         let client = &mut Client::start(&p, &config, 0, 1)?;
         let key = numbered(0);
         let own = owner(&key, config.workers);
@@ -107,7 +108,7 @@ impl Program for Liar {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let p = Layered::new(p, Lying);
-        let config = herd_kv::config(&misused());
+        let config = config(&misused());
         let client = &mut Client::start(&p, &config, 1, 1)?;
         let key = numbered(0);
         for _ in 0..3 {
@@ -125,7 +126,7 @@ impl Program for Liar {
 pub fn refuses<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;
-    herd_kv::serve(&misused(), herd_kv::layout(), 0, &mut stage)?;
+    serve(&misused(), layout(), 0, &mut stage)?;
     let end = stage.client_interval().end();
     stage.add_client(place(machines, 0), Misuse { end });
     stage.add_client(place(machines, 1), Liar { end });

@@ -1,7 +1,7 @@
 //! Engines of a log that are killed at any point: what was acknowledged to them is in the log, whole; of the rest each record is there whole, or its position is void; and
 //! those that live go on, and have all of theirs.
 
-use super::{CLIENTS, KILLED, LIVE, faults_in, is_killed, live, place, tell, told, wait_for_all};
+use super::common::{CLIENTS, KILLED, LIVE, faults_in, is_killed, live, place, tell, told, wait_for_all};
 use crate::check::Scale;
 use crate::kill::{Way, Window};
 use crate::log::{self, Appending, CLOSES, Had};

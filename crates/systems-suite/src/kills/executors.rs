@@ -1,6 +1,6 @@
 //! An executor of a shuffle or a join that is killed takes the job with it: all others end with an error, and none has a round or a join that is wrong.
 
-use super::{LOOKS, RETRIES, starved};
+use super::common::{LOOKS, RETRIES, starved};
 use crate::check::Scale;
 use crate::faults::Faults;
 use crate::join;

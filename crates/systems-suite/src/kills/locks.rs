@@ -1,6 +1,6 @@
 //! What a lock guards is whole, and each section is counted once, whoever is killed at whichever point; and a lock without a lease stays taken.
 
-use super::{
+use super::common::{
     AT_FIRST, CLIENTS, LIVE, LOOKS, MACHINES, faults, live, lookup_death, place, tell, told, until_killed,
     wait_for_all,
 };

@@ -1,7 +1,7 @@
 //! A log machine that is killed: each engine, and each reader of another machine, ends with an error in the time that the log's page says.
 
+use super::common::{Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, in_time};
 use super::engines::processes;
-use super::{Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, in_time};
 use crate::check::Scale;
 use crate::faults::Faults;
 use crate::kill::{Kill, Way};

@@ -1,6 +1,6 @@
 //! A proxy that is killed answers nothing any more; whoever does not need it has all its READs.
 
-use super::LOOKS;
+use super::common::LOOKS;
 use crate::check::{Check, MACHINES, Scale};
 use crate::faults::Faults;
 use crate::kill::{DEAD, Kill, Way};

@@ -1,9 +1,9 @@
 //! Readers of other machines that are killed at any point: engines have all of theirs, as nobody waits for a reader, and what it had read is in the log.
 
-use super::engines::processes;
-use super::{
+use super::common::{
     KILLED, LIVE, begun_key, done_key, faults_in, lookup_death, place, say_done, tell, told, until_killed,
 };
+use super::engines::processes;
 use crate::check::Scale;
 use crate::kill::{Way, Window};
 use crate::log::{self, Appending, CLOSES, Had, LOOKS_AGAIN};

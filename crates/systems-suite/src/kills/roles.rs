@@ -1,6 +1,7 @@
 //! The roles of the applications, of each of which processes are killed, as often as wanted, by seeds.
 
-use super::{AT_FIRST, KILLED, MACHINES, engines, executors, machines, readers, tables};
+use super::common::{AT_FIRST, KILLED, MACHINES};
+use super::{engines, executors, machines, readers, tables};
 use crate::check::{Check, Scale};
 use doorbell_verbs::Cluster;
 

@@ -1,7 +1,7 @@
 //! Front-ends of a hashtable that are killed: what they had not published is lost, and nothing else; locks and numbers that they had hold nobody up for ever. And
 //! back-ends that are killed: who asks them ends with an error.
 
-use super::{
+use super::common::{
     CLIENTS, Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, faults_in, in_time, live, tell, told,
     wait_for_all,
 };

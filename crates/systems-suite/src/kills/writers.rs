@@ -1,6 +1,6 @@
 //! Of what a killed writer held back, what it had not posted is lost, and nothing else: not what had completed, nor what others wrote.
 
-use super::{AT_FIRST, CLIENTS, LOOKS, MACHINES, faults, live, place, tell, told, wait_for_all};
+use super::common::{AT_FIRST, CLIENTS, LOOKS, MACHINES, faults, live, place, tell, told, wait_for_all};
 use crate::check::{Check, Scale};
 use crate::consolidate::{self, INLINE, STRIPE};
 use crate::faults::Faults;

@@ -1,6 +1,7 @@
 //! What clients do: operations on few keys, drawn at random, with values that tell who wrote them.
 
-use super::{Case, Op, Store};
+use super::case::{Case, Store};
+use super::history::Op;
 use doorbell_systems::SystemError;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

@@ -1,9 +1,9 @@
 //! A store that has too little room forgets, and then knows nothing of a key: not an old value.
 
+use super::store::Reads;
 use crate::faults::Faults;
 use crate::herd_kv;
 use crate::kv::{Case, MAX_VALUE, number, value};
-use crate::read_kv::Reads;
 use crate::stage::{self, place};
 use doorbell_systems::SystemError;
 use doorbell_systems::herd::{Client, Outcome};

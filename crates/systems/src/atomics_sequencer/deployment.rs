@@ -4,7 +4,7 @@ use super::config::AtomicsSequencer;
 use super::protocol::{Client, SERVICE};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System, memory_server};
+use crate::{Measured, System, SystemShape, memory_server};
 use doorbell_verbs::{AccessFlags, Cluster};
 
 impl System for AtomicsSequencer {
@@ -16,16 +16,8 @@ impl System for AtomicsSequencer {
         AtomicsSequencer { clients: Clients::new(70, 14, 16, false), timing: Timing::USUAL }
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
+    fn shape(&self) -> SystemShape {
+        SystemShape::of(&self.clients)
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

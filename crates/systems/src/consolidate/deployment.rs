@@ -5,7 +5,7 @@ use super::protocol::{Client, SERVICE};
 use super::rules::Holding;
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System, memory_server};
+use crate::{Measured, System, SystemShape, memory_server};
 use doorbell_schema::Duration;
 use doorbell_verbs::{AccessFlags, Cluster, Span};
 
@@ -35,44 +35,24 @@ impl System for Consolidate {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        self.region() * u64::from(self.clients.clients)
-    }
-
-    /// A client READs and writes each of its blocks once, one after the other.
-    fn warmed_bytes(&self) -> u64 {
-        u64::from(self.blocks) * u64::from(self.block.max(2048))
-    }
-
-    /// A frame for each block that is held or posted, the one that comes to be held, and one for READs.
-    fn client_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
+        // A frame for each block that is held or posted, the one that comes to be held, and one for READs.
         let frames = u64::from(self.blocks) + u64::from(self.clients.outstanding) + 2;
-        frames * u64::from(self.block)
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some("a write, from when it is held back until its block is at the target")
-    }
-
-    fn held_back(&self) -> Option<(&'static str, Span)> {
-        Some(("time_out", self.time_out.span()))
+        let client_bytes = frames * u64::from(self.block);
+        SystemShape {
+            store_bytes: self.region() * u64::from(self.clients.clients),
+            // A client READs and writes each of its blocks once, one after the other.
+            warmed_bytes: u64::from(self.blocks) * u64::from(self.block.max(2048)),
+            client_bytes,
+            latency_of: Some("a write, from when it is held back until its block is at the target"),
+            held_back: Some(("time_out", self.time_out.span())),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let clients = self.clients.clients;
-        let memory = site.alloc(self.store_bytes())?;
+        let memory = site.alloc(self.shape().store_bytes)?;
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
         memory_server::put_up(site, SERVICE, clients, memory, access);
         for number in 0..clients {

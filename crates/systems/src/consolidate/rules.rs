@@ -1,8 +1,8 @@
 //! What is held back, for how long, and how it is posted.
 
 use crate::SystemError;
-use crate::config::named;
 use crate::device::Device;
+use crate::names::named;
 use doorbell_verbs::{Provider, QpCap, Span};
 use std::ops::Range;
 

@@ -4,7 +4,7 @@ use super::config::DrtmKv;
 use super::protocol::{ACCESS, Client, ITEM, SERVICE, VALUE};
 use crate::config::{Clients, Pairs, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System, memory_server};
+use crate::{Measured, System, SystemShape, memory_server};
 use doorbell_verbs::Cluster;
 
 impl System for DrtmKv {
@@ -20,24 +20,12 @@ impl System for DrtmKv {
         }
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        self.pairs.pairs * ITEM
+    fn shape(&self) -> SystemShape {
+        SystemShape { store_bytes: self.pairs.pairs * ITEM, ..SystemShape::of(&self.clients) }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
-        let items = site.alloc(self.store_bytes())?;
+        let items = site.alloc(self.shape().store_bytes)?;
         // A GET does not look at the key, so items have none.
         memory_server::put_up(site, SERVICE, self.clients.clients, items, ACCESS);
         let load = self.pairs.load(1, VALUE, &self.clients, &self.timing);

@@ -1,7 +1,7 @@
 //! What a front-end has written of hot keys and not published.
 
-use super::front_end::Terms;
 use super::table::{Hot, Table};
+use super::terms::Terms;
 use crate::SystemError;
 use crate::device::Device;
 use crate::work;
@@ -24,7 +24,7 @@ struct Pending {
 }
 
 /// Values that a front-end has written, of each hot entry the newest.
-pub(super) struct Cache<P: Provider> {
+pub(super) struct HeldWrites<P: Provider> {
     cpu: P,
     table: Table,
     values: Mr<P>,
@@ -45,14 +45,14 @@ pub(super) struct Cache<P: Provider> {
 
 /// What is published of a block: its entries, a bit each; how many writes these are, and since when.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenWrites {
     pub(super) entries: u64,
     pub(super) writes: u32,
     pub(super) since: Time,
 }
 
-impl<P: Provider> Cache<P> {
-    pub(super) fn new(device: &Device<P>, table: &Table) -> Result<Cache<P>, SystemError> {
+impl<P: Provider> HeldWrites<P> {
+    pub(super) fn new(device: &Device<P>, table: &Table) -> Result<HeldWrites<P>, SystemError> {
         let apart = u64::from(table.value).next_multiple_of(64);
         let entries = 0..u64::from(table.blocks) * u64::from(table.entries);
         let first = |number: u64| {
@@ -60,7 +60,7 @@ impl<P: Provider> Cache<P> {
             table.first_key(Hot { block: block as u32, entry: entry as u32 })
         };
         let known: Vec<u64> = entries.map(first).collect();
-        Ok(Cache {
+        Ok(HeldWrites {
             owners: known.clone(),
             known,
             cpu: device.cpu.clone(),
@@ -193,15 +193,15 @@ impl<P: Provider> Cache<P> {
     }
 
     /// Takes what is pending of a block, to publish it.
-    pub(super) fn take(&mut self, block: u32) -> Taken {
+    pub(super) fn take(&mut self, block: u32) -> TakenWrites {
         let pending = &mut self.pending[block as usize];
-        let taken = Taken { entries: pending.written, writes: pending.writes, since: pending.since };
+        let taken = TakenWrites { entries: pending.written, writes: pending.writes, since: pending.since };
         (pending.under_way, pending.written, pending.writes) = (pending.written, 0, 0);
         taken
     }
 
     /// What was taken is not published, and is pending as before.
-    pub(super) fn put_back(&mut self, block: u32, taken: Taken) {
+    pub(super) fn put_back(&mut self, block: u32, taken: TakenWrites) {
         let pending = &mut self.pending[block as usize];
         pending.written |= taken.entries;
         pending.writes += taken.writes;

@@ -3,63 +3,50 @@
 use super::claim::{Claim, Look, Verdict};
 use super::count::{Count, DRAW};
 use super::entry;
-use super::front_end::Terms;
-use super::io::{Io, Part, Request, Slot};
-use super::table::Record;
+use super::request::AreaRequest;
+use super::scratch::ScratchPart;
+use super::table::{KeyRecord, Table};
+use super::turn::{OpStep, OpTurn};
 use crate::SystemError;
 use crate::checksum;
 use doorbell_verbs::{Provider, Time};
 
-/// How far an operation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Something is posted, which will complete.
-    Posted,
-    /// It goes on at this time.
-    Wait(Time),
-    /// It has ended, with this version.
-    Ended(u64),
-    /// It cannot end here: the key may be hot where it was taken for cold, or cold where it was taken for hot.
-    Elsewhere,
-}
-
 /// The newest whole version of the slots of a record that were read, which go over to `bytes`, and where that begins.
 pub(super) fn newest<P: Provider>(
-    io: &Io<P>,
-    slot: Slot,
+    turn: &OpTurn<'_, P>,
     key: u64,
     bytes: &mut Vec<u8>,
 ) -> Option<(u64, usize)> {
-    let entry = io.table.entry() as usize;
-    bytes.resize(io.table.slots_bytes() as usize, 0);
-    io.read(slot, Part::Body, 0, bytes);
+    let entry = turn.table().entry() as usize;
+    bytes.resize(turn.table().slots_bytes() as usize, 0);
+    turn.read(ScratchPart::Body, 0, bytes);
     let mut order: Vec<(u64, usize)> =
         bytes.chunks(entry).enumerate().map(|(n, bytes)| (entry::version(bytes), n * entry)).collect();
     order.sort_unstable_by_key(|(version, _)| std::cmp::Reverse(*version));
     order.into_iter().find(|(_, at)| {
-        io.cpu.work(checksum::work(entry as u64));
+        turn.work(checksum::work(entry as u64));
         entry::is_whole(key, &bytes[*at..][..entry])
     })
 }
 
 /// READs of slots, and of the head after them.
 pub(super) fn look_at<P: Provider>(
-    io: &Io<P>,
-    slot: Slot,
-    Record { area, at }: Record,
+    turn: &OpTurn<'_, P>,
+    KeyRecord { area, at }: KeyRecord,
 ) -> Result<Time, SystemError> {
-    let slots = Request::Read(at + io.table.slots(), Part::Body, io.table.slots_bytes());
-    io.post(slot, area, [slots, head(io, at)])
+    let table = turn.table();
+    let slots = AreaRequest::Read(at + table.slots(), ScratchPart::Body, table.slots_bytes());
+    turn.post(area, [slots, head(table, at)])
 }
 
 /// A READ of the head of a record.
-pub(super) fn head<P: Provider>(io: &Io<P>, at: u64) -> Request {
-    Request::Read(at, Part::Head, io.table.head())
+pub(super) fn head(table: &Table, at: u64) -> AreaRequest {
+    AreaRequest::Read(at, ScratchPart::Head, table.head())
 }
 
 /// The head that was READ: the count, and of each slot which version is done.
-pub(super) fn head_of<P: Provider>(io: &Io<P>, slot: Slot) -> (Count, Vec<u64>) {
-    let mut words = io.words(slot, Part::Head, 0, 1 + u64::from(io.table.versions));
+pub(super) fn head_of<P: Provider>(turn: &OpTurn<'_, P>) -> (Count, Vec<u64>) {
+    let mut words = turn.words(ScratchPart::Head, 0, 1 + u64::from(turn.table().versions));
     (Count::of(words.remove(0)), words)
 }
 
@@ -78,9 +65,9 @@ enum Writing {
 
 /// A write.
 #[derive(Debug)]
-pub(super) struct Put {
+pub(super) struct ColdPut {
     key: u64,
-    record: Record,
+    record: KeyRecord,
     value: Vec<u8>,
     writing: Writing,
     posted: Time,
@@ -88,23 +75,22 @@ pub(super) struct Put {
     pub(super) again: u64,
 }
 
-impl Put {
+impl ColdPut {
     /// Begins one.
     pub(super) fn begin<P: Provider>(
-        io: &Io<P>,
-        slot: Slot,
+        turn: &OpTurn<'_, P>,
         key: u64,
         value: Vec<u8>,
-    ) -> Result<Put, SystemError> {
-        let record = io.table.record(key);
-        let posted = Put::draw(io, slot, record)?;
-        Ok(Put { key, record, value, writing: Writing::Drawing, posted, again: 0 })
+    ) -> Result<ColdPut, SystemError> {
+        let record = turn.table().record(key);
+        let posted = ColdPut::draw(turn, record)?;
+        Ok(ColdPut { key, record, value, writing: Writing::Drawing, posted, again: 0 })
     }
 
     /// Draws a number, and looks at what is done.
-    fn draw<P: Provider>(io: &Io<P>, slot: Slot, record: Record) -> Result<Time, SystemError> {
-        let Record { area, at } = record;
-        io.post(slot, area, [Request::Add(at, DRAW), head(io, at)])
+    fn draw<P: Provider>(turn: &OpTurn<'_, P>, record: KeyRecord) -> Result<Time, SystemError> {
+        let KeyRecord { area, at } = record;
+        turn.post(area, [AreaRequest::Add(at, DRAW), head(turn.table(), at)])
     }
 
     /// The value that it is to write.
@@ -113,103 +99,110 @@ impl Put {
     }
 
     /// What it has posted has completed.
-    pub(super) fn completed<P: Provider>(
-        &mut self,
-        io: &mut Io<P>,
-        slot: Slot,
-        terms: &Terms,
-    ) -> Result<Step, SystemError> {
+    ///
+    /// # Panics
+    /// If it has posted nothing.
+    pub(super) fn completed<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match self.writing {
             Writing::Drawing => {
-                let before = Count::of(io.answer(slot));
+                let before = Count::of(turn.answer());
                 if before.is_marked() {
-                    return Ok(Step::Elsewhere);
+                    return Ok(OpStep::Elsewhere);
                 }
                 let number = before.number + 1;
-                let claim = Claim::new(number, io.table.versions, (terms.lease, terms.drift), self.posted);
-                self.look(io, slot, terms, claim, None)
+                let claim = Claim::new(
+                    number,
+                    turn.table().versions,
+                    (turn.terms.lease, turn.terms.drift),
+                    self.posted,
+                );
+                self.look(turn, claim, None)
             }
             Writing::Looking(claim) => {
-                let whole = newest(io, slot, self.key, &mut Vec::new()).map(|(version, _)| version);
-                self.look(io, slot, terms, claim, whole)
+                let whole = newest(turn, self.key, &mut Vec::new()).map(|(version, _)| version);
+                self.look(turn, claim, whole)
             }
-            Writing::Placing(number) => Ok(Step::Ended(number)),
-            Writing::Waiting(_) => Ok(Step::Posted),
+            Writing::Placing(number) => Ok(OpStep::Ended(number)),
+            Writing::Waiting(_) => panic!("a write of key {} that waits has nothing posted", self.key),
         }
     }
 
     /// Does what a look says.
     fn look<P: Provider>(
         &mut self,
-        io: &mut Io<P>,
-        slot: Slot,
-        terms: &Terms,
+        turn: &OpTurn<'_, P>,
         mut claim: Claim,
         whole: Option<u64>,
-    ) -> Result<Step, SystemError> {
-        let (_, done) = head_of(io, slot);
-        let look = Look { done: &done, whole, posted: self.posted, now: io.cpu.now() };
-        let verdict = if terms.guard { claim.look(look) } else { Verdict::Write(Time::NEVER) };
+    ) -> Result<OpStep, SystemError> {
+        let (_, done) = head_of(turn);
+        let look = Look { done: &done, whole, posted: self.posted, now: turn.now() };
+        let verdict = if turn.terms.guard { claim.look(look) } else { Verdict::Write(Time::NEVER) };
         match verdict {
-            Verdict::Write(until) => self.place(io, slot, claim, until),
+            Verdict::Write(until) => self.place(turn, claim, until),
             Verdict::Wait(from) => {
-                let pause = terms.waits.turns(claim.turns());
+                let pause = turn.terms.waits.turns(claim.turns());
                 self.writing = Writing::Waiting(claim);
                 let soon = look.now + pause;
                 // What is done may change at any time before.
-                Ok(Step::Wait(if from > look.now { soon.min(from) } else { soon }))
+                Ok(OpStep::Wait(if from > look.now { soon.min(from) } else { soon }))
             }
-            Verdict::Another => self.draw_another(io, slot),
+            Verdict::Another => self.draw_another(turn),
         }
     }
 
-    fn draw_another<P: Provider>(&mut self, io: &Io<P>, slot: Slot) -> Result<Step, SystemError> {
+    fn draw_another<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         self.again += 1;
         self.writing = Writing::Drawing;
-        self.posted = Put::draw(io, slot, self.record)?;
-        Ok(Step::Posted)
+        self.posted = ColdPut::draw(turn, self.record)?;
+        Ok(OpStep::Posted)
     }
 
     /// Writes the version, if it still may.
     fn place<P: Provider>(
         &mut self,
-        io: &Io<P>,
-        slot: Slot,
+        turn: &OpTurn<'_, P>,
         claim: Claim,
         until: Time,
-    ) -> Result<Step, SystemError> {
+    ) -> Result<OpStep, SystemError> {
         let (number, of) = (claim.number(), claim.slot());
-        let Record { area, at } = self.record;
+        let KeyRecord { area, at } = self.record;
         let mut bytes = Vec::new();
         entry::encode(self.key, number, &self.value, &mut bytes);
-        io.cpu.work(checksum::work(bytes.len() as u64));
-        io.write(slot, Part::Entry, 0, &bytes);
-        io.write(slot, Part::Word, 0, &number.to_le_bytes());
-        if io.cpu.now() > until {
-            return self.draw_another(io, slot);
+        turn.work(checksum::work(bytes.len() as u64));
+        turn.write(ScratchPart::Entry, 0, &bytes);
+        turn.write(ScratchPart::Word, 0, &number.to_le_bytes());
+        if turn.now() > until {
+            return self.draw_another(turn);
         }
         self.writing = Writing::Placing(number);
-        let entry =
-            Request::Write(at + io.table.slots() + of * io.table.entry(), Part::Entry, io.table.entry());
-        io.post(slot, area, [entry, Request::Write(at + 8 + 8 * of, Part::Word, 8)])?;
-        Ok(Step::Posted)
+        let entry = AreaRequest::Write(
+            at + turn.table().slots() + of * turn.table().entry(),
+            ScratchPart::Entry,
+            turn.table().entry(),
+        );
+        turn.post(area, [entry, AreaRequest::Write(at + 8 + 8 * of, ScratchPart::Word, 8)])?;
+        Ok(OpStep::Posted)
     }
 
     /// Its wait is over.
-    pub(super) fn resume<P: Provider>(&mut self, io: &Io<P>, slot: Slot) -> Result<Step, SystemError> {
-        if let Writing::Waiting(claim) = self.writing {
-            self.writing = Writing::Looking(claim);
-            self.posted = look_at(io, slot, self.record)?;
-        }
-        Ok(Step::Posted)
+    ///
+    /// # Panics
+    /// If it does not wait.
+    pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        let Writing::Waiting(claim) = self.writing else {
+            panic!("a write of key {} was resumed that does not wait: {:?}", self.key, self.writing)
+        };
+        self.writing = Writing::Looking(claim);
+        self.posted = look_at(turn, self.record)?;
+        Ok(OpStep::Posted)
     }
 }
 
 /// A read.
 #[derive(Debug)]
-pub(super) struct Get {
+pub(super) struct ColdGet {
     key: u64,
-    record: Record,
+    record: KeyRecord,
     /// Whether what the record says counts even of a key that has left it: it was not in its block since the read began.
     anyway: bool,
     /// What it found, and where in that the value's entry begins.
@@ -218,34 +211,33 @@ pub(super) struct Get {
     pub(super) again: u64,
 }
 
-impl Get {
+impl ColdGet {
     /// Begins one.
     pub(super) fn begin<P: Provider>(
-        io: &Io<P>,
-        slot: Slot,
+        turn: &OpTurn<'_, P>,
         key: u64,
         anyway: bool,
-    ) -> Result<Get, SystemError> {
-        let record = io.table.record(key);
-        look_at(io, slot, record)?;
-        Ok(Get { key, record, anyway, found: (Vec::new(), 0), again: 0 })
+    ) -> Result<ColdGet, SystemError> {
+        let record = turn.table().record(key);
+        look_at(turn, record)?;
+        Ok(ColdGet { key, record, anyway, found: (Vec::new(), 0), again: 0 })
     }
 
     /// Its READs have completed.
-    pub(super) fn completed<P: Provider>(&mut self, io: &Io<P>, slot: Slot) -> Result<Step, SystemError> {
-        let (count, done) = head_of(io, slot);
+    pub(super) fn completed<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        let (count, done) = head_of(turn);
         if count.is_marked() && !self.anyway {
-            return Ok(Step::Elsewhere);
+            return Ok(OpStep::Elsewhere);
         }
-        let found = newest(io, slot, self.key, &mut self.found.0);
+        let found = newest(turn, self.key, &mut self.found.0);
         let done = done.into_iter().max().unwrap_or(0);
         if let Some((version, at)) = found.filter(|(version, _)| *version >= done) {
             self.found.1 = at;
-            return Ok(Step::Ended(version));
+            return Ok(OpStep::Ended(version));
         }
         self.again += 1;
-        look_at(io, slot, self.record)?;
-        Ok(Step::Posted)
+        look_at(turn, self.record)?;
+        Ok(OpStep::Posted)
     }
 
     /// The value that it found.

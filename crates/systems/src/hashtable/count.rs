@@ -18,7 +18,7 @@ pub(super) struct Count {
     /// How many front-ends have marked the key.
     marks: u64,
     /// How often the key has come into its block or out of it, modulo 4096.
-    pub(super) moves: u64,
+    moves: u64,
 }
 
 impl Count {
@@ -39,6 +39,11 @@ impl Count {
     /// Whether its key is in its block, or on its way to or from there.
     pub(super) fn is_marked(self) -> bool {
         self.marks > 0
+    }
+
+    /// Whether a key that was marked by then is, and has not moved since.
+    pub(super) fn is_same_mark(self, then: Count) -> bool {
+        self.is_marked() && self.moves == then.moves
     }
 
     /// The same of a key that comes into its block.

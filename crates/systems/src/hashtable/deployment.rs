@@ -11,7 +11,7 @@ use crate::config::{Clients, Pairs, Timing, Values};
 use crate::ends::Server;
 use crate::proxy::Path;
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, Record as Kept, Round, System};
+use crate::{Measured, Record as Kept, Round, System, SystemShape};
 use doorbell_schema::{Duration, Share};
 use doorbell_verbs::{AccessFlags, Cluster, Span};
 
@@ -49,38 +49,17 @@ impl System for Hashtable {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn machines(&self) -> u32 {
-        self.back_ends - 1 + self.clients.machines()
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    /// Of all back-ends.
-    fn store_bytes(&self) -> u64 {
-        self.bytes()
-    }
-
-    fn sockets(&self) -> Option<(u32, u32)> {
-        Some((self.sockets, self.cores_per_socket))
-    }
-
-    /// Blocks that were filled together time out together.
-    fn round(&self) -> Option<Round> {
-        Some(Round::Time(self.time_out.span()))
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some("an operation; a hot write ends in the front-end's own memory")
+    fn shape(&self) -> SystemShape {
+        SystemShape {
+            machines: self.back_ends - 1 + self.clients.machines(),
+            // Of all back-ends.
+            store_bytes: self.bytes(),
+            sockets: Some((self.sockets, self.cores_per_socket)),
+            // Blocks that were filled together time out together.
+            round: Some(Round::Time(self.time_out.span())),
+            latency_of: Some("an operation; a hot write ends in the front-end's own memory"),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

@@ -1,17 +1,21 @@
 //! A front-end: operations under way, and what it holds back.
 
-use super::cache::Cache;
-use super::cold::{self, Step};
+use super::cache::HeldWrites;
+use super::cold::{ColdGet, ColdPut};
 use super::config::Hashtable;
-use super::hot::{self, Stray};
-use super::io::{Io, Slot};
-use super::lock::Locks;
+use super::hot::{HotGet, Publication, Publish, Stray};
+use super::io::Io;
+use super::locks::BlockLocks;
 use super::moves::Move;
 use super::neighbours::Neighbours;
+use super::request::OpSlot;
+use super::table::Hot;
+use super::terms::Terms;
+use super::turn::{OpStep, OpTurn};
 use crate::proxy::channel::LATE;
-use crate::spinlock::{Leased, Waits};
+use crate::spinlock::Leased;
 use crate::{Interval, SystemError, work};
-use doorbell_verbs::{Provider, Span, Time};
+use doorbell_verbs::{Provider, Time};
 
 /// Operations that begin in a pass at most: it looks for completions between.
 const PASS: u32 = 16;
@@ -97,61 +101,115 @@ pub trait Work {
     fn published(&mut self, published: Published<'_>);
 }
 
-/// What front-ends go by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    pub(super) theta: u32,
-    pub(super) time_out: Span,
-    pub(super) lease: Span,
-    pub(super) drift: Span,
-    pub(super) guard: bool,
-    pub(super) waits: Waits,
+/// An operation that is under way.
+#[derive(Debug)]
+enum OpTask {
+    Put(ColdPut),
+    Get(ColdGet),
+    Hot(HotGet),
+    Move(Move),
+    /// A move, and a value that is written in the block then.
+    MoveToWrite(Move, Vec<u8>),
+    /// A value that is written in the block as soon as there is room.
+    Hold(Hot, Vec<u8>),
+}
+
+impl OpTask {
+    /// How often it or a part of it was done again.
+    fn again(&self) -> u64 {
+        match self {
+            OpTask::Put(put) => put.again,
+            OpTask::Get(get) => get.again,
+            OpTask::Hot(get) => get.again,
+            OpTask::Move(moves) | OpTask::MoveToWrite(moves, _) => moves.again(),
+            OpTask::Hold(..) => 0,
+        }
+    }
+
+    /// What it has posted has completed.
+    ///
+    /// # Panics
+    /// If it has posted nothing.
+    fn completed<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        match self {
+            OpTask::Put(put) => put.completed(turn),
+            OpTask::Get(get) => get.completed(turn),
+            OpTask::Hot(get) => get.completed(turn),
+            OpTask::Move(moves) | OpTask::MoveToWrite(moves, _) => moves.completed(turn),
+            OpTask::Hold(hot, _) => panic!("a value for {hot:?} that waits for room has nothing posted"),
+        }
+    }
+
+    /// Its wait is over.
+    ///
+    /// # Panics
+    /// If it does not wait.
+    fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        match self {
+            OpTask::Put(put) => put.resume(turn),
+            OpTask::Move(moves) | OpTask::MoveToWrite(moves, _) => moves.resume(turn),
+            OpTask::Hold(..) => Ok(OpStep::Ended(0)),
+            OpTask::Get(_) | OpTask::Hot(_) => panic!("a read was resumed, which never waits: {self:?}"),
+        }
+    }
+
+    /// The key is not where it was taken to be: the operation that goes on where else it may be.
+    ///
+    /// # Panics
+    /// If it is none that says so.
+    fn elsewhere<P: Provider>(self, turn: &OpTurn<'_, P>, key: u64) -> Result<OpTask, SystemError> {
+        let Some(hot) = turn.table().entry_of(key) else {
+            let why = format!("key {key} has left its record, but there are no blocks");
+            return Err(SystemError::Protocol(why));
+        };
+        Ok(match self {
+            OpTask::Put(put) => OpTask::MoveToWrite(Move::begin(turn, (key, hot), true)?, put.into_value()),
+            OpTask::MoveToWrite(_, value) => OpTask::Put(ColdPut::begin(turn, key, value)?),
+            OpTask::Get(_) => OpTask::Hot(HotGet::begin(turn, (key, hot))?),
+            OpTask::Hot(_) => OpTask::Get(ColdGet::begin(turn, key, true)?),
+            OpTask::Move(_) | OpTask::Hold(..) => panic!("key {key} is nowhere else for {self:?}"),
+        })
+    }
+}
+
+/// The values that go to records after a block was published, as their keys were not there any more.
+#[derive(Debug)]
+struct Strays {
+    block: u32,
+    /// When the first of what was published then was written.
+    since: Time,
+    /// The one that is on its way: its key, its entry, and how often the front-end had written that.
+    key: u64,
+    hot: Hot,
+    count: u64,
+    /// Those that follow, the next one last.
+    left: Vec<Stray>,
 }
 
 /// What is under way.
 #[derive(Debug)]
 enum Task {
-    Put(cold::Put),
-    Get(cold::Get),
-    Hot(hot::Get),
-    Publish(hot::Publish),
-    /// A move, with a value that is written in the block then.
-    Move(Move, Option<Vec<u8>>),
-    /// A value that is written in the block as soon as there is room.
-    Hold(Vec<u8>),
+    /// An operation on this key.
+    Op(u64, OpTask),
+    Publish(Publish),
+    /// A write of a value that was not published.
+    Stray(Strays, OpTask),
 }
 
 impl Task {
     /// How often it or a part of it was done again.
     fn again(&self) -> u64 {
         match self {
-            Task::Put(put) => put.again,
-            Task::Get(get) => get.again,
-            Task::Hot(get) => get.again,
+            Task::Op(_, task) | Task::Stray(_, task) => task.again(),
             Task::Publish(publish) => publish.again(),
-            Task::Move(moves, _) => moves.again(),
-            Task::Hold(_) => 0,
         }
     }
 }
 
-/// What goes to records after a block was published, as its keys were not there any more: the last one is on its way.
-#[derive(Debug)]
-struct Strays {
-    block: u32,
-    /// When the first of what was published then was written.
-    since: Time,
-    left: Vec<Stray>,
-}
-
 /// Something under way.
 #[derive(Debug)]
-struct Running {
-    /// Its key, but of a publication.
-    key: Option<u64>,
+struct RunningTask {
     task: Task,
-    /// Of a publication that is over.
-    strays: Option<Strays>,
     /// How often something was done again before what is under way now.
     again: u64,
     began: Time,
@@ -159,9 +217,14 @@ struct Running {
     wait: Option<Time>,
 }
 
-impl Running {
-    fn new(key: Option<u64>, task: Task, began: Time) -> Running {
-        Running { key, task, strays: None, again: 0, began, wait: None }
+impl RunningTask {
+    fn new(task: Task, began: Time) -> RunningTask {
+        RunningTask { task, again: 0, began, wait: None }
+    }
+
+    /// Whether it is an operation on this key.
+    fn is_of(&self, of: u64) -> bool {
+        matches!(self.task, Task::Op(key, _) if key == of)
     }
 }
 
@@ -169,12 +232,12 @@ impl Running {
 pub struct FrontEnd<P: Provider> {
     io: Io<P>,
     terms: Terms,
-    locks: Locks,
-    cache: Cache<P>,
+    locks: BlockLocks,
+    cache: HeldWrites<P>,
     /// Operations on keys, then publications.
-    running: Vec<Option<Running>>,
+    running: Vec<Option<RunningTask>>,
     /// Those of which something has completed.
-    completed: Vec<Slot>,
+    completed: Vec<OpSlot>,
     operations: usize,
     /// An operation that waits for another of its key, for a publication, or for room: it has not begun.
     next: Option<Op>,
@@ -193,18 +256,11 @@ impl<P: Provider> FrontEnd<P> {
     ) -> Result<FrontEnd<P>, SystemError> {
         let io = Io::open(cpu, config, number, neighbours)?;
         let leased = Leased::fenced(io.table.locks(), config.table_lease.span(), config.drift.span());
-        let locks = Locks::new(leased, number + 1, io.table.blocks);
+        let locks = BlockLocks::new(leased, number + 1, io.table.blocks);
         Ok(FrontEnd {
-            cache: Cache::new(&io.device, &io.table)?,
+            cache: HeldWrites::new(&io.device, &io.table)?,
             io,
-            terms: Terms {
-                theta: config.theta,
-                time_out: config.time_out.span(),
-                lease: config.table_lease.span(),
-                drift: config.drift.span(),
-                guard: config.guard,
-                waits: config.waits(),
-            },
+            terms: Terms::of(config),
             locks,
             running: (0..config.operations()).map(|_| None).collect(),
             completed: Vec::new(),
@@ -291,7 +347,7 @@ impl<P: Provider> FrontEnd<P> {
     fn begin_one(&mut self, work: &mut impl Work, op: Op, began: Time) -> Result<Option<Op>, SystemError> {
         let key = op.key();
         let operations = &self.running[..self.operations];
-        if operations.iter().flatten().any(|running| running.key == Some(key)) {
+        if operations.iter().flatten().any(|running| running.is_of(key)) {
             return Ok(Some(op));
         }
         let hot = self.io.table.entry_of(key);
@@ -315,25 +371,27 @@ impl<P: Provider> FrontEnd<P> {
         }
         let free = operations.iter().position(Option::is_none);
         let Some(free) = free else { return Ok(Some(op)) };
-        let (io, slot) = (&self.io, Slot(free as u32));
+        let is_hot = hot.is_some_and(|hot| self.cache.takes(hot, key));
+        let turn = self.turn(OpSlot(free as u32));
         let task = match (hot, op) {
-            (Some(hot), Op::Move(_)) => {
-                Task::Move(Move::begin(io, slot, &self.locks, &self.terms, (key, hot), false)?, None)
-            }
+            (Some(hot), Op::Move(_)) => OpTask::Move(Move::begin(&turn, (key, hot), false)?),
             (None, Op::Move(_)) => {
-                let ended = self.io.cpu.now();
-                let outcome = Outcome::Moved;
+                let (ended, outcome) = (turn.now(), Outcome::Moved);
                 work.done(Done { key, outcome, version: None, count: 0, began, ended, again: 0 });
                 return Ok(None);
             }
-            (Some(hot), Op::Get(_)) if self.cache.takes(hot, key) => {
-                Task::Hot(hot::Get::begin(io, slot, &self.locks, (key, hot))?)
-            }
-            (_, Op::Get(_)) => Task::Get(cold::Get::begin(io, slot, key, false)?),
-            (_, Op::Put(_, value)) => Task::Put(cold::Put::begin(io, slot, key, value)?),
+            (Some(hot), Op::Get(_)) if is_hot => OpTask::Hot(HotGet::begin(&turn, (key, hot))?),
+            (_, Op::Get(_)) => OpTask::Get(ColdGet::begin(&turn, key, false)?),
+            (_, Op::Put(_, value)) => OpTask::Put(ColdPut::begin(&turn, key, value)?),
         };
-        self.running[free] = Some(Running::new(Some(key), task, began));
+        self.running[free] = Some(RunningTask::new(Task::Op(key, task), began));
         Ok(None)
+    }
+
+    /// The turn of what is under way in a slot.
+    fn turn(&mut self, slot: OpSlot) -> OpTurn<'_, P> {
+        let FrontEnd { io, terms, locks, cache, .. } = self;
+        OpTurn { io, terms, locks, cache, slot }
     }
 
     /// Begins publications of blocks that are due; whether any.
@@ -349,39 +407,33 @@ impl<P: Provider> FrontEnd<P> {
             }
             let free = self.operations + free;
             let began = self.io.cpu.now();
-            let publish =
-                hot::Publish::begin(&self.io, Slot(free as u32), &mut self.locks, &self.terms, block)?;
-            let task = Task::Publish(publish);
-            self.running[free] = Some(Running::new(None, task, began));
+            let publish = Publish::begin(&mut self.turn(OpSlot(free as u32)), block)?;
+            self.running[free] = Some(RunningTask::new(Task::Publish(publish), began));
             any = true;
         }
         Ok(any)
     }
 
     /// Goes on with what has completed; whether anything had.
+    ///
+    /// # Panics
+    /// If something completes that is not under way.
     fn complete(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
         self.completed.clear();
         let any = self.io.completed(&mut self.completed)?;
         for nth in 0..self.completed.len() {
             let slot = self.completed[nth];
-            let at = slot.0 as usize;
-            let Some(mut running) = self.running.get_mut(at).and_then(Option::take) else { continue };
-            let step = self.goes_on(&mut running.task, slot)?;
-            self.running[at] = self.step(work, running, slot, step)?;
+            let Some(mut running) = self.running[slot.0 as usize].take() else {
+                panic!("nothing is under way in {slot:?}, of which a list has completed")
+            };
+            let turn = &mut self.turn(slot);
+            let step = match &mut running.task {
+                Task::Op(_, task) | Task::Stray(_, task) => task.completed(turn)?,
+                Task::Publish(publish) => publish.completed(turn)?,
+            };
+            self.running[slot.0 as usize] = self.step(work, running, slot, step)?;
         }
         Ok(any)
-    }
-
-    fn goes_on(&mut self, task: &mut Task, slot: Slot) -> Result<Step, SystemError> {
-        let FrontEnd { io, terms, locks, cache, .. } = self;
-        match task {
-            Task::Put(put) => put.completed(io, slot, terms),
-            Task::Get(get) => get.completed(io, slot),
-            Task::Hot(get) => get.completed(io, slot, locks, cache),
-            Task::Publish(publish) => publish.completed(io, slot, locks, cache),
-            Task::Move(moves, _) => moves.completed(io, slot, terms, locks, cache),
-            Task::Hold(_) => Ok(Step::Posted),
-        }
     }
 
     /// Goes on with what has waited long enough; whether anything has.
@@ -389,16 +441,14 @@ impl<P: Provider> FrontEnd<P> {
         let mut any = false;
         for at in 0..self.running.len() {
             let now = self.io.cpu.now();
-            let is_over = |running: &Running| running.wait.is_some_and(|until| now >= until);
+            let is_over = |running: &RunningTask| running.wait.is_some_and(|until| now >= until);
             let Some(mut running) = self.running[at].take_if(|running| is_over(running)) else { continue };
             (running.wait, any) = (None, true);
-            let (io, slot, locks) = (&self.io, Slot(at as u32), &self.locks);
+            let slot = OpSlot(at as u32);
+            let turn = &self.turn(slot);
             let step = match &mut running.task {
-                Task::Put(put) => put.resume(io, slot)?,
-                Task::Publish(publish) => publish.resume(io, slot, locks)?,
-                Task::Move(moves, _) => moves.resume(io, slot, locks)?,
-                Task::Hold(_) => Step::Ended(0),
-                Task::Get(_) | Task::Hot(_) => Step::Posted,
+                Task::Op(_, task) | Task::Stray(_, task) => task.resume(turn)?,
+                Task::Publish(publish) => publish.resume(turn)?,
             };
             self.running[at] = self.step(work, running, slot, step)?;
         }
@@ -409,133 +459,141 @@ impl<P: Provider> FrontEnd<P> {
     fn step(
         &mut self,
         work: &mut impl Work,
-        mut running: Running,
-        slot: Slot,
-        step: Step,
-    ) -> Result<Option<Running>, SystemError> {
+        mut running: RunningTask,
+        slot: OpSlot,
+        step: OpStep,
+    ) -> Result<Option<RunningTask>, SystemError> {
         match step {
-            Step::Posted => Ok(Some(running)),
-            Step::Wait(until) => Ok(Some(Running { wait: Some(until), ..running })),
-            Step::Ended(version) => self.ended(work, running, slot, version),
-            Step::Elsewhere => {
+            OpStep::Posted => Ok(Some(running)),
+            OpStep::Wait(until) => Ok(Some(RunningTask { wait: Some(until), ..running })),
+            OpStep::Ended(version) => self.ended(work, running, slot, version),
+            OpStep::Elsewhere => {
                 running.again += running.task.again() + 1;
-                running.task = self.elsewhere(running.task, running.key, slot)?;
+                let turn = &self.turn(slot);
+                running.task = match running.task {
+                    Task::Op(key, task) => Task::Op(key, task.elsewhere(turn, key)?),
+                    Task::Stray(strays, task) => {
+                        let key = strays.key;
+                        Task::Stray(strays, task.elsewhere(turn, key)?)
+                    }
+                    Task::Publish(publish) => panic!("a block is nowhere else: {publish:?}"),
+                };
                 Ok(Some(running))
             }
         }
-    }
-
-    /// A key is not where it was taken to be: goes on where else it may be.
-    fn elsewhere(&mut self, task: Task, key: Option<u64>, slot: Slot) -> Result<Task, SystemError> {
-        let (io, locks) = (&self.io, &self.locks);
-        let Some((key, hot)) = key.and_then(|key| Some((key, io.table.entry_of(key)?))) else {
-            let why = format!("key {key:?} has left its record, but there are no blocks");
-            return Err(SystemError::Protocol(why));
-        };
-        Ok(match task {
-            Task::Put(put) => {
-                let moves = Move::begin(io, slot, locks, &self.terms, (key, hot), true)?;
-                Task::Move(moves, Some(put.into_value()))
-            }
-            Task::Move(_, Some(value)) => Task::Put(cold::Put::begin(io, slot, key, value)?),
-            Task::Get(_) => Task::Hot(hot::Get::begin(io, slot, locks, (key, hot))?),
-            Task::Hot(_) => Task::Get(cold::Get::begin(io, slot, key, true)?),
-            task => task,
-        })
     }
 
     /// Tells of what has ended, and goes on with what follows it.
     fn ended(
         &mut self,
         work: &mut impl Work,
-        mut running: Running,
-        slot: Slot,
+        running: RunningTask,
+        slot: OpSlot,
         version: u64,
-    ) -> Result<Option<Running>, SystemError> {
-        running.again += running.task.again();
-        let Running { began, again, .. } = running;
-        if running.strays.is_some() {
-            let version = matches!(running.task, Task::Put(_)).then_some(version);
-            return self.stray_ended(work, running, slot, version);
+    ) -> Result<Option<RunningTask>, SystemError> {
+        let again = running.again + running.task.again();
+        let RunningTask { task, began, .. } = running;
+        match task {
+            Task::Op(key, task) => Ok(self.op_ended(work, (key, task), version, (began, again))),
+            Task::Publish(publish) => {
+                let (block, publication) = publish.into_publication();
+                self.published(work, (block, publication), slot, (began, again))
+            }
+            Task::Stray(strays, task) => {
+                let version = matches!(task, OpTask::Put(_)).then_some(version);
+                self.stray_ended(work, strays, slot, version, (began, again))
+            }
         }
-        let task = match running.task {
-            Task::Publish(publish) => return self.published(work, publish, slot, (began, again)),
-            task => task,
-        };
-        let Some(key) = running.key else { return Ok(None) };
+    }
+
+    /// Tells of an operation that has ended, unless its value still waits for room.
+    fn op_ended(
+        &mut self,
+        work: &mut impl Work,
+        (key, task): (u64, OpTask),
+        version: u64,
+        (began, again): (Time, u64),
+    ) -> Option<RunningTask> {
         let (ended, bytes) = (self.io.cpu.now(), self.io.table.value);
         let done = |outcome| Done { key, outcome, version: Some(version), count: 0, began, ended, again };
-        match task {
-            Task::Put(_) => work.done(done(Outcome::Wrote)),
-            Task::Get(get) => work.done(done(Outcome::Read(get.value(bytes)))),
-            Task::Hot(get) => work.done(done(Outcome::Read(get.value(bytes)))),
-            Task::Move(_, None) => work.done(Done { version: None, ..done(Outcome::Moved) }),
-            Task::Move(_, Some(value)) | Task::Hold(value) => {
-                let Some(hot) = self.io.table.entry_of(key) else { return Ok(None) };
-                let Some(count) = self.cache.write(hot, key, &value, &self.terms) else {
-                    let wait = Some(ended + self.terms.waits.turns(1));
-                    return Ok(Some(Running { task: Task::Hold(value), wait, ..running }));
-                };
-                work.done(Done { version: None, count, ..done(Outcome::Wrote) });
+        let (hot, value) = match task {
+            OpTask::Put(_) => {
+                work.done(done(Outcome::Wrote));
+                return None;
             }
-            Task::Publish(_) => {}
-        }
-        Ok(None)
+            OpTask::Get(get) => {
+                work.done(done(Outcome::Read(get.value(bytes))));
+                return None;
+            }
+            OpTask::Hot(get) => {
+                work.done(done(Outcome::Read(get.value(bytes))));
+                return None;
+            }
+            OpTask::Move(_) => {
+                work.done(Done { version: None, ..done(Outcome::Moved) });
+                return None;
+            }
+            OpTask::MoveToWrite(moves, value) => (moves.hot(), value),
+            OpTask::Hold(hot, value) => (hot, value),
+        };
+        let Some(count) = self.cache.write(hot, key, &value, &self.terms) else {
+            let wait = Some(ended + self.terms.waits.turns(1));
+            return Some(RunningTask { task: Task::Op(key, OpTask::Hold(hot, value)), again, began, wait });
+        };
+        work.done(Done { version: None, count, ..done(Outcome::Wrote) });
+        None
     }
 
     /// A block is published; what was not in it any more goes to records.
     fn published(
         &mut self,
         work: &mut impl Work,
-        publish: hot::Publish,
-        slot: Slot,
+        (block, publication): (u32, Publication),
+        slot: OpSlot,
         (began, again): (Time, u64),
-    ) -> Result<Option<Running>, SystemError> {
-        let block = publish.block();
-        let Some(publication) = publish.into_publication() else { return Ok(None) };
-        let hot::Publication { taken, entries, there, strays } = publication;
+    ) -> Result<Option<RunningTask>, SystemError> {
+        let Publication { taken, entries, there, strays } = publication;
         let (writes, since, ended) = (taken.writes, taken.since, self.io.cpu.now());
         work.published(Published { entries: &entries, writes, since, began, ended, again });
         self.cache.are_there(block, there);
-        self.next_stray(Strays { block, since, left: strays }, slot, began)
+        self.next_stray((block, since), strays, slot, began)
     }
 
     /// Writes the next one; where none is left, the block is done.
     fn next_stray(
         &mut self,
-        mut strays: Strays,
-        slot: Slot,
+        (block, since): (u32, Time),
+        mut left: Vec<Stray>,
+        slot: OpSlot,
         began: Time,
-    ) -> Result<Option<Running>, SystemError> {
-        let Some(Stray { key, value, .. }) = strays.left.last_mut() else {
-            self.cache.published(strays.block, &self.terms);
+    ) -> Result<Option<RunningTask>, SystemError> {
+        let Some(Stray { key, hot, value, count }) = left.pop() else {
+            self.cache.published(block, &self.terms);
             return Ok(None);
         };
-        let (key, value) = (*key, std::mem::take(value));
-        let task = Task::Put(cold::Put::begin(&self.io, slot, key, value)?);
-        Ok(Some(Running { strays: Some(strays), ..Running::new(Some(key), task, began) }))
+        let task = OpTask::Put(ColdPut::begin(&self.turn(slot), key, value)?);
+        let strays = Strays { block, since, key, hot, count, left };
+        Ok(Some(RunningTask::new(Task::Stray(strays, task), began)))
     }
 
     /// One is written with this version; or is in its block again, and will be published there.
     fn stray_ended(
         &mut self,
         work: &mut impl Work,
-        running: Running,
-        slot: Slot,
+        strays: Strays,
+        slot: OpSlot,
         version: Option<u64>,
-    ) -> Result<Option<Running>, SystemError> {
-        let Running { strays: Some(mut strays), began, again, .. } = running else { return Ok(None) };
-        if let Some(Stray { key, hot, count, .. }) = strays.left.pop() {
-            match version {
-                Some(version) => {
-                    let (entries, ended) = ([(key, version, count)], self.io.cpu.now());
-                    let since = strays.since;
-                    work.published(Published { entries: &entries, writes: 0, since, began, ended, again });
-                    self.cache.are_there(strays.block, 1 << hot.entry);
-                }
-                None => self.cache.put_one_back(hot, strays.since),
+        (began, again): (Time, u64),
+    ) -> Result<Option<RunningTask>, SystemError> {
+        let Strays { block, since, key, hot, count, left } = strays;
+        match version {
+            Some(version) => {
+                let (entries, ended) = ([(key, version, count)], self.io.cpu.now());
+                work.published(Published { entries: &entries, writes: 0, since, began, ended, again });
+                self.cache.are_there(block, 1 << hot.entry);
             }
+            None => self.cache.put_one_back(hot, since),
         }
-        self.next_stray(strays, slot, began)
+        self.next_stray((block, since), left, slot, began)
     }
 }

@@ -1,19 +1,20 @@
 //! Reads of blocks, and their publication.
 
-use super::cache::{Cache, Taken};
-use super::cold::Step;
+use super::asking::{Asking, GivenBack, LockAnswer};
+use super::cache::TakenWrites;
 use super::entry;
-use super::front_end::Terms;
-use super::io::{Io, Part, Request, Slot};
-use super::lock::{Answer, Asking, Locks};
+use super::locks::BlockLocks;
+use super::request::AreaRequest;
+use super::scratch::ScratchPart;
 use super::table::{Hot, OWNER};
+use super::turn::{OpStep, OpTurn};
 use crate::spinlock::word::Word;
 use crate::{SystemError, checksum};
 use doorbell_verbs::Provider;
 
 /// A read of a key in its block.
 #[derive(Debug)]
-pub(super) struct Get {
+pub(super) struct HotGet {
     key: u64,
     hot: Hot,
     /// The word by which the block was READ, and whether that was seen after the read began.
@@ -24,59 +25,53 @@ pub(super) struct Get {
     pub(super) again: u64,
 }
 
-impl Get {
+impl HotGet {
     pub(super) fn begin<P: Provider>(
-        io: &Io<P>,
-        slot: Slot,
-        locks: &Locks,
+        turn: &OpTurn<'_, P>,
         (key, hot): (u64, Hot),
-    ) -> Result<Get, SystemError> {
-        let by = locks.known[hot.block as usize];
-        let get = Get { key, hot, by, is_new: false, found: Vec::new(), again: 0 };
-        get.post(io, slot)?;
+    ) -> Result<HotGet, SystemError> {
+        let by = turn.locks.known[hot.block as usize];
+        let get = HotGet { key, hot, by, is_new: false, found: Vec::new(), again: 0 };
+        get.post(turn)?;
         Ok(get)
     }
 
     /// READs the block, and its word after it.
-    fn post<P: Provider>(&self, io: &Io<P>, slot: Slot) -> Result<(), SystemError> {
-        let (area, lock) = io.table.lock(self.hot.block);
-        let block = Request::Read(Locks::data(io, self.hot.block, self.by), Part::Body, io.table.block());
-        let word = Request::Read(io.table.locks().word(lock), Part::Word, 8);
-        io.post(slot, area, [block, word]).map(drop)
+    fn post<P: Provider>(&self, turn: &OpTurn<'_, P>) -> Result<(), SystemError> {
+        let table = turn.table();
+        let (area, lock) = table.lock(self.hot.block);
+        let at = BlockLocks::data(table, self.hot.block, self.by);
+        let block = AreaRequest::Read(at, ScratchPart::Body, table.block());
+        let word = AreaRequest::Read(table.locks().word(lock), ScratchPart::Word, 8);
+        turn.post(area, [block, word]).map(drop)
     }
 
-    pub(super) fn completed<P: Provider>(
-        &mut self,
-        io: &Io<P>,
-        slot: Slot,
-        locks: &mut Locks,
-        cache: &mut Cache<P>,
-    ) -> Result<Step, SystemError> {
+    pub(super) fn completed<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let Hot { block, entry } = self.hot;
-        let word = Word::of(io.word(slot, Part::Word, 0));
-        locks.known[block as usize] = word;
+        let word = Word::of(turn.word(ScratchPart::Word, 0));
+        turn.locks.known[block as usize] = word;
         // Who takes the lock may name another slot; only who takes it after that may write to this one. A word that was seen taken has one of the two behind it.
         let most = u32::from(self.by.holder == 0);
         let is_still = word.takes_since(self.by) <= most;
         if is_still && (word.slot == self.by.slot || self.is_new) {
-            let (at, bytes) = (io.table.owner_at(self.hot), io.table.entry());
-            let owner = io.word(slot, Part::Body, at);
-            cache.learn(self.hot, owner);
+            let (at, bytes) = (turn.table().owner_at(self.hot), turn.table().entry());
+            let owner = turn.word(ScratchPart::Body, at);
+            turn.cache.learn(self.hot, owner);
             if owner != self.key {
-                return Ok(Step::Elsewhere);
+                return Ok(OpStep::Elsewhere);
             }
             self.found.resize(bytes as usize, 0);
-            io.read(slot, Part::Body, at + OWNER, &mut self.found);
-            io.cpu.work(checksum::work(bytes));
+            turn.read(ScratchPart::Body, at + OWNER, &mut self.found);
+            turn.work(checksum::work(bytes));
             if !entry::is_whole(self.key, &self.found) {
                 return Err(SystemError::Protocol(format!("entry {entry} of block {block} is not whole")));
             }
-            return Ok(Step::Ended(entry::version(&self.found)));
+            return Ok(OpStep::Ended(entry::version(&self.found)));
         }
         self.again += 1;
         (self.by, self.is_new) = (word, true);
-        self.post(io, slot)?;
-        Ok(Step::Posted)
+        self.post(turn)?;
+        Ok(OpStep::Posted)
     }
 
     pub(super) fn value(&self, bytes: u32) -> &[u8] {
@@ -85,12 +80,12 @@ impl Get {
 }
 
 /// Where a publication is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Publishing {
     /// The lock is asked for.
     Taking,
     /// The block is on its way, and the lock goes back.
-    Giving,
+    Giving(GivenBack, Publication),
 }
 
 /// A publication of a block.
@@ -98,12 +93,6 @@ enum Publishing {
 pub(super) struct Publish {
     publishing: Publishing,
     asking: Asking,
-    taken: Option<Taken>,
-    /// Of each entry that it has, its key, the version, and how often the front-end had written it.
-    entries: Vec<(u64, u64, u64)>,
-    /// Entries that it has, a bit each.
-    there: u64,
-    strays: Vec<Stray>,
 }
 
 /// A value of a key that is not in its block any more.
@@ -116,9 +105,10 @@ pub(super) struct Stray {
     pub(super) count: u64,
 }
 
-/// What was published.
+/// What a publication brings.
+#[derive(Debug)]
 pub(super) struct Publication {
-    pub(super) taken: Taken,
+    pub(super) taken: TakenWrites,
     /// Of each entry its key, the version, and how often the front-end had written it.
     pub(super) entries: Vec<(u64, u64, u64)>,
     /// The entries, a bit each.
@@ -128,94 +118,39 @@ pub(super) struct Publication {
 }
 
 impl Publish {
-    pub(super) fn begin<P: Provider>(
-        io: &Io<P>,
-        slot: Slot,
-        locks: &mut Locks,
-        terms: &Terms,
-        block: u32,
-    ) -> Result<Publish, SystemError> {
-        let mut asking = Asking::new(terms, block);
-        asking.begin(io, slot, locks)?;
-        let (entries, strays) = Default::default();
-        Ok(Publish { publishing: Publishing::Taking, asking, taken: None, entries, there: 0, strays })
+    pub(super) fn begin<P: Provider>(turn: &mut OpTurn<'_, P>, block: u32) -> Result<Publish, SystemError> {
+        Ok(Publish { publishing: Publishing::Taking, asking: Asking::begin(turn, block)? })
     }
 
     /// What it has posted has completed. Ends with how many writes it brought.
-    pub(super) fn completed<P: Provider>(
-        &mut self,
-        io: &mut Io<P>,
-        slot: Slot,
-        locks: &mut Locks,
-        cache: &mut Cache<P>,
-    ) -> Result<Step, SystemError> {
-        match self.publishing {
-            Publishing::Taking => match self.asking.completed(io, slot, locks)? {
-                Answer::Had => self.give(io, slot, locks, cache),
-                Answer::Not(step) => Ok(step),
+    pub(super) fn completed<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        match &self.publishing {
+            Publishing::Taking => match self.asking.completed(turn)? {
+                LockAnswer::Had => self.give(turn),
+                LockAnswer::Not(step) => Ok(step),
             },
-            Publishing::Giving if self.asking.given(io, slot, locks) => {
-                Ok(Step::Ended(self.taken.map_or(0, |taken| taken.writes.into())))
+            Publishing::Giving(given, publication) if self.asking.given(turn, *given) => {
+                Ok(OpStep::Ended(publication.taken.writes.into()))
             }
-            Publishing::Giving => {
-                if let Some(taken) = self.taken.take() {
-                    cache.put_back(self.block(), taken);
-                }
+            Publishing::Giving(_, publication) => {
+                turn.cache.put_back(self.asking.block, publication.taken);
                 self.publishing = Publishing::Taking;
-                Ok(self.asking.lost(io, slot, locks))
+                Ok(self.asking.lost(turn))
             }
         }
     }
 
     /// Puts into the block what is pending, and gives it back.
-    fn give<P: Provider>(
-        &mut self,
-        io: &Io<P>,
-        slot: Slot,
-        locks: &Locks,
-        cache: &mut Cache<P>,
-    ) -> Result<Step, SystemError> {
-        let block = self.block();
-        let taken = cache.take(block);
-        let size = io.table.entry();
-        let mut bytes = Vec::new();
-        self.entries.clear();
-        self.strays.clear();
-        self.there = 0;
-        for entry in (0..io.table.entries).filter(|entry| taken.entries >> entry & 1 == 1) {
-            let hot = Hot { block, entry };
-            let (key, at) = (cache.owner(hot), io.table.owner_at(hot));
-            let (owner, value, count) = (io.word(slot, Part::Body, at), cache.value(hot), cache.count(hot));
-            cache.learn(hot, owner);
-            if owner != key {
-                self.strays.push(Stray { key, hot, value, count });
-                continue;
-            }
-            let version = io.word(slot, Part::Body, at + OWNER) + 1;
-            entry::encode(key, version, &value, &mut bytes);
-            io.cpu.work(checksum::work(size));
-            io.write(slot, Part::Body, at + OWNER, &bytes);
-            self.entries.push((key, version, count));
-            self.there |= 1 << entry;
-        }
-        self.taken = Some(taken);
-        self.publishing = Publishing::Giving;
-        self.asking.publish(io, slot, locks)
+    fn give<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        let taken = turn.cache.take(self.asking.block);
+        let publication = fill(turn, self.asking.block, taken);
+        self.publishing = Publishing::Giving(self.asking.publish(turn)?, publication);
+        Ok(OpStep::Posted)
     }
 
     /// Its wait is over.
-    pub(super) fn resume<P: Provider>(
-        &mut self,
-        io: &Io<P>,
-        slot: Slot,
-        locks: &Locks,
-    ) -> Result<Step, SystemError> {
-        self.asking.resume(io, slot, locks)
-    }
-
-    /// The block that it is of.
-    pub(super) fn block(&self) -> u32 {
-        self.asking.block
+    pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        self.asking.resume(turn)
     }
 
     /// Attempts that failed.
@@ -223,9 +158,41 @@ impl Publish {
         self.asking.again
     }
 
-    /// What it published, once it has ended.
-    pub(super) fn into_publication(self) -> Option<Publication> {
-        let Publish { taken, entries, there, strays, .. } = self;
-        Some(Publication { taken: taken?, entries, there, strays })
+    /// The block, and what was published of it.
+    ///
+    /// # Panics
+    /// If it has not ended.
+    pub(super) fn into_publication(self) -> (u32, Publication) {
+        let block = self.asking.block;
+        match self.publishing {
+            Publishing::Giving(_, publication) => (block, publication),
+            Publishing::Taking => panic!("a publication of block {block} ended without the lock"),
+        }
     }
+}
+
+/// Puts what was taken into a block that was READ: entries whose key is still there.
+fn fill<P: Provider>(turn: &mut OpTurn<'_, P>, block: u32, taken: TakenWrites) -> Publication {
+    let size = turn.table().entry();
+    let mut bytes = Vec::new();
+    let (entries, strays) = Default::default();
+    let mut publication = Publication { taken, entries, there: 0, strays };
+    for entry in (0..turn.table().entries).filter(|entry| taken.entries >> entry & 1 == 1) {
+        let hot = Hot { block, entry };
+        let (key, at) = (turn.cache.owner(hot), turn.table().owner_at(hot));
+        let owner = turn.word(ScratchPart::Body, at);
+        let (value, count) = (turn.cache.value(hot), turn.cache.count(hot));
+        turn.cache.learn(hot, owner);
+        if owner != key {
+            publication.strays.push(Stray { key, hot, value, count });
+            continue;
+        }
+        let version = turn.word(ScratchPart::Body, at + OWNER) + 1;
+        entry::encode(key, version, &value, &mut bytes);
+        turn.work(checksum::work(size));
+        turn.write(ScratchPart::Body, at + OWNER, &bytes);
+        publication.entries.push((key, version, count));
+        publication.there |= 1 << entry;
+    }
+    publication
 }

@@ -1,7 +1,9 @@
 //! What a front-end posts, and where its bytes are.
 
 use super::config::Hashtable;
-use super::neighbours::{Asked, Channels, Neighbours};
+use super::neighbours::{Channels, Neighbours};
+use super::request::{AreaRequest, AskedList, OpSlot};
+use super::scratch::{self, ScratchPart};
 use super::table::Table;
 use crate::device::{Device, check};
 use crate::ends::{End, memory};
@@ -16,69 +18,18 @@ use std::cell::Cell;
 /// Work requests of a list at most.
 const LIST: u32 = 2;
 
-/// Where in its scratch an operation has the answer of an atomic.
-const ANSWER: u64 = 0;
-/// A word that it WRITEs.
-const WORD: u64 = 8;
-/// The head of a record; what follows is behind it.
-const HEAD: u64 = 64;
-
 /// What is published of a back-end is below this.
 pub(super) fn service(back_end: u32) -> String {
     format!("hashtable/{back_end}")
 }
 
-/// What an operation has of its own: a number, which completions name, and scratch memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(pub(super) u32);
-
-/// A part of an operation's scratch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    Answer,
-    Word,
-    Head,
-    /// Slots of a record, or a block.
-    Body,
-    /// An entry that it WRITEs.
-    Entry,
-}
-
-impl Part {
-    /// The part of a number.
-    pub(super) fn of(number: u64) -> Option<Part> {
-        let all = [Part::Answer, Part::Word, Part::Head, Part::Body, Part::Entry];
-        all.into_iter().find(|part| *part as u64 == number)
-    }
-}
-
-/// One work request of an operation: what goes between its scratch and an area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Read(u64, Part, u64),
-    Write(u64, Part, u64),
-    Add(u64, u64),
-    Swap { at: u64, compare: u64, swap: u64 },
-}
-
 /// A way to an area.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum AreaWay {
     /// By this QP, to where the area begins.
     Qp(usize, RemoteAddr),
     /// By the proxy for this socket.
     Proxy(u32),
-}
-
-/// Bytes of an operation's scratch.
-fn scratch(table: &Table) -> u64 {
-    let body = table.block().max(table.slots_bytes());
-    (HEAD + table.slots() + body + table.entry()).next_multiple_of(64)
-}
-
-/// Bytes of the scratch of all operations of a front-end.
-pub(super) fn scratch_bytes(config: &Hashtable) -> u64 {
-    u64::from(config.operations()) * scratch(&config.table())
 }
 
 /// Of a `wr_id`: whether it names an operation of another, whose number among those is behind it.
@@ -92,7 +43,7 @@ pub(super) struct Io<P: Provider> {
     pub(super) random: Random,
     pub(super) table: Table,
     /// To each area.
-    ways: Vec<Way>,
+    ways: Vec<AreaWay>,
     qps: Vec<Qp<P>>,
     scratch: Mr<P>,
     /// Bytes of each operation's.
@@ -141,19 +92,19 @@ impl<P: Provider> Io<P> {
             }
             for to in 0..config.sockets {
                 ways.push(match ends.iter().position(|end| *end == to) {
-                    None if config.path == Path::Proxy => Way::Proxy(to),
+                    None if config.path == Path::Proxy => AreaWay::Proxy(to),
                     // By the QP to that socket, or by the only one.
                     nth => {
                         let nth = nth.unwrap_or(0);
-                        Way::Qp(first + nth, memory(cpu, &service, ends[nth], to)?)
+                        AreaWay::Qp(first + nth, memory(cpu, &service, ends[nth], to)?)
                     }
                 });
             }
         }
-        let (each, device) = (scratch(&table), end.device);
+        let (each, device) = (scratch::bytes(&table), end.device);
         let scratch = match own {
             Some(memory) => device.register(memory, AccessFlags::LOCAL_WRITE)?,
-            None => device.registered(scratch_bytes(config), AccessFlags::LOCAL_WRITE)?,
+            None => device.registered(scratch::all_bytes(config), AccessFlags::LOCAL_WRITE)?,
         };
         Ok(Io {
             cpu: cpu.clone(),
@@ -173,35 +124,26 @@ impl<P: Provider> Io<P> {
     }
 
     /// Where a part of an operation's scratch is.
-    fn at(&self, slot: Slot, part: Part) -> u64 {
-        let body = HEAD + self.table.slots();
-        u64::from(slot.0) * self.each
-            + match part {
-                Part::Answer => ANSWER,
-                Part::Word => WORD,
-                Part::Head => HEAD,
-                Part::Body => body,
-                Part::Entry => self.each - self.table.entry(),
-            }
+    fn at(&self, slot: OpSlot, part: ScratchPart) -> u64 {
+        u64::from(slot.0) * self.each + part.at(&self.table)
     }
 
     /// Posts a list of requests to an area; the last one's completion tells of all.
     pub(super) fn post<const N: usize>(
         &self,
-        slot: Slot,
+        slot: OpSlot,
         area: u32,
-        requests: [Request; N],
+        requests: [AreaRequest; N],
     ) -> Result<Time, SystemError> {
         self.cpu.work(work::REQUEST);
         let now = self.cpu.now();
         match self.ways[area as usize] {
-            Way::Qp(qp, remote) => {
+            AreaWay::Qp(qp, remote) => {
                 self.post_list((qp, remote), (&self.scratch, slot), slot.0.into(), requests)?
             }
-            Way::Proxy(socket) => {
-                let mut list = requests.into_iter().map(Some);
-                let requests = [list.next().flatten(), list.next().flatten()];
-                self.channels.ask(socket, Asked { slot, area, requests })?;
+            AreaWay::Proxy(socket) => {
+                let (first, second) = (requests[0], requests.get(1).copied());
+                self.channels.ask(socket, AskedList { slot, area, first, second })?;
             }
         }
         Ok(now)
@@ -211,23 +153,23 @@ impl<P: Provider> Io<P> {
     fn post_list<const N: usize>(
         &self,
         (qp, remote): (usize, RemoteAddr),
-        (scratch, slot): (&Mr<P>, Slot),
+        (scratch, slot): (&Mr<P>, OpSlot),
         wr_id: u64,
-        requests: [Request; N],
+        requests: [AreaRequest; N],
     ) -> Result<(), SystemError> {
         let sges: [[Sge; 1]; N] = requests.map(|request| {
             let (part, bytes) = match request {
-                Request::Read(_, part, bytes) | Request::Write(_, part, bytes) => (part, bytes),
-                Request::Add(..) | Request::Swap { .. } => (Part::Answer, 8),
+                AreaRequest::Read(_, part, bytes) | AreaRequest::Write(_, part, bytes) => (part, bytes),
+                AreaRequest::Add(..) | AreaRequest::Swap { .. } => (ScratchPart::Answer, 8),
             };
             [scratch.sge(self.at(slot, part), bytes as u32)]
         });
         let list: [SendWr<'_>; N] = std::array::from_fn(|n| {
             let op = match requests[n] {
-                Request::Read(at, ..) => SendOp::Read(remote.at(at)),
-                Request::Write(at, ..) => SendOp::Write(remote.at(at)),
-                Request::Add(at, add) => SendOp::FetchAdd { remote: remote.at(at), add },
-                Request::Swap { at, compare, swap } => {
+                AreaRequest::Read(at, ..) => SendOp::Read(remote.at(at)),
+                AreaRequest::Write(at, ..) => SendOp::Write(remote.at(at)),
+                AreaRequest::Add(at, add) => SendOp::FetchAdd { remote: remote.at(at), add },
+                AreaRequest::Swap { at, compare, swap } => {
                     SendOp::CompareSwap { remote: remote.at(at), compare, swap }
                 }
             };
@@ -243,17 +185,17 @@ impl<P: Provider> Io<P> {
     ///
     /// # Errors
     /// If anything of its own has failed.
-    pub(super) fn completed(&self, into: &mut Vec<Slot>) -> Result<bool, SystemError> {
+    pub(super) fn completed(&self, into: &mut Vec<OpSlot>) -> Result<bool, SystemError> {
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();
         for wc in &wc[..found] {
             if wc.wr_id & FOR_OTHERS == 0 {
                 check(wc)?;
-                into.push(Slot(wc.wr_id as u32));
+                into.push(OpSlot(wc.wr_id as u32));
             } else {
                 let asker = (wc.wr_id & !FOR_OTHERS) >> ASKER;
                 // Where it fails, each of its requests completes.
-                if self.channels.answer(asker as usize, Slot(wc.wr_id as u32), wc.status) {
+                if self.channels.answer(asker as usize, OpSlot(wc.wr_id as u32), wc.status) {
                     self.served.set(self.served.get() - 1);
                 }
             }
@@ -267,17 +209,16 @@ impl<P: Provider> Io<P> {
         let mut any = false;
         for (n, asker) in (0..).zip(&self.channels.askers) {
             while self.served.get() < self.most_served {
-                let Some(Asked { slot, area, requests }) = self.channels.next(asker)? else { break };
+                let Some(AskedList { slot, area, first, second }) = self.channels.next(asker)? else { break };
                 self.cpu.work(work::REQUEST);
-                let Some(Way::Qp(qp, remote)) = self.ways.get(area as usize).copied() else {
+                let Some(AreaWay::Qp(qp, remote)) = self.ways.get(area as usize).copied() else {
                     return Err(SystemError::Protocol(format!("a proxy was asked for area {area}")));
                 };
                 let (to, of, wr_id) =
                     ((qp, remote), (&asker.scratch, slot), FOR_OTHERS | n << ASKER | u64::from(slot.0));
-                match requests {
-                    [Some(first), Some(second)] => self.post_list(to, of, wr_id, [first, second])?,
-                    [Some(first), _] => self.post_list(to, of, wr_id, [first])?,
-                    [None, _] => continue,
+                match second {
+                    Some(second) => self.post_list(to, of, wr_id, [first, second])?,
+                    None => self.post_list(to, of, wr_id, [first])?,
                 }
                 self.served.set(self.served.get() + 1);
                 any = true;
@@ -301,30 +242,18 @@ impl<P: Provider> Io<P> {
         self.channels.all_are_done()
     }
 
-    /// The answer of the atomic of a list.
-    pub(super) fn answer(&self, slot: Slot) -> u64 {
-        self.word(slot, Part::Answer, 0)
-    }
-
     /// A word of a part.
-    pub(super) fn word(&self, slot: Slot, part: Part, at: u64) -> u64 {
+    pub(super) fn word(&self, slot: OpSlot, part: ScratchPart, at: u64) -> u64 {
         self.cpu.load_u64(self.scratch.mem(), self.at(slot, part) + at)
     }
 
-    /// Words of a part.
-    pub(super) fn words(&self, slot: Slot, part: Part, at: u64, count: u64) -> Vec<u64> {
-        let mut bytes = vec![0; 8 * count as usize];
-        self.read(slot, part, at, &mut bytes);
-        bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
-    }
-
     /// Bytes of a part.
-    pub(super) fn read(&self, slot: Slot, part: Part, at: u64, into: &mut [u8]) {
+    pub(super) fn read(&self, slot: OpSlot, part: ScratchPart, at: u64, into: &mut [u8]) {
         self.cpu.read(self.scratch.mem(), self.at(slot, part) + at, into);
     }
 
     /// Puts bytes into a part.
-    pub(super) fn write(&self, slot: Slot, part: Part, at: u64, bytes: &[u8]) {
+    pub(super) fn write(&self, slot: OpSlot, part: ScratchPart, at: u64, bytes: &[u8]) {
         self.cpu.write(self.scratch.mem(), self.at(slot, part) + at, bytes);
     }
 }

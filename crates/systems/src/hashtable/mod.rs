@@ -84,6 +84,7 @@
 //!   silence by the specification, of which NICs may make four times as much. One that is not connected with it yet waits for it.
 //! - Its own end of the connection of a front-end that is gone stays at the back-end; who comes later has a number of its own.
 
+mod asking;
 mod cache;
 mod claim;
 mod cold;
@@ -91,14 +92,19 @@ mod config;
 mod count;
 mod deployment;
 mod entry;
+mod exchange;
 mod front_end;
 mod hot;
 mod io;
 mod load;
-mod lock;
+mod locks;
 mod moves;
 mod neighbours;
+mod request;
+mod scratch;
 mod table;
+mod terms;
+mod turn;
 
 pub use claim::{Claim, Look, Verdict};
 pub use config::Hashtable;

@@ -1,7 +1,8 @@
 //! Front-ends of a machine that post for each other: each what is for the areas of its own socket.
 
 use super::config::Hashtable;
-use super::io::{Part, Request, Slot, scratch_bytes};
+use super::request::{AskedList, OpSlot};
+use super::scratch;
 use crate::device::Device;
 use crate::proxy::Path;
 use crate::proxy::channel::Channel;
@@ -45,7 +46,7 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     let (requests, results) = Channel::bytes(slots, 0);
     for client in 0..clients {
         let at = config.place(client);
-        all[client as usize].scratch = Some(site.alloc_near(at, scratch_bytes(config))?);
+        all[client as usize].scratch = Some(site.alloc_near(at, scratch::all_bytes(config))?);
         all[client as usize].to = vec![None; config.sockets as usize];
         let (first, mates) = config.mates(client);
         if client == first {
@@ -68,59 +69,6 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     Ok(all)
 }
 
-/// A list of requests of another, in words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
-    /// The operation of the other that it is of.
-    pub(super) slot: Slot,
-    pub(super) area: u32,
-    pub(super) requests: [Option<Request>; 2],
-}
-
-/// Words of a list: what it is of, and up to six of its requests.
-const WORDS: usize = 7;
-
-impl Asked {
-    fn to_words(self) -> [u64; WORDS] {
-        let Asked { slot, area, requests } = self;
-        let mut words = [0; WORDS];
-        words[0] = u64::from(area) << 32 | u64::from(slot.0);
-        let mut at = 1;
-        for request in requests.into_iter().flatten() {
-            let of: &[u64] = match request {
-                Request::Read(place, part, bytes) => &[1 | (part as u64) << 4 | bytes << 8, place],
-                Request::Write(place, part, bytes) => &[2 | (part as u64) << 4 | bytes << 8, place],
-                Request::Add(place, add) => &[3, place, add],
-                Request::Swap { at, compare, swap } => &[4, at, compare, swap],
-            };
-            words[at..at + of.len()].copy_from_slice(of);
-            at += of.len();
-        }
-        words
-    }
-
-    /// From these; nothing if they say something else.
-    fn of_words(words: [u64; WORDS]) -> Option<Asked> {
-        let (slot, area) = (Slot(words[0] as u32), (words[0] >> 32) as u32);
-        let (mut requests, mut rest) = ([None; 2], &words[1..]);
-        for request in &mut requests {
-            let (of, len) = match *rest {
-                [head, at, ..] if head & 15 == 1 => {
-                    (Request::Read(at, Part::of(head >> 4 & 15)?, head >> 8), 2)
-                }
-                [head, at, ..] if head & 15 == 2 => {
-                    (Request::Write(at, Part::of(head >> 4 & 15)?, head >> 8), 2)
-                }
-                [3, at, add, ..] => (Request::Add(at, add), 3),
-                [4, at, compare, swap, ..] => (Request::Swap { at, compare, swap }, 4),
-                _ => break,
-            };
-            (*request, rest) = (Some(of), &rest[len..]);
-        }
-        requests[0].map(|_| Asked { slot, area, requests })
-    }
-}
-
 /// A proxy's word for what it has posted: that it has completed, and how.
 fn told(status: WcStatus) -> u64 {
     1 + status as u64
@@ -138,7 +86,7 @@ fn status(told: u64) -> WcStatus {
 }
 
 /// One whose proxy this front-end is.
-pub(super) struct Asker<P: Provider> {
+pub(super) struct ListAsker<P: Provider> {
     channel: Channel,
     pub(super) scratch: Mr<P>,
     /// Lists that were taken from it.
@@ -155,7 +103,7 @@ pub(super) struct Channels<P: Provider> {
     asked: Vec<Cell<u64>>,
     /// Of each operation, the socket whose proxy has a list of it.
     waits: Vec<Cell<Option<u32>>>,
-    pub(super) askers: Vec<Asker<P>>,
+    pub(super) askers: Vec<ListAsker<P>>,
     done: Option<(Mem, u32)>,
 }
 
@@ -169,7 +117,7 @@ impl<P: Provider> Channels<P> {
         let asker = |(channel, scratch)| {
             let scratch = device.register(scratch, AccessFlags::LOCAL_WRITE)?;
             let waits = (0..operations).map(|_| Cell::new(false)).collect();
-            Ok(Asker { channel, scratch, taken: Cell::new(0), waits })
+            Ok(ListAsker { channel, scratch, taken: Cell::new(0), waits })
         };
         Ok(Channels {
             cpu: device.cpu.clone(),
@@ -182,7 +130,7 @@ impl<P: Provider> Channels<P> {
     }
 
     /// Asks the proxy for a socket to post a list.
-    pub(super) fn ask(&self, socket: u32, asked: Asked) -> Result<(), SystemError> {
+    pub(super) fn ask(&self, socket: u32, asked: AskedList) -> Result<(), SystemError> {
         let Some(channel) = self.to[socket as usize] else {
             return SystemError::config(format!("a front-end has no proxy for socket {socket}"));
         };
@@ -197,7 +145,7 @@ impl<P: Provider> Channels<P> {
     ///
     /// # Errors
     /// If one has failed, or its proxy is gone.
-    pub(super) fn completed(&self, into: &mut Vec<Slot>) -> Result<(), SystemError> {
+    pub(super) fn completed(&self, into: &mut Vec<OpSlot>) -> Result<(), SystemError> {
         for (slot, waits) in (0..).zip(&self.waits) {
             let Some(channel) = waits.get().and_then(|socket| self.to[socket as usize]) else { continue };
             let mut told = channel.told(&self.cpu, slot);
@@ -213,18 +161,18 @@ impl<P: Provider> Channels<P> {
             }
             channel.tell(&self.cpu, slot, 0);
             waits.set(None);
-            into.push(Slot(slot as u32));
+            into.push(OpSlot(slot as u32));
         }
         Ok(())
     }
 
     /// The next list that one asks for.
-    pub(super) fn next(&self, asker: &Asker<P>) -> Result<Option<Asked>, SystemError> {
+    pub(super) fn next(&self, asker: &ListAsker<P>) -> Result<Option<AskedList>, SystemError> {
         let number = asker.taken.get();
         let Some(words) = asker.channel.asked(&self.cpu, number) else { return Ok(None) };
         asker.taken.set(number + 1);
         // Of this machine, but not of this thread: what it asks for may be wrong.
-        let asked = Asked::of_words(words);
+        let asked = AskedList::of_words(words);
         let waits = asked.and_then(|asked| asker.waits.get(asked.slot.0 as usize));
         waits.inspect(|waits| waits.set(true));
         asked
@@ -234,7 +182,7 @@ impl<P: Provider> Channels<P> {
     }
 
     /// Says how a list of one has completed, unless that was said.
-    pub(super) fn answer(&self, asker: usize, slot: Slot, status: WcStatus) -> bool {
+    pub(super) fn answer(&self, asker: usize, slot: OpSlot, status: WcStatus) -> bool {
         let Some(asker) = self.askers.get(asker) else { return false };
         let waits = asker.waits.get(slot.0 as usize).is_some_and(|waits| waits.replace(false));
         if waits {
@@ -261,43 +209,8 @@ impl<P: Provider> Channels<P> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    fn requests() -> impl Strategy<Value = [Option<Request>; 2]> {
-        let part = prop::sample::select(&[Part::Answer, Part::Word, Part::Head, Part::Body, Part::Entry]);
-        let moved =
-            (any::<bool>(), any::<u64>(), part, 0..1u64 << 40).prop_map(|(reads, at, part, bytes)| {
-                if reads { Request::Read(at, part, bytes) } else { Request::Write(at, part, bytes) }
-            });
-        let atomic = prop_oneof![
-            any::<[u64; 2]>().prop_map(|[at, add]| Request::Add(at, add)),
-            any::<[u64; 3]>().prop_map(|[at, compare, swap]| Request::Swap { at, compare, swap }),
-        ];
-        let first = prop_oneof![moved.clone(), atomic.clone()];
-        // A list has one atomic at most.
-        (first, prop::option::of(moved), prop::option::of(atomic)).prop_map(|(first, moved, atomic)| {
-            match first {
-                Request::Add(..) | Request::Swap { .. } => [Some(first), moved],
-                Request::Read(..) | Request::Write(..) => [Some(first), moved.or(atomic)],
-            }
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn a_list_comes_back_from_its_words(requests in requests(), slot: u32, area: u32) {
-            let asked = Asked { slot: Slot(slot), area, requests };
-            prop_assert_eq!(Asked::of_words(asked.to_words()), Some(asked));
-        }
-
-        #[test]
-        fn whatever_words_say_is_a_list_or_none(words: [u64; WORDS]) {
-            Asked::of_words(words);
-        }
-    }
 
     #[test]
     fn how_it_ended_comes_back() {

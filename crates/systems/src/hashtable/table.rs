@@ -24,7 +24,7 @@ pub(super) struct Table {
 
 /// A key's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct KeyRecord {
     pub(super) area: u32,
     /// Its offset in the area.
     pub(super) at: u64,
@@ -44,9 +44,9 @@ impl Table {
     }
 
     /// A key's record.
-    pub(super) fn record(&self, key: u64) -> Record {
+    pub(super) fn record(&self, key: u64) -> KeyRecord {
         let (areas, record) = (u64::from(self.areas), self.record_bytes());
-        Record { area: (key % areas) as u32, at: self.locks().bytes() + key / areas * record }
+        KeyRecord { area: (key % areas) as u32, at: self.locks().bytes() + key / areas * record }
     }
 
     /// The entry that a key has where it is hot, which it shares with others; none where the table has no blocks.
@@ -131,7 +131,7 @@ mod tests {
             let table = Table { pairs, blocks, entries, value, versions, areas, clients: 3 };
             let mut seen = BTreeSet::new();
             for key in 0..pairs {
-                let Record { area, at } = table.record(key);
+                let KeyRecord { area, at } = table.record(key);
                 prop_assert!(area < areas && at + table.slots() + table.slots_bytes() <= table.area_bytes());
                 prop_assert!(seen.insert((area, at)));
                 let Some(hot) = table.entry_of(key) else { continue };

@@ -1,17 +1,20 @@
 //! A client thread.
 
+use super::config::Config;
+use super::images::Images;
+use super::immediates::Status;
 use super::inboxes::Inboxes;
 use super::line::Line;
+use super::message::Message;
 use super::replier::{datagram_key, target_key};
 use super::replies::{Fetch, Intake, Region};
-use super::slots::Slots;
+use super::verbs::{Replies, Requests};
 use super::windows::Windows;
-use super::{Config, Message, Replies, Requests, Status};
 use crate::SystemError;
 use crate::device::Device;
 use crate::outbox;
 use crate::recv_ring::{self, RecvRing};
-use doorbell_verbs::{AccessFlags, Cq, Mem, Mr, Provider, Qp, Sge, Time};
+use doorbell_verbs::{Cq, Provider, Qp, Time};
 
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,39 +34,6 @@ pub enum Outcome<R> {
     Reply(R),
     /// The server did not understand it, and did nothing.
     Malformed,
-}
-
-/// Where a client keeps the requests that are under way: an image of each slot of its windows, and at
-/// the end of all a word.
-pub(super) struct Images<P: Provider> {
-    mr: Mr<P>,
-    slots: Slots,
-}
-
-impl<P: Provider> Images<P> {
-    fn new(device: &Device<P>, config: &Config) -> Result<Images<P>, SystemError> {
-        let slots = config.request_slots();
-        let mr = device.registered(slots.bytes(config.workers) + 8, AccessFlags::LOCAL_WRITE)?;
-        Ok(Images { mr, slots })
-    }
-
-    pub(super) fn mem(&self) -> Mem {
-        self.mr.mem()
-    }
-
-    /// Where they lie, by worker.
-    pub(super) fn slots(&self) -> Slots {
-        self.slots
-    }
-
-    pub(super) fn sge(&self, from: u64, length: u32) -> Sge {
-        self.mr.sge(from, length)
-    }
-
-    /// Offset of the word behind all slots.
-    pub(super) fn word(&self) -> u64 {
-        self.mr.mem().len() - 8
-    }
 }
 
 /// A client: WRITEs or SENDs requests, and takes replies.

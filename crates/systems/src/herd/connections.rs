@@ -1,6 +1,6 @@
 //! The server's ends of its clients' connections.
 
-use super::Config;
+use super::config::Config;
 use crate::SystemError;
 use crate::device::{self, Device};
 use crate::outbox::{self, Outbox};

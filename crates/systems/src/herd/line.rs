@@ -1,9 +1,12 @@
 //! How a client's requests go out.
 
-use super::client::Images;
+use super::config::Config;
+use super::connections;
+use super::images::Images;
+use super::immediates::to_request_imm;
 use super::slots::Trailer;
+use super::verbs::Requests;
 use super::windows::Pending;
-use super::{Config, Requests, connections, to_request_imm};
 use crate::SystemError;
 use crate::device::{self, Device, QKEY, find};
 use crate::outbox::{self, Outbox};

@@ -1,6 +1,6 @@
 //! How a worker's replies leave: UD QPs of each port, or the connection of each client.
 
-use super::Config;
+use super::config::Config;
 use crate::SystemError;
 use crate::device::{Device, QKEY};
 use crate::outbox::{self, Outbox};

@@ -1,8 +1,11 @@
 //! A worker that takes requests from RECVs.
 
+use super::config::Config;
+use super::immediates::{SEQUENCE_BITS, from_request_imm};
 use super::inboxes::Inboxes;
+use super::message::{Handler, Message};
 use super::replier::{Answer, Replier};
-use super::{Config, Handler, Message, SEQUENCE_BITS, connections, from_request_imm, line};
+use super::{connections, line};
 use crate::device::{self, Device};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};
@@ -198,7 +201,7 @@ fn connect<P: Provider>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::config;
+    use super::super::config::tests::config;
     use super::*;
     use proptest::prelude::*;
 

@@ -1,8 +1,10 @@
 //! A worker that finds requests in its part of the region, into which they are WRITTEN.
 
+use super::config::Config;
+use super::message::{Handler, Message};
 use super::replier::{Answer, Replier};
 use super::slots::{Slots, Trailer};
-use super::{Config, Handler, Message, connections, line};
+use super::{connections, line};
 use crate::device::{self, Device};
 use crate::outbox::Outbox;
 use crate::{Interval, Measured, SystemError, work};

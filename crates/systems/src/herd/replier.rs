@@ -1,8 +1,12 @@
 //! The replies of a worker, each kept for repetition, and sent, WRITTEN or READ from where it is kept.
 
+use super::config::Config;
+use super::connections;
+use super::immediates::{Status, to_imm};
+use super::message::Message;
 use super::outgoing::{Connected, Datagrams};
 use super::slots::{Slots, Trailer};
-use super::{Config, Message, Replies, Status, connections, to_imm};
+use super::verbs::Replies;
 use crate::checksum::{self, checksum};
 use crate::device::{self, Device, find};
 use crate::outbox::Outbox;

@@ -1,11 +1,12 @@
 //! Where a client finds its replies.
 
+use super::config::Config;
+use super::immediates::{Status, to_imm};
 use super::inboxes::Inboxes;
 use super::line::Line;
 use super::replier::kept_key;
 use super::slots::{Slots, Trailer};
 use super::windows::{Pending, Windows};
-use super::{Config, Status, to_imm};
 use crate::checksum::{self, checksum};
 use crate::device::Device;
 use crate::{SystemError, work};

@@ -1,7 +1,7 @@
 //! The verbs by which requests and replies travel.
 
 use super::slots::Tail;
-use crate::config::named;
+use crate::names::named;
 use doorbell_verbs::QpType;
 
 /// Longest message of a datagram, and of others: a length has 16 bits.

@@ -1,6 +1,7 @@
 //! A client's requests that have not ended.
 
-use super::{Config, Status, from_imm, to_imm};
+use super::config::Config;
+use super::immediates::{Status, from_imm, to_imm};
 use doorbell_verbs::{Span, Time};
 
 /// A request that has not ended.
@@ -108,7 +109,7 @@ impl Windows {
 #[cfg(test)]
 #[allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 mod tests {
-    use super::super::tests::config;
+    use super::super::config::tests::config;
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;

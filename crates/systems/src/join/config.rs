@@ -7,7 +7,7 @@ use crate::config::{Clients, Seats, Timing};
 use crate::kv::load::Draws;
 use crate::kv::{Distribution, Load};
 use crate::shuffle::{Full, Placement, Plan, Shuffle};
-use crate::vector_io::{Chosen, Strategy};
+use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 
 /// Bytes of all memories at most.

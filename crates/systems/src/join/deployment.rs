@@ -6,8 +6,8 @@ use super::protocol::{Client, Memories};
 use crate::config::{Clients, Timing};
 use crate::shuffle::{Full, Inboxes, Placement, put_up_inboxes};
 use crate::site::{Dress, Site, SiteError};
-use crate::vector_io::Chosen;
-use crate::{Measured, System};
+use crate::strategy::Chosen;
+use crate::{Measured, System, SystemShape};
 use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, Mem, Span};
 
@@ -56,44 +56,22 @@ impl System for Join {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    /// Executors have it, not the server.
-    fn store_bytes(&self) -> u64 {
-        self.memory()
-    }
-
-    fn warmed_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
         let post = u64::from(self.batch_entries) * u64::from(self.entry);
-        post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients)
-    }
-
-    fn sockets(&self) -> Option<(u32, u32)> {
-        Some((self.sockets, self.cores_per_socket))
-    }
-
-    fn moved_bytes(&self) -> Option<u64> {
-        Some(self.entry.into())
-    }
-
-    fn competes(&self) -> bool {
-        self.zipf
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some(
-            "a join of all tuples of both relations, before the end of which others begin the next; the rate counts tuples. All joins of a run have the same relations, which --seed draws",
-        )
+        let warmed_bytes = post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients);
+        SystemShape {
+            // Executors have it, not the server.
+            store_bytes: self.memory(),
+            warmed_bytes,
+            inline_bytes: Some(self.inline_bytes),
+            sockets: Some((self.sockets, self.cores_per_socket)),
+            moved_bytes: Some(self.entry.into()),
+            competes: self.zipf,
+            latency_of: Some(
+                "a join of all tuples of both relations, before the end of which others begin the next; the rate counts tuples. All joins of a run have the same relations, which --seed draws",
+            ),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

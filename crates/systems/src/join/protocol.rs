@@ -4,7 +4,7 @@ use super::config::Join;
 use super::map::{Joined, Map};
 use super::tuples::{Partition, Tuple};
 use crate::measure::Phase;
-use crate::shuffle::{Executor, Plan, Taken, receiver};
+use crate::shuffle::{Executor, Plan, TakenEntries, receiver};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Mem, Mr, Program, Provider};
 use std::ops::Range;
@@ -155,7 +155,11 @@ impl<P: Provider> Joining<P> {
 }
 
 /// Appends what was taken to the partition of its relation: inner ones come in even rounds.
-fn append<P: Provider>(cpu: &P, partitions: &mut [Partition; 2], taken: Taken) -> Result<(), SystemError> {
+fn append<P: Provider>(
+    cpu: &P,
+    partitions: &mut [Partition; 2],
+    taken: TakenEntries,
+) -> Result<(), SystemError> {
     partitions[(taken.round % 2) as usize].append(cpu, (taken.mem, taken.offset), taken.entries)
 }
 

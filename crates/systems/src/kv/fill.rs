@@ -1,19 +1,10 @@
 //! Partitions that are full before anything runs, as of a server that has served for long.
 
 use super::key::{numbered, owner};
-use super::{Layout, Store};
+use super::store::{Filled, Layout, Store};
 use crate::SystemError;
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 use std::cell::RefCell;
-
-/// Where the owner of a filled partition goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Filled {
-    /// See [`Store`].
-    pub(crate) head: u64,
-    /// See [`Store`].
-    pub(crate) version: u32,
-}
 
 /// Pairs between two looks at whether somebody wants it to stop.
 const PAIRS_PER_CHECK: u64 = 4096;

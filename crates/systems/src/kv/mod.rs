@@ -8,8 +8,8 @@ pub(crate) mod load;
 pub(crate) mod message;
 pub(crate) mod store;
 
-pub use fill::{Filled, fill};
+pub use fill::fill;
 pub use key::{KEY_BYTES, Key, numbered, owner};
 pub use load::{Distribution, Load};
 pub use message::{Refusal, Reply, Request};
-pub use store::{Layout, Store};
+pub use store::{Filled, Layout, Store};

@@ -12,7 +12,6 @@
 //! ninth key of a bucket takes the slot whose entry is oldest. A population stays whole while it fits
 //! the [`Layout`] and no bucket overflows.
 
-use super::fill::Filled;
 use super::key::{self, KEY_BYTES, Key};
 use crate::checksum::{self, checksum};
 use crate::{SystemError, work};
@@ -27,6 +26,15 @@ const CHECKSUM: u64 = 8;
 /// Bits of a slot that tell the place of the entry, in lines from the log's beginning of time.
 const PLACE_BITS: u32 = 48;
 const LONGEST_VALUE: u32 = 4000;
+
+/// Where the owner of a filled partition goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// See [`Store`].
+    pub(crate) head: u64,
+    /// See [`Store`].
+    pub(crate) version: u32,
+}
 
 /// Sizes of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

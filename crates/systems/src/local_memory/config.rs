@@ -1,6 +1,7 @@
 //! Parameters of a machine's own memory.
 
-use crate::config::{OneByOne, Timing, named};
+use crate::config::{OneByOne, Timing};
+use crate::names::named;
 use doorbell_schema::{Field, schema};
 
 /// Bytes of a piece at most, and of the memory of a client.

@@ -3,9 +3,9 @@
 use super::config::{Addresses, LocalMemory, Op};
 use super::pieces::Pieces;
 use super::protocol::Client;
-use crate::config::{Clients, OneByOne, Timing};
+use crate::config::{OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
 /// The machine of the threads, which is that of the first clients.
@@ -44,51 +44,29 @@ impl System for LocalMemory {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        self.clients.clients()
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn cores(&self) -> Vec<(&'static str, u32)> {
-        vec![("memory_core", self.memory_core)]
-    }
-
-    /// The clients' machine has it, not the server.
-    fn store_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
+        // The clients' machine has it, not the server.
         let each = if self.region <= WHOLE { self.region } else { WHOLE + self.region / NUMBERED };
-        each * u64::from(self.clients().clients)
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some("an operation; on a device with the clock that is read for it")
-    }
-
-    fn needs_sizes(&self) -> Option<(&'static str, String)> {
+        let store_bytes = each * u64::from(self.clients.clients().clients);
         let small = self.region < BEYOND_CACHES;
-        small.then(|| {
+        let needs_sizes = small.then(|| {
             ("region", format!("{}, within what caches may hold (below {BEYOND_CACHES})", self.region))
-        })
-    }
-
-    fn is_of_one_machine(&self) -> bool {
-        true
-    }
-
-    fn moved_bytes(&self) -> Option<u64> {
-        Some(self.size.into())
+        });
+        SystemShape {
+            cores: vec![("memory_core", self.memory_core)],
+            store_bytes,
+            latency_of: Some("an operation; on a device with the clock that is read for it"),
+            needs_sizes,
+            one_machine: true,
+            moved_bytes: Some(self.size.into()),
+            ..SystemShape::of(self.clients.clients())
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let LocalMemory { op, size, addresses, region, memory_core, .. } = *self;
         let touch = !site.cluster().is_virtual();
-        for number in 0..self.clients().clients {
+        for number in 0..self.clients.clients().clients {
             let memory = site.alloc_near((MACHINE, memory_core), region)?;
             site.cluster().limit_cached(MACHINE, memory, KEPT);
             let pieces = Pieces::new(addresses, size, region, (self.timing.seed, number));

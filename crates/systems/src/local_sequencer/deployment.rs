@@ -2,9 +2,9 @@
 
 use super::config::LocalSequencer;
 use super::protocol::Client;
-use crate::config::{Clients, OneByOne, Timing};
+use crate::config::{OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
 /// The machine of the threads, which is that of the first clients.
@@ -24,26 +24,14 @@ impl System for LocalSequencer {
         self.clients.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        self.clients.clients()
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn is_of_one_machine(&self) -> bool {
-        true
+    fn shape(&self) -> SystemShape {
+        SystemShape { one_machine: true, ..SystemShape::of(self.clients.clients()) }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let counter = site.alloc_near((MACHINE, 0), 64)?;
-        for core in 0..self.clients().clients {
-            let (drawing, interval) = (self.clients().drawing(), site.client_interval());
+        for core in 0..self.clients.clients().clients {
+            let (drawing, interval) = (self.clients.clients().drawing(), site.client_interval());
             site.add_client((MACHINE, core), Client { counter, drawing, interval });
         }
         Ok(())

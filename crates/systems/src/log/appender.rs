@@ -1,8 +1,8 @@
 //! An engine's way to the log.
 
 use super::config::Full;
-use super::layout::{ENDS, HEAD, Layout, Run, TAIL};
-use super::mark::{Kind, Mark};
+use super::layout::{ENDS, HEAD, Layout, SlotRun, TAIL};
+use super::mark::{Mark, MarkKind};
 use super::reserver::Reserver;
 use crate::SystemError;
 use crate::device::{self, Device, check};
@@ -43,7 +43,7 @@ pub struct Terms {
 
 /// What became of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AppendOutcome {
     /// Its records are at this position and those that follow: they are part of the log.
     At(u64),
     /// The log is full; none of its records is part of it.
@@ -54,7 +54,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug)]
 pub struct Polled<'a> {
     /// What became of appends, in their order.
-    pub ended: &'a [Outcome],
+    pub ended: &'a [AppendOutcome],
     /// Whether it found nothing to do, so that a pass may pause.
     pub idle: bool,
 }
@@ -65,43 +65,50 @@ struct Batch {
     /// Its number, which says where its buffers are.
     number: u64,
     records: Vec<Piece>,
-    /// Its first position, once it has one.
-    position: Option<u64>,
-    /// What is posted for it.
-    posts: Posts,
+    state: BatchState,
 }
 
-/// What is posted for an append that has positions.
+/// How far an append is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Posts {
-    /// Its records.
-    Records,
-    /// It is refused; marks say so where its positions are part of the log.
-    Voids,
-    /// It is refused, and none of its positions is part of the log.
-    Nothing,
+enum BatchState {
+    /// It has no positions yet.
+    Begun,
+    /// It has positions from this one on, and nothing is posted for it.
+    Reserved(u64),
+    /// Its records are posted for positions from this one on.
+    Written(u64),
+    /// It is refused; marks are posted that say so where its positions are part of the log.
+    Voided,
+    /// It is refused, and none of its positions is part of the log: nothing is posted for it.
+    Refused,
 }
 
 /// What a completion is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum CompletionOf {
     Reservation,
     Records,
     Ends,
     Word,
 }
 
-impl Of {
-    const ALL: [Of; 4] = [Of::Reservation, Of::Records, Of::Ends, Of::Word];
-
+impl CompletionOf {
     fn id(self) -> u64 {
         self as u64
+    }
+
+    /// # Panics
+    /// If nothing that an appender posts has this `wr_id`.
+    fn of_id(id: u64) -> CompletionOf {
+        use CompletionOf::{Ends, Records, Reservation, Word};
+        let found = [Reservation, Records, Ends, Word].into_iter().find(|of| of.id() == id);
+        found.unwrap_or_else(|| panic!("a completion has wr_id {id}, which no appender posts"))
     }
 }
 
 /// What an engine's word at the log machine says, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum EngineWord {
     /// None of its own is unmarked.
     Idle,
     /// A WRITE that says otherwise is on its way: what is posted to the same QP comes after it.
@@ -110,39 +117,59 @@ enum Word {
     Active,
 }
 
+/// Room in a full log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// None is waited for.
+    NotAsked,
+    /// It is waited for since then; at that time the head is looked at again.
+    Waits { since: Time, again: Time },
+    /// The head is being looked at.
+    Looks { since: Time, again: Time },
+}
+
+/// Memory that an appender posts from.
+struct Buffers<P: Provider> {
+    /// Where answers come to.
+    answers: Mr<P>,
+    /// Where marks are taken from.
+    marks: Mr<P>,
+    /// Where records are copied to.
+    copies: Option<Mr<P>>,
+}
+
+/// An engine's QP to the log machine.
+struct LogQp<P: Provider> {
+    qp: Qp<P>,
+    cq: Cq<P>,
+    memory: RemoteAddr,
+    /// SGEs of a WRITE, and its inline payload.
+    sges: usize,
+    inline: u32,
+}
+
 /// Appends records to the log, in its order of calls. What may be relied on is said in the [module](super). After an error nothing is known of
 /// what has not ended, and no call succeeds that posts.
 pub struct Appender<P: Provider> {
     cpu: P,
-    qp: Qp<P>,
-    cq: Cq<P>,
-    memory: RemoteAddr,
+    to: LogQp<P>,
     terms: Terms,
     number: u32,
     reserver: Reserver<P>,
-    /// SGEs of a WRITE, and its inline payload.
-    sges: usize,
-    inline: u32,
-    /// Where answers come to, and marks are taken from.
-    answers: Mr<P>,
-    marks: Mr<P>,
-    /// Where records are copied to.
-    copies: Option<Mr<P>>,
+    buffers: Buffers<P>,
     /// What is under way: of these, from the front, so many have positions, and so many have been posted.
     batches: VecDeque<Batch>,
     reserved: usize,
     posted: usize,
     begun: u64,
-    word: Word,
+    word: EngineWord,
     /// All of its own below this are marked.
     marked: u64,
     /// The head, as it was seen last.
     head: u64,
-    /// Since when it waits for room, when it looks again, and whether it does now.
-    waits: Option<(Time, Time)>,
-    looks: bool,
-    found: Vec<Outcome>,
-    told: Vec<Outcome>,
+    room: Room,
+    found: Vec<AppendOutcome>,
+    told: Vec<AppendOutcome>,
 }
 
 /// Send queue entries that an append takes at most: its word, a reservation, its records and marks in two runs.
@@ -200,30 +227,30 @@ impl<P: Provider> Appender<P> {
         if let Some(copies) = &copies {
             device::warm(cpu, copies.mem());
         }
-        Ok(Appender {
-            cpu: cpu.clone(),
-            qp,
-            cq,
-            memory: crate::memory_server::find(cpu, service)?,
-            number,
-            reserver,
-            sges: sges as usize,
-            inline,
+        let to =
+            LogQp { qp, cq, memory: crate::memory_server::find(cpu, service)?, sges: sges as usize, inline };
+        let buffers = Buffers {
             answers: device.registered(ANSWERS + 64 * (window + 1), AccessFlags::LOCAL_WRITE)?,
             marks: device.registered(window * mark_bytes(&terms), AccessFlags::LOCAL_WRITE)?,
             copies,
+        };
+        Ok(Appender {
+            cpu: cpu.clone(),
+            to,
+            terms,
+            number,
+            reserver,
+            buffers,
             batches: VecDeque::new(),
             reserved: 0,
             posted: 0,
             begun: 0,
-            word: Word::Idle,
+            word: EngineWord::Idle,
             marked: 0,
             head: 0,
-            waits: None,
-            looks: false,
+            room: Room::NotAsked,
             found: Vec::new(),
             told: Vec::new(),
-            terms,
         })
     }
 
@@ -252,24 +279,19 @@ impl<P: Provider> Appender<P> {
         }
         let number = self.begun;
         self.begun += 1;
-        self.batches.push_back(Batch {
-            number,
-            records: records.to_vec(),
-            position: None,
-            posts: Posts::Records,
-        });
+        self.batches.push_back(Batch { number, records: records.to_vec(), state: BatchState::Begun });
         match self.reserver {
             // The word is there before the reservation is made, as one follows the other on the QP.
             Reserver::FetchAdd => {
-                let answer = [self.answers.sge(self.answer(number), 8)];
-                let op = SendOp::FetchAdd { remote: self.memory.at(TAIL), add: records.len() as u64 };
-                let add = SendWr::new(Of::Reservation.id(), op, &answer).flags(SendFlags::SIGNALED);
-                if self.word != Word::Idle {
-                    return Ok(self.qp.post_send(&[add])?);
+                let answer = [self.buffers.answers.sge(self.answer(number), 8)];
+                let op = SendOp::FetchAdd { remote: self.to.memory.at(TAIL), add: records.len() as u64 };
+                let add = SendWr::new(CompletionOf::Reservation.id(), op, &answer).flags(SendFlags::SIGNALED);
+                if self.word != EngineWord::Idle {
+                    return Ok(self.to.qp.post_send(&[add])?);
                 }
                 let word = [self.word_sge(self.marked)];
-                self.word = Word::Active;
-                Ok(self.qp.post_send(&[self.word_write(&word), add])?)
+                self.word = EngineWord::Active;
+                Ok(self.to.qp.post_send(&[self.word_write(&word), add])?)
             }
             Reserver::Rpc(_) => self.ask(),
         }
@@ -278,14 +300,14 @@ impl<P: Provider> Appender<P> {
     /// Asks the log machine's thread for the positions of the next append that has none. One question is under way at a time, so that positions
     /// come in the order of appends; and none before the word is there, as it goes another way.
     fn ask(&mut self) -> Result<(), SystemError> {
-        if self.word == Word::Idle {
+        if self.word == EngineWord::Idle {
             let word = [self.word_sge(self.marked)];
-            self.word = Word::Posted;
-            return Ok(self.qp.post_send(&[self.word_write(&word).flags(SendFlags::SIGNALED)])?);
+            self.word = EngineWord::Posted;
+            return Ok(self.to.qp.post_send(&[self.word_write(&word).flags(SendFlags::SIGNALED)])?);
         }
         let Some(next) = self.batches.get(self.reserved) else { return Ok(()) };
         match &mut self.reserver {
-            Reserver::Rpc(asker) if self.word == Word::Active => asker.ask(next.records.len() as u64),
+            Reserver::Rpc(asker) if self.word == EngineWord::Active => asker.ask(next.records.len() as u64),
             _ => Ok(()),
         }
     }
@@ -297,25 +319,21 @@ impl<P: Provider> Appender<P> {
     /// full for the patience.
     pub fn poll(&mut self) -> Result<Polled<'_>, SystemError> {
         let mut wc = [Wc::default(); 16];
-        let found = self.cq.poll(&mut wc)?.len();
+        let found = self.to.cq.poll(&mut wc)?.len();
         for wc in &wc[..found] {
             check(wc)?;
-            match Of::ALL.get(wc.wr_id as usize) {
-                Some(Of::Reservation) => {
-                    let number = self.batches.get(self.reserved).map_or(0, |batch| batch.number);
-                    let position = self.cpu.load_u64(self.answers.mem(), self.answer(number));
-                    self.has_position(position);
-                }
-                Some(Of::Records) => self.completed(),
-                Some(Of::Ends) => {
-                    self.head = self.cpu.load_u64(self.answers.mem(), HEAD);
-                    self.looks = false;
-                }
-                Some(Of::Word) | None => {
-                    if self.word == Word::Posted {
-                        self.word = Word::Active;
-                        self.ask()?;
-                    }
+            match CompletionOf::of_id(wc.wr_id) {
+                CompletionOf::Reservation => self.is_reserved(),
+                CompletionOf::Records => self.completed(),
+                CompletionOf::Ends => self.has_looked(),
+                CompletionOf::Word => {
+                    assert_eq!(
+                        self.word,
+                        EngineWord::Posted,
+                        "an engine's word completed that was not waited for"
+                    );
+                    self.word = EngineWord::Active;
+                    self.ask()?;
                 }
             }
         }
@@ -329,7 +347,10 @@ impl<P: Provider> Appender<P> {
 
     /// When it has to be polled again, whatever completes.
     pub fn due(&self) -> Time {
-        let waits = self.waits.filter(|_| !self.looks).map_or(Time::NEVER, |(_, again)| again);
+        let waits = match self.room {
+            Room::Waits { again, .. } => again,
+            Room::NotAsked | Room::Looks { .. } => Time::NEVER,
+        };
         match &self.reserver {
             Reserver::Rpc(asker) => waits.min(asker.due()),
             Reserver::FetchAdd => waits,
@@ -345,14 +366,14 @@ impl<P: Provider> Appender<P> {
             let why = format!("{} appends are under way: an engine does not rest", self.batches.len());
             return Err(SystemError::Protocol(why));
         }
-        if self.word == Word::Idle {
+        if self.word == EngineWord::Idle {
             return Ok(());
         }
-        self.word = Word::Idle;
+        self.word = EngineWord::Idle;
         let word = self.write_word(0);
-        self.qp.post_send(&[self.word_write(&[word]).flags(SendFlags::SIGNALED)])?;
+        self.to.qp.post_send(&[self.word_write(&[word]).flags(SendFlags::SIGNALED)])?;
         loop {
-            if let Some(wc) = self.cq.wait(Time::NEVER)? {
+            if let Some(wc) = self.to.cq.wait(Time::NEVER)? {
                 return check(&wc);
             }
         }
@@ -367,11 +388,32 @@ impl<P: Provider> Appender<P> {
         Ok(true)
     }
 
+    /// The fetch-and-add of the next append that has no positions has completed.
+    fn is_reserved(&mut self) {
+        let number = self.batches[self.reserved].number;
+        let position = self.cpu.load_u64(self.buffers.answers.mem(), self.answer(number));
+        self.has_position(position);
+    }
+
+    /// # Panics
+    /// If every append that is under way has positions.
     fn has_position(&mut self, position: u64) {
-        if let Some(batch) = self.batches.get_mut(self.reserved) {
-            batch.position = Some(position);
-            self.reserved += 1;
-        }
+        let batch = &mut self.batches[self.reserved];
+        assert_eq!(batch.state, BatchState::Begun, "an append has positions twice");
+        batch.state = BatchState::Reserved(position);
+        self.reserved += 1;
+    }
+
+    /// The READ of the head has completed.
+    ///
+    /// # Panics
+    /// If none was posted.
+    fn has_looked(&mut self) {
+        let Room::Looks { since, again } = self.room else {
+            panic!("the head was READ unasked: {:?}", self.room)
+        };
+        self.head = self.cpu.load_u64(self.buffers.answers.mem(), HEAD);
+        self.room = Room::Waits { since, again };
     }
 
     /// What was posted of the first append has completed.
@@ -381,18 +423,24 @@ impl<P: Provider> Appender<P> {
     }
 
     /// The first append has ended, for which all was posted.
+    ///
+    /// # Panics
+    /// If there is none.
     fn ended(&mut self) {
-        if let Some(batch) = self.batches.pop_front() {
-            self.posted -= 1;
-            self.reserved -= 1;
-            let at = batch.position.filter(|_| batch.posts == Posts::Records);
-            self.found.push(at.map_or(Outcome::Refused, Outcome::At));
-        }
+        let outcome = match self.batches.pop_front().map(|batch| batch.state) {
+            Some(BatchState::Written(position)) => AppendOutcome::At(position),
+            Some(BatchState::Voided | BatchState::Refused) => AppendOutcome::Refused,
+            state => panic!("an append ended for which nothing was posted: {state:?}"),
+        };
+        self.posted -= 1;
+        self.reserved -= 1;
+        self.found.push(outcome);
     }
 
     /// Ends what nothing was posted for, once all before has ended.
     fn end_without_posts(&mut self) {
-        while self.posted > 0 && self.batches.front().is_some_and(|batch| batch.posts == Posts::Nothing) {
+        while self.posted > 0 && self.batches.front().is_some_and(|batch| batch.state == BatchState::Refused)
+        {
             self.ended();
         }
     }
@@ -401,7 +449,7 @@ impl<P: Provider> Appender<P> {
     fn go_on(&mut self) -> Result<bool, SystemError> {
         let mut moved = false;
         while let Some(batch) = self.batches.get(self.posted) {
-            let Some(position) = batch.position else { break };
+            let BatchState::Reserved(position) = batch.state else { break };
             let end = position + batch.records.len() as u64;
             match self.terms.full {
                 Full::Wrap if end > self.head + self.terms.layout.slots => {
@@ -410,7 +458,7 @@ impl<P: Provider> Appender<P> {
                 Full::Refuse if end > self.terms.layout.slots => self.refuse(position)?,
                 Full::Refuse | Full::Wrap => self.post_records(position)?,
             }
-            self.waits = None;
+            self.room = Room::NotAsked;
             self.posted += 1;
             moved = true;
         }
@@ -421,20 +469,24 @@ impl<P: Provider> Appender<P> {
     /// Looks at the head, now and then, and says meanwhile that what is unmarked of its own is not below this; whether it did.
     fn wait_for_room(&mut self, position: u64) -> Result<bool, SystemError> {
         let now = self.cpu.now();
-        let (since, again) = *self.waits.get_or_insert((now, now));
+        let (since, again) = match self.room {
+            Room::NotAsked => (now, now),
+            Room::Waits { since, again } | Room::Looks { since, again } => (since, again),
+        };
         if now.since(since) > self.terms.patience {
             let why =
                 format!("the log was full for {} us: nobody reads it", self.terms.patience.as_ns() / 1000);
             return Err(SystemError::Timeout(why));
         }
-        if self.looks || now < again {
+        if matches!(self.room, Room::Looks { .. }) || now < again {
             return Ok(false);
         }
         self.marked = position;
-        (self.waits, self.looks) = (Some((since, now + LOOK_AGAIN)), true);
-        let (word, ends) = ([self.word_sge(position)], [self.answers.sge(0, ENDS)]);
-        let read = SendWr::new(Of::Ends.id(), SendOp::Read(self.memory), &ends).flags(SendFlags::SIGNALED);
-        self.qp.post_send(&[self.word_write(&word), read])?;
+        self.room = Room::Looks { since, again: now + LOOK_AGAIN };
+        let (word, ends) = ([self.word_sge(position)], [self.buffers.answers.sge(0, ENDS)]);
+        let read = SendWr::new(CompletionOf::Ends.id(), SendOp::Read(self.to.memory), &ends)
+            .flags(SendFlags::SIGNALED);
+        self.to.qp.post_send(&[self.word_write(&word), read])?;
         Ok(true)
     }
 
@@ -446,28 +498,30 @@ impl<P: Provider> Appender<P> {
         let mut sges: Vec<Sge> = batch.records.iter().map(Piece::sge).collect();
         let mut writes: Vec<(u64, Range<usize>)> = Vec::with_capacity(4);
         let layout = self.terms.layout;
-        let runs: Vec<Run> = layout.runs(position, records).collect();
+        let runs: Vec<SlotRun> = layout.runs(position, records).collect();
         for run in &runs {
             let first = (run.position - position) as usize;
             match copied {
                 Some(from) => {
                     let (at, len) =
                         (first as u64 * u64::from(layout.record), run.records as u32 * layout.record);
-                    sges.extend(self.copies.as_ref().map(|copies| copies.sge(from + at, len)));
+                    sges.extend(self.buffers.copies.as_ref().map(|copies| copies.sge(from + at, len)));
                     writes.push((layout.body(run.position), sges.len() - 1..sges.len()));
                 }
                 None => {
-                    for done in (0..run.records as usize).step_by(self.sges) {
-                        let own = first + done..first + run.records.min((done + self.sges) as u64) as usize;
+                    for done in (0..run.records as usize).step_by(self.to.sges) {
+                        let own =
+                            first + done..first + run.records.min((done + self.to.sges) as u64) as usize;
                         writes.push((layout.body(run.position + done as u64), own));
                     }
                 }
             }
         }
-        self.mark(number, position, records, Kind::Written);
+        self.mark(number, position, records, MarkKind::Written);
         self.add_marks(number, (position, &runs), &mut sges, &mut writes);
         self.post_writes(&sges, &writes)?;
         self.marked = position + records;
+        self.batches[self.posted].state = BatchState::Written(position);
         Ok(())
     }
 
@@ -475,22 +529,22 @@ impl<P: Provider> Appender<P> {
     fn refuse(&mut self, position: u64) -> Result<(), SystemError> {
         let Appender { posted, terms: Terms { layout, .. }, .. } = *self;
         let records = layout.slots.saturating_sub(position);
-        self.batches[posted].posts = if records > 0 { Posts::Voids } else { Posts::Nothing };
+        self.batches[posted].state = if records > 0 { BatchState::Voided } else { BatchState::Refused };
         self.marked = position + self.batches[posted].records.len() as u64;
         if records == 0 {
             return Ok(());
         }
         let number = self.batches[posted].number;
-        let runs: Vec<Run> = layout.runs(position, records).collect();
+        let runs: Vec<SlotRun> = layout.runs(position, records).collect();
         let (mut sges, mut writes) = (Vec::new(), Vec::new());
-        self.mark(number, position, records, Kind::Void);
+        self.mark(number, position, records, MarkKind::Void);
         self.add_marks(number, (position, &runs), &mut sges, &mut writes);
         self.post_writes(&sges, &writes)
     }
 
     /// Copies records side by side, where they are; to where.
     fn copy(&self, batch: &Batch) -> Option<u64> {
-        let copies = self.copies.as_ref()?;
+        let copies = self.buffers.copies.as_ref()?;
         let record = u64::from(self.terms.layout.record);
         let place = batch.number % u64::from(self.terms.outstanding)
             * (copies.mem().len() / u64::from(self.terms.outstanding));
@@ -501,11 +555,11 @@ impl<P: Provider> Appender<P> {
     }
 
     /// Puts marks where the device finds them.
-    fn mark(&self, number: u64, position: u64, records: u64, kind: Kind) {
+    fn mark(&self, number: u64, position: u64, records: u64, kind: MarkKind) {
         let at = self.marks_at(number);
         for n in 0..records {
             let mark = Mark { lap: self.terms.layout.lap(position + n), writer: self.number, kind };
-            self.cpu.store_u64(self.marks.mem(), at + 8 * n, mark.bits());
+            self.cpu.store_u64(self.buffers.marks.mem(), at + 8 * n, mark.bits());
         }
     }
 
@@ -513,13 +567,13 @@ impl<P: Provider> Appender<P> {
     fn add_marks(
         &self,
         number: u64,
-        (position, runs): (u64, &[Run]),
+        (position, runs): (u64, &[SlotRun]),
         sges: &mut Vec<Sge>,
         writes: &mut Vec<(u64, Range<usize>)>,
     ) {
         for run in runs {
             let from = self.marks_at(number) + 8 * (run.position - position);
-            sges.push(self.marks.sge(from, 8 * run.records as u32));
+            sges.push(self.buffers.marks.sge(from, 8 * run.records as u32));
             writes.push((self.terms.layout.mark(run.position), sges.len() - 1..sges.len()));
         }
     }
@@ -530,14 +584,17 @@ impl<P: Provider> Appender<P> {
         let list: Vec<SendWr<'_>> = (0..)
             .zip(writes)
             .map(|(n, (at, range))| {
-                let wr =
-                    SendWr::new(Of::Records.id(), SendOp::Write(self.memory.at(*at)), &sges[range.clone()]);
-                let inline = range.len() == 1 && wr.length() <= u64::from(self.inline);
+                let wr = SendWr::new(
+                    CompletionOf::Records.id(),
+                    SendOp::Write(self.to.memory.at(*at)),
+                    &sges[range.clone()],
+                );
+                let inline = range.len() == 1 && wr.length() <= u64::from(self.to.inline);
                 let wr = if inline { wr.flags(SendFlags::INLINE) } else { wr };
                 if n == last { wr.flags(SendFlags::SIGNALED) } else { wr }
             })
             .collect();
-        Ok(self.qp.post_send(&list)?)
+        Ok(self.to.qp.post_send(&list)?)
     }
 
     /// Where the answer of an append's reservation comes to.
@@ -555,13 +612,13 @@ impl<P: Provider> Appender<P> {
     }
 
     fn write_word(&self, word: u64) -> Sge {
-        self.cpu.store_u64(self.answers.mem(), ANSWERS, word);
-        self.answers.sge(ANSWERS, 8)
+        self.cpu.store_u64(self.buffers.answers.mem(), ANSWERS, word);
+        self.buffers.answers.sge(ANSWERS, 8)
     }
 
     fn word_write<'a>(&self, word: &'a [Sge; 1]) -> SendWr<'a> {
-        let at = self.memory.at(self.terms.layout.word(self.number));
-        SendWr::new(Of::Word.id(), SendOp::Write(at), word).flags(SendFlags::INLINE)
+        let at = self.to.memory.at(self.terms.layout.word(self.number));
+        SendWr::new(CompletionOf::Word.id(), SendOp::Write(at), word).flags(SendFlags::INLINE)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::layout::Layout;
 use super::mark::ENGINES;
-use crate::config::{Clients, Timing, named};
-use crate::vector_io::Strategy;
+use crate::config::{Clients, Timing};
+use crate::names::named;
+use crate::strategy::Strategy;
 use doorbell_schema::{Duration, Field, Flag, schema};
 
 /// Records of an append at most, and bytes of one.

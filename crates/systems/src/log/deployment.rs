@@ -2,18 +2,15 @@
 
 use super::config::{At, Full, Log, Reserve};
 use super::engine::Engine;
-use super::layout::Layout;
+use super::layout::{Layout, SERVICE};
 use super::reserver::{self, Sequencer};
 use super::warden::Warden;
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::vector_io::Strategy;
-use crate::{Measured, Record, Round, System};
+use crate::strategy::Strategy;
+use crate::{Measured, Record, Round, System, SystemShape};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
-
-/// What is published is below this.
-pub const SERVICE: &str = "log";
 
 /// The log machine, as others than its warden know it.
 #[derive(Clone, Copy, Debug)]
@@ -96,45 +93,25 @@ impl System for Log {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        self.layout().bytes()
-    }
-
-    /// An engine's table, and its copies.
-    fn warmed_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
+        // An engine's table, and its copies.
         let apart = u64::from(self.record).next_multiple_of(64);
         let copied = self.records.saturating_mul(self.clients.outstanding);
-        apart * (u64::from(self.table) + u64::from(copied))
-    }
-
-    fn sockets(&self) -> Option<(u32, u32)> {
-        self.has_far().then_some((2, self.cores_per_socket))
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some("a record, from when its transaction begins to change the table until its append has ended")
-    }
-
-    /// A log that wraps is new for its first lap.
-    fn round(&self) -> Option<Round> {
-        (self.log_full == Full::Wrap).then_some(Round::Operations(self.log_slots))
-    }
-
-    /// The warden: it looks for records all the time.
-    fn beside(&self) -> Option<u32> {
-        Some(0)
+        let warmed_bytes = apart * (u64::from(self.table) + u64::from(copied));
+        SystemShape {
+            store_bytes: self.layout().bytes(),
+            warmed_bytes,
+            inline_bytes: Some(self.inline_bytes),
+            sockets: self.has_far().then_some((2, self.cores_per_socket)),
+            latency_of: Some(
+                "a record, from when its transaction begins to change the table until its append has ended",
+            ),
+            // A log that wraps is new for its first lap.
+            round: (self.log_full == Full::Wrap).then_some(Round::Operations(self.log_slots)),
+            // The warden: it looks for records all the time.
+            beside: Some(0),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

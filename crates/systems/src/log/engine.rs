@@ -1,8 +1,8 @@
 //! An engine that commits transactions without end.
 
-use super::appender::{Appender, Outcome, Terms};
+use super::appender::{AppendOutcome, Appender, Terms};
 use super::config::Log;
-use super::deployment::SERVICE;
+use super::layout::SERVICE;
 use super::reserver::Reserver;
 use crate::device::{self, Device};
 use crate::measure::How;
@@ -114,7 +114,7 @@ impl Program for Engine {
             let polled = appender.poll().map_err(|error| self.explained(error))?;
             idle &= polled.idle;
             for outcome in polled.ended {
-                if *outcome == Outcome::Refused {
+                if *outcome == AppendOutcome::Refused {
                     let slots = self.log.log_slots;
                     let why = format!(
                         "the log is full: it holds {slots} records (log_slots), and log_full is refuse"

@@ -2,6 +2,9 @@
 
 use super::mark::Mark;
 
+/// What is published is below this.
+pub const SERVICE: &str = "log";
+
 /// Bytes of a line, which words that different machines write have to themselves.
 const LINE: u64 = 64;
 
@@ -24,7 +27,7 @@ pub struct Layout {
 
 /// Positions that follow each other and whose slots do, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct SlotRun {
     /// The first.
     pub(super) position: u64,
     /// How many.
@@ -71,10 +74,12 @@ impl Layout {
     }
 
     /// So many records from a position on, as one run, or two where the slots end in between.
-    pub(super) fn runs(&self, position: u64, records: u64) -> impl Iterator<Item = Run> + use<> {
+    pub(super) fn runs(&self, position: u64, records: u64) -> impl Iterator<Item = SlotRun> + use<> {
         let first = records.min(self.slots - position % self.slots);
-        let runs =
-            [Run { position, records: first }, Run { position: position + first, records: records - first }];
+        let runs = [
+            SlotRun { position, records: first },
+            SlotRun { position: position + first, records: records - first },
+        ];
         runs.into_iter().filter(|run| run.records > 0)
     }
 }

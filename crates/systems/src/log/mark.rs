@@ -9,7 +9,7 @@ pub const ENGINES: u32 = 1 << 16;
 
 /// What a mark says of the record before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MarkKind {
     /// It is there, whole.
     Written,
     /// It never will be: readers pass it.
@@ -24,20 +24,20 @@ pub struct Mark {
     /// The engine that the position is of; of a void that the warden has written, [`ENGINES`].
     pub writer: u32,
     /// What it says.
-    pub kind: Kind,
+    pub kind: MarkKind,
 }
 
 impl Mark {
     /// As the word that is written.
     pub(super) fn bits(self) -> u64 {
-        let void = if self.kind == Kind::Void { VOID } else { 0 };
+        let void = if self.kind == MarkKind::Void { VOID } else { 0 };
         (self.lap + 1) << (WRITER_BITS + 1) | void | u64::from(self.writer)
     }
 
     /// From a word; of 0, which a new log has, there is none.
     pub(super) fn of(bits: u64) -> Option<Mark> {
         let lap = (bits >> (WRITER_BITS + 1)).checked_sub(1)?;
-        let kind = if bits & VOID == 0 { Kind::Written } else { Kind::Void };
+        let kind = if bits & VOID == 0 { MarkKind::Written } else { MarkKind::Void };
         Some(Mark { lap, writer: (bits & (VOID - 1)) as u32, kind })
     }
 }
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(Mark::of(0), None);
         for lap in [0, 1, 1 << 38] {
             for writer in [0, 7, ENGINES] {
-                for kind in [Kind::Written, Kind::Void] {
+                for kind in [MarkKind::Written, MarkKind::Void] {
                     let mark = Mark { lap, writer, kind };
                     assert_eq!(Mark::of(mark.bits()), Some(mark));
                 }

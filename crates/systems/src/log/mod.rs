@@ -81,12 +81,12 @@ mod reader;
 mod reserver;
 mod warden;
 
-pub use appender::{Appender, Outcome, Polled, Terms};
+pub use appender::{AppendOutcome, Appender, Polled, Terms};
 pub use config::{At, Full, Log, Reserve};
-pub use deployment::{LogMachine, Memory, SERVICE};
+pub use deployment::{LogMachine, Memory};
 pub use engine::Engine;
-pub use layout::Layout;
-pub use mark::{ENGINES, Kind, Mark};
+pub use layout::{Layout, SERVICE};
+pub use mark::{ENGINES, Mark, MarkKind};
 pub use reader::{Reader, Record};
 pub use reserver::{Asker, Reserver};
 pub use warden::Warden;

@@ -1,7 +1,7 @@
 //! Who reads the log, in order.
 
 use super::layout::{ENDS, HEAD, Layout, TAIL};
-use super::mark::{Kind, Mark};
+use super::mark::{Mark, MarkKind};
 use crate::SystemError;
 use crate::device::{self, Device, check};
 use crate::memory_server;
@@ -146,7 +146,7 @@ impl<P: Provider> Reader<P> {
 
     /// What these marks are of.
     fn records(&self, marks: &[Mark], read: impl Fn(u64, &mut [u8])) -> Vec<Record> {
-        let written = (self.next..).zip(marks).filter(|(_, mark)| mark.kind == Kind::Written);
+        let written = (self.next..).zip(marks).filter(|(_, mark)| mark.kind == MarkKind::Written);
         let record = |(position, mark): (u64, &Mark)| {
             let mut bytes = vec![0; self.layout.record as usize];
             read(position, &mut bytes);
@@ -157,7 +157,7 @@ impl<P: Provider> Reader<P> {
 
     /// Goes on behind them.
     fn pass(&mut self, marks: &[Mark]) {
-        self.voids += marks.iter().filter(|mark| mark.kind == Kind::Void).count() as u64;
+        self.voids += marks.iter().filter(|mark| mark.kind == MarkKind::Void).count() as u64;
         self.next += marks.len() as u64;
     }
 

@@ -2,7 +2,7 @@
 
 use super::config::Full;
 use super::layout::{HEAD, Layout, TAIL};
-use super::mark::{ENGINES, Kind, Mark};
+use super::mark::{ENGINES, Mark, MarkKind};
 use crate::device::{self, Device};
 use crate::{Interval, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Mem, Program, Provider, Qp, Span, Time};
@@ -192,7 +192,7 @@ impl<P: Provider> Watch<P> {
             return;
         }
         let Warden { layout, log, .. } = self.warden;
-        let void = Mark { lap: layout.lap(hole), writer: ENGINES, kind: Kind::Void };
+        let void = Mark { lap: layout.lap(hole), writer: ENGINES, kind: MarkKind::Void };
         self.cpu.store_u64(log, layout.mark(hole), void.bits());
     }
 }

@@ -1,6 +1,7 @@
 //! Parameters of ping-pong.
 
-use crate::config::{Timing, named};
+use crate::config::Timing;
+use crate::names::named;
 use doorbell_schema::{Field, schema};
 use doorbell_verbs::QpType;
 

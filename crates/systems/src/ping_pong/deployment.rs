@@ -4,7 +4,7 @@ use super::config::{Message, PingPong};
 use super::protocol::{Client, Server};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_verbs::{Cluster, QpType};
 
 /// One client, with one message at a time.
@@ -24,35 +24,22 @@ impl System for PingPong {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &ALONE
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn cores(&self) -> Vec<(&'static str, u32)> {
+    fn shape(&self) -> SystemShape {
         let PingPong { core, memory_core, peer_core, peer_memory_core, .. } = *self;
         let peer = [("peer_core", peer_core), ("peer_memory_core", peer_memory_core)];
-        [("core", core), ("memory_core", memory_core)].into_iter().chain(peer).collect()
-    }
-
-    /// A buffer for each way, on both machines.
-    fn store_bytes(&self) -> u64 {
-        4 * u64::from(self.size)
-    }
-
-    fn datagram(&self) -> Option<(&'static str, u32)> {
-        (self.message.transport() == QpType::Ud).then_some(("size", self.size))
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some(if self.message == Message::ReadRc { "a whole READ" } else { "half a round trip" })
+        let cores = [("core", core), ("memory_core", memory_core)].into_iter().chain(peer).collect();
+        SystemShape {
+            cores,
+            // A buffer for each way, on both machines.
+            store_bytes: 4 * u64::from(self.size),
+            datagram: (self.message.transport() == QpType::Ud).then_some(("size", self.size)),
+            latency_of: Some(if self.message == Message::ReadRc {
+                "a whole READ"
+            } else {
+                "half a round trip"
+            }),
+            ..SystemShape::of(&ALONE)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

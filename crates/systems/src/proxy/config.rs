@@ -1,6 +1,7 @@
 //! Parameters of READs of other sockets' memory.
 
-use crate::config::{Clients, Seats, Timing, named};
+use crate::config::{Clients, Seats, Timing};
+use crate::names::named;
 use doorbell_schema::{Field, schema};
 
 named! {

@@ -6,7 +6,7 @@ use super::protocol::{Client, MEMORY, SERVICE, fill};
 use crate::config::{Clients, Timing};
 use crate::ends::Server;
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_verbs::{AccessFlags, Cluster, PageSize};
 
 impl System for Proxy {
@@ -30,24 +30,12 @@ impl System for Proxy {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        MEMORY * u64::from(self.sockets)
-    }
-
-    fn sockets(&self) -> Option<(u32, u32)> {
-        Some((self.sockets, self.cores_per_socket))
+    fn shape(&self) -> SystemShape {
+        SystemShape {
+            store_bytes: MEMORY * u64::from(self.sockets),
+            sockets: Some((self.sockets, self.cores_per_socket)),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

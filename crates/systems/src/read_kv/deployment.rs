@@ -4,7 +4,7 @@ use super::config::ReadKv;
 use super::protocol::Client;
 use crate::config::{Clients, Pairs, Scale, Timing, Travel, Values, Workers};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
 impl System for ReadKv {
@@ -23,28 +23,14 @@ impl System for ReadKv {
         }
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        self.server().store_bytes()
-    }
-
-    fn warmed_bytes(&self) -> u64 {
-        self.server().config.warmed_bytes()
-    }
-
-    fn datagram(&self) -> Option<(&'static str, u32)> {
-        Some(("value", self.server().datagram()))
+    fn shape(&self) -> SystemShape {
+        SystemShape {
+            store_bytes: self.server().store_bytes(),
+            workers: Some(self.workers.cores),
+            warmed_bytes: self.server().config.warmed_bytes(),
+            datagram: Some(("value", self.server().datagram())),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

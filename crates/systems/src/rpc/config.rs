@@ -1,8 +1,9 @@
 //! Parameters of an RPC.
 
 use super::sizes::Sizes;
-use crate::config::{Clients, Timing, Workers, named};
+use crate::config::{Clients, Timing, Workers};
 use crate::herd::{Replies, Requests};
+use crate::names::named;
 use doorbell_schema::{Arrivals, Duration, Field, schema};
 
 named! {

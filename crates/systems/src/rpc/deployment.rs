@@ -6,7 +6,7 @@ use super::sizes::Sizes;
 use crate::config::{Clients, Timing, Workers};
 use crate::herd::{self, Replies, Requests};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System, pace};
+use crate::{Measured, System, SystemShape, pace};
 use doorbell_schema::{Arrivals, Duration, Given};
 use doorbell_verbs::{Cluster, QpType, Span};
 
@@ -74,35 +74,25 @@ impl System for Rpc {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    /// What clients have for requests and replies, at each worker a window of either.
-    fn store_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
+        // Clients have requests and replies at each worker: a window of either.
         let (config, clients) = (self.herd(), u64::from(self.clients.clients));
         let messages = u64::from(config.max_request) + u64::from(config.max_reply) + 128;
-        clients * u64::from(config.workers) * u64::from(config.window) * messages
-    }
-
-    fn warmed_bytes(&self) -> u64 {
-        self.herd().warmed_bytes()
-    }
-
-    fn datagram(&self) -> Option<(&'static str, u32)> {
+        let store_bytes = clients * u64::from(config.workers) * u64::from(config.window) * messages;
         let by_datagrams = |transport| transport == QpType::Ud;
         let request =
             by_datagrams(self.request.transport()).then(|| ("request_size", self.request_size.longest()));
         let reply = by_datagrams(self.reply.transport()).then(|| ("reply_size", self.reply_size.longest()));
-        request.into_iter().chain(reply).max_by_key(|(_, bytes)| *bytes)
+        let datagram = request.into_iter().chain(reply).max_by_key(|(_, bytes)| *bytes);
+        SystemShape {
+            store_bytes,
+            warmed_bytes: config.warmed_bytes(),
+            workers: Some(self.workers.cores),
+            datagram,
+            rate: (self.arrivals != Arrivals::Closed).then_some(self.rate),
+            think: self.think.span(),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

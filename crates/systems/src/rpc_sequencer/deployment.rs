@@ -5,7 +5,7 @@ use super::protocol::{Client, Server};
 use crate::config::{Clients, Timing, Travel, Workers};
 use crate::herd::{Replies, Requests};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_schema::Given;
 use doorbell_verbs::{Cluster, QpType};
 
@@ -43,20 +43,12 @@ impl System for RpcSequencer {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn warmed_bytes(&self) -> u64 {
-        self.herd().warmed_bytes()
+    fn shape(&self) -> SystemShape {
+        SystemShape {
+            workers: Some(self.workers.cores),
+            warmed_bytes: self.herd().warmed_bytes(),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

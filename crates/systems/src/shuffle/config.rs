@@ -1,11 +1,12 @@
 //! Parameters of a shuffle.
 
-use super::layout::Plan;
+use super::layout::{Full, Plan, Transfer};
 use super::rule::share_of_fullest;
-use crate::config::{Clients, Seats, Timing, named};
+use crate::config::{Clients, Seats, Timing};
 use crate::kv::load::Draws;
 use crate::kv::{Distribution, Load};
-use crate::vector_io::{Chosen, Strategy};
+use crate::names::named;
+use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 use doorbell_verbs::Span;
 
@@ -15,22 +16,6 @@ const MOST_EXECUTORS: u32 = 64;
 const LARGEST: u64 = 1 << 28;
 
 named! {
-    /// Who moves entries.
-    Transfer {
-        /// Senders write them into memory of receivers.
-        Push = "push",
-        /// Receivers read them from memory of senders.
-        Pull = "pull",
-    }
-
-    /// What a sender does where a segment is full.
-    Full {
-        /// It waits until the receiver has taken entries.
-        Block = "block",
-        /// It keeps what has no room, and goes on with entries for others.
-        Spill = "spill",
-    }
-
     /// At which socket an executor's memory is.
     Placement {
         /// That of its core.

@@ -15,7 +15,7 @@ use doorbell_verbs::{
 const CREDIT: u32 = 8;
 
 /// A way to another executor: `W` is what posts to it.
-pub(super) enum Way<W> {
+pub(super) enum InboxWay<W> {
     /// It is of this machine, with this inbox.
     Here(Mem),
     /// It is of another, with this inbox.
@@ -30,14 +30,14 @@ pub(super) struct Connections<P: Provider> {
     /// A line that answers of atomics go to.
     pub(super) scratch: Mr<P>,
     /// To each receiver, if it sends.
-    pub(super) to: Vec<Way<Writer<P>>>,
+    pub(super) to: Vec<InboxWay<Writer<P>>>,
     /// To each sender, if it receives.
-    pub(super) from: Vec<Way<Outbox<P>>>,
+    pub(super) from: Vec<InboxWay<Outbox<P>>>,
 }
 
-/// Who is to be connected.
+/// Connecting is to be connected.
 #[derive(Clone, Copy)]
-pub(super) struct Who<'a> {
+pub(super) struct Connecting<'a> {
     pub(super) plan: &'a Plan,
     pub(super) seats: &'a Seats,
     pub(super) number: u32,
@@ -49,7 +49,7 @@ pub(super) struct Who<'a> {
 
 /// An end of a QP: of a sender, or of a receiver.
 #[derive(Clone, Copy)]
-enum End {
+enum QpEnd {
     Sender,
     Receiver,
 }
@@ -58,11 +58,11 @@ enum End {
 struct Half<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
-    end: End,
+    end: QpEnd,
     other: u32,
 }
 
-impl Who<'_> {
+impl Connecting<'_> {
     fn machine(&self, executor: u32) -> u32 {
         self.seats.place(executor).0
     }
@@ -72,10 +72,10 @@ impl Who<'_> {
     }
 
     /// The sender and the receiver of a QP to another.
-    fn pair(&self, end: End, other: u32) -> (u32, u32) {
+    fn pair(&self, end: QpEnd, other: u32) -> (u32, u32) {
         match end {
-            End::Sender => (self.number, other),
-            End::Receiver => (other, self.number),
+            QpEnd::Sender => (self.number, other),
+            QpEnd::Receiver => (other, self.number),
         }
     }
 
@@ -103,13 +103,13 @@ impl Who<'_> {
         of_a_post.saturating_mul(self.plan.outstanding).clamp(of_a_post, device.attr.max_qp_wr.max(1))
     }
 
-    fn half<P: Provider>(&self, device: &Device<P>, end: End, other: u32) -> Result<Half<P>, SystemError> {
+    fn half<P: Provider>(&self, device: &Device<P>, end: QpEnd, other: u32) -> Result<Half<P>, SystemError> {
         let (sends, sges, cqe, inline) = match end {
-            End::Sender => {
+            QpEnd::Sender => {
                 (self.queue(device), self.of_a_post(device).1, self.plan.outstanding, self.plan.inline)
             }
             // Each READ is signalled.
-            End::Receiver => (outbox::depth(1), 1, outbox::depth(1), CREDIT),
+            QpEnd::Receiver => (outbox::depth(1), 1, outbox::depth(1), CREDIT),
         };
         let cq = device.context.create_cq(cqe)?;
         let cap = QpCap {
@@ -130,7 +130,7 @@ impl Who<'_> {
 
     /// Connects an executor with all others.
     pub(super) fn connect<P: Provider>(&self, cpu: &P) -> Result<Connections<P>, SystemError> {
-        let Who { plan, number, inboxes, .. } = *self;
+        let Connecting { plan, number, inboxes, .. } = *self;
         let device = Device::at_socket(cpu, self.seats.socket(number))?;
         let access = AccessFlags::LOCAL_WRITE
             | AccessFlags::REMOTE_READ
@@ -139,9 +139,9 @@ impl Who<'_> {
         let inbox = device.register(inboxes[number as usize], access)?;
         cpu.publish(&self.memory_key(number), &inbox.remote(0).to_bytes());
         let sends = plan.sending().contains(&number);
-        let to = plan.receiving().filter(|_| sends).map(|other| (End::Sender, other));
+        let to = plan.receiving().filter(|_| sends).map(|other| (QpEnd::Sender, other));
         let from = plan.sending().filter(|_| plan.as_receiver(number).is_some());
-        let all: Vec<(End, u32)> = to.chain(from.map(|other| (End::Receiver, other))).collect();
+        let all: Vec<(QpEnd, u32)> = to.chain(from.map(|other| (QpEnd::Receiver, other))).collect();
         let mut halves = Vec::new();
         for (end, other) in all.iter().copied().filter(|(_, other)| !self.is_here(*other)) {
             let half = self.half(&device, end, other)?;
@@ -167,7 +167,7 @@ impl Who<'_> {
         &self,
         device: Device<P>,
         inbox: Mr<P>,
-        all: &[(End, u32)],
+        all: &[(QpEnd, u32)],
         halves: Vec<Half<P>>,
     ) -> Result<Connections<P>, SystemError> {
         let scratch = device.registered(64, AccessFlags::LOCAL_WRITE)?;
@@ -181,19 +181,19 @@ impl Who<'_> {
             let Some(Half { qp, cq, .. }) = there else {
                 let here = self.inboxes[*other as usize];
                 match end {
-                    End::Sender => to.push(Way::Here(here)),
-                    End::Receiver => from.push(Way::Here(here)),
+                    QpEnd::Sender => to.push(InboxWay::Here(here)),
+                    QpEnd::Receiver => from.push(InboxWay::Here(here)),
                 }
                 continue;
             };
             let remote = RemoteAddr::from_bytes(&device.cpu.lookup(&self.memory_key(*other)))?;
             match end {
-                End::Sender => {
+                QpEnd::Sender => {
                     let limits = (queue, sges, inline);
                     let writer = Writer::new(&device, (qp, cq), limits, longest, self.plan.outstanding)?;
-                    to.push(Way::There(writer, remote));
+                    to.push(InboxWay::There(writer, remote));
                 }
-                End::Receiver => from.push(Way::There(Outbox::new(qp, cq, 1), remote)),
+                QpEnd::Receiver => from.push(InboxWay::There(Outbox::new(qp, cq, 1), remote)),
             }
         }
         Ok(Connections { device, inbox, scratch, to, from })
@@ -203,8 +203,8 @@ impl Who<'_> {
 /// Where in scratch memory a word is stored before it is posted: behind what answers of atomics go to.
 const WORD: u64 = 8;
 
-impl<P: Provider> Way<Outbox<P>> {
-    /// Stores a word of its inbox, which `scratch` may be used for; where it is the last, so that [`Way::settle`] knows when it is there.
+impl<P: Provider> InboxWay<Outbox<P>> {
+    /// Stores a word of its inbox, which `scratch` may be used for; where it is the last, so that [`InboxWay::settle`] knows when it is there.
     pub(super) fn store(
         &mut self,
         cpu: &P,
@@ -213,8 +213,8 @@ impl<P: Provider> Way<Outbox<P>> {
         is_last: bool,
     ) -> Result<(), SystemError> {
         match self {
-            Way::Here(inbox) => cpu.store_u64(*inbox, offset, word),
-            Way::There(outbox, inbox) => {
+            InboxWay::Here(inbox) => cpu.store_u64(*inbox, offset, word),
+            InboxWay::There(outbox, inbox) => {
                 cpu.store_u64(scratch.mem(), WORD, word);
                 let sge = [scratch.sge(WORD, 8)];
                 let wr = SendWr::new(0, SendOp::Write(inbox.at(offset)), &sge).flags(SendFlags::INLINE);
@@ -229,7 +229,7 @@ impl<P: Provider> Way<Outbox<P>> {
 
     /// Waits until the last word is there, or has failed: who is gone is told nothing.
     pub(super) fn settle(&mut self) {
-        if let Way::There(outbox, _) = self {
+        if let InboxWay::There(outbox, _) = self {
             let _ = outbox.settle();
         }
     }

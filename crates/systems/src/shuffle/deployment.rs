@@ -1,12 +1,12 @@
 //! A shuffle on machines.
 
-use super::config::{Full, Placement, Shuffle, Transfer};
-use super::layout::Plan;
+use super::config::{Placement, Shuffle};
+use super::layout::{Full, Plan, Transfer};
 use super::protocol::Client;
 use crate::config::{Clients, Seats, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::vector_io::Chosen;
-use crate::{Measured, Record, Round, System};
+use crate::strategy::Chosen;
+use crate::{Measured, Record, Round, System, SystemShape};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
 
@@ -81,55 +81,30 @@ impl System for Shuffle {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    /// Executors have it, not the server.
-    fn store_bytes(&self) -> u64 {
-        self.memory()
-    }
-
-    /// What a sender copies to, where it does.
-    fn warmed_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
+        // What a sender copies to, where it does.
         let post = u64::from(self.batch_entries) * u64::from(self.entry);
-        post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients)
-    }
-
-    fn sockets(&self) -> Option<(u32, u32)> {
-        Some((self.sockets, self.cores_per_socket))
-    }
-
-    fn moved_bytes(&self) -> Option<u64> {
-        Some(self.entry.into())
-    }
-
-    /// Receivers count what they take.
-    fn competes(&self) -> bool {
-        self.zipf && self.receivers == 0
-    }
-
-    fn round(&self) -> Option<Round> {
-        Some(Round::Operations(self.round_operations()))
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some(match self.transfer {
-            Transfer::Push => {
-                "an entry, from when its post's first entry is looked at until the post has completed"
-            }
-            Transfer::Pull => {
-                "an entry, from when the READ that fetches it is posted until that has completed"
-            }
-        })
+        let warmed_bytes = post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients);
+        SystemShape {
+            // Executors have it, not the server.
+            store_bytes: self.memory(),
+            warmed_bytes,
+            inline_bytes: Some(self.inline_bytes),
+            sockets: Some((self.sockets, self.cores_per_socket)),
+            moved_bytes: Some(self.entry.into()),
+            // Receivers count what they take.
+            competes: self.zipf && self.receivers == 0,
+            round: Some(Round::Operations(self.round_operations())),
+            latency_of: Some(match self.transfer {
+                Transfer::Push => {
+                    "an entry, from when its post's first entry is looked at until the post has completed"
+                }
+                Transfer::Pull => {
+                    "an entry, from when the READ that fetches it is posted until that has completed"
+                }
+            }),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

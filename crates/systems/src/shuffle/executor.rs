@@ -1,16 +1,14 @@
 //! An executor: both halves together, one of which goes on while the other waits.
 
-use super::connections::{Connections, Who};
-use super::incoming::{Incoming, Taken};
-use super::layout::Plan;
-use super::outgoing::{End, Input, Outgoing};
+use super::connections::{Connecting, Connections};
+use super::incoming::{Incoming, TakenEntries};
+use super::layout::{Full, Plan};
+use super::outgoing::{Input, Outgoing, RoundEnd};
 use crate::config::Seats;
+use crate::device::Device;
 use crate::{Interval, Measured, Phase, SystemError, work};
 use doorbell_verbs::{Mem, Mr, Provider, Span, Time};
 use std::ops::Range;
-
-use super::config::Full;
-use crate::device::Device;
 
 /// Entries that a sender lists before it looks at what has come.
 const LOOK_AFTER: u64 = 64;
@@ -56,7 +54,7 @@ impl<P: Provider> Executor<P> {
         service: &str,
     ) -> Result<Executor<P>, SystemError> {
         let Connections { device, inbox, scratch, to, from } =
-            Who { plan, seats, number, inboxes, service }.connect(cpu)?;
+            Connecting { plan, seats, number, inboxes, service }.connect(cpu)?;
         let as_receiver = plan.as_receiver(number).unwrap_or(0);
         let meter = Meter { measured: Measured::default(), interval: Interval::endless() };
         Ok(Executor {
@@ -95,9 +93,10 @@ impl<P: Provider> Executor<P> {
     /// If it gives up.
     pub fn is_over(
         &mut self,
-        mut sink: impl FnMut(Taken) -> Result<(), SystemError>,
+        mut sink: impl FnMut(TakenEntries) -> Result<(), SystemError>,
     ) -> Result<bool, SystemError> {
-        let ready = self.wait(&mut sink, |this| Ok(this.outgoing.may_begin()));
+        let ready =
+            Shuffling { executor: self, sink: &mut sink }.wait(|executor| Ok(executor.outgoing.may_begin()));
         self.or_give_up(ready)?;
         self.last = self.last.or(self.incoming.last).or_else(|| self.outgoing.last());
         Ok(self.last.is_some_and(|last| last < self.round))
@@ -115,10 +114,10 @@ impl<P: Provider> Executor<P> {
         entries: Range<u64>,
         rule: impl Fn(u64) -> u32,
         ends: impl FnOnce() -> bool,
-        mut sink: impl FnMut(Taken) -> Result<(), SystemError>,
+        mut sink: impl FnMut(TakenEntries) -> Result<(), SystemError>,
     ) -> Result<(), SystemError> {
         let input = Input { mr: source, entry: self.plan.entry };
-        let ended = self.shuffle(&input, entries, rule, ends, &mut sink);
+        let ended = Shuffling { executor: self, sink: &mut sink }.round(&input, entries, rule, ends);
         self.or_give_up(ended)
     }
 
@@ -133,188 +132,6 @@ impl<P: Provider> Executor<P> {
         ended
     }
 
-    fn shuffle(
-        &mut self,
-        input: &Input<'_, P>,
-        entries: Range<u64>,
-        rule: impl Fn(u64) -> u32,
-        ends: impl FnOnce() -> bool,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
-    ) -> Result<(), SystemError> {
-        self.wait(sink, |this| Ok(this.outgoing.may_begin()))?;
-        for number in entries {
-            self.list(input, number, &rule, sink)?;
-            if number % LOOK_AFTER == 0 {
-                self.take(sink)?;
-            }
-        }
-        self.flush(sink)?;
-        // Once it has said so, it does not say so again.
-        let says_so = self.outgoing.receivers() > 0 && self.last.is_none() && ends();
-        let end = if says_so { End::NextIsLast } else { End::MoreMayFollow };
-        if says_so {
-            self.last = Some(self.round + 1);
-        }
-        for receiver in 0..self.outgoing.receivers() {
-            self.tell(receiver, Some(end), sink)?;
-        }
-        self.wait(sink, |this| {
-            let Meter { measured, interval } = &mut this.meter;
-            Ok(this.outgoing.has_arrived(measured, interval)? && this.incoming.has_round())
-        })?;
-        self.round += 1;
-        self.outgoing.next_round();
-        self.incoming.next_round(&self.scratch)
-    }
-
-    /// Lists an entry, and posts what is listed for its receiver, if that is enough.
-    fn list(
-        &mut self,
-        input: &Input<'_, P>,
-        number: u64,
-        rule: &impl Fn(u64) -> u32,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
-    ) -> Result<(), SystemError> {
-        let began = self.cpu.now();
-        let key = self.cpu.load_u64(input.mr.mem(), number * u64::from(self.plan.entry));
-        self.cpu.work(work::DESTINATION);
-        let receiver = rule(key);
-        if receiver >= self.outgoing.receivers() {
-            return Err(SystemError::Config(format!("the rule has no receiver {receiver}")));
-        }
-        let batch = u64::from(self.plan.batch);
-        let mut listed = self.outgoing.list(receiver, input.piece(number), began);
-        while listed >= batch {
-            if self.outgoing.room(receiver) < batch {
-                if self.plan.full == Full::Spill {
-                    return Ok(());
-                }
-                self.wait(sink, |this| Ok(this.outgoing.room(receiver) >= batch))?;
-            }
-            self.post(receiver, batch, sink)?;
-            listed = self.outgoing.listed(receiver);
-        }
-        Ok(())
-    }
-
-    /// Posts entries that are listed for a receiver, which has room for them.
-    fn post(
-        &mut self,
-        receiver: u32,
-        entries: u64,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
-    ) -> Result<(), SystemError> {
-        self.wait_for_post(sink)?;
-        let began = self.cpu.now();
-        let Meter { measured, interval } = &mut self.meter;
-        self.outgoing.send(receiver, entries, (measured, interval))?;
-        measured.spent(interval, Phase::Post, began, self.cpu.now());
-        if self.outgoing.untold(receiver) >= self.plan.quarter() {
-            self.tell(receiver, None, sink)?;
-        }
-        Ok(())
-    }
-
-    fn wait_for_post(
-        &mut self,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
-    ) -> Result<(), SystemError> {
-        self.wait(sink, |this| {
-            let Meter { measured, interval } = &mut this.meter;
-            this.outgoing.may_post(measured, interval)
-        })
-    }
-
-    fn tell(
-        &mut self,
-        receiver: u32,
-        end: Option<End>,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
-    ) -> Result<(), SystemError> {
-        self.wait_for_post(sink)?;
-        self.outgoing.tell(receiver, end, &self.scratch)
-    }
-
-    /// Posts all that is listed, whoever has room first.
-    fn flush(&mut self, sink: &mut impl FnMut(Taken) -> Result<(), SystemError>) -> Result<(), SystemError> {
-        loop {
-            let mut left = false;
-            let mut any = false;
-            for receiver in 0..self.outgoing.receivers() {
-                let listed = self.outgoing.listed(receiver).min(self.plan.batch.into());
-                if listed == 0 {
-                    continue;
-                }
-                let entries = listed.min(self.outgoing.room(receiver));
-                if entries > 0 {
-                    self.post(receiver, entries, sink)?;
-                    any = true;
-                }
-                left |= self.outgoing.listed(receiver) > 0;
-            }
-            if !left {
-                return Ok(());
-            }
-            if !any {
-                self.wait(sink, |this| {
-                    let mut waiting =
-                        (0..this.outgoing.receivers()).filter(|to| this.outgoing.listed(*to) > 0);
-                    Ok(waiting.any(|to| this.outgoing.room(to) > 0))
-                })?;
-            }
-        }
-    }
-
-    /// Takes what has come; returns whether anything has.
-    fn take(&mut self, sink: &mut impl FnMut(Taken) -> Result<(), SystemError>) -> Result<bool, SystemError> {
-        let Meter { measured, interval } = &mut self.meter;
-        let any = self.incoming.take(sink, (measured, interval), &self.scratch)?;
-        if self.cpu.load_u64(self.inbox.mem(), self.plan.given_up()) != 0 {
-            return Err(SystemError::Protocol("another executor has given up".into()));
-        }
-        Ok(any)
-    }
-
-    /// Waits until something is so, and takes what comes meanwhile.
-    fn wait(
-        &mut self,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
-        mut until: impl FnMut(&mut Self) -> Result<bool, SystemError>,
-    ) -> Result<(), SystemError> {
-        if until(self)? {
-            return Ok(());
-        }
-        self.moved = self.cpu.now();
-        let mut idle = None;
-        loop {
-            let any = self.take(sink)?;
-            let ready = until(self)?;
-            if (any || ready)
-                && let Some(since) = idle.take()
-            {
-                let Meter { measured, interval } = &mut self.meter;
-                measured.spent(interval, Phase::Wait, since, self.cpu.now());
-            }
-            if ready {
-                return Ok(());
-            }
-            if any {
-                self.moved = self.cpu.now();
-                continue;
-            }
-            let deadline = self.moved + self.plan.give_up;
-            if self.cpu.now() >= deadline {
-                let (ns, round) = (self.plan.give_up.as_ns(), self.round);
-                return Err(SystemError::Timeout(format!("saw nothing new for {ns} ns in round {round}")));
-            }
-            if idle.is_none() {
-                idle = Some(self.cpu.now());
-                continue;
-            }
-            self.cpu.pause(deadline);
-        }
-    }
-
     /// Ends it: waits until no other needs it any more, or, for those that are gone, for a second.
     pub fn leave(mut self) -> Measured {
         // All rounds are whole: what goes wrong from now on harms nobody.
@@ -327,5 +144,179 @@ impl<P: Provider> Executor<P> {
             self.cpu.pause(deadline);
         }
         self.meter.measured
+    }
+}
+
+/// An executor, and the function that takes the entries that come for it.
+struct Shuffling<'a, P: Provider, S> {
+    executor: &'a mut Executor<P>,
+    sink: &'a mut S,
+}
+
+impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'_, P, S> {
+    fn round(
+        &mut self,
+        input: &Input<'_, P>,
+        entries: Range<u64>,
+        rule: impl Fn(u64) -> u32,
+        ends: impl FnOnce() -> bool,
+    ) -> Result<(), SystemError> {
+        self.wait(|executor| Ok(executor.outgoing.may_begin()))?;
+        for number in entries {
+            self.list(input, number, &rule)?;
+            if number % LOOK_AFTER == 0 {
+                self.take()?;
+            }
+        }
+        self.flush()?;
+        // Once it has said so, it does not say so again.
+        let says_so = self.executor.outgoing.receivers() > 0 && self.executor.last.is_none() && ends();
+        let end = if says_so { RoundEnd::NextIsLast } else { RoundEnd::MoreMayFollow };
+        if says_so {
+            self.executor.last = Some(self.executor.round + 1);
+        }
+        for receiver in 0..self.executor.outgoing.receivers() {
+            self.tell(receiver, Some(end))?;
+        }
+        self.wait(|executor| {
+            let Meter { measured, interval } = &mut executor.meter;
+            Ok(executor.outgoing.has_arrived(measured, interval)? && executor.incoming.has_round())
+        })?;
+        self.executor.round += 1;
+        self.executor.outgoing.next_round();
+        self.executor.incoming.next_round(&self.executor.scratch)
+    }
+
+    /// Lists an entry, and posts what is listed for its receiver, if that is enough.
+    fn list(
+        &mut self,
+        input: &Input<'_, P>,
+        number: u64,
+        rule: &impl Fn(u64) -> u32,
+    ) -> Result<(), SystemError> {
+        let began = self.executor.cpu.now();
+        let key = self.executor.cpu.load_u64(input.mr.mem(), number * u64::from(self.executor.plan.entry));
+        self.executor.cpu.work(work::DESTINATION);
+        let receiver = rule(key);
+        if receiver >= self.executor.outgoing.receivers() {
+            return Err(SystemError::Config(format!("the rule has no receiver {receiver}")));
+        }
+        let batch = u64::from(self.executor.plan.batch);
+        let mut listed = self.executor.outgoing.list(receiver, input.piece(number), began);
+        while listed >= batch {
+            if self.executor.outgoing.room(receiver) < batch {
+                if self.executor.plan.full == Full::Spill {
+                    return Ok(());
+                }
+                self.wait(|executor| Ok(executor.outgoing.room(receiver) >= batch))?;
+            }
+            self.post(receiver, batch)?;
+            listed = self.executor.outgoing.listed(receiver);
+        }
+        Ok(())
+    }
+
+    /// Posts entries that are listed for a receiver, which has room for them.
+    fn post(&mut self, receiver: u32, entries: u64) -> Result<(), SystemError> {
+        self.wait_for_post()?;
+        let began = self.executor.cpu.now();
+        let Meter { measured, interval } = &mut self.executor.meter;
+        self.executor.outgoing.send(receiver, entries, (measured, interval))?;
+        measured.spent(interval, Phase::Post, began, self.executor.cpu.now());
+        if self.executor.outgoing.untold(receiver) >= self.executor.plan.quarter() {
+            self.tell(receiver, None)?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_post(&mut self) -> Result<(), SystemError> {
+        self.wait(|executor| {
+            let Meter { measured, interval } = &mut executor.meter;
+            executor.outgoing.may_post(measured, interval)
+        })
+    }
+
+    fn tell(&mut self, receiver: u32, end: Option<RoundEnd>) -> Result<(), SystemError> {
+        self.wait_for_post()?;
+        self.executor.outgoing.tell(receiver, end, &self.executor.scratch)
+    }
+
+    /// Posts all that is listed, whoever has room first.
+    fn flush(&mut self) -> Result<(), SystemError> {
+        loop {
+            let mut left = false;
+            let mut any = false;
+            for receiver in 0..self.executor.outgoing.receivers() {
+                let listed = self.executor.outgoing.listed(receiver).min(self.executor.plan.batch.into());
+                if listed == 0 {
+                    continue;
+                }
+                let entries = listed.min(self.executor.outgoing.room(receiver));
+                if entries > 0 {
+                    self.post(receiver, entries)?;
+                    any = true;
+                }
+                left |= self.executor.outgoing.listed(receiver) > 0;
+            }
+            if !left {
+                return Ok(());
+            }
+            if !any {
+                self.wait(|executor| {
+                    let mut waiting =
+                        (0..executor.outgoing.receivers()).filter(|to| executor.outgoing.listed(*to) > 0);
+                    Ok(waiting.any(|to| executor.outgoing.room(to) > 0))
+                })?;
+            }
+        }
+    }
+
+    /// Takes what has come; returns whether anything has.
+    fn take(&mut self) -> Result<bool, SystemError> {
+        let Meter { measured, interval } = &mut self.executor.meter;
+        let any = self.executor.incoming.take(self.sink, (measured, interval), &self.executor.scratch)?;
+        if self.executor.cpu.load_u64(self.executor.inbox.mem(), self.executor.plan.given_up()) != 0 {
+            return Err(SystemError::Protocol("another executor has given up".into()));
+        }
+        Ok(any)
+    }
+
+    /// Waits until something is so, and takes what comes meanwhile.
+    fn wait(
+        &mut self,
+        mut until: impl FnMut(&mut Executor<P>) -> Result<bool, SystemError>,
+    ) -> Result<(), SystemError> {
+        if until(self.executor)? {
+            return Ok(());
+        }
+        self.executor.moved = self.executor.cpu.now();
+        let mut idle = None;
+        loop {
+            let any = self.take()?;
+            let ready = until(self.executor)?;
+            if (any || ready)
+                && let Some(since) = idle.take()
+            {
+                let Meter { measured, interval } = &mut self.executor.meter;
+                measured.spent(interval, Phase::Wait, since, self.executor.cpu.now());
+            }
+            if ready {
+                return Ok(());
+            }
+            if any {
+                self.executor.moved = self.executor.cpu.now();
+                continue;
+            }
+            let deadline = self.executor.moved + self.executor.plan.give_up;
+            if self.executor.cpu.now() >= deadline {
+                let (ns, round) = (self.executor.plan.give_up.as_ns(), self.executor.round);
+                return Err(SystemError::Timeout(format!("saw nothing new for {ns} ns in round {round}")));
+            }
+            if idle.is_none() {
+                idle = Some(self.executor.cpu.now());
+                continue;
+            }
+            self.executor.cpu.pause(deadline);
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! What an executor receives.
 
-use super::config::Transfer;
-use super::connections::Way;
-use super::layout::Plan;
-use super::words::{Credit, Told};
+use super::connections::InboxWay;
+use super::layout::{Plan, Transfer};
+use super::words::{CreditWord, ToldWord};
 use crate::outbox::Outbox;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Mr, Provider, SendFlags, SendOp, SendWr, Time};
@@ -11,7 +10,7 @@ use std::collections::VecDeque;
 
 /// Entries that have come, side by side, and stay until the call that was given them returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenEntries {
     /// Their round, from 0.
     pub round: u64,
     /// Whose they are.
@@ -26,7 +25,7 @@ pub struct Taken {
 
 /// How far a receiver is with a sender: entries since the beginning.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct InFlow {
     /// Its told words as they were last seen.
     seen: [u64; 2],
     /// That it has told of.
@@ -43,7 +42,7 @@ struct Flow {
     has_ended: bool,
 }
 
-impl Flow {
+impl InFlow {
     fn is_done(&self) -> bool {
         self.has_ended && self.taken == self.told
     }
@@ -65,8 +64,8 @@ pub(super) struct Incoming<P: Provider> {
     number: u32,
     cpu: P,
     inbox: Mr<P>,
-    pub(super) ways: Vec<Way<Outbox<P>>>,
-    flows: Vec<Flow>,
+    pub(super) ways: Vec<InboxWay<Outbox<P>>>,
+    flows: Vec<InFlow>,
     round: u64,
     fetches: VecDeque<Fetch>,
     /// The round that is the last, once that is known.
@@ -82,9 +81,9 @@ impl<P: Provider> Incoming<P> {
         number: u32,
         cpu: P,
         inbox: Mr<P>,
-        ways: Vec<Way<Outbox<P>>>,
+        ways: Vec<InboxWay<Outbox<P>>>,
     ) -> Incoming<P> {
-        let (flows, took) = (vec![Flow::default(); ways.len()], cpu.now());
+        let (flows, took) = (vec![InFlow::default(); ways.len()], cpu.now());
         Incoming {
             plan,
             number,
@@ -101,13 +100,13 @@ impl<P: Provider> Incoming<P> {
 
     /// Whether all of the round was taken.
     pub(super) fn has_round(&self) -> bool {
-        self.flows.iter().all(Flow::is_done)
+        self.flows.iter().all(InFlow::is_done)
     }
 
     /// Takes what has come, by `sink`; returns whether there was anything new.
     pub(super) fn take(
         &mut self,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
+        sink: &mut impl FnMut(TakenEntries) -> Result<(), SystemError>,
         (measured, interval): (&mut Measured, &Interval),
         scratch: &Mr<P>,
     ) -> Result<bool, SystemError> {
@@ -138,14 +137,14 @@ impl<P: Provider> Incoming<P> {
         if word == *seen {
             return false;
         }
-        let told = Told::since(std::mem::replace(seen, word), word);
+        let told = ToldWord::since(std::mem::replace(seen, word), word);
         flow.told += told.entries;
         flow.has_ended = told.ends;
         if told.last {
             self.last = Some(self.round + 1);
         }
         // Where a sender pushes, or is of this machine, they are here.
-        if self.plan.transfer == Transfer::Push || matches!(self.ways[sender as usize], Way::Here(_)) {
+        if self.plan.transfer == Transfer::Push || matches!(self.ways[sender as usize], InboxWay::Here(_)) {
             (flow.asked, flow.arrived) = (flow.told, flow.told);
         }
         true
@@ -155,7 +154,7 @@ impl<P: Provider> Incoming<P> {
     fn fetched(&mut self, measured: &mut Measured, interval: &Interval) -> Result<bool, SystemError> {
         let mut any = false;
         while let Some(Fetch { sender, number, entries, began }) = self.fetches.front().copied() {
-            let Way::There(outbox, _) = &mut self.ways[sender as usize] else { break };
+            let InboxWay::There(outbox, _) = &mut self.ways[sender as usize] else { break };
             if outbox.completed()? < number {
                 break;
             }
@@ -171,7 +170,7 @@ impl<P: Provider> Incoming<P> {
     fn fetch(&mut self, sender: u32) -> Result<bool, SystemError> {
         let (plan, flow) = (self.plan, &mut self.flows[sender as usize]);
         let mut any = false;
-        let Way::There(outbox, remote) = &mut self.ways[sender as usize] else { return Ok(false) };
+        let InboxWay::There(outbox, remote) = &mut self.ways[sender as usize] else { return Ok(false) };
         while flow.asked < flow.told && (self.fetches.len() as u32) < plan.outstanding {
             let batch = u64::from(plan.batch).min(flow.told - flow.asked);
             let Some((at, entries)) = plan.pieces(flow.asked, batch).next() else { break };
@@ -191,13 +190,13 @@ impl<P: Provider> Incoming<P> {
     fn hand_over(
         &mut self,
         sender: u32,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
+        sink: &mut impl FnMut(TakenEntries) -> Result<(), SystemError>,
     ) -> Result<u64, SystemError> {
         let flow = &mut self.flows[sender as usize];
         let count = flow.arrived - flow.taken;
         for (at, entries) in self.plan.pieces(flow.taken, count) {
             let offset = self.plan.segment(sender) + at * u64::from(self.plan.entry);
-            sink(Taken { round: self.round, sender, mem: self.inbox.mem(), offset, entries })?;
+            sink(TakenEntries { round: self.round, sender, mem: self.inbox.mem(), offset, entries })?;
         }
         flow.taken += count;
         Ok(count)
@@ -220,9 +219,9 @@ impl<P: Provider> Incoming<P> {
         self.ways[sender as usize].store(&self.cpu, (at, credit.word()), scratch, farewell)
     }
 
-    fn credit(&self, sender: u32, farewell: bool) -> Credit {
+    fn credit(&self, sender: u32, farewell: bool) -> CreditWord {
         let taken = self.flows[sender as usize].taken as u32;
-        Credit { taken, rounds: self.round, last: self.last, farewell }
+        CreditWord { taken, rounds: self.round, last: self.last, farewell }
     }
 
     /// Goes on to the next round, of which it tells all senders.
@@ -246,13 +245,13 @@ impl<P: Provider> Incoming<P> {
 
     /// Waits until what it said last has arrived, or failed.
     pub(super) fn settle(&mut self) {
-        self.ways.iter_mut().for_each(Way::settle);
+        self.ways.iter_mut().for_each(InboxWay::settle);
     }
 
     /// Whether all senders have bid farewell.
     pub(super) fn is_left(&self) -> bool {
         // They may have done so while this executor still looked for entries.
         let word = |sender| self.cpu.load_u64(self.inbox.mem(), self.plan.told(sender, self.round));
-        (0..self.ways.len() as u32).all(|sender| Told::since(0, word(sender)).farewell)
+        (0..self.ways.len() as u32).all(|sender| ToldWord::since(0, word(sender)).farewell)
     }
 }

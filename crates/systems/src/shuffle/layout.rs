@@ -1,12 +1,30 @@
 //! Who takes part, and where what lies in an inbox.
 
-use super::config::{Full, Transfer};
-use crate::vector_io::Strategy;
+use crate::names::named;
+use crate::strategy::Strategy;
 use doorbell_verbs::Span;
 use std::ops::Range;
 
 /// Bytes of a cache line: what is polled, or written by somebody else, has its own.
 const LINE: u64 = 64;
+
+named! {
+    /// Who moves entries.
+    Transfer {
+        /// Senders write them into memory of receivers.
+        Push = "push",
+        /// Receivers read them from memory of senders.
+        Pull = "pull",
+    }
+
+    /// What a sender does where a segment is full.
+    Full {
+        /// It waits until the receiver has taken entries.
+        Block = "block",
+        /// It keeps what has no room, and goes on with entries for others.
+        Spill = "spill",
+    }
+}
 
 /// What all executors of a job agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

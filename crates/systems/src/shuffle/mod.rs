@@ -49,11 +49,11 @@ mod protocol;
 mod rule;
 mod words;
 
-pub use config::{Full, Placement, Shuffle, Transfer};
+pub use config::{Placement, Shuffle};
 pub use deployment::{Inboxes, put_up_inboxes};
 pub use executor::Executor;
-pub use incoming::Taken;
-pub use layout::Plan;
+pub use incoming::TakenEntries;
+pub use layout::{Full, Plan, Transfer};
 pub use protocol::SERVICE;
 pub(crate) use rule::hash;
 pub use rule::{receiver, share_of_fullest};

@@ -1,9 +1,8 @@
 //! What an executor sends.
 
-use super::config::Transfer;
-use super::connections::Way;
-use super::layout::Plan;
-use super::words::{Credit, Told};
+use super::connections::InboxWay;
+use super::layout::{Plan, Transfer};
+use super::words::{CreditWord, ToldWord};
 use crate::vector_io::{Piece, Writer};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Mr, Provider, Time};
@@ -11,7 +10,7 @@ use std::collections::VecDeque;
 
 /// How far a sender is with a receiver.
 #[derive(Debug, Default)]
-struct Flow {
+struct OutFlow {
     /// Entries that are to go there.
     list: Vec<Piece>,
     /// Since when the first of them is listed.
@@ -51,8 +50,8 @@ pub(super) struct Outgoing<P: Provider> {
     number: u32,
     cpu: P,
     inbox: Mr<P>,
-    pub(super) ways: Vec<Way<Writer<P>>>,
-    flows: Vec<Flow>,
+    pub(super) ways: Vec<InboxWay<Writer<P>>>,
+    flows: Vec<OutFlow>,
     round: u64,
     posts: VecDeque<Post>,
 }
@@ -64,9 +63,9 @@ impl<P: Provider> Outgoing<P> {
         number: u32,
         cpu: P,
         inbox: Mr<P>,
-        ways: Vec<Way<Writer<P>>>,
+        ways: Vec<InboxWay<Writer<P>>>,
     ) -> Outgoing<P> {
-        let flows = (0..ways.len()).map(|_| Flow::default()).collect();
+        let flows = (0..ways.len()).map(|_| OutFlow::default()).collect();
         Outgoing { plan, number, cpu, inbox, ways, flows, round: 0, posts: VecDeque::new() }
     }
 
@@ -90,8 +89,8 @@ impl<P: Provider> Outgoing<P> {
         self.flows[receiver as usize].list.len() as u64
     }
 
-    fn credit(&self, receiver: u32) -> Credit {
-        Credit::of(self.cpu.load_u64(self.inbox.mem(), self.plan.credit(receiver)))
+    fn credit(&self, receiver: u32) -> CreditWord {
+        CreditWord::of(self.cpu.load_u64(self.inbox.mem(), self.plan.credit(receiver)))
     }
 
     /// For how many entries a receiver has room.
@@ -132,7 +131,7 @@ impl<P: Provider> Outgoing<P> {
 
     fn completed(&mut self, measured: &mut Measured, interval: &Interval) -> Result<(), SystemError> {
         while let Some(Post { receiver, call, entries, began }) = self.posts.front().copied() {
-            let Way::There(writer, _) = &mut self.ways[receiver as usize] else { break };
+            let InboxWay::There(writer, _) = &mut self.ways[receiver as usize] else { break };
             if writer.completed()? < call {
                 break;
             }
@@ -158,15 +157,15 @@ impl<P: Provider> Outgoing<P> {
             list = rest;
             let at = at * u64::from(plan.entry);
             match &mut self.ways[receiver as usize] {
-                Way::Here(inbox) => {
+                InboxWay::Here(inbox) => {
                     copy(&self.cpu, own, *inbox, plan.segment(self.number) + at);
                     let now = self.cpu.now();
                     (0..entries).for_each(|_| measured.took(interval, flow.since, now));
                 }
-                Way::There(..) if plan.transfer == Transfer::Pull => {
+                InboxWay::There(..) if plan.transfer == Transfer::Pull => {
                     copy(&self.cpu, own, self.inbox.mem(), plan.ring(receiver) + at);
                 }
-                Way::There(writer, remote) => {
+                InboxWay::There(writer, remote) => {
                     let to = remote.at(plan.segment(self.number) + at);
                     let call = writer.write(own, to, plan.strategy)?;
                     self.posts.push_back(Post { receiver, call, entries, began: flow.since });
@@ -181,7 +180,7 @@ impl<P: Provider> Outgoing<P> {
 
     /// Entries that a receiver was not told of.
     pub(super) fn untold(&self, receiver: u32) -> u64 {
-        let Flow { sent, told, .. } = self.flows[receiver as usize];
+        let OutFlow { sent, told, .. } = self.flows[receiver as usize];
         sent - told
     }
 
@@ -189,14 +188,14 @@ impl<P: Provider> Outgoing<P> {
     pub(super) fn tell(
         &mut self,
         receiver: u32,
-        end: Option<End>,
+        end: Option<RoundEnd>,
         scratch: &Mr<P>,
     ) -> Result<(), SystemError> {
         let flow = &mut self.flows[receiver as usize];
-        let told = Told {
+        let told = ToldWord {
             entries: flow.sent - flow.told,
             ends: end.is_some(),
-            last: end == Some(End::NextIsLast),
+            last: end == Some(RoundEnd::NextIsLast),
             farewell: false,
         };
         flow.told = flow.sent;
@@ -206,10 +205,10 @@ impl<P: Provider> Outgoing<P> {
     /// Adds to a word of a receiver's inbox, behind what was written.
     fn add(&mut self, receiver: u32, offset: u64, word: u64, scratch: &Mr<P>) -> Result<(), SystemError> {
         match &mut self.ways[receiver as usize] {
-            Way::Here(inbox) => {
+            InboxWay::Here(inbox) => {
                 self.cpu.fetch_add_u64(*inbox, offset, word);
             }
-            Way::There(writer, remote) => {
+            InboxWay::There(writer, remote) => {
                 let call = writer.fetch_add(remote.at(offset), word, scratch.sge(0, 8))?;
                 self.posts.push_back(Post { receiver, call, entries: 0, began: self.cpu.now() });
             }
@@ -224,7 +223,7 @@ impl<P: Provider> Outgoing<P> {
 
     /// Tells all receivers that it will not send anything more.
     pub(super) fn bid_farewell(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
-        let word = Told { farewell: true, ..Told::default() }.word();
+        let word = ToldWord { farewell: true, ..ToldWord::default() }.word();
         let at = self.plan.told(self.number, self.round);
         (0..self.receivers()).try_for_each(|receiver| self.add(receiver, at, word, scratch))
     }
@@ -244,7 +243,7 @@ impl<P: Provider> Outgoing<P> {
     /// Waits until what was posted has arrived, or failed.
     pub(super) fn settle(&mut self) {
         for way in &mut self.ways {
-            if let Way::There(writer, _) = way {
+            if let InboxWay::There(writer, _) = way {
                 let _ = writer.wait(writer.begun());
             }
         }
@@ -253,7 +252,7 @@ impl<P: Provider> Outgoing<P> {
 
 /// How a round ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum RoundEnd {
     /// Others may follow.
     MoreMayFollow,
     /// The next one is the last.

@@ -2,7 +2,7 @@
 
 use super::config::Shuffle;
 use super::executor::Executor;
-use super::incoming::Taken;
+use super::incoming::TakenEntries;
 use super::layout::Plan;
 use super::rule::receiver;
 use crate::{Interval, Measured, SystemError};
@@ -36,7 +36,7 @@ impl Program for Client {
         executor.measure(interval.clone());
         let entry = u64::from(plan.entry);
         // What the next stage does first of all: it goes over what has come.
-        let sink = |taken: Taken| {
+        let sink = |taken: TakenEntries| {
             let scan = Scan { touch: Touch::Load, step: LINE, instructions: 4 };
             p.scan(taken.mem, taken.offset, taken.entries * entry, scan);
             Ok(())

@@ -11,7 +11,7 @@ const LAST: u64 = 1 << 31;
 
 /// What a sender adds to a told word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ToldWord {
     /// Entries that are there since it last told, below 2^32.
     pub(super) entries: u64,
     /// Whether these were the round's last.
@@ -22,7 +22,7 @@ pub(super) struct Told {
     pub(super) farewell: bool,
 }
 
-impl Told {
+impl ToldWord {
     /// The sum that says so. A word is told of many times, but once only of the last round and of the farewell, so that nothing carries.
     pub(super) fn word(self) -> u64 {
         let flag = |is: bool, flag: u64| if is { flag } else { 0 };
@@ -30,9 +30,9 @@ impl Told {
     }
 
     /// What was added to a word since it was `before`.
-    pub(super) fn since(before: u64, word: u64) -> Told {
+    pub(super) fn since(before: u64, word: u64) -> ToldWord {
         let added = word.wrapping_sub(before);
-        Told {
+        ToldWord {
             entries: added >> 32,
             ends: added & ROUNDS > 0,
             last: added & LAST > 0,
@@ -43,7 +43,7 @@ impl Told {
 
 /// What a receiver tells a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Credit {
+pub(super) struct CreditWord {
     /// Entries of this sender that it has taken, modulo 2^32.
     pub(super) taken: u32,
     /// Rounds that it has finished, of all senders.
@@ -54,22 +54,26 @@ pub(super) struct Credit {
     pub(super) farewell: bool,
 }
 
-impl Credit {
+impl CreditWord {
     /// The word that says so.
     pub(super) fn word(self) -> u64 {
         let last = self.last.filter(|last| *last <= self.rounds);
         let over = last.is_some_and(|last| last < self.rounds);
-        let told =
-            Told { entries: self.taken.into(), ends: false, last: last.is_some(), farewell: self.farewell };
+        let told = ToldWord {
+            entries: self.taken.into(),
+            ends: false,
+            last: last.is_some(),
+            farewell: self.farewell,
+        };
         told.word() | self.rounds & ROUNDS | if over { OVER } else { 0 }
     }
 
     /// What a word says.
-    pub(super) fn of(word: u64) -> Credit {
-        let Told { entries, last, farewell, .. } = Told::since(0, word);
+    pub(super) fn of(word: u64) -> CreditWord {
+        let ToldWord { entries, last, farewell, .. } = ToldWord::since(0, word);
         let rounds = word & ROUNDS;
         let last = last.then(|| if word & OVER > 0 { rounds.saturating_sub(1) } else { rounds });
-        Credit { taken: entries as u32, rounds, last, farewell }
+        CreditWord { taken: entries as u32, rounds, last, farewell }
     }
 
     /// Of so many entries that were sent, those that it has not taken.
@@ -84,32 +88,33 @@ mod tests {
 
     #[test]
     fn what_is_added_is_what_is_told() {
-        let mut word = Told { entries: u64::from(u32::MAX) - 3, ends: true, ..Told::default() }.word();
+        let mut word =
+            ToldWord { entries: u64::from(u32::MAX) - 3, ends: true, ..ToldWord::default() }.word();
         for told in [
-            Told { entries: 7, ..Told::default() },
-            Told { entries: 1, ends: true, ..Told::default() },
-            Told { ends: true, last: true, ..Told::default() },
-            Told { farewell: true, ..Told::default() },
+            ToldWord { entries: 7, ..ToldWord::default() },
+            ToldWord { entries: 1, ends: true, ..ToldWord::default() },
+            ToldWord { ends: true, last: true, ..ToldWord::default() },
+            ToldWord { farewell: true, ..ToldWord::default() },
         ] {
             let before = word;
             word = word.wrapping_add(told.word());
-            assert_eq!(Told::since(before, word), told);
+            assert_eq!(ToldWord::since(before, word), told);
         }
     }
 
     #[test]
     fn credit_is_what_was_said_and_counts_on_past_its_word() {
         for credit in [
-            Credit::default(),
-            Credit { taken: u32::MAX, rounds: 5, last: Some(5), farewell: false },
-            Credit { taken: 1, rounds: 6, last: Some(5), farewell: true },
-            Credit { taken: 3, rounds: ROUNDS, last: None, farewell: true },
+            CreditWord::default(),
+            CreditWord { taken: u32::MAX, rounds: 5, last: Some(5), farewell: false },
+            CreditWord { taken: 1, rounds: 6, last: Some(5), farewell: true },
+            CreditWord { taken: 3, rounds: ROUNDS, last: None, farewell: true },
         ] {
-            assert_eq!(Credit::of(credit.word()), credit);
+            assert_eq!(CreditWord::of(credit.word()), credit);
         }
-        let early = Credit { rounds: 4, last: Some(5), ..Credit::default() };
-        assert_eq!(Credit::of(early.word()).last, None);
+        let early = CreditWord { rounds: 4, last: Some(5), ..CreditWord::default() };
+        assert_eq!(CreditWord::of(early.word()).last, None);
         let sent = (1 << 32) + 10;
-        assert_eq!(Credit { taken: u32::MAX, ..Credit::default() }.untaken(sent), 11);
+        assert_eq!(CreditWord { taken: u32::MAX, ..CreditWord::default() }.untaken(sent), 11);
     }
 }

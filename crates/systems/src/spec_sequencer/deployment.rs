@@ -4,7 +4,7 @@ use super::config::SpecSequencer;
 use super::protocol::{Client, Server};
 use crate::config::{Clients, Timing, Workers};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
 impl System for SpecSequencer {
@@ -21,16 +21,8 @@ impl System for SpecSequencer {
         }
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
+    fn shape(&self) -> SystemShape {
+        SystemShape { workers: Some(self.workers.cores), ..SystemShape::of(&self.clients) }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

@@ -1,7 +1,8 @@
 //! Parameters of spinlocks.
 
 use super::word;
-use crate::config::{OneByOne, Timing, named};
+use crate::config::{OneByOne, Timing};
+use crate::names::named;
 use doorbell_schema::{Duration, Field, Flag, schema};
 use doorbell_verbs::Span;
 

@@ -11,7 +11,7 @@ use super::remote::Remote;
 use super::rpc::Rpc;
 use crate::config::{Clients, OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, Span};
 
@@ -71,37 +71,20 @@ impl System for LocalSpinlock {
         self.locks.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        self.clients.clients()
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        self.locks.layout().bytes()
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some(LATENCY)
-    }
-
-    fn is_of_one_machine(&self) -> bool {
-        true
-    }
-
-    fn competes(&self) -> bool {
-        true
+    fn shape(&self) -> SystemShape {
+        SystemShape {
+            store_bytes: self.locks.layout().bytes(),
+            latency_of: Some(LATENCY),
+            one_machine: true,
+            competes: true,
+            retries_at_once: self.locks.backoff.span() == Span::ZERO,
+            ..SystemShape::of(self.clients.clients())
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let local = Local::put_up(site, self.locks.layout(), self.release)?;
-        let places = (0..self.clients().clients).map(|number| (local::MACHINE, number));
+        let places = (0..self.clients.clients().clients).map(|number| (local::MACHINE, number));
         add_clients(site, &local, self.locks.section(&self.timing), places);
         Ok(())
     }
@@ -137,36 +120,23 @@ impl System for RemoteSpinlock {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        self.clients.clients()
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
         let Locks { locks, data, .. } = self.locks;
-        match self.is_leased() {
-            true => Leased::layout(self.clients().clients, (locks, data), self.fencing).bytes(),
-            false => self.locks.layout().bytes(),
+        let clients = self.clients.clients();
+        let layout = match self.is_leased() {
+            true => Leased::layout(clients.clients, (locks, data), self.fencing),
+            false => self.locks.layout(),
+        };
+        SystemShape {
+            store_bytes: layout.bytes(),
+            latency_of: Some(LATENCY),
+            competes: true,
+            ..SystemShape::of(clients)
         }
     }
 
-    fn latency_of(&self) -> Option<&'static str> {
-        Some(LATENCY)
-    }
-
-    fn competes(&self) -> bool {
-        true
-    }
-
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
-        let (clients, section) = (self.clients(), self.locks.section(&self.timing));
+        let (clients, section) = (self.clients.clients(), self.locks.section(&self.timing));
         if self.is_leased() {
             let locks = (self.locks.locks, self.locks.data);
             let terms = (self.lease.span(), self.drift.span(), self.fencing);
@@ -193,32 +163,17 @@ impl System for RpcSpinlock {
         self.locks.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        self.clients.clients()
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        self.locks.layout().bytes()
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some(LATENCY)
-    }
-
-    fn competes(&self) -> bool {
-        true
+    fn shape(&self) -> SystemShape {
+        SystemShape {
+            store_bytes: self.locks.layout().bytes(),
+            latency_of: Some(LATENCY),
+            competes: true,
+            ..SystemShape::of(self.clients.clients())
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
-        let (clients, section) = (self.clients(), self.locks.section(&self.timing));
+        let (clients, section) = (self.clients.clients(), self.locks.section(&self.timing));
         let rpc = Rpc::put_up(site, clients.clients, self.locks.layout())?;
         add_clients(site, &rpc, section, spread(clients));
         Ok(())

@@ -5,7 +5,7 @@ use super::protocol::{Client, Server, Verdict};
 use super::tenant::Tenant;
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, SystemShape};
 use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, PageSize, Span};
 
@@ -14,6 +14,27 @@ const ALONE: Clients = Clients::new(1, 1, 1, false);
 
 /// The tenant's thread, after the server's.
 const TENANT: u32 = 1;
+
+impl Touch {
+    /// Bytes of four buffers of a response's size on both machines at most, the order of their lines, and the tenant's.
+    fn memory(&self) -> u64 {
+        let tenant = if self.tenant == Tenancy::Own { self.tenant_bytes } else { 0 };
+        5 * u64::from(self.size) + u64::from(tenant)
+    }
+
+    /// A parameter that says what a scan finds in caches, or what it does beside its accesses, if one is not as usual.
+    fn needs_sizes(&self) -> Option<(&'static str, String)> {
+        let usual = Touch::usual();
+        let given = [
+            ("mode", "notouch".to_owned(), self.mode != usual.mode),
+            ("scan", "read".to_owned(), self.scan != usual.scan),
+            ("order", "random".to_owned(), self.order != usual.order),
+            ("instructions", self.instructions.to_string(), self.instructions != usual.instructions),
+            ("prefetch_lines", self.prefetch_lines.to_string(), self.prefetch_lines != usual.prefetch_lines),
+        ];
+        given.into_iter().find(|(_, _, differs)| *differs).map(|(key, value, _)| (key, value))
+    }
+}
 
 impl System for Touch {
     const NAME: &'static str = "touch";
@@ -50,39 +71,14 @@ impl System for Touch {
         Touch::check(self)
     }
 
-    fn clients(&self) -> &Clients {
-        &ALONE
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    /// Four buffers of a response's size on both machines at most, the order of their lines, and the tenant's.
-    fn store_bytes(&self) -> u64 {
-        let tenant = if self.tenant == Tenancy::Own { self.tenant_bytes } else { 0 };
-        5 * u64::from(self.size) + u64::from(tenant)
-    }
-
-    fn beside(&self) -> Option<u32> {
-        (self.tenant != Tenancy::None).then_some(TENANT)
-    }
-
-    /// What a scan finds in caches, and what it does beside its accesses.
-    fn needs_sizes(&self) -> Option<(&'static str, String)> {
-        let usual = Touch::usual();
-        let given = [
-            ("mode", "notouch".to_owned(), self.mode != usual.mode),
-            ("scan", "read".to_owned(), self.scan != usual.scan),
-            ("order", "random".to_owned(), self.order != usual.order),
-            ("instructions", self.instructions.to_string(), self.instructions != usual.instructions),
-            ("prefetch_lines", self.prefetch_lines.to_string(), self.prefetch_lines != usual.prefetch_lines),
-        ];
-        given.into_iter().find(|(_, _, differs)| *differs).map(|(key, value, _)| (key, value))
+    fn shape(&self) -> SystemShape {
+        SystemShape {
+            store_bytes: self.memory(),
+            beside: (self.tenant != Tenancy::None).then_some(TENANT),
+            needs_sizes: self.needs_sizes(),
+            over_tcp: self.stack == Stack::Tcp,
+            ..SystemShape::of(&ALONE)
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

@@ -1,58 +1,13 @@
 //! Parameters of vector I/O.
 
-use crate::config::{Clients, Timing, named};
+use crate::config::{Clients, Timing};
+use crate::strategy::{Chosen, VectorCalls};
 use doorbell_schema::{Field, schema};
 
 /// Pieces of a call at most.
 const MOST_PIECES: u64 = 4096;
 /// Bytes of a call at most.
 const LARGEST: u64 = 1 << 20;
-
-named! {
-    /// How the pieces of a call come together.
-    Strategy {
-        /// A core copies them into a buffer, from which one WRITE goes (the paper's SP, for software protocol).
-        Sp = "sp",
-        /// Each is a WRITE; all are posted with one doorbell.
-        Doorbell = "doorbell",
-        /// Each is an SGE of one WRITE, or of as few as an SGE limit allows; the NIC gathers them.
-        Sgl = "sgl",
-    }
-
-    /// Who says how they do.
-    Chosen {
-        /// The profile that it runs on: what is fastest by its costs.
-        Auto = "auto",
-        /// Copied.
-        Sp = "sp",
-        /// A list of WRITEs.
-        Doorbell = "doorbell",
-        /// Gathered.
-        Sgl = "sgl",
-    }
-}
-
-impl Chosen {
-    /// The strategy, where that is said.
-    pub const fn strategy(self) -> Option<Strategy> {
-        match self {
-            Chosen::Auto => None,
-            Chosen::Sp => Some(Strategy::Sp),
-            Chosen::Doorbell => Some(Strategy::Doorbell),
-            Chosen::Sgl => Some(Strategy::Sgl),
-        }
-    }
-}
-
-impl From<Strategy> for Chosen {
-    fn from(strategy: Strategy) -> Chosen {
-        match strategy {
-            Strategy::Sp => Chosen::Sp,
-            Strategy::Doorbell => Chosen::Doorbell,
-            Strategy::Sgl => Chosen::Sgl,
-        }
-    }
-}
 
 schema! {
     /// Writes of many small pieces.
@@ -75,6 +30,12 @@ schema! {
 }
 
 impl VectorIo {
+    /// Its calls, whatever their strategy.
+    pub fn calls(&self) -> VectorCalls {
+        let VectorIo { iovcnt, piece, inline_bytes, .. } = *self;
+        VectorCalls { clients: self.clients.clone(), iovcnt, piece, inline_bytes }
+    }
+
     /// Bytes of a call.
     pub fn bytes(&self) -> u64 {
         u64::from(self.iovcnt) * u64::from(self.piece)

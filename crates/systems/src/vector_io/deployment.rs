@@ -1,10 +1,11 @@
 //! Vector I/O on machines.
 
-use super::config::{Chosen, VectorIo};
+use super::config::VectorIo;
 use super::protocol::{Client, SERVICE, places};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System, memory_server};
+use crate::strategy::{Chosen, Strategy, VectorCalls};
+use crate::{Measured, System, SystemShape, memory_server};
 use doorbell_verbs::{AccessFlags, Cluster};
 
 impl System for VectorIo {
@@ -27,34 +28,24 @@ impl System for VectorIo {
         self.refuse()
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
-    }
-
-    fn store_bytes(&self) -> u64 {
-        places(self).1 * u64::from(self.clients.clients)
-    }
-
-    /// The pieces, and their copies.
-    fn warmed_bytes(&self) -> u64 {
+    fn shape(&self) -> SystemShape {
+        // The pieces, and their copies.
         let apart = u64::from(self.piece).next_multiple_of(64) * u64::from(self.iovcnt);
-        apart + places(self).1
+        let warmed_bytes = apart + places(self).1;
+        SystemShape {
+            store_bytes: places(self).1 * u64::from(self.clients.clients),
+            warmed_bytes,
+            client_bytes: warmed_bytes,
+            inline_bytes: Some(self.inline_bytes),
+            latency_of: Some("a call, from before its pieces are copied or its list is made"),
+            ..SystemShape::of(&self.clients)
+        }
     }
 
-    fn client_bytes(&self) -> u64 {
-        self.warmed_bytes()
-    }
-
-    fn latency_of(&self) -> Option<&'static str> {
-        Some("a call, from before its pieces are copied or its list is made")
+    fn decide(&mut self, fastest: &dyn Fn(&VectorCalls) -> Strategy) {
+        if self.strategy == Chosen::Auto {
+            self.strategy = fastest(&self.calls()).into();
+        }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
@@ -63,7 +54,7 @@ impl System for VectorIo {
             return Err(SiteError::Said(why.into()));
         };
         let clients = self.clients.clients;
-        let memory = site.alloc(self.store_bytes())?;
+        let memory = site.alloc(self.shape().store_bytes)?;
         memory_server::put_up(site, SERVICE, clients, memory, AccessFlags::REMOTE_WRITE);
         for number in 0..clients {
             let interval = site.client_interval();

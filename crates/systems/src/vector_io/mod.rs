@@ -10,6 +10,7 @@ mod deployment;
 mod protocol;
 mod writer;
 
-pub use config::{Chosen, Strategy, VectorIo};
+pub use crate::strategy::{Chosen, Strategy};
+pub use config::VectorIo;
 pub use protocol::{Client, SERVICE};
 pub use writer::{Piece, Writer};

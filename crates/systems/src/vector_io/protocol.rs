@@ -1,9 +1,10 @@
 //! A client that writes pieces without end.
 
-use super::config::{Strategy, VectorIo};
+use super::config::VectorIo;
 use super::writer::{Piece, Writer};
 use crate::device::{self, Device};
 use crate::drawing::{Drawer, Drawing};
+use crate::strategy::Strategy;
 use crate::{Interval, Measured, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Program, Provider, QpCap, QpInitAttr, QpType, Time};
 

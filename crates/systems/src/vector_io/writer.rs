@@ -1,8 +1,8 @@
 //! The call itself.
 
-use super::config::Strategy;
 use crate::SystemError;
 use crate::device::{self, Device, Failure};
+use crate::strategy::Strategy;
 use doorbell_verbs::{
     AccessFlags, Cpu, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
 };

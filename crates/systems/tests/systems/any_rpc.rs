@@ -30,7 +30,7 @@ fn longer(duration: Span) -> Timing {
 /// When it is measured.
 fn course(rpc: &Rpc) -> Course {
     let span = |time: Option<Duration>| time.expect("tests say their times").span();
-    Course::Fixed(Interval::after(rpc.begin(), span(rpc.timing.warmup), span(rpc.timing.duration)))
+    Course::Fixed(Interval::after(rpc.shape().begin(), span(rpc.timing.warmup), span(rpc.timing.duration)))
 }
 
 /// What all clients measured together.

@@ -20,7 +20,7 @@ const fn us(us: u64) -> Duration {
 const LONGER: Span = Span::from_ms(300);
 
 fn machines(case: &Case) -> SimCluster {
-    cluster("cx3-dual", case.config.machines(), |config| {
+    cluster("cx3-dual", case.config.shape().machines, |config| {
         (config.seed, config.end) = (case.faults.seed, config.end + LONGER);
     })
 }
@@ -126,7 +126,7 @@ fn the_promise_holds_where_packets_are_lost() {
         let mut case =
             Case { config: small(4), operations: 40, faults: Faults { seed, ..Faults::default() } };
         (case.config.table_lease, case.config.drift) = (us(10_000), us(200_000));
-        let mut cluster = cluster("cx3-dual", case.config.machines(), |config| {
+        let mut cluster = cluster("cx3-dual", case.config.shape().machines, |config| {
             (config.seed, config.end) = (seed, config.end + Span::from_ms(8_000));
             config.layers.loss_ppm = 2_000;
             (config.layers.delay_ppm, config.layers.delay) = (5_000, Span::from_us(30));

@@ -34,3 +34,21 @@ fn every_system_is_checked_as_it_is_deployed() {
     let deployed = |name: &&String| name.starts_with("systems/deployed/");
     assert_eq!(unique.iter().filter(deployed).cloned().collect::<BTreeSet<_>>(), systems.0);
 }
+
+#[test]
+fn a_shape_names_parameters_that_the_system_has() {
+    struct Named;
+    impl Visit for Named {
+        fn visit<S: System>(&mut self) {
+            let shape = S::usual().shape();
+            let cores = shape.cores.iter().map(|(key, _)| *key);
+            let datagram = shape.datagram.map(|(key, _)| key);
+            let held_back = shape.held_back.map(|(key, _)| key);
+            let needs_sizes = shape.needs_sizes.map(|(key, _)| key);
+            for key in cores.chain(datagram).chain(held_back).chain(needs_sizes) {
+                assert!(S::fields().iter().any(|field| field.key == key), "{} has no {key}", S::NAME);
+            }
+        }
+    }
+    visit_all(&mut Named);
+}

@@ -22,7 +22,7 @@ fn run(message: Message, size: u32) -> (Measured, Measured) {
     profile.device.tx.idle_qp = Span::ZERO;
     let config = SimConfig { end: Time::START + Span::from_ms(50), ..SimConfig::new(2) };
     let mut cluster = SimCluster::new(&profile, config);
-    let course = Course::Fixed(Interval::after(game.begin(), warmup, MEASURED));
+    let course = Course::Fixed(Interval::after(game.shape().begin(), warmup, MEASURED));
     let mut ended = game.run(&mut cluster, course).unwrap().expect("all machines are in this process");
     (ended.clients.remove(0), ended.server)
 }

@@ -56,7 +56,7 @@ impl Dress for Around {
 /// QPs of both ends, and READs that a proxy did, of clients that read so often.
 fn run(profile: &str, config: &Proxy, limit: u64, stops: Option<Span>) -> (u32, u64) {
     let around = Around { stops, ..Around::default() };
-    let mut cluster = cluster(profile, config.machines(), |_| ());
+    let mut cluster = cluster(profile, config.shape().machines, |_| ());
     let mut site: Site<'_, _, Measured, Around> =
         Site::dressed(&mut cluster, Course::Patience(PATIENCE), around.clone()).unwrap();
     put_up(&mut site, config, limit).unwrap();

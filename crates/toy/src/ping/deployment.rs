@@ -5,7 +5,7 @@ use super::protocol::{Client, Server};
 use doorbell_schema::Duration;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{Dress, Site, SiteError};
-use doorbell_systems::{Measured, System};
+use doorbell_systems::{Measured, System, SystemShape};
 use doorbell_verbs::{Cluster, Span};
 
 impl System for Ping {
@@ -20,16 +20,8 @@ impl System for Ping {
         }
     }
 
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn timing_mut(&mut self) -> &mut Timing {
-        &mut self.timing
+    fn shape(&self) -> SystemShape {
+        SystemShape::of(&self.clients)
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

@@ -1,5 +1,4 @@
-//! Traces and captures as people make them. `DOORBELL_BLESS=1 cargo test -p doorbell-cli --test cli trace::` draws the
-//! picture in docs/trace.md anew.
+//! Traces and captures as people make them. `cargo xtask bless` draws the picture in docs/trace.md anew.
 
 mod picture;
 #[path = "../../../../sim/tests/sim/common/trace.rs"]

@@ -214,7 +214,7 @@ fn flaw_of(profiles: &Profiles, w: &Resolved, outcome: &Seen<'_>, us: f64) -> Op
     let (done, under_way) = (outcome.completed as f64, UnderWay::of(w, profiles).all(w));
     let under_way = under_way + chance(w, profiles, done);
     let of_kinds: u64 = outcome.kinds.iter().map(|kind| kind.completed).sum();
-    if w.mix.is_some() && of_kinds != outcome.completed {
+    if w.is_mix() && of_kinds != outcome.completed {
         return Some(format!("{of_kinds} of all items are not {done:.0}"));
     }
     for limit in &limits {

@@ -7,7 +7,7 @@ use doorbell_lab::Outcome;
 use doorbell_nic::accounting::{self, PostShape};
 use doorbell_nic::{Method, Part, Profile, Resource, wqe};
 use doorbell_verbs::QpType;
-use doorbell_workload::{Pattern, Verb, Workload};
+use doorbell_workload::{Pattern, Verb, Window, Workload};
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -141,7 +141,7 @@ impl Series {
     fn unit_time(&self, profile: &Profile) -> f64 {
         let Some(last) = self.points.last() else { return 0.0 };
         let busy = |part: Part, units: u32| {
-            let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.part == part);
+            let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.meter.part() == part);
             found.map_or(0.0, |r| r.utilization * f64::from(units))
         };
         let busy = busy(Part::SendingUnits, profile.device.tx.units)
@@ -242,7 +242,7 @@ fn estimate(ctx: &Ctx<'_>, series: &[&Series]) -> Check {
         for p in &s.points {
             let estimated = p.reads - p.expected(ctx.profile(s.cluster));
             worst = worst.max((estimated - p.misses).abs() / p.outcome.mops);
-            if p.outcome.verbs().workload.window == Some(512) && s.verb == Verb::Read {
+            if p.outcome.verbs().workload.window() == Window::PerThread(512) && s.verb == Verb::Read {
                 seen += &format!("{} {estimated:.1} of {:.1} million/s; ", s.cluster, p.misses);
             }
         }

@@ -37,7 +37,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let caches = profile.hierarchy.as_ref().expect("its caches have sizes");
     let ns = |span: doorbell_verbs::Span| span.as_ps() as f64 / 1e3;
     let kb = |bytes: u64| bytes as f64 / 1024.0;
-    let machines = touch(Mode::Touch, Scanned::Write, TABLE_3).machines();
+    let machines = touch(Mode::Touch, Scanned::Write, TABLE_3).shape().machines;
     let numbers = [
         ("conext13-hw-cores", f64::from(profile.host.cores)),
         ("conext13-hw-ghz", profile.host.clock_hz as f64 / 1e9),

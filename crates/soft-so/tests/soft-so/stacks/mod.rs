@@ -113,7 +113,7 @@ impl Run {
         // Which port it is, and where a script lies, is no matter.
         let line: String = env.chain([self.program.to_owned()]).chain(arguments).collect();
         let line = line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/"), "");
-        line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/../../"), "")
+        line.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/../"), "target/")
     }
 
     fn waits(&self, fabric: &str, port: &str, server: &mut Child) {

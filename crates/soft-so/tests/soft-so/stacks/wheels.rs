@@ -4,8 +4,8 @@
 use super::{RUN, Ready, Run, pass};
 use std::path::Path;
 
-/// Where they are.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/wheels");
+/// Where they are: in cargo's target folder, whichever that is.
+const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/../wheels");
 const NIXL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/nixl.py");
 const MOONCAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/mooncake.py");
 

@@ -1,0 +1,38 @@
+//! Finds the built-in profiles: each file in `profiles/` is one, named as the file is.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let folder = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../profiles");
+    // A file that comes or goes changes the folder.
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder's entry").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
+    files.sort_by(|one, other| one.file_stem().cmp(&other.file_stem()));
+    let mut list = String::from("const BUILT_IN: &[BuiltIn] = &[\n");
+    for file in &files {
+        println!("cargo:rerun-if-changed={}", file.display());
+        let text =
+            std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let name = file.file_stem().expect("it ends in .toml");
+        let (name, processor) = (name.to_string_lossy(), processor(&text));
+        let built_in = format!("name: {name:?}, processor: {processor:?}, text: include_str!({file:?})");
+        writeln!(list, "    BuiltIn {{ {built_in} }},").expect("a text has room");
+    }
+    list += "];\n";
+    let out = Path::new(&variable("OUT_DIR")).join("built_in.rs");
+    std::fs::write(&out, list).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|error| panic!("cargo says {name}: {error}"))
+}
+
+/// The processor of the profile's host, where the profile tells of one: it is above all sections.
+fn processor(text: &str) -> Option<&str> {
+    let lines = text.lines().take_while(|line| !line.starts_with('['));
+    let value = lines.filter_map(|line| line.strip_prefix("processor = \"")).next()?;
+    value.split('"').next()
+}

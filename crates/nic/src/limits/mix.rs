@@ -1,0 +1,135 @@
+//! What bounds depend on of a workload.
+
+use crate::cost::MessageShape;
+use crate::{Pattern, PostShape, Profile, RecvShape};
+use doorbell_verbs::{Opcode, QpType, Span};
+
+/// A workload, as far as its bounds depend on it. Counts below the least that makes sense (2
+/// machines, 1 of all else) are taken as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mix {
+    /// Verb.
+    pub opcode: Opcode,
+    /// Transport.
+    pub qp_type: QpType,
+    /// Payload bytes; of a READ what it asks for, of an atomic 8.
+    pub payload: u32,
+    /// Whether the payload is inline.
+    pub inline: bool,
+    /// SGEs of each work request, over which its payload is spread evenly.
+    pub sges: u32,
+    /// Work requests per post.
+    pub batch: u32,
+    /// One of this many work requests is signalled.
+    pub signal_every: u32,
+    /// Work requests that a posting thread, or each of its QPs, has outstanding.
+    pub window: u32,
+    /// Whether the window is each QP's. Then these complete in order, and of each QP the
+    /// `signal_every`-th, twice that, ... are signalled.
+    pub window_per_qp: bool,
+    /// Whether a thread fills its window only once it is empty; of a window the last work request on
+    /// each QP is signalled then, whatever `signal_every` says.
+    pub drain: bool,
+    /// Who posts to whom.
+    pub pattern: Pattern,
+    /// Machines, at least 2.
+    pub machines: u32,
+    /// Threads on each machine. Each posts to the threads of its own number only.
+    pub threads: u32,
+    /// QPs of each thread.
+    pub qps: u32,
+    /// Ports of each machine that its threads use, at most; more than a machine has are all of them.
+    pub ports: u32,
+    /// READs and atomics that a QP has under way, at most; more than a NIC can are what it can.
+    pub max_rd_atomic: u32,
+    /// Words of a responder that atomics work on.
+    pub counters: u64,
+    /// Bytes from one of them to the next.
+    pub counter_stride: u64,
+    /// Whether inline-receive is on.
+    pub inline_recv: bool,
+    /// RECVs per post.
+    pub recv_batch: u32,
+    /// Time from the end of an operation until the next is posted in its place.
+    pub think: Span,
+    /// Whether lists hold work requests of other kinds beside these, of which nothing is said here.
+    pub mixed_lists: bool,
+}
+
+impl Mix {
+    /// This workload with every count at least what makes sense.
+    pub(super) fn sensible(&self) -> Mix {
+        Mix {
+            sges: self.sges.max(1),
+            batch: self.batch.max(1),
+            signal_every: self.signal_every.max(1),
+            window: self.window.max(1),
+            machines: self.machines.max(2),
+            threads: self.threads.max(1),
+            qps: self.qps.max(1),
+            ports: self.ports.max(1),
+            max_rd_atomic: self.max_rd_atomic.max(1),
+            counters: self.counters.max(1),
+            recv_batch: self.recv_batch.max(1),
+            ..*self
+        }
+    }
+
+    /// Machines that post.
+    pub(super) fn requesters(&self) -> u32 {
+        match self.pattern {
+            Pattern::Outbound => 1,
+            Pattern::Inbound => self.machines - 1,
+            Pattern::AllToAll => self.machines,
+        }
+    }
+
+    /// The shape of its posts to a NIC of this profile; `signaled` for those that ask for a completion.
+    pub fn post(&self, profile: &Profile, signaled: bool) -> PostShape {
+        PostShape {
+            opcode: self.opcode,
+            qp_type: self.qp_type,
+            payload: self.payload,
+            sges: self.sges,
+            inline: self.inline,
+            signaled,
+            method: profile.device.generation.posting().method(self.batch),
+        }
+    }
+
+    /// A message between machines of two profiles: the smaller MTU holds.
+    pub(super) fn message(&self, one: &Profile, other: &Profile) -> MessageShape {
+        let mtu = one.device.link.mtu.min(other.device.link.mtu);
+        MessageShape { mtu, ..one.message(self.opcode, self.qp_type, self.payload) }
+    }
+
+    pub(super) fn recv(&self) -> RecvShape {
+        RecvShape { inline: self.inline_recv }
+    }
+}
+
+/// Kinds of operations of a workload, each with its weight: of the bounds of all, each takes its share. They differ in
+/// what they post, not in who posts to whom, in windows, batches or signals.
+pub type Kinds = [(Mix, u64)];
+
+/// The kinds, with the part of all operations that each is.
+pub(super) fn shares(kinds: &Kinds) -> impl Iterator<Item = (&Mix, f64)> + Clone {
+    let all: u64 = kinds.iter().map(|(_, weight)| weight).sum();
+    kinds.iter().map(move |(mix, weight)| (mix, *weight as f64 / all as f64))
+}
+
+/// What the machines that post have under way at most.
+pub(super) struct Outstanding {
+    /// Work requests.
+    pub(super) operations: u64,
+    /// QPs that are posted to.
+    pub(super) lanes: u64,
+}
+
+/// Nanoseconds of one thing in a microsecond.
+pub(super) const NS_PER_US: f64 = 1e3;
+
+/// Greatest common divisor.
+pub fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

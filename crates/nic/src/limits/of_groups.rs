@@ -1,0 +1,49 @@
+//! Bounds of groups of machines, alike or not.
+
+use super::alike::{limits_of_kinds, sorted, span, way};
+use super::mix::{Kinds, Mix};
+use super::terms::{Limit, PartTime, Terms};
+use super::unlike::{Machines, UnlikeMachines, count};
+use crate::Profile;
+use doorbell_verbs::Span;
+
+/// All bounds of a workload on groups of machines, in the order of their numbers, the least first. How many
+/// machines there are, the groups say.
+///
+/// Where targets are taken at random (all to all), and machines differ, a bound is one of the rate that is
+/// reached on average over these draws; so it is where kinds of operations are drawn.
+pub fn limits_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Limit> {
+    match alike(groups) {
+        _ if groups.is_empty() || kinds.is_empty() => Vec::new(),
+        Some((profile, machines)) => {
+            let kinds: Vec<(Mix, u64)> =
+                kinds.iter().map(|(mix, weight)| (Mix { machines, ..*mix }, *weight)).collect();
+            limits_of_kinds(profile, &kinds)
+        }
+        None => sorted(UnlikeMachines::of(groups, kinds).bounds()),
+    }
+}
+
+/// The least time from posting an operation of any kind to having polled its completion, on any of the machines.
+pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Span {
+    span(&quickest(groups, kinds))
+}
+
+/// What each part of the machines takes of that time.
+pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<PartTime> {
+    quickest(groups, kinds).by_part()
+}
+
+pub(super) fn quickest(groups: &[Machines<'_>], kinds: &Kinds) -> Terms {
+    let of_kind = |kind: &(Mix, u64)| match alike(groups) {
+        Some((profile, machines)) => way(profile, &Mix { machines, ..kind.0 }),
+        None => UnlikeMachines::of(groups, std::slice::from_ref(kind)).quickest(),
+    };
+    kinds.iter().map(of_kind).min_by(|a, b| a.sum().total_cmp(&b.sum())).unwrap_or_default()
+}
+
+/// The profile of all machines, and how many these are, where they are alike.
+pub(super) fn alike<'a>(groups: &[Machines<'a>]) -> Option<(&'a Profile, u32)> {
+    let first = groups.first()?.profile;
+    groups.iter().all(|group| group.profile == first).then(|| (first, count(groups)))
+}

@@ -1,0 +1,194 @@
+//! What all kills have in common: clients that live, that are killed, and that come later.
+
+use crate::check::Scale;
+use crate::faults::Faults;
+use crate::kill::{DEAD, Kill, Way, Window};
+use doorbell_systems::SystemError;
+use doorbell_verbs::{PageSize, Program, Provider, Span};
+use std::fmt::Debug;
+
+/// Clients that live, that are killed, and that come later, in this order.
+pub(super) const LIVE: u32 = 2;
+pub(super) const KILLED: u32 = 3;
+pub(super) const LATE: u32 = 2;
+
+/// All of them, and the number of who looks in the end.
+pub(super) const CLIENTS: u32 = LIVE + KILLED + LATE;
+
+/// Machines of a check: the server's, and one for each client.
+pub const MACHINES: u32 = 1 + CLIENTS;
+/// Those that are there at first.
+pub(super) const AT_FIRST: u32 = MACHINES - LATE;
+
+/// Where who looks in the end runs, on a core that no thread of the server has.
+pub(super) const LOOKS: (u32, u32) = (0, 9);
+
+/// Machine and core of a client.
+pub(super) fn place(client: u32) -> (u32, u32) {
+    (1 + client, 0)
+}
+
+/// Steps of a client before one of which it is killed.
+pub(super) const STEPS: (u64, u64) = (0, 60);
+
+/// What goes wrong.
+pub(super) fn faults(way: Way, seed: u64) -> Faults {
+    faults_in(Window::OfOthers, way, seed)
+}
+
+/// The same where steps of a window are in the middle of something.
+pub(super) fn faults_in(window: Window, way: Way, seed: u64) -> Faults {
+    let kill = Some(Kill::new((LIVE, KILLED), STEPS, way).of(window, seed));
+    Faults { kill, seed, ..Faults::default() }
+}
+
+/// Whether a client is one of those that are killed.
+pub(super) fn is_killed(client: u32) -> bool {
+    (LIVE..LIVE + KILLED).contains(&client)
+}
+
+/// Waits until a client is gone.
+pub(super) fn lookup_death<P: Provider>(p: &P, client: u32) {
+    p.lookup(&format!("{DEAD}{}", place(client).0));
+}
+
+/// Returns when a client may begin.
+pub(super) fn wait_to_come<P: Provider>(p: &P, client: u32) {
+    if let Some(before) = client.checked_sub(KILLED).filter(|before| *before >= LIVE) {
+        lookup_death(p, before);
+    }
+}
+
+pub(super) fn done_key(client: u32) -> String {
+    format!("kills/done/{client}")
+}
+
+/// Says that a client has done all.
+pub(super) fn say_done<P: Provider>(p: &P, client: u32) {
+    p.publish(&done_key(client), &[]);
+}
+
+/// Waits until each client has done all, or is gone.
+pub(super) fn wait_for_all<P: Provider>(p: &P) {
+    for client in 0..CLIENTS {
+        if is_killed(client) {
+            lookup_death(p, client);
+        } else {
+            p.lookup(&done_key(client));
+        }
+    }
+}
+
+/// What a client does: one that lives begins when it may, does so many things, and says when it has done all.
+pub(super) fn live<P: Provider, T: Debug>(
+    p: &P,
+    client: u32,
+    things: u64,
+    does: impl FnOnce(u64) -> Result<T, SystemError>,
+) -> Result<T, SystemError> {
+    if is_killed(client) {
+        until_killed(does(u64::MAX));
+    }
+    wait_to_come(p, client);
+    let ended = does(things);
+    say_done(p, client);
+    ended
+}
+
+/// Others wait for the death of a client that is to be killed: it must not end otherwise.
+pub(super) fn until_killed<T: Debug>(ended: Result<T, SystemError>) -> ! {
+    panic!("a client that is to be killed ended: {ended:?}");
+}
+
+pub(super) fn told_key(client: u32) -> String {
+    format!("kills/told/{client}")
+}
+
+/// Says how far a client is, before it goes further: the last that it says outlives it.
+pub(super) fn tell<P: Provider>(p: &P, client: u32, words: &[u64]) {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    p.publish(&told_key(client), &bytes);
+}
+
+/// How far a client was.
+pub(super) fn told<P: Provider>(p: &P, client: u32) -> Vec<u64> {
+    p.lookup(&told_key(client)).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// RC tries seven times, 67 ms each.
+pub const RETRIES: Span = Span::from_ms(500);
+
+/// After how long at most who asks a machine that is gone has its error: of a time-out NICs may make four times as much.
+pub(super) const SILENCE: Span = Span::from_ms(500 * 4);
+
+/// How long a process may wait for a processor.
+pub(super) fn starved(scale: &Scale) -> Span {
+    scale.retry * 200
+}
+
+/// Published by who asks a machine that is to be killed, followed by its number: when what it had under way, as it got its error, began, in nanoseconds; nothing if that was
+/// nothing.
+pub const UNDER_WAY: &str = "kills/under_way/";
+
+pub(super) fn begun_key(client: u32) -> String {
+    format!("kills/begun/{client}")
+}
+
+/// Ends with an error of its NIC, as who asks a machine that is gone does. Returns when that was, in nanoseconds, and says when what it had under way began.
+pub(super) fn end_without_machine<P: Provider, T: Debug>(
+    p: &P,
+    client: u32,
+    ended: Result<T, SystemError>,
+    under_way: Option<u64>,
+) -> Result<u64, SystemError> {
+    let began = under_way.map(u64::to_le_bytes);
+    p.publish(&format!("{UNDER_WAY}{client}"), began.as_ref().map_or(&[], |began| &began[..]));
+    match ended {
+        Err(SystemError::Completion(_)) => Ok(p.now().as_ns()),
+        ended => {
+            let why = format!("the machine that it asks was killed, but client {client} ended so: {ended:?}");
+            Err(SystemError::Protocol(why))
+        }
+    }
+}
+
+/// Whether all who asked a machine had their error in time: when each ended, and as the last when the machine was gone.
+pub(super) fn in_time(ended: &[u64], scale: &Scale) -> Result<(), String> {
+    let Some((gone, ended)) = ended.split_last() else { return Ok(()) };
+    let most = SILENCE + starved(scale);
+    match ended.iter().all(|at| at.saturating_sub(*gone) <= most.as_ns()) {
+        true => Ok(()),
+        false => Err(format!("the machine was gone at {gone} ns, but others ended at {ended:?} ns")),
+    }
+}
+
+/// Says when a machine is gone, in nanoseconds.
+pub(super) struct HearsOfDeath(pub(super) u32);
+
+impl Program for HearsOfDeath {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        p.lookup(&format!("{DEAD}{}", self.0));
+        Ok(p.now().as_ns())
+    }
+}
+
+/// A thread of a machine that is killed once so many clients ask it: the machine's other threads are no clients.
+pub(super) struct Dies(pub(super) u32);
+
+impl Program for Dies {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        (0..self.0).for_each(|client| drop(p.lookup(&begun_key(client))));
+        let memory = p.alloc(64, PageSize::Small)?;
+        loop {
+            p.store_u64(memory, 0, 0);
+            let until = p.now() + Span::from_us(100);
+            while p.now() < until {
+                p.pause(until);
+            }
+        }
+    }
+}

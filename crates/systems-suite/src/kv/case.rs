@@ -1,0 +1,177 @@
+//! Cases: clients that do all kinds of operations on few keys of a store.
+
+use super::history::{Event, unexplained};
+use crate::check::{Check, Trouble};
+use crate::faults::Faults;
+use crate::stage::{self, Stage, place};
+use doorbell_systems::{Record, SystemError};
+use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
+
+/// A store, as cases put it up.
+pub trait Store: Copy + std::fmt::Debug + Send + 'static {
+    /// The number of the value that each key has at first, where it has one.
+    const FIRST: Option<u64>;
+    /// It has neither INSERT nor UPDATE nor DELETE.
+    const ONLY_PUT_AND_GET: bool;
+    /// Bytes of values that clients write: one or the other.
+    const LENGTHS: [usize; 2];
+
+    /// Adds the server's threads.
+    ///
+    /// # Errors
+    /// If there is no more memory.
+    fn serve<C: Cluster>(case: &Case<Self>, stage: &mut Stage<'_, C, History>) -> Result<(), String>;
+
+    /// A client, which gives up at `end`.
+    fn client(
+        case: Case<Self>,
+        number: u32,
+        end: Time,
+    ) -> impl Program<Output = Result<History, SystemError>>;
+}
+
+/// Clients that do all kinds of operations on few keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<S> {
+    /// On what.
+    pub store: S,
+    /// Clients.
+    pub clients: u32,
+    /// The server's threads.
+    pub workers: u32,
+    /// Operations that a client has outstanding; a power of two.
+    pub outstanding: u32,
+    /// Requests that a worker takes in a pass.
+    pub gather: u32,
+    /// One doorbell for the replies of a pass.
+    pub doorbell: bool,
+    /// Prefetch over a pass.
+    pub prefetch: bool,
+    /// Operations of each client.
+    pub operations: u64,
+    /// After how long it sends a request again.
+    pub retry: Option<Span>,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// For the draws of operations.
+    pub seed: u64,
+}
+
+/// What a client did and saw.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub(crate) events: Vec<Event>,
+    /// Torn or stale READs, and locks that others had.
+    pub again: u64,
+    /// Requests that were sent again.
+    pub repeated: u64,
+    /// GETs that were told that their version was still the one.
+    pub unchanged: u64,
+}
+
+impl Record for History {
+    fn to_words(&self) -> Vec<u64> {
+        let counts = [self.again, self.repeated, self.unchanged];
+        counts.into_iter().chain(self.events.iter().flat_map(|event| event.to_words())).collect()
+    }
+
+    fn from_words(words: &[u64]) -> Option<History> {
+        let (&[again, repeated, unchanged], rest) = words.split_first_chunk()?;
+        let (events, []) = rest.as_chunks() else { return None };
+        let events = events.iter().map(Event::from_words).collect::<Option<_>>()?;
+        Some(History { events, again, repeated, unchanged })
+    }
+}
+
+/// Gives up where it has waited for too long.
+pub(crate) fn wait<P: Provider>(p: &P, end: Time, due: Time, ended: u64) -> Result<(), SystemError> {
+    if p.now() >= end {
+        return Err(SystemError::Timeout(format!("{ended} operations ended")));
+    }
+    p.pause(end.min(due));
+    Ok(())
+}
+
+impl<S: Store> Case<S> {
+    /// One client that does nothing by itself, without faults.
+    pub(crate) fn idle(store: S, workers: u32) -> Case<S> {
+        Case {
+            store,
+            clients: 1,
+            workers,
+            outstanding: 1,
+            gather: 4,
+            doorbell: true,
+            prefetch: true,
+            operations: 0,
+            retry: None,
+            faults: Faults::default(),
+            seed: 0,
+        }
+    }
+
+    /// Runs it and searches an order that explains what clients saw. Returns that; nothing where
+    /// machine 0 is in another process.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<History>, String> {
+        let machines = cluster.machines();
+        let mut stage = stage::stage(cluster, self.faults, patience)?;
+        S::serve(self, &mut stage)?;
+        let end = stage.client_interval().end();
+        for number in 0..self.clients {
+            stage.add_client(place(machines, number), S::client(*self, number, end));
+        }
+        let histories: Vec<History> = stage::run(stage)?;
+        let events: Vec<Event> = histories.iter().flat_map(|h| h.events.clone()).collect();
+        match unexplained(&events, |_| S::FIRST) {
+            None => Ok(histories),
+            Some(events) => {
+                let lines: Vec<String> = events.iter().map(|event| format!("\n  {event}")).collect();
+                Err(format!("no order explains these operations:{}", lines.concat()))
+            }
+        }
+    }
+}
+
+/// A case of the lists.
+pub(crate) struct Shape<S> {
+    store: S,
+    outstanding: u32,
+    batched: bool,
+    trouble: Trouble,
+}
+
+impl<S: Store> Shape<S> {
+    pub(crate) fn new(store: S, outstanding: u32) -> Shape<S> {
+        Shape { store, outstanding, batched: false, trouble: Trouble::None }
+    }
+
+    pub(crate) fn batched(self) -> Shape<S> {
+        Shape { batched: true, ..self }
+    }
+
+    pub(crate) fn under(self, trouble: Trouble) -> Shape<S> {
+        Shape { trouble, ..self }
+    }
+
+    pub(crate) fn check<C: Cluster>(self, name: &str) -> Check<C> {
+        Check::new(name, move |cluster, scale| {
+            let case = Case {
+                store: self.store,
+                clients: scale.clients,
+                workers: 2,
+                outstanding: self.outstanding,
+                gather: if self.batched { 8 } else { 1 },
+                doorbell: self.batched,
+                prefetch: self.batched,
+                operations: scale.operations / u64::from(self.trouble.part()),
+                retry: self.trouble.retry(scale),
+                faults: self.trouble.faults(scale),
+                seed: 1,
+            };
+            case.run(cluster, scale.patience).map(drop)
+        })
+    }
+}

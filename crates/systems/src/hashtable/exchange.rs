@@ -1,0 +1,259 @@
+//! A key and the one in its place change places, with the lock of their block.
+
+use super::asking::{Asking, GivenBack, LockAnswer};
+use super::cold::{head, head_of, look_at, newest};
+use super::count::Count;
+use super::entry;
+use super::request::AreaRequest;
+use super::scratch::ScratchPart;
+use super::table::{Hot, KeyRecord, OWNER};
+use super::turn::{OpStep, OpTurn};
+use crate::{SystemError, checksum};
+use doorbell_verbs::Provider;
+
+/// The key that is in the block, in the place of the one that moves.
+#[derive(Debug)]
+struct Resident {
+    key: u64,
+    version: u64,
+    /// The block as it was READ with the lock.
+    block: Vec<u8>,
+}
+
+/// Where an exchange is.
+#[derive(Debug)]
+enum Exchanging {
+    /// The lock of the block is asked for.
+    Taking,
+    /// With the lock: the record is READ.
+    Reading(Resident),
+    /// The record says that the key moves, if its count is still this one; the key's newest entry is to go to the block.
+    Counting(Resident, Vec<u8>, Count),
+    /// The head of the resident's record is READ.
+    Meeting(Resident, Vec<u8>),
+    /// The resident goes to its record, whose count is this.
+    Leaving(Resident, Vec<u8>, Count),
+    /// The block is on its way with the key, and the lock goes back.
+    Giving(Resident, GivenBack, Count),
+    /// The lock goes back, and all is as it was; whether the key was in the block already.
+    Resigning(GivenBack, bool),
+}
+
+/// How far an exchange is.
+pub(super) enum Exchanged {
+    /// It goes on, as this says.
+    Not(OpStep),
+    /// The key is in the block. The one that was there has its record, as of this version; the record's count was this.
+    Left { key: u64, version: u64, count: Count },
+    /// The key was in the block already.
+    Already,
+    /// Somebody else has moved the key meanwhile.
+    Overtaken,
+}
+
+/// An exchange of a key and the one in its place.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    key: u64,
+    record: KeyRecord,
+    hot: Hot,
+    /// The key's count when those were settled who drew numbers before it was marked; then the one that says that it moves.
+    count: Count,
+    asking: Asking,
+    exchanging: Exchanging,
+}
+
+impl Exchange {
+    /// Begins one whose block's lock may be asked for.
+    pub(super) fn begin<P: Provider>(
+        turn: &mut OpTurn<'_, P>,
+        (key, hot): (u64, Hot),
+        count: Count,
+    ) -> Result<Exchange, SystemError> {
+        let (record, asking) = (turn.table().record(key), Asking::begin(turn, hot.block)?);
+        Ok(Exchange { key, record, hot, count, asking, exchanging: Exchanging::Taking })
+    }
+
+    /// Attempts at the lock that failed.
+    pub(super) fn again(&self) -> u64 {
+        self.asking.again
+    }
+
+    /// What it has posted has completed.
+    pub(super) fn completed<P: Provider>(
+        &mut self,
+        turn: &mut OpTurn<'_, P>,
+    ) -> Result<Exchanged, SystemError> {
+        match std::mem::replace(&mut self.exchanging, Exchanging::Taking) {
+            Exchanging::Taking => match self.asking.completed(turn)? {
+                LockAnswer::Had => self.meet(turn),
+                LockAnswer::Not(step) => Ok(Exchanged::Not(step)),
+            },
+            Exchanging::Reading(resident) => self.read(turn, resident),
+            Exchanging::Counting(resident, entry, before) => {
+                let seen = Count::of(turn.answer());
+                if seen != before {
+                    return self.count_move(turn, resident, entry, seen);
+                }
+                self.count = before.moved();
+                let KeyRecord { area, at } = turn.table().record(resident.key);
+                turn.post(area, [head(turn.table(), at)])?;
+                self.posted(Exchanging::Meeting(resident, entry))
+            }
+            Exchanging::Meeting(resident, entry) => self.evict(turn, resident, entry),
+            Exchanging::Leaving(resident, entry, others) => self.give(turn, resident, &entry, others),
+            Exchanging::Giving(resident, given, others) => Ok(self.gave(turn, &resident, given, others)),
+            Exchanging::Resigning(given, is_there) => {
+                if !self.asking.given(turn, given) {
+                    self.asking.leave(turn);
+                }
+                Ok(if is_there { Exchanged::Already } else { Exchanged::Overtaken })
+            }
+        }
+    }
+
+    /// Its wait is over.
+    ///
+    /// # Panics
+    /// If it does not wait for the lock.
+    pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
+        match &self.exchanging {
+            Exchanging::Taking => self.asking.resume(turn),
+            other => panic!("an exchange was resumed that waits for no lock: {other:?}"),
+        }
+    }
+
+    fn posted(&mut self, exchanging: Exchanging) -> Result<Exchanged, SystemError> {
+        self.exchanging = exchanging;
+        Ok(Exchanged::Not(OpStep::Posted))
+    }
+
+    /// The lock is had: looks who is there, and what the record says now.
+    fn meet<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<Exchanged, SystemError> {
+        let at = turn.table().owner_at(self.hot);
+        let owner = turn.word(ScratchPart::Body, at);
+        turn.cache.learn(self.hot, owner);
+        if owner == self.key {
+            return self.resign(turn, true);
+        }
+        if owner >= turn.table().pairs {
+            return Err(SystemError::Protocol(format!("a block has key {owner}, which there is not")));
+        }
+        let version = turn.word(ScratchPart::Body, at + OWNER);
+        let mut block = vec![0; turn.table().block() as usize];
+        turn.read(ScratchPart::Body, 0, &mut block);
+        look_at(turn, self.record)?;
+        self.posted(Exchanging::Reading(Resident { key: owner, version, block }))
+    }
+
+    /// What the record says with the lock: where the key has not moved since those were settled who drew numbers, its
+    /// newest version is the last.
+    fn read<P: Provider>(
+        &mut self,
+        turn: &OpTurn<'_, P>,
+        resident: Resident,
+    ) -> Result<Exchanged, SystemError> {
+        let (count, done) = head_of(turn);
+        if !count.is_same_mark(self.count) {
+            return self.resign(turn, false);
+        }
+        let mut slots = Vec::new();
+        let found = newest(turn, self.key, &mut slots);
+        let Some((_, at)) = found.filter(|(version, _)| Some(version) >= done.iter().max()) else {
+            return self.resign(turn, false);
+        };
+        let entry = slots[at..][..turn.table().entry() as usize].to_vec();
+        self.count_move(turn, resident, entry, count)
+    }
+
+    /// Says in the record that the key moves, so that who brought it there does not say that it is cold.
+    fn count_move<P: Provider>(
+        &mut self,
+        turn: &OpTurn<'_, P>,
+        resident: Resident,
+        entry: Vec<u8>,
+        count: Count,
+    ) -> Result<Exchanged, SystemError> {
+        if !count.is_same_mark(self.count) {
+            return self.resign(turn, false);
+        }
+        let KeyRecord { area, at } = self.record;
+        let (compare, swap) = (count.bits(), count.moved().bits());
+        turn.post(area, [AreaRequest::Swap { at, compare, swap }])?;
+        self.posted(Exchanging::Counting(resident, entry, count))
+    }
+
+    /// Puts the resident into its record: the slot of its version, and as if all versions before had been written. By the
+    /// lock nobody else does, as long as the lease lasts.
+    fn evict<P: Provider>(
+        &mut self,
+        turn: &OpTurn<'_, P>,
+        resident: Resident,
+        entry: Vec<u8>,
+    ) -> Result<Exchanged, SystemError> {
+        let Resident { key, version, .. } = resident;
+        let (count, _) = head_of(turn);
+        let (versions, size) = (u64::from(turn.table().versions), turn.table().entry());
+        let at = (turn.table().owner_at(self.hot) + OWNER) as usize;
+        let done = |of: u64| version.saturating_sub((version + versions - of) % versions);
+        for of in 0..versions {
+            let word = if of > version { 0 } else { done(of) };
+            turn.write(ScratchPart::Head, 8 * of, &word.to_le_bytes());
+        }
+        turn.work(checksum::work(size));
+        let left = &resident.block[at..][..size as usize];
+        turn.write(ScratchPart::Entry, 0, left);
+        if turn.now() > self.asking.until() {
+            return self.resign(turn, false);
+        }
+        if !count.is_marked() || !entry::is_whole(key, left) {
+            return Err(SystemError::Protocol(format!("key {key} is in its block, and {count:?}")));
+        }
+        let KeyRecord { area, at } = turn.table().record(key);
+        let slot_at = at + turn.table().slots() + version % versions * size;
+        let places = AreaRequest::Write(slot_at, ScratchPart::Entry, size);
+        turn.post(area, [places, AreaRequest::Write(at + 8, ScratchPart::Head, 8 * versions)])?;
+        self.posted(Exchanging::Leaving(resident, entry, count))
+    }
+
+    /// Gives the lock back with the block, in which the key is now.
+    fn give<P: Provider>(
+        &mut self,
+        turn: &OpTurn<'_, P>,
+        resident: Resident,
+        entry: &[u8],
+        others: Count,
+    ) -> Result<Exchanged, SystemError> {
+        let at = turn.table().owner_at(self.hot);
+        turn.write(ScratchPart::Body, 0, &resident.block);
+        turn.write(ScratchPart::Body, at, &self.key.to_le_bytes());
+        turn.write(ScratchPart::Body, at + OWNER, entry);
+        let given = self.asking.publish(turn)?;
+        self.posted(Exchanging::Giving(resident, given, others))
+    }
+
+    fn gave<P: Provider>(
+        &mut self,
+        turn: &mut OpTurn<'_, P>,
+        resident: &Resident,
+        given: GivenBack,
+        count: Count,
+    ) -> Exchanged {
+        if self.asking.given(turn, given) {
+            turn.cache.learn(self.hot, self.key);
+            return Exchanged::Left { key: resident.key, version: resident.version, count };
+        }
+        // The resident has not moved.
+        Exchanged::Not(self.asking.lost(turn))
+    }
+
+    /// Gives the lock back with the block as it was.
+    fn resign<P: Provider>(
+        &mut self,
+        turn: &OpTurn<'_, P>,
+        is_there: bool,
+    ) -> Result<Exchanged, SystemError> {
+        let given = self.asking.resign(turn)?;
+        self.posted(Exchanging::Resigning(given, is_there))
+    }
+}

@@ -1,0 +1,53 @@
+//! The scratch memory of an operation: the bytes that it posts, and those that come.
+
+use super::config::Hashtable;
+use super::table::Table;
+
+/// Where in its scratch an operation has the answer of an atomic.
+const ANSWER: u64 = 0;
+/// A word that it WRITEs.
+const WORD: u64 = 8;
+/// The head of a record; what follows is behind it.
+const HEAD: u64 = 64;
+
+/// A part of an operation's scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScratchPart {
+    Answer,
+    Word,
+    Head,
+    /// Slots of a record, or a block.
+    Body,
+    /// An entry that it WRITEs.
+    Entry,
+}
+
+impl ScratchPart {
+    /// The part of a number.
+    pub(super) fn of(number: u64) -> Option<ScratchPart> {
+        use ScratchPart::{Answer, Body, Entry, Head, Word};
+        [Answer, Word, Head, Body, Entry].into_iter().find(|part| *part as u64 == number)
+    }
+
+    /// Where it begins in an operation's scratch.
+    pub(super) fn at(self, table: &Table) -> u64 {
+        match self {
+            ScratchPart::Answer => ANSWER,
+            ScratchPart::Word => WORD,
+            ScratchPart::Head => HEAD,
+            ScratchPart::Body => HEAD + table.slots(),
+            ScratchPart::Entry => bytes(table) - table.entry(),
+        }
+    }
+}
+
+/// Bytes of an operation's scratch.
+pub(super) fn bytes(table: &Table) -> u64 {
+    let body = table.block().max(table.slots_bytes());
+    (HEAD + table.slots() + body + table.entry()).next_multiple_of(64)
+}
+
+/// Bytes of the scratch of all operations of a front-end.
+pub(super) fn all_bytes(config: &Hashtable) -> u64 {
+    u64::from(config.operations()) * bytes(&config.table())
+}

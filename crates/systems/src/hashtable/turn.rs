@@ -1,0 +1,84 @@
+//! The turn of an operation: its front-end goes on with it.
+
+use super::cache::HeldWrites;
+use super::io::Io;
+use super::locks::BlockLocks;
+use super::request::{AreaRequest, OpSlot};
+use super::scratch::ScratchPart;
+use super::table::Table;
+use super::terms::Terms;
+use crate::SystemError;
+use doorbell_verbs::{Provider, Span, Time};
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpStep {
+    /// Something is posted, which will complete.
+    Posted,
+    /// It goes on at this time.
+    Wait(Time),
+    /// It has ended, with this version.
+    Ended(u64),
+    /// It cannot end here: the key may be hot where it was taken for cold, or cold where it was taken for hot.
+    Elsewhere,
+}
+
+/// An operation's turn: what all operations of a front-end share, and the slot of this one.
+pub(super) struct OpTurn<'a, P: Provider> {
+    pub(super) io: &'a mut Io<P>,
+    pub(super) terms: &'a Terms,
+    pub(super) locks: &'a mut BlockLocks,
+    pub(super) cache: &'a mut HeldWrites<P>,
+    pub(super) slot: OpSlot,
+}
+
+impl<P: Provider> OpTurn<'_, P> {
+    pub(super) fn table(&self) -> &Table {
+        &self.io.table
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.io.cpu.now()
+    }
+
+    /// Computes for so long.
+    pub(super) fn work(&self, span: Span) {
+        self.io.cpu.work(span);
+    }
+
+    /// Posts a list of requests to an area; the last one's completion tells of all. When that was.
+    pub(super) fn post<const N: usize>(
+        &self,
+        area: u32,
+        requests: [AreaRequest; N],
+    ) -> Result<Time, SystemError> {
+        self.io.post(self.slot, area, requests)
+    }
+
+    /// The answer of the atomic of the list that has completed.
+    pub(super) fn answer(&self) -> u64 {
+        self.word(ScratchPart::Answer, 0)
+    }
+
+    /// A word of a part of its scratch.
+    pub(super) fn word(&self, part: ScratchPart, at: u64) -> u64 {
+        self.io.word(self.slot, part, at)
+    }
+
+    /// Words of a part of its scratch.
+    pub(super) fn words(&self, part: ScratchPart, at: u64, count: u64) -> Vec<u64> {
+        let mut bytes = vec![0; 8 * count as usize];
+        self.read(part, at, &mut bytes);
+        bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    }
+
+    /// Bytes of a part of its scratch.
+    pub(super) fn read(&self, part: ScratchPart, at: u64, into: &mut [u8]) {
+        self.io.read(self.slot, part, at, into);
+    }
+
+    /// Puts bytes into a part of its scratch.
+    pub(super) fn write(&self, part: ScratchPart, at: u64, bytes: &[u8]) {
+        self.io.write(self.slot, part, at, bytes);
+    }
+}

@@ -1,0 +1,147 @@
+//! Parameters that a server and its clients share.
+
+use super::immediates::WORKER_BITS;
+use super::slots::{Slots, Tail};
+use super::verbs::{Replies, Requests};
+use crate::SystemError;
+use doorbell_verbs::{QpType, Span};
+
+/// Parameters that a server and its clients share.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How requests travel.
+    pub requests: Requests,
+    /// How replies travel.
+    pub replies: Replies,
+    /// Worker threads of the server, 1 to 256.
+    pub workers: u32,
+    /// Clients, each a thread.
+    pub clients: u32,
+    /// Slots of a client at each worker: requests it may have outstanding there, a power of two up
+    /// to 1024.
+    pub window: u32,
+    /// Longest encoded request in bytes, up to [`Requests::longest`].
+    pub max_request: u32,
+    /// Longest encoded reply in bytes, up to [`Replies::longest`].
+    pub max_reply: u32,
+    /// Requests that a worker takes in a pass, at least 1.
+    pub gather: u32,
+    /// Post the replies of a pass with one doorbell per port, or connection, rather than one by one.
+    pub doorbell: bool,
+    /// UD QPs per port that a worker's passes take turns with, at least 1; 1 where replies go by connections.
+    pub queues: u32,
+    /// After how long a client sends a request again; `None` for never. Over RC it is longer than replies take, as what
+    /// is sent again without need is never dropped.
+    pub retry: Option<Span>,
+}
+
+impl Config {
+    /// # Errors
+    /// A parameter out of its range.
+    pub fn check(&self) -> Result<(), SystemError> {
+        let ranges = [
+            ("workers", self.workers, 1..=1 << WORKER_BITS),
+            ("clients", self.clients, 1..=1 << 20),
+            ("window", self.window, 1..=1024),
+            ("max_request", self.max_request, 0..=self.requests.longest()),
+            ("max_reply", self.max_reply, 0..=self.replies.longest()),
+            ("gather", self.gather, 1..=1024),
+            ("queues", self.queues, 1..=if self.replies.transport() == QpType::Ud { 64 } else { 1 }),
+        ];
+        self.replies.to(self.requests).map_err(SystemError::Config)?;
+        if !self.window.is_power_of_two() {
+            return SystemError::config(format!("window is a power of two, not {}", self.window));
+        }
+        match ranges.iter().find(|(_, value, range)| !range.contains(value)) {
+            None => Ok(()),
+            Some((name, value, range)) => {
+                SystemError::config(format!("{name} is {} to {}, not {value}", range.start(), range.end()))
+            }
+        }
+    }
+
+    /// Slots of requests.
+    pub(super) fn request_slots(&self) -> Slots {
+        Slots::new(self.max_request, Tail::Trailer, self.window)
+    }
+
+    /// Slots of replies, at the server or at a client.
+    pub(super) fn reply_slots(&self) -> Slots {
+        Slots::new(self.max_reply, self.replies.tail(), self.window)
+    }
+
+    /// Offset, within a worker's part, of the word by which clients say that they repeat a request.
+    pub(super) fn bell_offset(&self) -> u64 {
+        self.request_slots().bytes(self.clients).next_multiple_of(64)
+    }
+
+    /// Bytes of a worker's part of the region.
+    pub(super) fn part(&self) -> u64 {
+        self.bell_offset() + 64
+    }
+
+    /// Bytes of the request region; where requests are SENT it has no use, and is one cache line.
+    pub fn region_bytes(&self) -> u64 {
+        if self.requests.are_sent() { 64 } else { self.part() * u64::from(self.workers) }
+    }
+
+    /// Whether each client has a connection to each worker, which then carries what the worker takes or posts.
+    pub(super) fn is_paired(&self) -> bool {
+        let connected = self.requests.transport() != QpType::Ud;
+        connected && (self.requests.are_sent() || self.replies.transport() != QpType::Ud)
+    }
+
+    /// Connections of a client.
+    pub(super) fn connections(&self) -> u32 {
+        match self.requests.transport() {
+            QpType::Ud => 0,
+            _ if self.is_paired() => self.workers,
+            _ => 1,
+        }
+    }
+}
+
+impl Config {
+    /// Bytes that a worker uses once before it is ready: slots of requests and of replies.
+    pub(crate) fn warmed_bytes(&self) -> u64 {
+        let reply = u64::from(self.max_reply + 8) + self.replies.tail().bytes();
+        let replies = u64::from(self.clients) * u64::from(self.window) * reply;
+        self.region_bytes() / u64::from(self.workers) + replies
+    }
+}
+
+#[cfg(test)]
+pub(in crate::herd) mod tests {
+    use super::*;
+
+    pub(in crate::herd) fn config() -> Config {
+        Config {
+            requests: Requests::WriteUc,
+            replies: Replies::SendUd,
+            workers: 3,
+            clients: 5,
+            window: 8,
+            max_request: 20,
+            max_reply: 8,
+            gather: 4,
+            doorbell: true,
+            queues: 2,
+            retry: None,
+        }
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_refused() {
+        config().check().unwrap();
+        let bad = Config { queues: 0, ..config() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "queues is 1 to 64, not 0");
+        let bad = Config { window: 3, ..config() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "window is a power of two, not 3");
+        let bad = Config { requests: Requests::SendUd, max_request: 5000, ..config() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "max_request is 0 to 4000, not 5000");
+        let bad = Config { requests: Requests::WriteRc, replies: Replies::WriteRc, ..config() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "queues is 1 to 1, not 2");
+        let bad = Config { replies: Replies::WriteRc, ..config() };
+        assert!(bad.check().is_err());
+    }
+}

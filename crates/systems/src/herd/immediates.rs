@@ -1,0 +1,66 @@
+//! The immediates of requests and replies.
+
+/// Bits of a reply's immediate that tell the sequence number, and the worker.
+pub(super) const SEQUENCE_BITS: u32 = 22;
+pub(super) const WORKER_BITS: u32 = 8;
+
+/// How a request ended, beside its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Executed.
+    Ok = 0,
+    /// Not a request: too long, or not decodable.
+    Malformed = 1,
+}
+
+impl Status {
+    pub(super) fn from_bits(bits: u32) -> Option<Status> {
+        [Status::Ok, Status::Malformed].into_iter().find(|status| *status as u32 == bits)
+    }
+}
+
+pub(super) fn to_imm(status: Status, worker: u32, sequence: u32) -> u32 {
+    (status as u32) << 30 | worker << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
+}
+
+/// The immediate of a request that is SENT.
+pub(super) fn to_request_imm(client: u32, sequence: u32) -> u32 {
+    client << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
+}
+
+/// Low bits of the client's number, and of the sequence number.
+pub(super) fn from_request_imm(imm: u32) -> (u32, u32) {
+    (imm >> SEQUENCE_BITS, imm & ((1 << SEQUENCE_BITS) - 1))
+}
+
+/// Status, worker, low bits of the sequence number.
+pub(super) fn from_imm(imm: u32) -> (Option<Status>, u32, u32) {
+    (
+        Status::from_bits(imm >> 30),
+        imm >> SEQUENCE_BITS & ((1 << WORKER_BITS) - 1),
+        imm & ((1 << SEQUENCE_BITS) - 1),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn immediates_keep_what_they_carry(worker in 0..256u32, sequence: u32) {
+            for status in [Status::Ok, Status::Malformed] {
+                let (s, w, low) = from_imm(to_imm(status, worker, sequence));
+                prop_assert_eq!((s, w, low), (Some(status), worker, sequence & 0x3f_ffff));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn immediates_of_requests_keep_who_asks(client in 0..1u32 << 20, sequence: u32) {
+            prop_assert_eq!(from_request_imm(to_request_imm(client, sequence)), (client & 0x3ff, sequence & 0x3f_ffff));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a QP remembers of its receiving side.
+
+use crate::psn;
+use doorbell_verbs::Sge;
+
+/// An atomic carried out or under way, kept so that a duplicate is answered and not executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SavedAtomic {
+    pub(crate) psn: u32,
+    /// `None` while under way.
+    pub(crate) original: Option<u64>,
+}
+
+/// The message whose packets are arriving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Inbound {
+    /// None: the next packet begins one.
+    #[default]
+    Idle,
+    /// A SEND, `received` bytes of it so far.
+    Send { received: u32 },
+    /// A WRITE of `total` bytes, `left` of them to come from `va` on.
+    Write { va: u64, rkey: u32, left: u32, total: u32 },
+}
+
+/// State of the receiving side: first what each request needs.
+#[derive(Clone, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Responder {
+    /// PSN expected next.
+    pub(crate) epsn: u32,
+    /// Messages completed, 24 bits.
+    pub(crate) msn: u32,
+    /// Whether the gap before the expected PSN, or its RNR, was reported already.
+    pub(crate) nak_sent: bool,
+    /// Attribute `max_dest_rd_atomic`.
+    pub(crate) rd_atomic: u8,
+    pub(crate) next_atomic: u8,
+    pub(crate) inbound: Inbound,
+    /// `wr_id` of the RECV taken by a SEND of several packets. UC keeps it for the next message
+    /// when this one breaks.
+    pub(crate) held: Option<u64>,
+    /// Its SGEs.
+    pub(crate) held_sges: Vec<Sge>,
+    /// As many as `rd_atomic`, from the first atomic on.
+    pub(crate) atomics: Vec<Option<SavedAtomic>>,
+}
+
+impl Responder {
+    pub(crate) fn connect(&mut self, rq_psn: u32, max_dest_rd_atomic: u8) {
+        self.clear();
+        self.epsn = rq_psn;
+        self.resize(max_dest_rd_atomic);
+    }
+
+    /// Changes the number of atomics remembered, where it differs.
+    pub(crate) fn resize(&mut self, max_dest_rd_atomic: u8) {
+        self.rd_atomic = max_dest_rd_atomic;
+        if !self.atomics.is_empty() {
+            self.atomics.resize(usize::from(max_dest_rd_atomic), None);
+        }
+        if usize::from(self.next_atomic) >= self.atomics.len() {
+            self.next_atomic = 0;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.epsn = 0;
+        self.msn = 0;
+        self.nak_sent = false;
+        self.inbound = Inbound::Idle;
+        self.held = None;
+        self.atomics.clear();
+        self.rd_atomic = 0;
+        self.next_atomic = 0;
+    }
+
+    /// Gives up the message under way; returns the `wr_id` of the RECV that it held.
+    pub(crate) fn abandon_held(&mut self) -> Option<u64> {
+        self.inbound = Inbound::Idle;
+        self.held.take()
+    }
+
+    pub(crate) fn message_done(&mut self) {
+        self.inbound = Inbound::Idle;
+        self.msn = psn::add(self.msn, 1);
+    }
+
+    pub(crate) fn saved_atomic(&self, psn: u32) -> Option<&SavedAtomic> {
+        self.atomics.iter().flatten().find(|a| a.psn == psn)
+    }
+}

@@ -1,0 +1,28 @@
+//! Names of objects at the seam of providers.
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        ///
+        /// Names an object of one provider and thread; a provider refuses one it does not know.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name(pub u32);
+    )*};
+}
+
+handles! {
+    /// An opened device.
+    DeviceHandle,
+    /// A protection domain.
+    PdHandle,
+    /// A memory region.
+    MrHandle,
+    /// A completion queue.
+    CqHandle,
+    /// A queue pair.
+    QpHandle,
+    /// A shared receive queue.
+    SrqHandle,
+    /// An address handle.
+    AhHandle,
+}

@@ -1,0 +1,182 @@
+//! Files with workloads: TOML, JSON, and what Doorbell itself has written with them.
+
+use doorbell_schema::{Field, FieldTable, Given, SchemaError, VERSION, line_of};
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// The key under which a file says its version.
+const SCHEMA: &str = "schema";
+
+/// What is wrong with a file that is to have a workload: one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// The file cannot be read.
+    #[error("cannot read workload {file}: {cause}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why not.
+        cause: String,
+    },
+    /// Something that no workload can be.
+    #[error(
+        "{file} is no workload: {found}, but a workload names fields, as verb = \"read\" or {{\"verb\": \"read\"}}"
+    )]
+    NoWorkload {
+        /// The file.
+        file: String,
+        /// What is there instead.
+        found: &'static str,
+    },
+    /// Not TOML or JSON, an unknown key, or a value that is none of its field's.
+    #[error("{0}")]
+    Schema(#[from] SchemaError),
+    /// What Doorbell wrote about a process that posted no send work requests.
+    #[error("{file} holds no workload: its process has posted no send work requests")]
+    Missing {
+        /// The file.
+        file: String,
+    },
+    /// What Doorbell wrote about something that has no workload.
+    #[error("{file} has no workload: statistics of `run` have one, and results of `simulate` and `limits`")]
+    OfNoWorkload {
+        /// The file.
+        file: String,
+    },
+}
+
+/// What JSON says of its schema: unlike a workload by itself, what Doorbell has written says that.
+fn schema_of(json: &str) -> Option<serde_json::Value> {
+    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
+    object.remove(SCHEMA)
+}
+
+/// Reads JSON: values, or what Doorbell itself has written with them (statistics of `doorbell run`,
+/// results), of which it takes the `workload`, with its version as [`Given::from_toml`]. `file` is for messages.
+pub(crate) fn given_of_json(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, FileError> {
+    let malformed = |error: serde_json::Error| SchemaError::of_json(file, &error);
+    serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(error).not("JSON"))?;
+    if let Some(found) = no_object(text) {
+        return Err(FileError::NoWorkload { file: file.to_owned(), found });
+    }
+    let Some(schema) = schema_of(text) else {
+        return Ok(Given::from_json(file, text, fields)?);
+    };
+    let version = schema.as_u64().filter(|version| (1..=VERSION).contains(version));
+    let Some(version) = version else {
+        let line = line_of(text, text.find("\"schema\"").unwrap_or(0));
+        let message =
+            format!("schema is {schema}, but this program reads what is written by schema 1 to {VERSION}");
+        return Err(SchemaError { file: file.to_owned(), line, message }.into());
+    };
+    let mut json = serde_json::Deserializer::from_str(text);
+    let file = file.to_owned();
+    match WrittenWith(fields).deserialize(&mut json).map_err(malformed)? {
+        Some(Some(given)) => Ok(given.of_version(version)),
+        Some(None) => Err(FileError::Missing { file }),
+        None => Err(FileError::OfNoWorkload { file }),
+    }
+}
+
+/// Reads a file: JSON where its name ends in `.json` or it begins with a brace, else TOML.
+pub(crate) fn given_of_file(path: &Path, fields: &[&'static Field]) -> Result<Given, FileError> {
+    let file = path.display().to_string();
+    let no_workload = |found| FileError::NoWorkload { file: file.clone(), found };
+    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        ErrorKind::IsADirectory => no_workload("it is a directory"),
+        ErrorKind::InvalidData => no_workload("it is not text"),
+        _ => FileError::Unreadable { file: file.clone(), cause: error.to_string() },
+    })?;
+    // Some editors begin a file with a mark of its encoding.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    if text.trim().is_empty() {
+        return Err(no_workload("it is empty"));
+    }
+    let named_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    // No TOML begins with a brace, and none that has a workload's keys is JSON.
+    let given = match named_json || text.trim_start().starts_with('{') || no_object(text).is_some() {
+        true => given_of_json(&file, text, fields)?,
+        false => Given::from_toml(&file, text, fields)?,
+    };
+    let says_something = given.keys().any(|key| key != SCHEMA);
+    if says_something { Ok(given) } else { Err(no_workload("it names no field")) }
+}
+
+/// What JSON is that is no object; none where it is one, or not JSON.
+fn no_object(text: &str) -> Option<&'static str> {
+    match serde_json::from_str(text).ok()? {
+        serde_json::Value::Object(_) => None,
+        serde_json::Value::Array(_) => Some("it is a list"),
+        serde_json::Value::String(_) => Some("it is a text"),
+        serde_json::Value::Number(_) => Some("it is a number"),
+        serde_json::Value::Bool(_) | serde_json::Value::Null => Some("it is a single value"),
+    }
+}
+
+/// What Doorbell has written: values of these fields as its `workload`, if it has one; none where that is null.
+struct WrittenWith<'f>(&'f [&'static Field]);
+
+impl<'de> DeserializeSeed<'de> for WrittenWith<'_> {
+    type Value = Option<Option<Given>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Option<Given>>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for WrittenWith<'_> {
+    type Value = Option<Option<Given>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a workload")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Option<Given>>, A::Error> {
+        let mut workload = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "workload" {
+                if workload.is_some() {
+                    return Err(A::Error::duplicate_field("workload"));
+                }
+                workload = Some(map.next_value_seed(NullOrTable(FieldTable(self.0)))?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(workload)
+    }
+}
+
+/// A table, or null.
+struct NullOrTable<'f>(FieldTable<'f>);
+
+impl<'de> DeserializeSeed<'de> for NullOrTable<'_> {
+    type Value = Option<Given>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NullOrTable<'_> {
+    type Value = Option<Given>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a workload or null")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Option<Given>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<Given>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
+        self.0.deserialize(deserializer).map(Some)
+    }
+}

@@ -1,0 +1,16 @@
+//! Where the repository is, and what cargo builds from it.
+
+use crate::command::{Task, failed};
+use std::path::PathBuf;
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Cargo's target folder, wherever `CARGO_TARGET_DIR` has it: this program is two levels deep in it.
+pub(crate) fn target() -> Task<PathBuf> {
+    let this = std::env::current_exe().map_err(|error| failed("this program", error))?;
+    let target = this.ancestors().nth(2).map(PathBuf::from);
+    target.ok_or_else(|| failed(this.display(), "is not in a target folder"))
+}

@@ -1,0 +1,84 @@
+//! grep finds a type by its name: no name is defined in more than three modules of the workspace. A number at its end
+//! is no part of a name.
+
+use crate::source::{self, Modules};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Modules that may define types of one name.
+const MOST: usize = 3;
+
+/// Names that are still in more modules: to be emptied.
+const NOT_YET: [&str; 62] = [
+    "Asked", "Asker", "Cache", "Case", "Check", "Checker", "Claim", "Client", "Device", "Draws", "End",
+    "Ended", "Engine", "Entry", "Event", "Found", "Group", "Held", "Key", "Kind", "Known", "Lane", "Layout",
+    "Line", "Locks", "Look", "Memory", "Message", "Of", "Outcome", "Part", "Piece", "Place", "Point", "Qp",
+    "Reader", "Reads", "Received", "Record", "Request", "Role", "Run", "Seen", "Series", "Served", "Server",
+    "Shape", "Side", "Slot", "Stage", "State", "Step", "Stop", "Store", "Sweep", "Table", "Taken", "Told",
+    "Walk", "Way", "Window", "Work",
+];
+
+/// The types that code defines, without those that belong to a trait or an implementation.
+fn defined(code: &str) -> BTreeSet<&str> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut all = BTreeSet::new();
+    for line in code.lines() {
+        let mut words = line
+            .trim_start()
+            .split([' ', '(', ')'])
+            .filter(|word| !["", "pub", "crate", "super", "unsafe"].contains(word));
+        let kind = words.next().unwrap_or_default();
+        // An associated type is one where an item of a module would not be: further in.
+        let is_item =
+            ["struct", "enum", "trait", "union"].contains(&kind) || kind == "type" && !line.starts_with(' ');
+        if is_item && let Some(name) = words.next() {
+            all.insert(&name[..name.find(|c| !is_word(c)).unwrap_or(name.len())]);
+        }
+    }
+    all
+}
+
+/// Modules by the names of the types that they define.
+fn modules_of_names(crates: &BTreeMap<String, Modules>) -> BTreeMap<&str, BTreeSet<String>> {
+    let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (name, modules) in crates {
+        for (module, code) in modules {
+            // A macro's has the name that its caller gives.
+            for defined in defined(code).into_iter().filter(|name| !name.is_empty()) {
+                let bare = defined.trim_end_matches(|c: char| c.is_ascii_digit());
+                all.entry(bare).or_default().insert(format!("{name}/{}", module.replace("::", "/")));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_type_is_found_by_its_name() {
+    let crates = source::crates();
+    let names = modules_of_names(&crates);
+    assert!(names.len() > 1000, "{} names are all that was found", names.len());
+    let mut failures = String::new();
+    for (name, modules) in names.iter().filter(|(_, modules)| modules.len() > MOST) {
+        let modules = modules.iter().cloned().collect::<Vec<_>>().join(" ");
+        match NOT_YET.contains(name) {
+            true => println!("not yet: {name}: {modules}"),
+            false => failures += &format!("{name}: {modules}\n"),
+        }
+    }
+    assert!(failures.is_empty(), "types of one name in more than {MOST} modules\n{failures}");
+}
+
+#[test]
+fn definitions_are_found() {
+    let code = "pub(crate) struct A<T>(T);\nenum B2 {\n    C,\n}\nimpl D for A {\n    type E = F;\n}\npub type G = H;\n    pub unsafe trait I: J {}\nfn k(structs: L) {}";
+    assert_eq!(defined(code).into_iter().collect::<Vec<_>>(), ["A", "B2", "G", "I"]);
+    let modules: Modules = [("a", "struct X;"), ("b", "enum X2 {}"), ("", "type X = Y;")]
+        .map(|(m, t)| (m.to_owned(), t.to_owned()))
+        .into();
+    let crates = [("c".to_owned(), modules)].into();
+    let names = modules_of_names(&crates);
+    assert_eq!(
+        names.into_iter().map(|(name, modules)| (name, modules.len())).collect::<Vec<_>>(),
+        [("X", 3)]
+    );
+}
