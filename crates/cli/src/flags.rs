@@ -36,7 +36,7 @@ impl VerbArgs {
     pub(crate) fn workload(&self) -> Result<Workload, WorkloadError> {
         match Asked::of(&self.0.given()?)? {
             Asked::Verbs(workload) => Ok(*workload),
-            Asked::System(_) => {
+            Asked::System(..) => {
                 Err(WorkloadError::Invalid("a system has no limits of its own: they are of verbs".into()))
             }
         }
@@ -44,11 +44,6 @@ impl VerbArgs {
 }
 
 impl AnyArgs {
-    /// The flags, over the file's contents if one is given.
-    pub(crate) fn asked(&self) -> Result<Asked, WorkloadError> {
-        Asked::of(&self.0.given()?)
-    }
-
     /// The file and the flags, each by itself.
     pub(crate) fn typed(&self) -> Result<Typed, WorkloadError> {
         self.0.typed(&doorbell_lab::fields())
@@ -65,11 +60,8 @@ impl AnyArgs {
     }
 
     /// The files that say what to run: the workload's own, and those of its profiles.
-    pub(crate) fn files(&self, workload: &Workload) -> Vec<PathBuf> {
-        let groups = workload.machine.iter().flatten();
-        let named = groups.flat_map(|group| [Some(group.profile.as_str()), group.host.as_deref()]);
-        let named = named.chain([Some(workload.profile_name()), workload.host.as_deref()]).flatten();
-        let profiles = named.filter(|name| Profile::is_path(name));
+    pub(crate) fn files(&self, asked: &Asked) -> Vec<PathBuf> {
+        let profiles = asked.named().into_iter().filter(|name| Profile::is_path(name));
         self.0.file.iter().cloned().chain(profiles.map(PathBuf::from)).collect()
     }
 }

@@ -5,7 +5,7 @@ use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
 use crate::table::{self, Align};
 use crate::workload;
-use doorbell_lab::{ClassLimits, Resolved};
+use doorbell_lab::{ClassLimits, Resolved, Run};
 use doorbell_nic::Digits;
 use doorbell_nic::limits::Limit;
 use schemars::JsonSchema;
@@ -29,8 +29,8 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let workload = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let limits = doorbell_lab::limits(&profiles, &workload);
     let classes = doorbell_lab::limits_of_classes(&profiles, &workload);
-    let (extrapolates, supports) =
-        (doorbell_lab::extrapolates(&profiles, &workload), doorbell_lab::supports(&profiles, &workload));
+    let run = Run::verbs(profiles, workload.clone());
+    let (extrapolates, supports) = (doorbell_lab::extrapolates(&run), doorbell_lab::supports(&run));
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits, classes };
     let told = Told {
         result: &limits,

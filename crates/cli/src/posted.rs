@@ -37,12 +37,12 @@ pub(crate) fn gigabits(o: &Outcome) -> f64 {
         Some(only) => mops * f64::from(only.size),
         None => kinds.iter().map(|kind| kind.mops * f64::from(kind.size)).sum(),
     };
-    let bytes = match o.workload.has_classes() {
+    let bytes = match o.verbs().workload.has_classes() {
         true => {
-            let classes = o.workload.classes().into_iter().zip(&o.classes);
+            let classes = o.verbs().workload.classes().into_iter().zip(&o.verbs().classes);
             classes.map(|(class, seen)| payload(class.workload, seen.mops, &seen.kinds)).sum()
         }
-        false => payload(&o.workload, o.mops, &o.kinds),
+        false => payload(&o.verbs().workload, o.mops, &o.verbs().kinds),
     };
     bytes * 8.0 / 1e3
 }
@@ -65,7 +65,7 @@ pub(crate) fn classes(o: &Outcome) -> String {
     };
     let [name, mops, latencies @ ..] = HEADER;
     let header: Vec<_> = [name, mops, ("of all", Align::Right)].into_iter().chain(latencies).collect();
-    table::columns(&header, o.classes.iter().flat_map(of_class).collect())
+    table::columns(&header, o.verbs().classes.iter().flat_map(of_class).collect())
 }
 
 const HEADER: [(&str, Align); 6] = [
@@ -98,5 +98,5 @@ pub(crate) fn kinds(o: &Outcome) -> String {
     let of = |kind: &OfKind| {
         row(format!("{} of {} B", kind.verb, kind.size), kind.mops, "", None, &kind.latency_ns, "")
     };
-    table::columns(&HEADER, o.kinds.iter().map(of).collect())
+    table::columns(&HEADER, o.verbs().kinds.iter().map(of).collect())
 }

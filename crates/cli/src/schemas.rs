@@ -3,7 +3,7 @@
 
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
-use doorbell_lab::{Outcome, SystemOutcome};
+use doorbell_lab::{SystemJson, VerbsJson};
 use doorbell_launch::stats;
 use doorbell_reproduce::Report;
 use schemars::generate::SchemaSettings;
@@ -61,8 +61,8 @@ fn close(schema: &mut Value) {
 fn schemas() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
     for (name, schema) in [
-        ("simulate", of::<Told<'_, Outcome>>("doorbell simulate --json")),
-        ("simulate-system", of::<Told<'_, SystemOutcome>>("doorbell simulate --system SYSTEM --json")),
+        ("simulate", of::<Told<'_, VerbsJson>>("doorbell simulate --json")),
+        ("simulate-system", of::<Told<'_, SystemJson>>("doorbell simulate --system SYSTEM --json")),
         ("limits", of::<Told<'_, limits::Limits>>("doorbell limits --json")),
         ("profiles", of::<Vec<profiles::Described<'_>>>("doorbell profiles --json")),
         ("profile", of::<profiles::Described<'_>>("doorbell profiles NAME --json")),

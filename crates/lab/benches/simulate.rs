@@ -1,7 +1,7 @@
 //! How fast the simulator is: simulated verbs per second on one core.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use doorbell_lab::{Control, Outcome, Workload};
+use doorbell_lab::{Control, Outcome, Run, Workload};
 use std::time::Duration;
 
 /// Name, workload, virtual time of a run.
@@ -28,7 +28,7 @@ fn run(toml: &str) -> Outcome {
     let profiles = workload.load_profiles().expect("a profile");
     let resolved = workload.resolve(&profiles).expect("a workload that fits the profile");
     let control = Control::quiet();
-    doorbell_lab::simulate(&profiles, &resolved, &control).expect("a run")
+    doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &control).expect("a run")
 }
 
 fn simulate(c: &mut Criterion) {
@@ -36,7 +36,7 @@ fn simulate(c: &mut Criterion) {
     group.sample_size(10).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(10));
     for (name, workload, duration) in WORKLOADS {
         let toml = format!("profile = \"cib\"\nsize = 32\nduration = \"{duration}\"\n{workload}");
-        group.throughput(Throughput::Elements(run(&toml).verbs));
+        group.throughput(Throughput::Elements(run(&toml).verbs().work_requests));
         group.bench_function(name, |b| b.iter(|| run(&toml)));
     }
     group.finish();

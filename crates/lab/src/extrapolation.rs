@@ -8,13 +8,21 @@
 
 use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};
+use crate::plan::{Run, Work};
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
-/// What of a workload of verbs lies outside the measurements that its profiles were set from.
-pub fn extrapolates(profiles: &Profiles, w: &Resolved) -> Vec<String> {
+/// What of a run lies outside the measurements that its profiles were set from.
+pub fn extrapolates(run: &Run) -> Vec<String> {
+    match &run.work {
+        Work::Verbs(w) => of_workload(&run.profiles, w),
+        Work::System(w) => of_run_of_system(run.profiles.first(), w),
+    }
+}
+
+fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let unlike = (!profiles.are_alike()).then(|| "no measurement is of machines that differ".to_owned());
     // Contexts are kept of QPs, whatever class they are of.
     let (classes, qps) = (w.classes(), connected_qps(w));
@@ -32,8 +40,7 @@ pub fn extrapolates(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     distinct(of_each.chain(unlike).chain(mixed).chain(several))
 }
 
-/// What of a system lies outside the measurements that its profile was set from.
-pub fn extrapolates_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
+fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     let basis = basis_of(profile).into_iter().chain(order_of_threads(profile, w));
     let system = if known(profile) { of_system(profile, w) } else { Vec::new() };
     distinct(basis.chain(system))
@@ -242,7 +249,7 @@ fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Asked, Workload};
+    use crate::Asked;
     use doorbell_programs::systems::SYSTEMS;
     use doorbell_schema::{Duration, Given};
     use doorbell_systems::System;
@@ -252,17 +259,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn asked(toml: &str) -> Vec<String> {
-        match Asked::of(&Given::from_toml("w.toml", toml, &crate::fields()).unwrap()).unwrap() {
-            Asked::Verbs(workload) => {
-                let profiles = workload.load_profiles().unwrap();
-                extrapolates(&profiles, &workload.resolve(&profiles).unwrap())
-            }
-            Asked::System(system) => {
-                let (profile, host, set) = (system.profile.clone(), system.host.clone(), system.set.clone());
-                let machines = Workload { profile, host, set, ..Workload::default() };
-                extrapolates_system(machines.load_profiles().unwrap().first(), &system)
-            }
-        }
+        let given = Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
+        extrapolates(&Run::asked(Asked::of(&given).unwrap()).unwrap())
     }
 
     #[test]
@@ -369,7 +367,7 @@ mod tests {
             let mut lock = LocalSpinlock::usual();
             lock.clients = OneByOne::new(clients, clients);
             lock.locks.backoff = Duration::new(backoff);
-            let all = extrapolates_system(&Profile::named(profile).unwrap(), &lock.into());
+            let all = extrapolates(&Run::system(&Profile::named(profile).unwrap(), lock.into()));
             all.iter().any(|sentence| sentence.contains("is drawn once"))
         };
         assert!(of("cx3-dual", 9, Span::ZERO));

@@ -1,6 +1,6 @@
 //! Runs of workloads and systems in virtual time: what is asked for, what is run, what came of it, and what limits it.
 //!
-//! [`simulate()`] and [`explain()`] run a workload. What is below uses nothing that is above, from the bottom: `asked`
+//! A [`Run`] is data; [`simulate()`] and [`explain()`] make it. What is below uses nothing that is above, from the bottom: `asked`
 //! and `limits`, `results`, `simulate`, `plan`, `explain`, and then [`sweep`], [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
@@ -34,18 +34,17 @@ pub use doorbell_workload::{
     Addresses, AtomicCounters, BufferOffset, Item, LoadLoop, MachineGroup, Mix, Operation, Pattern, Pieces,
     Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
-pub use explain::{
-    Depth, Typed, advise, advise_system, change, explain, explain_system, explained, percent, words,
-};
-pub use extrapolation::{extrapolates, extrapolates_system};
+pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
+pub use extrapolation::extrapolates;
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use median::median;
-pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate, simulate_system};
+pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
 pub use results::{
     Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
-    OfKind, OperationTime, Outcome, Pcie, PhaseTime, Ran, Relaxed, SCHEMA, SYSTEM_SCHEMA, SentAgain, Served,
-    SystemOutcome, TimePart, TogetherLift, UncoreUse, Utilization, class_name,
+    OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Relaxed, SCHEMA,
+    SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse, Utilization, VerbsJson,
+    class_name,
 };
 pub use run_error::SimulateError;
-pub use support::{Support, name_of, page, supports, supports_system};
+pub use support::{Support, name_of, page, supports};
 pub use watch::Watch;

@@ -4,6 +4,7 @@ use crate::asked::SystemWorkload;
 use crate::extrapolation::{Stated, dimensions};
 use crate::limits::{connected_qps, nic_pattern};
 use crate::median::median;
+use crate::plan::{Run, Work};
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
 use doorbell_workload::{Operation, Profiles, Resolved};
 use schemars::JsonSchema;
@@ -46,8 +47,15 @@ fn errors(known: &Calibrated, ids: &[&String]) -> Vec<f64> {
     of_it.filter_map(|datum| Some(datum.left_out?.abs())).collect()
 }
 
-/// What supports an answer about a workload: of each profile, class and operation.
-pub fn supports(profiles: &Profiles, w: &Resolved) -> Vec<Support> {
+/// What supports an answer about a run: of verbs by profile, class and operation.
+pub fn supports(run: &Run) -> Vec<Support> {
+    match &run.work {
+        Work::Verbs(w) => of_workload(&run.profiles, w),
+        Work::System(w) => of_system(run.profiles.first(), w),
+    }
+}
+
+fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<Support> {
     let qps = connected_qps(w);
     let mut all: Vec<Support> = Vec::new();
     for profile in profiles.all() {
@@ -76,8 +84,7 @@ fn of_operation(profile: &Profile, w: &Resolved, operation: &Operation, qps: Opt
     Support::of(of, profile, ids)
 }
 
-/// What supports an answer about a system.
-pub fn supports_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
+fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
     let value = |key: &str| Stated::of(w.value(key)?);
     let holds = |m: &&SystemMeasured| {
         let within = m.within.iter().all(|(key, bounds)| match value(key) {
@@ -155,11 +162,7 @@ mod tests {
 
     fn asked(toml: &str) -> Vec<Support> {
         let given = Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
-        let crate::Asked::Verbs(workload) = crate::Asked::of(&given).unwrap() else {
-            panic!("verbs are asked for")
-        };
-        let profiles = workload.load_profiles().unwrap();
-        supports(&profiles, &workload.resolve(&profiles).unwrap())
+        supports(&Run::asked(crate::Asked::of(&given).unwrap()).unwrap())
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn workload(outstanding: u32) -> SystemWorkload {
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let outcomes = ctx.systems("cib", "window", &WINDOWS.map(workload))?;
-    let rates: Vec<f64> = outcomes.iter().map(|outcome| outcome.mrps).collect();
+    let rates: Vec<f64> = outcomes.iter().map(|outcome| outcome.mops).collect();
     let (first, last) = (rates[0], rates[WINDOWS.len() - 1]);
     let checks = vec![
         Check::number("toy-window-gain", "cib", last / first),

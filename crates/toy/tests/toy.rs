@@ -1,6 +1,6 @@
 //! The toy system and the toy experiment, by what is public of Doorbell.
 
-use doorbell_lab::{Control, Given, Stored, SystemEntry, SystemWorkload, simulate_system};
+use doorbell_lab::{Control, Given, Run, Stored, SystemEntry, SystemWorkload, simulate};
 use doorbell_nic::Profile;
 use doorbell_reproduce::{Basis, Ctx, judge};
 use doorbell_sim::{SimCluster, SimConfig};
@@ -32,10 +32,10 @@ fn it_is_read_from_a_file_and_simulated() {
     let file = |text| Given::from_toml("ping.toml", text, &entry.fields);
     let run = |text| {
         let system = SystemWorkload::of(entry.with(&file(text).unwrap()).unwrap());
-        simulate_system(&profile(), &system, &Control::quiet()).unwrap()
+        simulate(&Run::system(&profile(), system), &Control::quiet()).unwrap()
     };
     let (one, many) = (run("clients = 1"), run("clients = 6\noutstanding = 2"));
-    assert!(one.mrps > 0.0 && many.mrps > 2.0 * one.mrps, "{} and {} Mrps", one.mrps, many.mrps);
+    assert!(one.mops > 0.0 && many.mops > 2.0 * one.mops, "{} and {} Mrps", one.mops, many.mops);
     let json = serde_json::to_value(&many).unwrap();
     assert_eq!((&json["workload"]["system"], &json["workload"]["outstanding"]), (&"ping".into(), &2.into()));
     let wrong = file("clients = 1\nservice = \"often\"").unwrap_err().to_string();

@@ -1,85 +1,36 @@
-//! `doorbell simulate` of a workload of verbs.
+//! The report of a run of verbs.
 
-use super::control::control;
-use crate::args::SimulateArgs;
-use crate::exit::{self, Exit};
+use super::limited::limited;
 use crate::explained;
 use crate::extrapolation::Told;
 use crate::posted;
-use crate::progress;
 use crate::report::{self, mean, percentile, within};
 use crate::table::{self, Align};
-use crate::trace::{self, Watched};
 use crate::workload;
-use doorbell_lab::uncertainty;
-use doorbell_lab::{Outcome, Pattern, Resolved, Workload};
+use doorbell_lab::{OfVerbs, Outcome, Pattern, Resolved};
 use doorbell_nic::{Digits, counted};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
-pub(super) fn run(workload: &Workload, args: &SimulateArgs) -> Result<(), Exit> {
-    let typed = args.workload.typed().map_err(Exit::bad_input)?;
-    let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
-    let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
-    if args.uncertainty {
-        uncertainty::known(profiles.all()).map_err(|error| Exit::of_uncertainty(&error))?;
-    }
-    let seen = trace::open(&args.trace, &args.workload.files(workload))?;
-    let interrupt = progress::interrupt()?;
-    let bar = progress::bar();
-    let watch = Watched { bar: &bar, seen: &seen };
-    let control = control(args, &interrupt, &watch);
-    let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
-    let outcome = simulate(&profiles, &resolved, &control);
-    let outcome = outcome.map(|outcome| match args.explain {
-        true => doorbell_lab::advise(&typed, &profiles, outcome, &control),
-        false => outcome,
-    });
-    let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    // Of nothing there is no interval.
-    let asked = args.uncertainty && outcome.waits.is_none();
-    let uncertainty =
-        asked.then(|| uncertainty::of_verbs(&profiles, &resolved, &outcome.measured, &control)).transpose();
-    drop(bar);
-    let told = Told {
-        result: &outcome,
-        unit: "Mops",
-        extrapolates: &doorbell_lab::extrapolates(&profiles, &resolved),
-        supports: &doorbell_lab::supports(&profiles, &resolved),
-        uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),
-    };
-    if args.json {
-        exit::print_json(&told)?;
-    } else {
-        exit::print(&text(&told))?;
-    }
-    // What was computed before is not lost.
-    seen.report()?;
-    exit::stopped(&interrupt)?;
-    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
-    exit::completed(outcome.waits.as_deref(), &outcome.measured)
-}
-
-fn text(told: &Told<'_, Outcome>) -> String {
+/// The report.
+pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs) -> String {
     let o = told.result;
-    let w = &o.workload;
+    let w = &of.workload;
     let mut rows = workload::rows(w);
     rows.extend(report::times((w.warmup, w.duration), w.precision, &o.measured));
     let mut text = format!("Workload\n{}{}", table::pairs(rows), workload::classes(w));
     let result = table::pairs(results(o));
     let _ = write!(text, "\nResult\n{result}");
     text += &report::unsettled(&o.interval);
-    if !o.classes.is_empty() {
+    if !of.classes.is_empty() {
         let _ = write!(text, "\nClasses of threads\n{}", posted::classes(o));
     }
-    if !o.kinds.is_empty() {
+    if !of.kinds.is_empty() {
         let _ = write!(text, "\nItems of the mix\n{}", posted::kinds(o));
     }
-    text += &told.text();
-    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class_name(), o.bottleneck.text);
-    text += &explained::lifts(&o.lift, o.together.as_ref());
-    if let Some(time) = &o.operation_time {
+    text += &limited(told);
+    if let Some(time) = &of.operation_time {
         text += &explained::time(time);
     }
     // Only where there was something to explain.
@@ -97,16 +48,16 @@ fn text(told: &Told<'_, Outcome>) -> String {
     let _ = writeln!(
         text,
         "\n{} verbs and {} events in {:.2} s ({:.2} million verbs per second)",
-        o.verbs,
+        of.work_requests,
         o.events,
         o.wall_seconds,
-        o.verbs as f64 / o.wall_seconds / 1e6
+        of.work_requests as f64 / o.wall_seconds / 1e6
     );
     text
 }
 
 fn results(o: &Outcome) -> Vec<(&'static str, String)> {
-    let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
+    let busiest = o.verbs().mops_per_machine.iter().copied().fold(0.0, f64::max);
     let mean = mean(o.latency_ns.mean, o.interval.latency_ns);
     let payload = Digits(posted::gigabits(o), 2);
     let mut rows = vec![
@@ -137,7 +88,7 @@ fn resources(o: &Outcome) -> String {
         Some(vec![
             kind,
             format!("{}%", Digits(busiest.utilization * 100.0, 1)),
-            format!("{} of {}", busiest.meter, o.workload.machine_name(busiest.machine)),
+            format!("{} of {}", busiest.meter, o.verbs().workload.machine_name(busiest.machine)),
             format!("{}%", Digits(mean * 100.0, 1)),
             all.len().to_string(),
         ])
@@ -162,7 +113,7 @@ fn parts(w: &Resolved, others: &str) -> Vec<(String, Range<u32>)> {
 }
 
 fn caches(o: &Outcome) -> String {
-    let parts = parts(&o.workload, "others");
+    let parts = parts(&o.verbs().workload, "others");
     let mut sums: BTreeMap<(&str, usize), (u64, u64)> = BTreeMap::new();
     for c in &o.caches {
         let whose = parts.iter().position(|(_, machines)| machines.contains(&c.machine)).unwrap_or(0);
@@ -198,8 +149,8 @@ fn caches(o: &Outcome) -> String {
 /// All to all these are those that they count as theirs; they answer about as many. `None` where what is
 /// counted does not tell: at machine 0 alone, what each group of the others takes of it.
 fn operations(o: &Outcome, machines: &Range<u32>) -> Option<f64> {
-    let w = &o.workload;
-    let counted = || o.mops_per_machine.get(machines.start as usize..machines.end as usize);
+    let w = &o.verbs().workload;
+    let counted = || o.verbs().mops_per_machine.get(machines.start as usize..machines.end as usize);
     let others_count = (w.pattern == Pattern::Inbound) != w.consumes_recvs();
     // Of SENDs the receiver counts, of all else who posts.
     let one_end = w.operations().iter().all(|o| o.verb.consumes_recv() == w.consumes_recvs());
@@ -243,5 +194,8 @@ fn pcie(o: &Outcome) -> String {
         ("PCIeRdCur", Align::Right),
         ("PCIeItoM", Align::Right),
     ];
-    table::columns(&header, parts(&o.workload, "each of the others").into_iter().filter_map(row).collect())
+    table::columns(
+        &header,
+        parts(&o.verbs().workload, "each of the others").into_iter().filter_map(row).collect(),
+    )
 }

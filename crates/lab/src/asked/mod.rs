@@ -10,7 +10,7 @@ pub use system_workload::SystemWorkload;
 use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Given, Schema, Value};
-use doorbell_workload::{Workload, WorkloadError};
+use doorbell_workload::{Profiles, Workload, WorkloadError};
 use fields::called;
 
 /// What somebody asks for.
@@ -18,8 +18,8 @@ use fields::called;
 pub enum Asked {
     /// A workload of verbs.
     Verbs(Box<Workload>),
-    /// A system.
-    System(SystemWorkload),
+    /// A system, and the profiles that it is on.
+    System(SystemWorkload, Box<Profiles>),
 }
 
 /// Fields that a system has beside its parameters.
@@ -112,7 +112,21 @@ impl Asked {
             SystemWorkload::of(entry.with(&usual_on(profile, entry, given)).map_err(WorkloadError::Invalid)?);
         system.check(profile)?;
         (system.profile, system.host, system.set) = (machines.profile, machines.host, machines.set);
-        Ok(Asked::System(system))
+        Ok(Asked::System(system, Box::new(profiles)))
+    }
+
+    /// The names of profiles and hosts that it says, each as it says it.
+    pub fn named(&self) -> Vec<&str> {
+        match self {
+            Asked::Verbs(workload) => {
+                let groups = workload.machine.iter().flatten();
+                let named = groups.flat_map(|group| [Some(group.profile.as_str()), group.host.as_deref()]);
+                named.chain([Some(workload.profile_name()), workload.host.as_deref()]).flatten().collect()
+            }
+            Asked::System(system, _) => {
+                [system.profile.as_deref(), system.host.as_deref()].into_iter().flatten().collect()
+            }
+        }
     }
 
     fn verbs(given: &Given) -> Result<Asked, WorkloadError> {
@@ -143,7 +157,7 @@ mod tests {
             system.set = Some([("tx.send_ns".to_owned(), "20.5".parse().unwrap())].into());
             let json = serde_json::to_string(&system).unwrap();
             let given = Given::from_json("w", &json, &fields()).unwrap();
-            assert_eq!(Asked::of(&given).unwrap(), Asked::System(system));
+            assert_eq!(Asked::of(&given).unwrap(), Asked::System(system, Box::new(profiles)));
         }
     }
 }

@@ -8,7 +8,7 @@ pub use costs::{Cost, CostTerm};
 
 use crate::asked::Asked;
 use crate::explain::results;
-use crate::plan::{Control, Known, Run, Stored, Work};
+use crate::plan::{Control, Known, Run, Stored};
 use crate::results::Found;
 use crate::run_error::SimulateError;
 use crate::sweep::SweepError;
@@ -67,14 +67,14 @@ pub fn compare(
     let run = |(name, given): &(String, Given)| {
         let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
         let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
-        Ok((name.clone(), Run::asked(&asked).map_err(|error| refused(error.to_string()))?))
+        Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
     };
     let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;
     let known = stored.map_or_else(Known::default, Known::stored_in);
     let failed = |(at, cause): (usize, SimulateError)| SweepError::Point { at: sides[at].0.clone(), cause };
     let found = results(&runs, explain, &known, control).map_err(failed)?;
-    let found: Vec<Option<Found>> = found.into_iter().map(|ran| ran.map(Found::from)).collect();
-    let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| workload(run)).collect();
+    let found: Vec<Option<Found>> = found.into_iter().map(|outcome| outcome.map(Found::from)).collect();
+    let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| run.json()).collect();
     let options = differing(&workloads);
     let first = found.first().cloned().flatten();
     let side = |(at, ((name, found), workload)): (usize, ((String, Option<Found>), serde_json::Value))| {
@@ -93,15 +93,6 @@ pub fn compare(
         options,
         costs: costs::of(&runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
     })
-}
-
-/// A workload as resolved.
-fn workload(run: &Run) -> serde_json::Value {
-    let json = match &run.work {
-        Work::Verbs(w) => serde_json::to_value(&**w),
-        Work::System(system) => serde_json::to_value(system),
-    };
-    json.expect("what is run is JSON")
 }
 
 /// A workload with the options of each class of threads as options of its own, by the name of the class or its number.

@@ -5,11 +5,9 @@ use super::system_knobs;
 use super::typed::{Change, Typed};
 use crate::asked::Asked;
 use crate::plan::{Control, Run, Work, all};
-use crate::results::{Advice, Gain, MeasuredTime, Of, Outcome, Ran, SystemOutcome};
+use crate::results::{Advice, Gain, MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
-use doorbell_nic::Profile;
 use doorbell_schema::Duration;
-use doorbell_workload::Profiles;
 
 /// Candidates that are simulated, at most.
 const MOST: usize = 12;
@@ -29,32 +27,17 @@ struct Candidate {
 /// What `typed` asked for and is explained, with other options for which the rate is higher: each is simulated with the
 /// same draws and for the same virtual time. Where somebody stops it, it has what is known. Nothing is tried where threads
 /// are in classes: what these say, only their file says otherwise, which is no command.
-pub fn advise(typed: &Typed, profiles: &Profiles, outcome: Outcome, control: &Control<'_>) -> Outcome {
-    if outcome.waits.is_some() || outcome.workload.has_classes() {
-        return outcome;
-    }
-    let changes = candidates(typed, profiles, &outcome.workload, outcome.bottleneck.class);
-    let run = Run::verbs(profiles.clone(), outcome.workload.clone());
-    let base = Ran { of: Of::Verbs(Box::new(outcome)), without_effect: Vec::new() };
-    let advice = of_changes(typed, &run, changes, &base, control);
-    Outcome { advice, ..Outcome::clone(&base.verbs()) }
-}
-
-/// The same of a system.
-pub fn advise_system(
-    typed: &Typed,
-    profile: &Profile,
-    outcome: SystemOutcome,
-    control: &Control<'_>,
-) -> SystemOutcome {
+pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>) -> Outcome {
     if outcome.waits.is_some() {
         return outcome;
     }
-    let changes = system_knobs::candidates(profile, &outcome.workload);
-    let run = Run::system(profile, outcome.workload.clone());
-    let base = Ran { of: Of::System(Box::new(outcome)), without_effect: Vec::new() };
-    let advice = of_changes(typed, &run, changes, &base, control);
-    SystemOutcome { advice, ..base.system() }
+    let changes = match &run.work {
+        Work::Verbs(w) if w.has_classes() => return outcome,
+        Work::Verbs(w) => candidates(typed, &run.profiles, w, outcome.bottleneck.class),
+        Work::System(w) => system_knobs::candidates(run.profiles.first(), w),
+    };
+    let advice = of_changes(typed, run, changes, &outcome, control);
+    Outcome { advice, ..outcome }
 }
 
 /// Of these changes of `run`, which gave `base`, those that lift the rate, best first; none where that is not known.
@@ -62,7 +45,7 @@ fn of_changes(
     typed: &Typed,
     run: &Run,
     changes: Vec<Change>,
-    base: &Ran,
+    base: &Outcome,
     control: &Control<'_>,
 ) -> Option<Vec<Advice>> {
     let tried = tried(typed, run, changes);
@@ -105,7 +88,7 @@ fn asked(typed: &Typed, now: &Run) -> Option<Run> {
             let resolved = workload.resolve(&now.profiles).ok()?;
             reach_the_same(before, &resolved).then(|| Run::verbs((*now.profiles).clone(), resolved))
         }
-        (Asked::System(system), Work::System(_)) => Some(Run::system(now.profiles.first(), system)),
+        (Asked::System(system, _), Work::System(_)) => Some(Run::system(now.profiles.first(), system)),
         _ => None,
     }
 }
@@ -113,24 +96,24 @@ fn asked(typed: &Typed, now: &Run) -> Option<Run> {
 /// What the candidates gave that were not stopped.
 fn simulated(
     tried: &[Candidate],
-    base: &Ran,
+    base: &Outcome,
     control: &Control<'_>,
-) -> Result<Vec<(String, Ran)>, SimulateError> {
+) -> Result<Vec<(String, Outcome)>, SimulateError> {
     let timed = |measured: &MeasuredTime, some: &[&Candidate]| {
         let runs: Vec<(String, Run)> =
             some.iter().map(|c| (c.command.clone(), c.run.timed_as(measured))).collect();
         all(&runs, control)
     };
-    let ran = timed(base.measured(), &tried.iter().collect::<Vec<_>>())?;
+    let ran = timed(&base.measured, &tried.iter().collect::<Vec<_>>())?;
     // What looks better, but is not warm by then or changes still, warms up for longer, unless it is said how long.
-    let open = |c: &Candidate| c.run.timed_as(base.measured()).key() != c.run.key();
-    let unsettled = |c: &Candidate, ran: &Option<Ran>| {
-        let is = |ran: &Ran| ran.unsettled().is_some() && ran.told_rate().0 > base.told_rate().0;
+    let open = |c: &Candidate| c.run.timed_as(&base.measured).key() != c.run.key();
+    let unsettled = |c: &Candidate, ran: &Option<Outcome>| {
+        let is = |ran: &Outcome| ran.interval.unsettled.is_some() && ran.told_rate().0 > base.told_rate().0;
         ran.as_ref().is_some_and(is) && open(c)
     };
     let again: Vec<&Candidate> =
         tried.iter().zip(&ran).filter(|(c, ran)| unsettled(c, ran)).map(|(c, _)| c).collect();
-    let mut better = timed(&after(base.measured()), &again)?.into_iter();
+    let mut better = timed(&after(&base.measured), &again)?.into_iter();
     let found = tried.iter().zip(ran).filter_map(|(candidate, ran)| {
         let ran = if unsettled(candidate, &ran) { better.next()? } else { ran };
         Some((candidate.command.clone(), ran?))
@@ -145,10 +128,10 @@ fn after(measured: &MeasuredTime) -> MeasuredTime {
 }
 
 /// The advice, if the rate is higher.
-fn told(command: String, ran: &Ran, base: &Ran) -> Option<Advice> {
+fn told(command: String, ran: &Outcome, base: &Outcome) -> Option<Advice> {
     let (mops, mops_half) = ran.told_rate();
     let change = Gain::between(base.told_rate(), (mops, mops_half));
     let Gain { gain, half: gain_half } = change;
-    let unsettled = ran.unsettled().cloned();
+    let unsettled = ran.interval.unsettled.clone();
     change.is_more().then_some(Advice { command, mops, mops_half, gain, gain_half, unsettled })
 }

@@ -1,11 +1,11 @@
 //! What reruns are asked for by, and what is made of their results.
 
 use crate::plan::Run;
-use crate::results::{Gain, Ran};
+use crate::results::{Gain, Outcome};
 use doorbell_nic::More;
 
 /// Makes runs, each with what it is called: what each gave, or nothing where somebody stopped it.
-pub(super) type Asker<'a, E> = dyn FnMut(&[(String, Run)]) -> Result<Vec<Option<Ran>>, E> + 'a;
+pub(super) type Asker<'a, E> = dyn FnMut(&[(String, Run)]) -> Result<Vec<Option<Outcome>>, E> + 'a;
 
 /// What is rerun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,6 @@ pub enum Depth {
 pub(super) type Lifted = (More, Option<Gain>);
 
 /// What a run's rate gains on that of another.
-pub(super) fn gain(base: &Ran, ran: &Ran) -> Gain {
-    Gain::between((base.rate(), base.rate_half()), (ran.rate(), ran.rate_half()))
+pub(super) fn gain(base: &Outcome, ran: &Outcome) -> Gain {
+    Gain::between(base.rate(), ran.rate())
 }

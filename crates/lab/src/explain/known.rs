@@ -3,7 +3,7 @@
 use super::asker::Depth;
 use super::observe::observed;
 use crate::plan::{Control, Known, NotYet, Run};
-use crate::results::Ran;
+use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use std::sync::atomic::Ordering;
 
@@ -11,14 +11,14 @@ use std::sync::atomic::Ordering;
 ///
 /// # Errors
 /// That something of it is not known yet, or why it failed.
-pub fn explained(known: &Known, run: &Run, what: &str, depth: Depth) -> Result<Ran, NotYet> {
+pub fn explained(known: &Known, run: &Run, what: &str, depth: Depth) -> Result<Outcome, NotYet> {
     let base = known.of(run, what)?;
     let explained = observed(&base, run, depth, &mut |runs| {
         // All are asked for before the first that is not known ends this.
         let all: Vec<_> = runs.iter().map(|(name, run)| known.of(run, &format!("{what}: {name}"))).collect();
-        all.into_iter().map(|ran| Ok(Some(Ran::clone(&*ran?)))).collect()
+        all.into_iter().map(|ran| Ok(Some(Outcome::clone(&*ran?)))).collect()
     });
-    explained.map(|explained| explained.ran)
+    explained.map(|explained| explained.outcome)
 }
 
 /// Which of several runs failed, by its place among them, and why.
@@ -34,14 +34,14 @@ pub(crate) fn results(
     explain: bool,
     known: &Known,
     control: &Control<'_>,
-) -> Result<Vec<Option<Ran>>, Failed> {
+) -> Result<Vec<Option<Outcome>>, Failed> {
     let result = |(name, run): &(String, Run)| match explain {
         true => explained(known, run, name, Depth::Whole),
-        false => known.of(run, name).map(|ran| Ran::clone(&ran)),
+        false => known.of(run, name).map(|ran| Outcome::clone(&ran)),
     };
     loop {
-        let all: Vec<Result<Ran, NotYet>> = runs.iter().map(result).collect();
-        let failure = |(at, ran): (usize, &Result<Ran, NotYet>)| match ran {
+        let all: Vec<Result<Outcome, NotYet>> = runs.iter().map(result).collect();
+        let failure = |(at, ran): (usize, &Result<Outcome, NotYet>)| match ran {
             Err(NotYet::Failed(error)) if !error.is_interrupt() => Some((at, error.clone())),
             _ => None,
         };

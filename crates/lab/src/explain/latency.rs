@@ -2,16 +2,16 @@
 
 use crate::limits::least_way;
 use crate::plan::{Run, Work};
-use crate::results::{OperationTime, Ran, TimePart};
+use crate::results::{OperationTime, Outcome, TimePart};
 
 /// The parts of an operation's time where nothing waits, and what it waits; of workloads of one verb whose latency
 /// is known: operations of a mix, or of classes of threads, have different parts.
-pub(super) fn operation_time(base: &Ran, run: &Run) -> Option<OperationTime> {
+pub(super) fn operation_time(base: &Outcome, run: &Run) -> Option<OperationTime> {
     let Work::Verbs(w) = &run.work else { return None };
     if w.only_operation().is_none() {
         return None;
     }
-    let mean = base.verbs().latency_ns.mean?;
+    let mean = base.latency_ns.mean?;
     let way = least_way(&run.profiles, w).into_iter();
     let mut parts: Vec<TimePart> = way.map(|of| TimePart { part: of.part, ns: of.ns }).collect();
     parts.sort_by(|a, b| b.ns.total_cmp(&a.ns));

@@ -12,62 +12,49 @@ mod system_knobs;
 mod together;
 mod typed;
 
-pub use advice::{advise, advise_system};
+pub use advice::advise;
 pub use asker::Depth;
 pub use bottleneck::{change, percent, words};
 pub use known::explained;
 pub(crate) use known::results;
 pub use typed::Typed;
 
-use crate::asked::SystemWorkload;
-use crate::plan::{Control, Run, all, once};
-use crate::results::{Bottleneck, Gain, GroupLift, Outcome, Ran, SystemOutcome};
+use crate::plan::{Control, Run, all, simulate};
+use crate::results::{Bottleneck, Gain, GroupLift, Outcome, OutcomeOf};
 use crate::run_error::SimulateError;
 use asker::gain;
-use doorbell_nic::{More, Profile};
-use doorbell_workload::{Profiles, Resolved};
-use observe::observed;
-use std::sync::Arc;
+use doorbell_nic::More;
+use doorbell_workload::Resolved;
+use observe::{Explained, observed};
 
-/// Runs the workload, and again with more of each resource. Its bottleneck is the resource that lifts the rate
-/// most. Where machines differ, there is more of that one on each group alone, too.
-pub fn explain(profiles: &Profiles, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
-    let run = Run::verbs(profiles.clone(), w.clone());
-    let base = once(&run, control)?;
-    let explained = observed(&base, &run, Depth::Whole, &mut |runs| all(runs, control))?;
-    let mut outcome = Arc::unwrap_or_clone(explained.ran.verbs());
-    if let Some(more) = explained.best.filter(|_| !profiles.are_alike()) {
-        outcome.group_lift = by_group(&run.timed_as(base.measured()), more, &base, control)?;
-        name_group(&mut outcome.bottleneck, w, &outcome.group_lift);
-    }
-    Ok(outcome)
-}
-
-/// Runs a system, and again with more of each resource. Its bottleneck is the resource that lifts the rate most.
+/// Makes a run, and again with more of each resource. Its bottleneck is the resource that lifts the rate most. Where
+/// machines differ, there is more of that one on each group alone, too.
 ///
 /// # Errors
-/// As [`simulate_system`].
-pub fn explain_system(
-    profile: &Profile,
-    w: &SystemWorkload,
-    control: &Control<'_>,
-) -> Result<SystemOutcome, SimulateError> {
-    let run = Run::system(profile, w.clone());
-    let base = once(&run, control)?;
-    Ok(observed(&base, &run, Depth::Whole, &mut |runs| all(runs, control))?.ran.system())
+/// If a parameter does not fit, or the run was stopped before anything was known.
+pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
+    let base = simulate(run, control)?;
+    let Explained { mut outcome, best } = observed(&base, run, Depth::Whole, &mut |runs| all(runs, control))?;
+    let Some(more) = best.filter(|_| !run.profiles.are_alike()) else { return Ok(outcome) };
+    let lifts = by_group(&run.timed_as(&base.measured), more, &base, control)?;
+    if let OutcomeOf::Verbs(of) = &mut outcome.of {
+        name_group(&mut outcome.bottleneck, &of.workload, &lifts);
+        of.group_lift = lifts;
+    }
+    Ok(outcome)
 }
 
 /// What more of a resource brings on each group alone; of an interrupted explanation, for those groups that were run.
 fn by_group(
     run: &Run,
     more: More,
-    base: &Ran,
+    base: &Outcome,
     control: &Control<'_>,
 ) -> Result<Vec<GroupLift>, SimulateError> {
     let groups = run.profiles.all().count();
     let runs: Vec<(String, Run)> =
         (0..groups).map(|group| (more.to_string(), run.with_of_group(group, more))).collect();
-    let lift = |(group, ran): (usize, Option<Ran>)| {
+    let lift = |(group, ran): (usize, Option<Outcome>)| {
         let Gain { gain, half } = gain(base, &ran?);
         Some(GroupLift { group, resource: more.resource(), gain, gain_half: half })
     };

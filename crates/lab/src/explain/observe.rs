@@ -5,12 +5,12 @@ use super::relaxed::{self, singles, weight};
 use super::together::{Set, smallest};
 use super::{bottleneck, latency};
 use crate::plan::Run;
-use crate::results::{Gain, Lift, Ran, TogetherLift, busiest};
+use crate::results::{Bottleneck, Gain, Lift, OperationTime, Outcome, OutcomeOf, TogetherLift, busiest};
 use doorbell_nic::{More, Resource};
 
 /// A run with what reruns have shown.
 pub(super) struct Explained {
-    pub(super) ran: Ran,
+    pub(super) outcome: Outcome,
     /// Of what more lifts the rate most, if something does.
     pub(super) best: Option<More>,
 }
@@ -21,16 +21,16 @@ const ALONE: f64 = 0.8;
 /// Reruns `run`, whose result is `base`, with the same draws and for the same virtual time: what limits it, if all of
 /// them were made.
 pub(super) fn observed<E>(
-    base: &Ran,
+    base: &Outcome,
     run: &Run,
     depth: Depth,
     ask: &mut Asker<'_, E>,
 ) -> Result<Explained, E> {
     // What nothing completes of gains nothing by more of anything.
     if !base.completed() {
-        return Ok(Explained { ran: base.clone(), best: None });
+        return Ok(Explained { outcome: base.clone(), best: None });
     }
-    let run = &run.timed_as(base.measured());
+    let run = &run.timed_as(&base.measured);
     let found = singles(base, run, depth, ask)?;
     let is_whole = found.iter().all(|(_, gain)| gain.is_some());
     let lifts = known(found);
@@ -38,8 +38,8 @@ pub(super) fn observed<E>(
     let told: Vec<Lift> = lifts.iter().map(|(more, gain)| Lift::of(*more, *gain)).collect();
     let used = base.used();
     if !is_whole {
-        let ran = base.with(busiest(&used, true, &name), told, None, None);
-        return Ok(Explained { ran, best: None });
+        let outcome = shown(base, busiest(&used, true, &name), told, None, None);
+        return Ok(Explained { outcome, best: None });
     }
     let best = best(&lifts);
     let is_busy = bottleneck::is_busy(&used, &lifts);
@@ -52,8 +52,23 @@ pub(super) fn observed<E>(
     let is_latency = depth == Depth::Whole && found.class == Some(Resource::Latency);
     let time = if is_latency { latency::operation_time(base, run) } else { None };
     let found = bottleneck::with_time(found, time.as_ref());
-    let ran = base.with(found, told, set.as_ref().map(told_together), time);
-    Ok(Explained { ran, best: best.map(|(more, _)| more) })
+    let outcome = shown(base, found, told, set.as_ref().map(told_together), time);
+    Ok(Explained { outcome, best: best.map(|(more, _)| more) })
+}
+
+/// An outcome with what reruns have shown.
+fn shown(
+    base: &Outcome,
+    bottleneck: Bottleneck,
+    lift: Vec<Lift>,
+    together: Option<TogetherLift>,
+    time: Option<OperationTime>,
+) -> Outcome {
+    let mut outcome = Outcome { bottleneck, lift, together, ..base.clone() };
+    if let OutcomeOf::Verbs(of) = &mut outcome.of {
+        of.operation_time = time;
+    }
+    outcome
 }
 
 /// Those that were made, the largest first; of equal ones in the order of the list.

@@ -1,8 +1,8 @@
 //! Reruns with more of one resource each.
 
 use super::asker::{Asker, Depth, Lifted, gain};
-use crate::plan::{Run, Work};
-use crate::results::{Gain, Ran};
+use crate::plan::Run;
+use crate::results::{Gain, Outcome};
 use doorbell_nic::{More, Resource};
 
 /// So many times a capacity is more of it.
@@ -17,7 +17,7 @@ const MISSES: f64 = 0.01;
 
 /// What more of each resource brings. `run` has the times of `base`.
 pub(super) fn singles<E>(
-    base: &Ran,
+    base: &Outcome,
     run: &Run,
     depth: Depth,
     ask: &mut Asker<'_, E>,
@@ -39,7 +39,7 @@ pub(super) fn singles<E>(
     Ok(lifts)
 }
 
-fn each<E>(base: &Ran, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -> Result<Vec<Lifted>, E> {
+fn each<E>(base: &Outcome, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -> Result<Vec<Lifted>, E> {
     let (same, other): (Vec<More>, Vec<More>) =
         wanted.iter().partition(|more| is_without_effect(base, run, more.resource()));
     let runs: Vec<(String, Run)> = other.iter().map(|more| (more.to_string(), run.with(&[*more]))).collect();
@@ -50,17 +50,13 @@ fn each<E>(base: &Ran, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -> Re
 }
 
 /// Whether the rerun with more of it would be the same run.
-fn is_without_effect(base: &Ran, run: &Run, resource: Resource) -> bool {
-    let has_reads = match &run.work {
-        Work::Verbs(w) => w.operations().iter().any(|operation| operation.opcode.returns_data()),
-        Work::System(_) => true,
-    };
-    base.without_effect.contains(&resource) || resource == Resource::OutstandingReads && !has_reads
+fn is_without_effect(base: &Outcome, run: &Run, resource: Resource) -> bool {
+    base.without_effect.contains(&resource) || !run.may_use(resource)
 }
 
 /// The share of look-ups in a cache that missed, on all machines together.
-pub(super) fn misses(base: &Ran, cache: Resource) -> f64 {
-    let those = base.caches().iter().filter(|c| c.cache.resource() == cache);
+pub(super) fn misses(base: &Outcome, cache: Resource) -> f64 {
+    let those = base.caches.iter().filter(|c| c.cache.resource() == cache);
     let (hits, misses) = those.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses));
     if misses == 0 { 0.0 } else { misses as f64 / (hits + misses) as f64 }
 }

@@ -3,7 +3,7 @@
 use super::asker::{Asker, gain};
 use super::relaxed::misses;
 use crate::plan::Run;
-use crate::results::{Gain, Ran, Utilization};
+use crate::results::{Gain, Outcome, Utilization};
 use doorbell_nic::{More, Part, Resource};
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) struct Set {
 /// The smallest set of busy resources of which more lifts the rate by more than `alone`, which the best single one
 /// brings: of all pairs the best, else all of them.
 pub(super) fn smallest<E>(
-    base: &Ran,
+    base: &Outcome,
     run: &Run,
     alone: f64,
     ask: &mut Asker<'_, E>,
@@ -47,7 +47,7 @@ pub(super) fn smallest<E>(
 
 /// Of these sets the one that lifts most, if one does.
 fn best<E>(
-    base: &Ran,
+    base: &Outcome,
     run: &Run,
     sets: &[Vec<More>],
     alone: f64,
@@ -65,7 +65,7 @@ fn best<E>(
 }
 
 /// More of each of those that are used most, the busiest first, and of caches that miss.
-fn busiest(base: &Ran) -> Vec<More> {
+fn busiest(base: &Outcome) -> Vec<More> {
     let loads = loads(&base.used());
     let mut used: Vec<(Resource, f64)> = loads.into_iter().filter(|(_, load)| *load >= USED).collect();
     used.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::run::Run;
-use crate::results::Ran;
+use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
 use doorbell_programs::steady::Stop;
@@ -103,7 +103,7 @@ impl Queue {
 pub(crate) fn execute(
     runs: &[Run],
     control: &Control<'_>,
-    done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
+    done: &(dyn Fn(usize, Result<Outcome, SimulateError>) + Sync),
 ) {
     let budget = Needs { bytes: memory::left() / 10 * 8, threads: MOST_THREADS };
     let make = |run: &Run| run.run(&control.stop(), &())?.unless_interrupted();
@@ -114,8 +114,8 @@ fn execute_by(
     runs: &[Run],
     control: &Control<'_>,
     budget: Needs,
-    make: &(dyn Fn(&Run) -> Result<Ran, SimulateError> + Sync),
-    done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
+    make: &(dyn Fn(&Run) -> Result<Outcome, SimulateError> + Sync),
+    done: &(dyn Fn(usize, Result<Outcome, SimulateError>) + Sync),
 ) {
     let needs: Vec<Needs> = runs.iter().map(Needs::of).collect();
     let costs: Vec<f64> = runs.iter().map(Run::cost).collect();
@@ -157,7 +157,7 @@ fn execute_by(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Of, Outcome};
+
     use doorbell_workload::{Resolved, Verb, Workload};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     /// Numbers of the runs in the order in which they are made, one at a time.
-    fn order(runs: &[Run], make: &(dyn Fn(&Run) -> Result<Ran, SimulateError> + Sync)) -> Vec<usize> {
+    fn order(runs: &[Run], make: &(dyn Fn(&Run) -> Result<Outcome, SimulateError> + Sync)) -> Vec<usize> {
         let made = Mutex::new(Vec::new());
         let control = Control { jobs: 1, ..Control::quiet() };
         let budget = Needs { bytes: u64::MAX, threads: u64::MAX };
@@ -182,8 +182,8 @@ mod tests {
         made.into_inner().unwrap()
     }
 
-    fn nothing(run: &Run) -> Result<Ran, SimulateError> {
-        let crate::plan::run::Work::Verbs(w) = &run.work else { unreachable!("only verbs here") };
+    fn nothing(run: &Run) -> Result<Outcome, SimulateError> {
+        let crate::plan::Work::Verbs(w) = &run.work else { unreachable!("only verbs here") };
         let run = crate::results::RawRun {
             threads: Vec::new(),
             shown: crate::results::Shown::nothing(),
@@ -191,7 +191,7 @@ mod tests {
             metrics: doorbell_sim::Metrics::default(),
             wall_seconds: 0.0,
         };
-        Ok(Ran { of: Of::Verbs(Box::new(Outcome::new(w, &run))), without_effect: Vec::new() })
+        Ok(Outcome::of_verbs(w, &run))
     }
 
     #[test]

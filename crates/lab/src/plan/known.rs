@@ -4,7 +4,7 @@ use super::execute::{Control, execute};
 use super::not_yet::NotYet;
 use super::run::{Key, Run};
 use super::stored::{Stored, Taken};
-use crate::results::Ran;
+use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +19,7 @@ pub struct Known {
 
 #[derive(Default)]
 struct State {
-    known: HashMap<Key, Result<Arc<Ran>, SimulateError>>,
+    known: HashMap<Key, Result<Arc<Outcome>, SimulateError>>,
     /// In the order in which they were asked for.
     wanted: Vec<(Run, String)>,
     keys: HashSet<Key>,
@@ -49,7 +49,7 @@ impl Known {
     ///
     /// # Errors
     /// That it is not known yet, or why it failed.
-    pub fn of(&self, run: &Run, what: &str) -> Result<Arc<Ran>, NotYet> {
+    pub fn of(&self, run: &Run, what: &str) -> Result<Arc<Outcome>, NotYet> {
         let key = run.key();
         let mut state = self.lock();
         if let Some(known) = state.known.get(&key) {

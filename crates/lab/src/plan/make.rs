@@ -2,43 +2,29 @@
 
 use super::execute::{Control, execute};
 use super::run::Run;
-use crate::asked::SystemWorkload;
-use crate::results::{Outcome, Ran, SystemOutcome};
+use crate::results::Outcome;
 use crate::run_error::SimulateError;
-use doorbell_nic::Profile;
-use doorbell_workload::{Profiles, Resolved};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-/// Runs the workload once. Its bottleneck is the resource that was busiest, not confirmed.
-pub fn simulate(profiles: &Profiles, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
-    once(&Run::verbs(profiles.clone(), w.clone()), control).map(|ran| Arc::unwrap_or_clone(ran.verbs()))
-}
-
-/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
+/// Makes one run, which may be traced. Its bottleneck is the resource that was busiest, not confirmed.
 ///
 /// # Errors
-/// If a parameter does not fit, or the run was stopped.
-pub fn simulate_system(
-    profile: &Profile,
-    w: &SystemWorkload,
-    control: &Control<'_>,
-) -> Result<SystemOutcome, SimulateError> {
-    once(&Run::system(profile, w.clone()), control).map(|ran| ran.system())
-}
-
-/// Makes one run, which may be traced.
-pub(crate) fn once(run: &Run, control: &Control<'_>) -> Result<Ran, SimulateError> {
+/// If a parameter does not fit, or the run was stopped before anything was known.
+pub fn simulate(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     control.watch.planned(1);
-    let ran = run.run(&control.stop(), control.watch)?;
+    let outcome = run.run(&control.stop(), control.watch)?;
     control.watch.done(run.name());
-    Ok(ran)
+    Ok(outcome)
 }
 
 /// Makes runs; what each gave, or nothing where somebody stopped it.
-pub(crate) fn all(runs: &[(String, Run)], control: &Control<'_>) -> Result<Vec<Option<Ran>>, SimulateError> {
+pub(crate) fn all(
+    runs: &[(String, Run)],
+    control: &Control<'_>,
+) -> Result<Vec<Option<Outcome>>, SimulateError> {
     control.watch.planned(runs.len() as u64);
     let (names, runs): (Vec<&String>, Vec<Run>) = runs.iter().map(|(name, run)| (name, run.clone())).unzip();
-    let ended: Mutex<Vec<Option<Result<Ran, SimulateError>>>> = Mutex::new(vec![None; runs.len()]);
+    let ended: Mutex<Vec<Option<Result<Outcome, SimulateError>>>> = Mutex::new(vec![None; runs.len()]);
     execute(&runs, control, &|number, result| {
         ended.lock().unwrap_or_else(|e| e.into_inner())[number] = Some(result);
         control.watch.done(names[number]);

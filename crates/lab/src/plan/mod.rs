@@ -4,7 +4,6 @@
 //! the cores, and those who asked are asked again, until they have all they need. So every distinct run is made
 //! once, and nothing is listed twice.
 
-mod asked;
 mod execute;
 mod known;
 mod make;
@@ -12,12 +11,16 @@ mod memory;
 mod not_yet;
 mod run;
 mod stored;
+mod system;
+mod verbs;
+mod work;
 
 pub use execute::{Control, cores};
 pub use known::Known;
-pub(crate) use make::{all, once};
-pub use make::{simulate, simulate_system};
+pub(crate) use make::all;
+pub use make::simulate;
 pub use not_yet::NotYet;
-pub use run::{Run, Work};
+pub use run::Run;
 pub(crate) use stored::MODEL;
 pub use stored::{Size, Stored, Taken};
+pub use work::Work;

@@ -1,43 +1,15 @@
 //! A run as data: machines, and what they do.
 
 use super::memory;
-use crate::asked::SystemWorkload;
-use crate::limits::limits;
-use crate::results::{MeasuredTime, Of, Outcome, Ran};
+use super::work::{Planned, Work};
+use crate::asked::{Asked, SystemWorkload};
+use crate::results::{MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
-use crate::simulate::{system, verbs};
 use crate::watch::Watch;
 use doorbell_nic::{More, Profile, Resource};
 use doorbell_programs::steady::Stop;
-use doorbell_programs::worker;
-use doorbell_schema::Duration;
-use doorbell_sim::memory_bytes;
-use doorbell_systems::config::Timing;
-use doorbell_verbs::{QpType, UdDest};
-use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology};
+use doorbell_workload::{Profiles, Resolved, WorkloadError};
 use std::sync::Arc;
-
-/// What machines do.
-#[derive(Clone, Debug)]
-pub enum Work {
-    /// A workload of verbs.
-    Verbs(Arc<Resolved>),
-    /// A system.
-    System(SystemWorkload),
-}
-
-impl Work {
-    /// The same where a workload asks for as much of what there is more of.
-    fn with(&self, more: More) -> Work {
-        match (self, more) {
-            (Work::Verbs(w), More::Times(Resource::OutstandingReads, times)) => {
-                let most = |asked: u32| asked.saturating_mul(times).min(u8::MAX.into());
-                Work::Verbs(Arc::new(w.with_reads_under_way(most)))
-            }
-            _ => self.clone(),
-        }
-    }
-}
 
 /// Machines, and what they do: all that a result depends on.
 #[derive(Clone, Debug)]
@@ -58,25 +30,6 @@ impl Key {
     }
 }
 
-/// Bytes that a thread takes, a QP, a work request of its queues, and a client of a system with its part of
-/// the server: more rather than less.
-const THREAD: u64 = 60_000;
-const QP: u64 = 1_500;
-const WORK_REQUEST: u64 = 32;
-/// Of a CQ that a QP has for itself, and of an entry of it.
-const CQ: u64 = 300;
-const CQE: u64 = 64;
-const CLIENT: u64 = 400_000;
-/// Threads of a system's server at most.
-const SERVER_THREADS: u64 = 256;
-
-/// Operations that a QP's set-up takes as long as.
-const SET_UP: f64 = 20.0;
-/// Virtual microseconds that warm-up and measured time take, about, where they are not said.
-const USUAL_US: f64 = 200.0;
-/// Messages that a system exchanges in a microsecond at most, about.
-const SYSTEM_RATE: f64 = 200.0;
-
 impl Run {
     /// A workload on machines of these profiles.
     pub fn verbs(profiles: Profiles, workload: Resolved) -> Run {
@@ -89,101 +42,106 @@ impl Run {
         Run { profiles: Arc::new(Profiles::from(profile)), work }
     }
 
-    /// The same with more of some resources on all machines.
-    pub(crate) fn with(&self, all: &[More]) -> Run {
-        let profiles = all.iter().fold((*self.profiles).clone(), |profiles, more| profiles.with(*more));
-        let work = all.iter().fold(self.work.clone(), |work, more| work.with(*more));
-        Run { profiles: Arc::new(profiles), work }
+    /// What is asked for, on the profiles that it names.
+    ///
+    /// # Errors
+    /// If a profile cannot be had, or what is asked for does not go together on it.
+    pub fn asked(asked: Asked) -> Result<Run, WorkloadError> {
+        match asked {
+            Asked::Verbs(workload) => {
+                let profiles = workload.load_profiles()?;
+                let resolved = workload.resolve(&profiles)?;
+                Ok(Run::verbs(profiles, resolved))
+            }
+            Asked::System(system, profiles) => Ok(Run::system(profiles.first(), system)),
+        }
     }
 
-    /// The same with more of a resource on the machines of a group.
+    /// What it is of.
+    fn planned(&self) -> &dyn Planned {
+        match &self.work {
+            Work::Verbs(workload) => workload,
+            Work::System(system) => system,
+        }
+    }
+
+    /// Whether it is of a system.
+    pub fn is_of_system(&self) -> bool {
+        matches!(self.work, Work::System(_))
+    }
+
+    /// It with more of some resources on all machines.
+    pub(crate) fn with(&self, all: &[More]) -> Run {
+        let more = |run: Run, more: &More| {
+            let work = run.planned().with(*more).unwrap_or_else(|| run.work.clone());
+            Run { profiles: Arc::new(run.profiles.with(*more)), work }
+        };
+        all.iter().fold(self.clone(), more)
+    }
+
+    /// It with more of a resource on the machines of a group.
     pub(crate) fn with_of_group(&self, group: usize, more: More) -> Run {
         let profiles = Arc::new(self.profiles.with_of_group(group, more));
         Run { profiles, work: self.work.clone() }
     }
 
-    /// The same, warmed up and measured for as long as another run was.
+    /// It on machines of other profiles, group by group.
+    ///
+    /// # Panics
+    /// If there is no profile.
+    pub(crate) fn on(&self, profiles: &[Profile]) -> Run {
+        let (first, others) = (profiles[0].clone(), profiles[1..].to_vec());
+        Run { profiles: Arc::new(Profiles::of_groups(first, others)), work: self.work.clone() }
+    }
+
+    /// It, warmed up and measured for as long as another run was.
     pub(crate) fn timed_as(&self, measured: &MeasuredTime) -> Run {
-        let (warmup, duration) = (Some(measured.warmup), Some(measured.duration));
-        let work = match &self.work {
-            Work::Verbs(w) => {
-                let mut timed = (**w).clone();
-                (timed.warmup, timed.duration) = (warmup, duration);
-                Work::Verbs(Arc::new(timed))
-            }
-            Work::System(system) => {
-                let timing = system.timing().clone();
-                Work::System(system.timed(Timing { warmup, duration, ..timing }))
-            }
-        };
+        let work = self.planned().timed(measured.warmup, measured.duration);
         Run { profiles: self.profiles.clone(), work }
     }
 
     pub(crate) fn key(&self) -> Key {
-        let work = match &self.work {
-            Work::Verbs(workload) => format!("{workload:?}"),
-            Work::System(system) => format!("{system:?}"),
-        };
-        Key(format!("{:?} {work}", self.profiles))
+        Key(format!("{:?} {}", self.profiles, self.planned().key()))
     }
 
     /// What an option that is a number has become; `None` where there is no such option, or it is none.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
-        match &self.work {
-            Work::Verbs(w) => serde_json::to_value(&**w).ok()?.get(key)?.as_u64(),
-            Work::System(system) => system.get(key),
-        }
+        self.planned().number(key)
+    }
+
+    /// What machines do, resolved, as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        self.planned().json()
+    }
+
+    /// With which draws begin.
+    pub(crate) fn seed(&self) -> u64 {
+        self.planned().seed()
+    }
+
+    /// Operations that are due in a second; `None` where some threads post as earlier ones end.
+    pub(crate) fn due(&self) -> Option<u64> {
+        self.planned().due()
     }
 
     /// What it is called in messages.
     pub(crate) fn name(&self) -> &'static str {
-        match self.work {
-            Work::Verbs(_) => "workload",
-            Work::System(_) => "system",
-        }
+        self.planned().name()
+    }
+
+    /// Whether more of a resource may change what it does.
+    pub(crate) fn may_use(&self, resource: Resource) -> bool {
+        resource != Resource::OutstandingReads || self.planned().may_read()
     }
 
     /// How long it takes beside others: roughly the operations that it simulates.
     pub(crate) fn cost(&self) -> f64 {
-        match &self.work {
-            Work::Verbs(w) => {
-                let qps: f64 = w
-                    .classes()
-                    .iter()
-                    .map(|c| f64::from(c.workload.threads) * f64::from(c.workload.qps))
-                    .sum();
-                self.operations(w) + SET_UP * f64::from(w.machines) * qps
-            }
-            Work::System(system) => {
-                let Timing { warmup, duration, .. } = system.timing();
-                SYSTEM_RATE * (system.set_up().as_secs_f64() * 1e6 + microseconds(*warmup, *duration))
-            }
-        }
+        self.planned().cost(&self.profiles)
     }
 
     /// Bytes of memory that it takes at most, roughly.
     pub(crate) fn bytes(&self) -> u64 {
-        match &self.work {
-            Work::Verbs(w) => {
-                let operations = self.operations(w) as u64;
-                let groups = self.profiles.all().zip(w.groups());
-                let of_group = |(profile, machines): (_, std::ops::Range<u32>)| {
-                    machines.map(|m| bytes_of(w, profile, m, operations)).sum::<u64>()
-                };
-                groups.map(of_group).sum()
-            }
-            Work::System(system) => {
-                // With what is known of each of their lines.
-                let buffers = system.client_bytes() / 4 * 5;
-                system.server_bytes() + CLIENT * u64::from(system.clients().clients) + buffers
-            }
-        }
-    }
-
-    /// How many operations are done in it at most, about.
-    fn operations(&self, w: &Resolved) -> f64 {
-        let rate = limits(&self.profiles, w).first().map_or(0.0, |least| least.mops);
-        rate * microseconds(w.warmup, w.duration)
+        self.planned().bytes(&self.profiles)
     }
 
     /// Whether this machine has the memory for it.
@@ -193,79 +151,26 @@ impl Run {
 
     /// Threads that it starts.
     pub(crate) fn threads(&self) -> u64 {
-        match &self.work {
-            Work::Verbs(w) => u64::from(w.machines) * u64::from(w.threads),
-            Work::System(system) => u64::from(system.clients().clients) + SERVER_THREADS,
-        }
+        self.planned().threads()
     }
 
     /// Runs it; `watch` may have it traced.
     ///
     /// # Errors
     /// If this machine has not the memory for it, and as the simulation.
-    pub(crate) fn run(&self, stop: &Stop, watch: &dyn Watch) -> Result<Ran, SimulateError> {
+    pub(crate) fn run(&self, stop: &Stop, watch: &dyn Watch) -> Result<Outcome, SimulateError> {
         let (needed, memory) = (self.bytes(), memory::of_machine());
         if needed > memory {
             return Err(SimulateError::TooLarge { needed, memory });
         }
-        match &self.work {
-            Work::Verbs(w) => {
-                let run = verbs::run_once(&self.profiles, w, stop, watch)?;
-                Ok(Ran {
-                    without_effect: run.metrics.without_effect.clone(),
-                    of: Of::Verbs(Box::new(Outcome::new(w, &run))),
-                })
-            }
-            Work::System(system) => {
-                let (outcome, without_effect) = system::run_once(self.profiles.first(), system, stop, watch)?;
-                Ok(Ran { of: Of::System(Box::new(outcome)), without_effect })
-            }
-        }
+        self.planned().run(&self.profiles, stop, watch)
     }
-}
-
-/// About how long a run with these times is, in microseconds.
-fn microseconds(warmup: Option<Duration>, duration: Option<Duration>) -> f64 {
-    let us = |time: Option<Duration>| time.map_or(USUAL_US, |time| time.span().as_secs_f64() * 1e6);
-    us(warmup) + us(duration)
-}
-
-/// Bytes that a machine takes in a run of so many operations.
-fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
-    let counts = |class: &ResolvedClass<'_>| {
-        class.workload.counters.is_some() && topology::responds(class.workload, machine)
-    };
-    let counters =
-        w.counters.map(AtomicCounters::bytes).filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
-    let classes = w.classes();
-    let of_class = |class: &ResolvedClass<'_>| bytes_of_class(class.workload, profile, machine, operations);
-    counters + classes.iter().map(of_class).sum::<u64>()
-}
-
-/// Bytes that the threads of a class take there.
-fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
-    let targets = topology::targets(w, machine).len() as u64;
-    let threads = (0..w.threads).map(|thread| {
-        let limits =
-            QueueLimits { max_qp_wr: profile.device.nic.max_qp_wr, max_cqe: profile.device.nic.max_cqe };
-        let queues = Queues::of(w, machine, thread, limits);
-        let work_requests = u64::from(w.window().operations()) + u64::from(queues.recv_depth);
-        let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
-        let cqs = if w.cq_per_qp { queues.send_cqs } else { 0 };
-        THREAD
-            + u64::from(cqs) * (CQ + queues.send_cqe * CQE)
-            + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)
-            + dests * size_of::<UdDest>() as u64
-            + worker::buffers(w, machine, &queues)
-                .map(|len| memory_bytes(len, operations, w.longest().into()))
-                .sum::<u64>()
-    });
-    threads.sum::<u64>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_schema::Duration;
     use doorbell_workload::Workload;
 
     #[test]
@@ -282,7 +187,7 @@ mod tests {
     fn a_parameter_that_is_set_counts_for_systems_too() {
         let key = |toml: &str| {
             let given = doorbell_schema::Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
-            Run::asked(&crate::Asked::of(&given).unwrap()).unwrap().profiles.first().device.link.mtu
+            Run::asked(crate::Asked::of(&given).unwrap()).unwrap().profiles.first().device.link.mtu
         };
         assert_eq!(key("system = \"rpc\"\n[set]\nlink.mtu_bytes = 2048"), 2048);
     }
@@ -291,7 +196,7 @@ mod tests {
     fn buffers_of_clients_count_as_memory() {
         let bytes = |toml: &str| {
             let given = doorbell_schema::Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
-            Run::asked(&crate::Asked::of(&given).unwrap()).unwrap().bytes()
+            Run::asked(crate::Asked::of(&given).unwrap()).unwrap().bytes()
         };
         // A source of 1 MB and four copies for each.
         let calls = "system = \"vector-io\"\niovcnt = 16\npiece = 65536\nclients = ";

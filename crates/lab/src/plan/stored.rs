@@ -1,7 +1,8 @@
 //! Results kept in the user's cache directory, so that a run is not made twice.
 
 use super::run::Run;
-use crate::results::Ran;
+use crate::results::Outcome;
+use doorbell_nic::Resource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -45,19 +46,21 @@ pub struct Taken {
 
 /// A file's content, after a line with its checksum.
 #[derive(Serialize, Deserialize)]
-struct Kept<R> {
+struct Kept<O> {
     at: u64,
-    ran: R,
+    outcome: O,
+    /// What of the outcome its JSON does not have.
+    without_effect: Vec<Resource>,
 }
 
 /// What a file holds.
-fn sealed(name: &str, kept: &Kept<&Ran>) -> io::Result<Vec<u8>> {
+fn sealed(name: &str, kept: &Kept<&Outcome>) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(kept)?;
     Ok([checksum(name, &json).as_bytes(), b"\n", &json].concat())
 }
 
 /// What [`sealed`] was made of; nothing where it is not all there, unchanged, and of this name.
-fn unsealed(name: &str, bytes: &[u8]) -> Option<Kept<Ran>> {
+fn unsealed(name: &str, bytes: &[u8]) -> Option<Kept<Outcome>> {
     let line = bytes.iter().position(|byte| *byte == b'\n')?;
     let (sum, json) = (&bytes[..line], &bytes[line + 1..]);
     (sum == checksum(name, json).as_bytes()).then(|| serde_json::from_slice(json).ok())?
@@ -129,7 +132,7 @@ impl Stored {
     }
 
     /// The result of a run, if it is stored. What cannot be read is not.
-    pub(crate) fn get(&self, run: &Run) -> Option<Ran> {
+    pub(crate) fn get(&self, run: &Run) -> Option<Outcome> {
         if self.fresh {
             return None;
         }
@@ -145,12 +148,12 @@ impl Stored {
         taken.runs += 1;
         taken.first = taken.first.into_iter().chain([kept.at]).min();
         taken.last = taken.last.into_iter().chain([kept.at]).max();
-        Some(kept.ran)
+        Some(Outcome { without_effect: kept.without_effect, ..kept.outcome })
     }
 
     /// Stores a result, at once whole or not at all. That it cannot be is remembered.
-    pub(crate) fn put(&self, run: &Run, ran: &Ran) {
-        if let Err(error) = self.try_put(run, ran) {
+    pub(crate) fn put(&self, run: &Run, outcome: &Outcome) {
+        if let Err(error) = self.try_put(run, outcome) {
             self.failed(&error);
         }
     }
@@ -159,12 +162,15 @@ impl Stored {
         self.lock().failure.get_or_insert_with(|| format!("{}: {error}", self.dir.display()));
     }
 
-    fn try_put(&self, run: &Run, ran: &Ran) -> io::Result<()> {
+    fn try_put(&self, run: &Run, outcome: &Outcome) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let name = Stored::name(run);
         let mut file = self.partial()?;
-        file.write_all(&sealed(&name, &Kept { at, ran })?)?;
+        file.write_all(&sealed(
+            &name,
+            &Kept { at, outcome, without_effect: outcome.without_effect.clone() },
+        )?)?;
         file.persist(self.dir.join(name))?;
         Ok(())
     }
@@ -270,7 +276,7 @@ mod tests {
         runs
     }
 
-    fn made(run: &Run) -> Ran {
+    fn made(run: &Run) -> Outcome {
         run.run(&Stop::default(), &()).unwrap()
     }
 
@@ -284,7 +290,7 @@ mod tests {
     fn what_is_stored_is_what_was_found() {
         let (_dir, stored) = stored();
         let runs = runs();
-        let all: Vec<Ran> = runs.iter().map(made).collect();
+        let all: Vec<Outcome> = runs.iter().map(made).collect();
         for (run, ran) in runs.iter().zip(&all) {
             assert_eq!(stored.get(run), None, "{run:?}");
             stored.put(run, ran);

@@ -1,7 +1,7 @@
 //! What curves and comparisons have of a run, be it of verbs or of a system.
 
 use super::lift::Bottleneck;
-use super::ran::{Of, Ran};
+use super::outcome::Outcome;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::Latency;
 use serde::{Deserialize, Serialize};
@@ -23,25 +23,15 @@ pub struct Found {
     pub bottleneck: Bottleneck,
 }
 
-impl From<Ran> for Found {
-    fn from(ran: Ran) -> Found {
-        match ran.of {
-            Of::Verbs(o) => Found {
-                mops: o.mops,
-                interval: o.interval,
-                latency_ns: o.latency_ns,
-                measured: o.measured,
-                dropped: o.dropped,
-                bottleneck: o.bottleneck,
-            },
-            Of::System(o) => Found {
-                mops: o.mrps,
-                interval: o.interval.clone(),
-                latency_ns: o.latency_ns,
-                measured: o.measured.clone(),
-                dropped: o.dropped,
-                bottleneck: o.bottleneck,
-            },
+impl From<Outcome> for Found {
+    fn from(o: Outcome) -> Found {
+        Found {
+            mops: o.mops,
+            interval: o.interval,
+            latency_ns: o.latency_ns,
+            measured: o.measured,
+            dropped: o.dropped,
+            bottleneck: o.bottleneck,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a simulation says of each class of threads, and of each item of a mix.
 
+use super::rate;
 use super::raw::{RawClass, RawRun};
 use super::shown::Certainty;
-use super::uses::{Latency, rate};
+use super::uses::Latency;
 use doorbell_programs::worker;
 use doorbell_workload::{Operation, Resolved, ResolvedClass, Verb};
 use schemars::JsonSchema;

@@ -245,7 +245,7 @@ fn payload(w: &Resolved, run: &RawRun, of: impl Fn(&Operation) -> bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Control;
+    use crate::plan::{Control, Run};
     use crate::simulate::verbs::run_once;
     use crate::{Workload, simulate};
     use doorbell_programs::steady::Stop;
@@ -309,7 +309,7 @@ mod tests {
 
     fn doubted(toml: &str) -> Option<String> {
         let (profiles, w) = resolved(toml);
-        simulate(&profiles, &w, &Control::quiet()).unwrap().interval.unsettled
+        simulate(&Run::verbs(profiles, (*w).clone()), &Control::quiet()).unwrap().interval.unsettled
     }
 
     #[test]

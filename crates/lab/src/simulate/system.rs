@@ -4,12 +4,12 @@ use super::audit;
 use super::steered::steered;
 use crate::asked::SystemWorkload;
 use crate::results::{
-    Cache, Certainty, Pcie, PhaseTime, SYSTEM_SCHEMA, SentAgain, Served, Shown, SystemOutcome, UncoreUse,
-    Utilization, busiest, hash_text,
+    Cache, Certainty, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse,
+    Utilization, busiest, hash_text, used_by_operations,
 };
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::Profile;
 use doorbell_programs::steady::Stop;
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::{Interval, Measured, site};
@@ -27,14 +27,13 @@ fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
         .then(|| format!("{never} of {clients} clients were never served, and the latency is of the others"))
 }
 
-/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed. Also says of which
-/// resources more would have changed nothing.
+/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
 pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
     stop: &Stop,
     watch: &dyn Watch,
-) -> Result<(SystemOutcome, Vec<Resource>), SimulateError> {
+) -> Result<Outcome, SimulateError> {
     let begun = Instant::now();
     let wanted = w.wanted();
     let measurement = wanted.measurement();
@@ -62,44 +61,44 @@ pub(crate) fn run_once(
     let shown = Shown::of(&measurement, &wanted, &course);
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
-    let mrps = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
-    let outcome = SystemOutcome {
-        schema: SYSTEM_SCHEMA,
+    let mops = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
+    let of = OfSystem {
         workload: w.clone(),
-        mrps,
-        gb_per_s: w.moved_bytes().filter(|_| mrps > 0.0).map(|bytes| mrps * bytes as f64 / 1e3),
+        gb_per_s: w.moved_bytes().filter(|_| mops > 0.0).map(|bytes| mops * bytes as f64 / 1e3),
+        replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),
+        missed: share(clients.missed),
+        header_only: share(clients.header_only),
+        again: share(clients.again),
+        served,
+        uncore: m.uncore.iter().map(UncoreUse::from).collect(),
+        phases: PhaseTime::of(&everybody),
+    };
+    Ok(Outcome {
+        mops,
         interval: Certainty {
             unsettled: shown.certainty.unsettled.clone().or(starved),
             ..shown.certainty.clone()
         },
         measured: shown.measured.clone(),
         waits: shown.waits.clone(),
-        replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),
         latency_ns: shown.latency,
-        missed: share(clients.missed),
-        header_only: share(clients.header_only),
-        again: share(clients.again),
-        served,
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
-        bottleneck: busiest(
-            &SystemOutcome::of_operations(w, &resources),
-            shown.waits.is_none(),
-            &|machine| format!("machine {machine}"),
-        ),
+        bottleneck: busiest(&used_by_operations(w, &resources), shown.waits.is_none(), &|machine| {
+            format!("machine {machine}")
+        }),
         lift: Vec::new(),
         together: None,
         advice: None,
         resources,
         caches: m.caches.iter().map(Cache::from).collect(),
         pcie: m.pcie.iter().map(Pcie::from).collect(),
-        uncore: m.uncore.iter().map(UncoreUse::from).collect(),
-        phases: PhaseTime::of(&everybody),
         events: m.events,
         event_hash: hash_text(m.event_hash),
         wall_seconds: begun.elapsed().as_secs_f64(),
-    };
-    Ok((outcome, m.without_effect))
+        without_effect: m.without_effect,
+        of: OutcomeOf::System(Box::new(of)),
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::shards::{MOST_POINTS, Shard};
 use crate::asked::Asked;
 use crate::explain::results;
 use crate::plan::{Control, Known, MODEL, Run, Stored};
-use crate::results::Ran;
+use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use doorbell_schema::{Given, Value};
 use doorbell_workload::Workload;
@@ -79,7 +79,7 @@ impl Plan {
             given.set(over.field, value.clone()).map_err(refused)?;
         }
         let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
-        let run = Run::asked(&asked).map_err(|error| refused(error.to_string()))?;
+        let run = Run::asked(asked).map_err(|error| refused(error.to_string()))?;
         for (over, value) in self.over.iter().zip(values) {
             if let (Value::Number(asked), Some(taken)) = (value, run.number(over.key()))
                 && *asked != taken
@@ -132,7 +132,7 @@ impl Plan {
         let wanted: Vec<usize> = wanted.collect();
         let runs: Vec<(String, Run)> = wanted.iter().map(|number| self.runs[*number].clone()).collect();
         let found = self.results(&runs, known, control)?;
-        let point = |(number, ran): (usize, Option<Ran>)| {
+        let point = |(number, ran): (usize, Option<Outcome>)| {
             Some(Point { number, at: self.at(&self.values_of(number)), found: ran?.into() })
         };
         let mut sweep = Sweep {
@@ -161,7 +161,7 @@ impl Plan {
         runs: &[(String, Run)],
         known: &Known,
         control: &Control<'_>,
-    ) -> Result<Vec<Option<Ran>>, SweepError> {
+    ) -> Result<Vec<Option<Outcome>>, SweepError> {
         let failed =
             |(at, cause): (usize, SimulateError)| SweepError::Point { at: runs[at].0.clone(), cause };
         results(runs, self.explain, known, control).map_err(failed)

@@ -8,12 +8,10 @@ pub use causes::Cause;
 pub use draws::DRAWS;
 pub use interval::{quantiles, relative};
 
-use crate::asked::SystemWorkload;
 use crate::plan::{Control, Run, all};
-use crate::results::{MeasuredTime, Ran};
+use crate::results::{MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
 use doorbell_nic::{ModelError, Profile};
-use doorbell_workload::{Profiles, Resolved};
 use draws::Uncertain;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -43,39 +41,6 @@ pub fn known<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Result<(), 
     profiles.into_iter().try_for_each(|p| Uncertain::of(p).map(drop)).map_err(UncertaintyError::Unknown)
 }
 
-/// Of a workload that took this time with the profiles as they are.
-///
-/// # Errors
-/// If a profile does not say how sure it is, one sentence; or as the runs.
-pub fn of_verbs(
-    profiles: &Profiles,
-    w: &Resolved,
-    measured: &MeasuredTime,
-    control: &Control<'_>,
-) -> Result<Uncertainty, UncertaintyError> {
-    let groups: Vec<Profile> = profiles.all().cloned().collect();
-    let asked = Of { profiles: &groups, seed: w.seed, is_system: false, due: due(w), measured };
-    of(&asked, control, &|drawn| {
-        let (first, others) = (drawn[0].clone(), drawn[1..].to_vec());
-        Run::verbs(Profiles::of_groups(first, others), w.clone()).timed_as(measured)
-    })
-}
-
-/// The same of a system.
-///
-/// # Errors
-/// As of a workload.
-pub fn of_system(
-    profile: &Profile,
-    w: &SystemWorkload,
-    measured: &MeasuredTime,
-    control: &Control<'_>,
-) -> Result<Uncertainty, UncertaintyError> {
-    let (profiles, seed, due) = (std::slice::from_ref(profile), w.timing().seed, w.rate());
-    let asked = Of { profiles, seed, is_system: true, due, measured };
-    of(&asked, control, &|drawn| Run::system(&drawn[0], w.clone()).timed_as(measured))
-}
-
 /// Why there is no uncertainty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UncertaintyError {
@@ -93,44 +58,37 @@ pub enum UncertaintyError {
     Run(#[from] SimulateError),
 }
 
-/// What is asked about.
-struct Of<'a> {
-    profiles: &'a [Profile],
-    seed: u64,
-    is_system: bool,
-    /// Operations that are due in a second, where they are whatever becomes of them.
-    due: Option<u64>,
-    /// Time that its run took.
-    measured: &'a MeasuredTime,
-}
-
-/// Operations that are due in a second; `None` where some threads post as earlier ones end.
-fn due(w: &Resolved) -> Option<u64> {
-    w.classes().iter().map(|class| class.workload.open_loop().map(|(_, rate)| rate)).sum()
-}
-
-fn of(
-    asked: &Of<'_>,
+/// Of a run that took this time with the profiles as they are.
+///
+/// # Errors
+/// If a profile does not say how sure it is, one sentence; or as the runs.
+pub fn of(
+    run: &Run,
+    measured: &MeasuredTime,
     control: &Control<'_>,
-    run: &dyn Fn(&[Profile]) -> Run,
 ) -> Result<Uncertainty, UncertaintyError> {
-    if !asked.measured.ended.is_repeatable() {
+    if !measured.ended.is_repeatable() {
         return Err(UncertaintyError::Itself);
     }
-    let drawn = Drawn::of(asked.profiles, asked.seed).map_err(UncertaintyError::Unknown)?;
-    let runs: Vec<(String, Run)> =
-        drawn.profiles.iter().enumerate().map(|(i, p)| (format!("draw {i}"), run(p))).collect();
+    let groups: Vec<Profile> = run.profiles.all().cloned().collect();
+    let drawn = Drawn::of(&groups, run.seed()).map_err(UncertaintyError::Unknown)?;
+    let runs: Vec<(String, Run)> = drawn
+        .profiles
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (format!("draw {i}"), run.on(p).timed_as(measured)))
+        .collect();
     let ended = all(&runs, control)?;
-    let ended: Vec<Ran> = ended.into_iter().flatten().filter(|ran| ran.ended().is_repeatable()).collect();
+    let ended: Vec<Outcome> = ended.into_iter().flatten().filter(|ran| ran.ended().is_repeatable()).collect();
     if ended.len() < runs.len() {
         return Err(UncertaintyError::Cut(ended.len()));
     }
     let steps: Vec<&Vec<f64>> = drawn.steps.iter().collect();
-    let model = drawn.model(asked.is_system);
+    let model = drawn.model(run.is_of_system());
     let rates: Vec<f64> = ended.iter().map(|ran| ran.told_rate().0).collect();
-    let latencies: Option<Vec<f64>> = ended.iter().map(|ran| ran.latency_ns().mean).collect();
+    let latencies: Option<Vec<f64>> = ended.iter().map(|ran| ran.latency_ns.mean).collect();
     // However fast the machines are, no more completes than is due.
-    let most = asked.due.map_or(f64::INFINITY, |due| due as f64 / 1e6);
+    let most = run.due().map_or(f64::INFINITY, |due| due as f64 / 1e6);
     Ok(Uncertainty {
         runs: ended.len(),
         mops: relative(&rates, model).map(|mops| mops.min(most)),

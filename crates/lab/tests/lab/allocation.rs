@@ -2,7 +2,7 @@
 //! outstanding operations only.
 
 use allocation_counter::{AllocationInfo, measure};
-use doorbell_lab::{Control, Outcome, Workload};
+use doorbell_lab::{Control, Outcome, Run, Workload};
 
 fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
     let workload = Workload::from_toml("test", toml).expect("a workload");
@@ -11,7 +11,9 @@ fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
     let control = Control::quiet();
     let mut outcome = None;
     let info = measure(|| {
-        outcome = Some(doorbell_lab::simulate(&profiles, &resolved, &control).expect("a run"));
+        outcome = Some(
+            doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &control).expect("a run"),
+        );
     });
     (outcome.expect("a run"), info)
 }

@@ -1,6 +1,6 @@
 //! Classes of threads on the simulator.
 
-use doorbell_lab::{Control, Ended, OfClass, Outcome, Profiles, Resolved, Workload};
+use doorbell_lab::{Control, Ended, OfClass, Outcome, Profiles, Resolved, Run, Workload};
 use doorbell_nic::cost::Costs;
 use doorbell_nic::{Profile, Resource};
 
@@ -13,7 +13,8 @@ fn resolved(toml: &str) -> (Profiles, Resolved) {
 
 fn simulate(toml: &str) -> Outcome {
     let (profiles, resolved) = resolved(toml);
-    doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap_or_else(|e| panic!("{toml}: {e}"))
+    doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &Control::quiet())
+        .unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
 const SMALL: &str = "machines = 3\nwarmup = \"20us\"\nduration = \"100us\"\n";
@@ -33,21 +34,25 @@ fn one_class_that_says_nothing_is_the_same_run() {
         let one = simulate(&format!("{SMALL}{base}\n[[class]]\nthreads = 3"));
         assert_eq!(one.event_hash, alone.event_hash, "{base}");
         assert_eq!((one.mops, one.latency_ns), (alone.mops, alone.latency_ns), "{base}");
-        let [class] = &one.classes[..] else { panic!("{:?}", one.classes) };
-        assert_eq!((class.completed, class.share), (alone.completed, 1.0), "{base}");
+        let [class] = &one.verbs().classes[..] else { panic!("{:?}", one.verbs().classes) };
+        assert_eq!((class.completed, class.share), (alone.verbs().completed, 1.0), "{base}");
         assert_eq!((class.mops, class.latency_ns), (alone.mops, alone.latency_ns), "{base}");
-        assert_eq!((class.interval.mops, &class.kinds), (alone.interval.mops, &alone.kinds), "{base}");
-        assert!(alone.classes.is_empty() && one.kinds.is_empty());
+        assert_eq!(
+            (class.interval.mops, &class.kinds),
+            (alone.interval.mops, &alone.verbs().kinds),
+            "{base}"
+        );
+        assert!(alone.verbs().classes.is_empty() && one.verbs().kinds.is_empty());
     }
 }
 
 /// What all classes count is what is counted of all.
 fn adds_up(o: &Outcome, what: &str) {
-    let sum = |of: fn(&OfClass) -> f64| o.classes.iter().map(of).sum::<f64>();
-    assert_eq!(sum(|class| class.completed as f64), o.completed as f64, "{what}");
+    let sum = |of: fn(&OfClass) -> f64| o.verbs().classes.iter().map(of).sum::<f64>();
+    assert_eq!(sum(|class| class.completed as f64), o.verbs().completed as f64, "{what}");
     assert!((sum(|class| class.mops) / o.mops - 1.0).abs() < 1e-9, "{what}");
     assert!((sum(|class| class.share) - 1.0).abs() < 1e-9, "{what}");
-    for class in o.classes.iter().filter(|class| !class.kinds.is_empty()) {
+    for class in o.verbs().classes.iter().filter(|class| !class.kinds.is_empty()) {
         assert_eq!(class.kinds.iter().map(|kind| kind.completed).sum::<u64>(), class.completed, "{what}");
     }
 }
@@ -68,7 +73,10 @@ fn classes_of_all_kinds_run_beside_each_other() {
     ] {
         let what = format!("{one} | {other}");
         let o = simulate(&format!("{SMALL}[[class]]\nthreads = 2\n{one}\n[[class]]\nthreads = 1\n{other}"));
-        assert!(o.classes.len() == 2 && o.classes.iter().all(|class| class.completed > 0), "{what}: {o:?}");
+        assert!(
+            o.verbs().classes.len() == 2 && o.verbs().classes.iter().all(|class| class.completed > 0),
+            "{what}: {o:?}"
+        );
         adds_up(&o, &what);
     }
 }
@@ -80,7 +88,7 @@ fn a_class_reaches_less_than_it_would_alone() {
     let alone = |own: &str, threads| simulate(&format!("{SMALL}threads = {threads}\n{own}"));
     let both =
         simulate(&format!("{SMALL}[[class]]\nthreads = 10\n{READERS}\n[[class]]\nthreads = 4\n{WRITERS}"));
-    let [readers, writers] = &both.classes[..] else { panic!("{both:?}") };
+    let [readers, writers] = &both.verbs().classes[..] else { panic!("{both:?}") };
     let (read, written) = (alone(READERS, 10), alone(WRITERS, 4));
     assert!(readers.mops < 0.9 * read.mops, "{} {}", readers.mops, read.mops);
     assert!(writers.mops < written.mops, "{} {}", writers.mops, written.mops);
@@ -103,7 +111,7 @@ fn classes_disturb_each_other_no_more_than_what_they_share() {
     };
     let of_pcie = on_pcie(&Profile::named("cib").unwrap());
     let both = simulate(&toml("[[class]]\nthreads = 1\nwindow = 1\n[[class]]\nthreads = 1\nwindow = 2"));
-    for (class, (own, other)) in both.classes.iter().zip([(1.0, 2.0), (2.0, 1.0)]) {
+    for (class, (own, other)) in both.verbs().classes.iter().zip([(1.0, 2.0), (2.0, 1.0)]) {
         let alone = simulate(&toml(&format!("threads = 1\nwindow = {own}"))).mops;
         // Where they fall into step, one waits for all that the other has under way, each time.
         let least = own / (own / alone + other * of_pcie);
@@ -123,14 +131,14 @@ fn the_overload_of_one_class_is_told() {
     assert_eq!(over.measured.ended, Ended::Overload);
     let said = over.interval.unsettled.clone().unwrap();
     assert!(said.starts_with("class writers: 5.00 million operations are due in a second"), "{said}");
-    let [readers, writers] = &over.classes[..] else { panic!("{over:?}") };
+    let [readers, writers] = &over.verbs().classes[..] else { panic!("{over:?}") };
     assert!(writers.interval.overload && writers.latency_ns.mean.is_none());
     assert!(
         !readers.interval.overload && readers.latency_ns.mean.is_some() && over.latency_ns.mean.is_none()
     );
     let under = simulate(&two(500_000));
     assert_eq!(under.measured.ended, Ended::Settled);
-    let of_writers = &under.classes[1];
+    let of_writers = &under.verbs().classes[1];
     let half = of_writers.interval.mops.unwrap();
     assert!((of_writers.mops - 0.5).abs() < 2.0 * half && half < 0.1, "{} within {half}", of_writers.mops);
 }
@@ -166,8 +174,8 @@ fn an_explanation_is_of_all_classes_and_says_no_time_of_an_operation() {
     let (profiles, w) = resolved(
         "machines = 2\nduration = \"30us\"\n[[class]]\nthreads = 1\nverb = \"read\"\nwindow = 1\n[[class]]\nthreads = 1\nverb = \"read\"\nmax_rd_atomic = 1\nwindow = 4",
     );
-    let o = doorbell_lab::explain(&profiles, &w, &Control::quiet()).unwrap();
-    assert!(!o.lift.is_empty() && o.operation_time.is_none() && o.classes.len() == 2);
+    let o = doorbell_lab::explain(&Run::verbs(profiles.clone(), w.clone()), &Control::quiet()).unwrap();
+    assert!(!o.lift.is_empty() && o.verbs().operation_time.is_none() && o.verbs().classes.len() == 2);
     // Twice the READs that a QP may have under way are twice those that the class asks for.
     let reads = o.lift.iter().find(|lift| lift.resource == Resource::OutstandingReads && lift.factor == 2.0);
     assert!(reads.is_some_and(|lift| lift.gain > 0.2), "{:?}", o.lift);

@@ -3,7 +3,7 @@
 //! The profiles beside this file are copies, so that what a later measurement says of the machines leaves them alone.
 
 use doorbell_lab::{
-    Advice, Control, Given, Outcome, Schema, Typed, Watch, Workload, advise, explain, simulate,
+    Advice, Control, Given, Outcome, Run, Schema, Typed, Watch, Workload, advise, explain, simulate,
 };
 use doorbell_nic::Resource;
 use std::sync::Arc;
@@ -24,8 +24,9 @@ fn resolved(typed: &Typed) -> (doorbell_lab::Profiles, doorbell_lab::Resolved) {
 
 fn advised(typed: &Typed) -> Outcome {
     let ((profiles, workload), control) = (resolved(typed), Control::quiet());
-    let outcome = explain(&profiles, &workload, &control).unwrap();
-    advise(typed, &profiles, outcome, &control)
+    let run = Run::verbs(profiles, workload);
+    let outcome = explain(&run, &control).unwrap();
+    advise(typed, &run, outcome, &control)
 }
 
 /// A step of a workload on a profile from `good` to `bad`, measured for so many microseconds.
@@ -54,7 +55,7 @@ impl Cliff {
     /// one that says `advice`.
     fn is_seen(&self, class: &str, advice: &str) {
         let (profiles, good) = resolved(&self.typed(self.good));
-        let good = simulate(&profiles, &good, &Control::quiet()).unwrap().mops;
+        let good = simulate(&Run::verbs(profiles.clone(), good.clone()), &Control::quiet()).unwrap().mops;
         let bad = advised(&self.typed(self.bad));
         let all = bad.advice.as_deref().unwrap_or_default();
         let told: Vec<String> = all.iter().map(|a| format!("{:.3} {}", a.mops, a.command)).collect();
@@ -96,12 +97,13 @@ impl Watch for Stops {
 fn what_is_interrupted_tells_what_is_known() {
     let typed = WINDOW_OF_ONE.typed(WINDOW_OF_ONE.bad);
     let (profiles, workload) = resolved(&typed);
-    let explained = explain(&profiles, &workload, &Control::quiet()).unwrap();
+    let run = Run::verbs(profiles, workload);
+    let explained = explain(&run, &Control::quiet()).unwrap();
     let advice_after = |runs: usize| {
         let interrupt: Arc<AtomicBool> = Arc::default();
         let watch = Stops { left: AtomicUsize::new(runs), interrupt: interrupt.clone() };
         let control = Control { interrupt, jobs: 1, max_wall: None, watch: &watch };
-        advise(&typed, &profiles, explained.clone(), &control).advice
+        advise(&typed, &run, explained.clone(), &control).advice
     };
     let all = advice_after(usize::MAX).unwrap();
     let some = advice_after(6).unwrap();
@@ -110,7 +112,7 @@ fn what_is_interrupted_tells_what_is_known() {
     // That nothing helps is not known of what was not tried.
     let interrupt = Arc::new(AtomicBool::new(true));
     let control = Control { interrupt, ..Control::quiet() };
-    assert_eq!(advise(&typed, &profiles, explained, &control).advice, None);
+    assert_eq!(advise(&typed, &run, explained, &control).advice, None);
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn what_shares_a_direction_of_pcie_binds_together() {
     };
     let typed = cliff.typed(cliff.bad);
     let (profiles, workload) = resolved(&typed);
-    let found = explain(&profiles, &workload, &Control::quiet()).unwrap();
+    let found = explain(&Run::verbs(profiles.clone(), workload.clone()), &Control::quiet()).unwrap();
     let together = found.together.unwrap_or_else(|| panic!("{:?}", found.bottleneck));
     assert_eq!(together.resources, [Resource::MmioBandwidth, Resource::DmaBandwidth], "{together:?}");
     assert!((together.gain - 0.1).abs() < 0.01, "{together:?}");

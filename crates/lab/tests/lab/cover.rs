@@ -1,6 +1,6 @@
 //! Intervals hold what they say: of many seeds, about 95 of 100 runs' intervals hold what a far longer run finds.
 
-use doorbell_lab::{Asked, Certainty, Control, Given, MeasuredTime, Workload};
+use doorbell_lab::{Asked, Certainty, Control, Given, MeasuredTime, Run};
 use doorbell_verbs::Span;
 
 const SEEDS: u64 = 200;
@@ -17,22 +17,10 @@ struct Answer {
 
 fn answer(toml: &str) -> Answer {
     let given = Given::from_toml("w.toml", toml, &doorbell_lab::fields()).unwrap();
-    match Asked::of(&given).unwrap() {
-        Asked::Verbs(workload) => {
-            let profiles = workload.load_profiles().unwrap();
-            let resolved = workload.resolve(&profiles).unwrap();
-            let o = doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap();
-            let latency = o.latency_ns.mean.unwrap();
-            Answer { rate: o.mops, latency, sure: o.interval, measured: o.measured }
-        }
-        Asked::System(system) => {
-            let machines = Workload { profile: system.profile.clone(), ..Workload::default() };
-            let profiles = machines.load_profiles().unwrap();
-            let o = doorbell_lab::simulate_system(profiles.first(), &system, &Control::quiet()).unwrap();
-            let latency = o.latency_ns.mean.unwrap();
-            Answer { rate: o.mrps, latency, sure: o.interval, measured: o.measured }
-        }
-    }
+    let run = Run::asked(Asked::of(&given).unwrap()).unwrap();
+    let o = doorbell_lab::simulate(&run, &Control::quiet()).unwrap();
+    let latency = o.latency_ns.mean.unwrap();
+    Answer { rate: o.mops, latency, sure: o.interval, measured: o.measured }
 }
 
 /// In percent of the seeds, the intervals of rate and of mean latency that hold what the long run finds.

@@ -1,19 +1,20 @@
 //! Mixes of operations on the simulator.
 
-use doorbell_lab::{Control, Outcome, Workload};
+use doorbell_lab::{Control, Outcome, Run, Workload};
 
 fn simulate(toml: &str) -> Outcome {
     let workload = Workload::from_toml("test", toml).unwrap();
     let profiles = workload.load_profiles().unwrap();
     let resolved = workload.resolve(&profiles).unwrap_or_else(|e| panic!("{toml}: {e}"));
-    doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap_or_else(|e| panic!("{toml}: {e}"))
+    doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &Control::quiet())
+        .unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
 const SMALL: &str = "machines = 3\nthreads = 2\nwarmup = \"20us\"\nduration = \"200us\"\n";
 
 /// The part of all that completed that each item is.
 fn shares(o: &Outcome) -> Vec<f64> {
-    o.kinds.iter().map(|kind| kind.completed as f64 / o.completed as f64).collect()
+    o.verbs().kinds.iter().map(|kind| kind.completed as f64 / o.verbs().completed as f64).collect()
 }
 
 #[test]
@@ -31,28 +32,31 @@ fn items_are_drawn_by_their_weights_and_add_up() {
         let outcome = simulate(&format!("{SMALL}mix = \"{mix}\"\n{rest}"));
         let shares = shares(&outcome);
         // Five standard deviations.
-        let by_chance = 5.0 * (0.25 / outcome.completed as f64).sqrt();
+        let by_chance = 5.0 * (0.25 / outcome.verbs().completed as f64).sqrt();
         for (share, wanted) in shares.iter().zip(wanted) {
             assert!((share - wanted).abs() < by_chance, "{mix} {rest}: {shares:?}");
         }
         assert_eq!(shares.len(), wanted.len(), "{mix}");
-        let of_kinds: u64 = outcome.kinds.iter().map(|kind| kind.completed).sum();
-        assert_eq!(of_kinds, outcome.completed, "{mix} {rest}");
-        let mops: f64 = outcome.kinds.iter().map(|kind| kind.mops).sum();
+        let of_kinds: u64 = outcome.verbs().kinds.iter().map(|kind| kind.completed).sum();
+        assert_eq!(of_kinds, outcome.verbs().completed, "{mix} {rest}");
+        let mops: f64 = outcome.verbs().kinds.iter().map(|kind| kind.mops).sum();
         assert!((mops / outcome.mops - 1.0).abs() < 1e-9, "{mix} {rest}");
         // What was posted is what came, but for what is under way at both ends of the time.
-        let all = outcome.verbs as f64 * 200.0 / 220.0;
-        assert!((outcome.completed as f64 / all - 1.0).abs() < 0.15, "{mix} {rest}: {all} {outcome:?}");
+        let all = outcome.verbs().work_requests as f64 * 200.0 / 220.0;
+        assert!(
+            (outcome.verbs().completed as f64 / all - 1.0).abs() < 0.15,
+            "{mix} {rest}: {all} {outcome:?}"
+        );
     }
 }
 
 #[test]
 fn operations_have_the_size_of_their_item() {
     let outcome = simulate(&format!("{SMALL}mix = \"read/64:1,read/1024:1\"\nqps = 2"));
-    let reads = outcome.pcie[0].dma_read_bytes as f64 / outcome.completed as f64;
+    let reads = outcome.pcie[0].dma_read_bytes as f64 / outcome.verbs().completed as f64;
     let mean = shares(&outcome)[0] * 64.0 + shares(&outcome)[1] * 1024.0;
     assert!((reads / mean - 1.0).abs() < 0.02, "{reads} of {mean} B");
-    let [short, long] = [0, 1].map(|kind| outcome.kinds[kind].latency_ns.mean.unwrap());
+    let [short, long] = [0, 1].map(|kind| outcome.verbs().kinds[kind].latency_ns.mean.unwrap());
     assert!(long > short + 50.0, "{short} ns and {long} ns");
 }
 
@@ -60,7 +64,7 @@ fn operations_have_the_size_of_their_item() {
 fn what_is_too_long_for_the_wqe_is_read_by_the_nic() {
     let read = |rest: &str| {
         let outcome = simulate(&format!("{SMALL}mix = \"write/32:1,write/128:1\"\n{rest}"));
-        outcome.pcie[0].dma_read_bytes as f64 / outcome.completed as f64
+        outcome.pcie[0].dma_read_bytes as f64 / outcome.verbs().completed as f64
     };
     let [all, long, both] = ["", "inline_up_to = 64", "inline = false"].map(read);
     assert_eq!(all, 0.0);
@@ -76,17 +80,20 @@ fn a_mix_of_one_item_is_the_workload_of_its_verb() {
         let rest = format!("{SMALL}{rest}\nbatch = 2\nsignal_every = 2");
         let one = simulate(&format!("{rest}\n{verb}"));
         let other = simulate(&format!("{rest}\nmix = \"{mix}\""));
-        assert_eq!((one.event_hash, one.mops), (other.event_hash, other.mops), "{mix}");
-        assert_eq!((other.kinds[0].completed, other.kinds[0].latency_ns), (other.completed, one.latency_ns));
-        assert!(one.kinds.is_empty());
+        assert_eq!((&one.event_hash, one.mops), (&other.event_hash, other.mops), "{mix}");
+        assert_eq!(
+            (other.verbs().kinds[0].completed, other.verbs().kinds[0].latency_ns),
+            (other.verbs().completed, one.latency_ns)
+        );
+        assert!(one.verbs().kinds.is_empty());
     }
 }
 
 #[test]
 fn a_percentile_of_an_item_is_known_where_100_lie_beyond() {
     let outcome = simulate(&format!("{SMALL}mix = \"read:199,write:1\""));
-    let [often, seldom] = [0, 1].map(|kind| outcome.kinds[kind].latency_ns);
-    assert!(outcome.kinds[1].completed < 200, "{outcome:?}");
+    let [often, seldom] = [0, 1].map(|kind| outcome.verbs().kinds[kind].latency_ns);
+    assert!(outcome.verbs().kinds[1].completed < 200, "{outcome:?}");
     assert!(often.p50.is_some() && seldom.p50.is_none() && seldom.mean.is_some(), "{often:?} {seldom:?}");
 }
 

@@ -1,6 +1,6 @@
 //! When operations are due: as earlier ones end, after some time, or at a rate.
 
-use doorbell_lab::{Arrivals, Control, Ended, Outcome, Window, Workload};
+use doorbell_lab::{Arrivals, Control, Ended, Outcome, Run, Window, Workload};
 
 fn resolved(toml: &str) -> Result<(doorbell_lab::Profiles, doorbell_lab::Resolved), String> {
     let workload = Workload::from_toml("test", toml).map_err(|e| e.to_string())?;
@@ -11,7 +11,8 @@ fn resolved(toml: &str) -> Result<(doorbell_lab::Profiles, doorbell_lab::Resolve
 
 fn simulate(toml: &str) -> Outcome {
     let (profiles, resolved) = resolved(toml).unwrap_or_else(|e| panic!("{toml}: {e}"));
-    doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap_or_else(|e| panic!("{toml}: {e}"))
+    doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &Control::quiet())
+        .unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
 fn mean(o: &Outcome) -> f64 {
@@ -44,7 +45,7 @@ fn no_time_to_think_is_the_usual_loop() {
     let [usual, said] = ["", "think = \"0s\"\narrivals = \"closed\"\nrate = 0"]
         .map(|rest| simulate(&format!("{FEW}warmup = \"20us\"\nduration = \"50us\"\n{rest}")));
     assert_eq!(usual.event_hash, said.event_hash);
-    assert_eq!(usual.workload, said.workload);
+    assert_eq!(usual.verbs().workload, said.verbs().workload);
 }
 
 #[test]
@@ -103,7 +104,10 @@ fn where_more_is_due_than_completes_no_latency_is_given() {
         let none = |latency: doorbell_lab::Latency| {
             latency.mean.is_none() && latency.min.is_none() && latency.p50.is_none()
         };
-        assert!(none(outcome.latency_ns) && outcome.kinds.iter().all(|kind| none(kind.latency_ns)), "{rest}");
+        assert!(
+            none(outcome.latency_ns) && outcome.verbs().kinds.iter().all(|kind| none(kind.latency_ns)),
+            "{rest}"
+        );
         let asked = rest.contains("duration");
         assert_eq!(outcome.measured.ended, if asked { Ended::Duration } else { Ended::Overload }, "{rest}");
         let ps = outcome.measured.duration.span().as_ps();

@@ -1,6 +1,6 @@
 //! Parameters of a profile act on what they say, and on nothing else.
 
-use doorbell_lab::{Control, Outcome, Workload};
+use doorbell_lab::{Control, Outcome, Run, Workload};
 
 /// A workload with parameters set.
 fn simulate(toml: &str, set: &str) -> Outcome {
@@ -8,7 +8,8 @@ fn simulate(toml: &str, set: &str) -> Outcome {
     let workload = Workload::from_toml("w.toml", &text).expect("a workload");
     let profiles = workload.load_profiles().expect("profiles");
     let resolved = workload.resolve(&profiles).expect("it goes together");
-    doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).expect("a result")
+    doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &Control::quiet())
+        .expect("a result")
 }
 
 /// Taking up a QP costs nothing.

@@ -1,6 +1,6 @@
 //! Workloads on the simulator.
 
-use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, SentAgain, Warmed, Workload};
+use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, Run, SentAgain, Warmed, Workload};
 use doorbell_nic::{Part, Profile, Resource};
 use doorbell_verbs::Span;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ fn resolve(toml: &str) -> (Profiles, Resolved) {
 fn simulate(toml: &str) -> Outcome {
     let (profiles, workload) = resolve(toml);
     let control = Control::quiet();
-    doorbell_lab::simulate(&profiles, &workload, &control).unwrap_or_else(|e| panic!("{toml}: {e}"))
+    doorbell_lab::simulate(&Run::verbs(profiles.clone(), workload.clone()), &control)
+        .unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
 const SMALL: &str = "machines = 3\nthreads = 2\nwarmup = \"20us\"\nduration = \"50us\"\n";
@@ -128,7 +129,7 @@ fn every_verb_runs_between_machines_that_differ() {
                 for groups in [[("cib", 2), ("cx", 1), ("cx3", 1)], [("cx", 1), ("cib", 1), ("cx3", 2)]] {
                     let outcome = mixed(&toml, &groups);
                     assert!(outcome.mops > 0.05, "{groups:?} {toml}\n{outcome:?}");
-                    let idle = outcome.mops_per_machine.iter().filter(|mops| **mops == 0.0).count();
+                    let idle = outcome.verbs().mops_per_machine.iter().filter(|mops| **mops == 0.0).count();
                     assert!(pattern != "all-to-all" || idle == 0, "{toml}\n{outcome:?}");
                 }
             }
@@ -175,7 +176,7 @@ fn who_waits_for_room_gets_it_in_turn() {
     let taken = 4e3 / (packet_ns + rx.dma_write.as_ps() as f64 / 1e3);
     let rates = |clients: &str| {
         let server = format!("[[machine]]\nprofile = \"cib\"\nset = {{ rx.packet_ns = {packet_ns} }}\n");
-        simulate(&format!("{toml}{server}{clients}")).mops_per_machine
+        simulate(&format!("{toml}{server}{clients}")).verbs().mops_per_machine.clone()
     };
     let [cx3, cx] = ["cx3", "cx"].map(|name| format!("[[machine]]\nprofile = \"{name}\"\n"));
     let alone = rates(&cx)[1];
@@ -406,12 +407,12 @@ fn messages_are_counted_where_they_arrive() {
     let toml = format!("{SMALL}verb = \"send\"\ntransport = \"rc\"\nmachines = 3");
     let toml = toml.replacen("machines = 3\n", "", 1);
     let outbound = simulate(&toml);
-    assert_eq!(outbound.mops_per_machine[0], 0.0);
-    assert!(outbound.mops_per_machine[1] > 0.0 && outbound.mops_per_machine[2] > 0.0);
+    assert_eq!(outbound.verbs().mops_per_machine[0], 0.0);
+    assert!(outbound.verbs().mops_per_machine[1] > 0.0 && outbound.verbs().mops_per_machine[2] > 0.0);
     let inbound = simulate(&format!("{toml}\npattern = \"inbound\""));
-    assert_eq!(inbound.mops_per_machine[1..], [0.0, 0.0]);
+    assert_eq!(inbound.verbs().mops_per_machine[1..], [0.0, 0.0]);
     let write = simulate(&format!("{toml}\npattern = \"inbound\"").replace("send", "write"));
-    assert_eq!(write.mops_per_machine[0], 0.0);
+    assert_eq!(write.verbs().mops_per_machine[0], 0.0);
 }
 
 /// Whether a look-up in a hundred misses in the caches of this resource.
@@ -430,7 +431,8 @@ fn explanation_names_what_lifts_most() {
     ] {
         let (profiles, workload) = resolve(toml);
         let control = Control::quiet();
-        let outcome = doorbell_lab::explain(&profiles, &workload, &control).unwrap();
+        let outcome =
+            doorbell_lab::explain(&Run::verbs(profiles.clone(), workload.clone()), &control).unwrap();
         assert_eq!(outcome.bottleneck.class_name(), class, "{toml}\n{:?}", outcome.lift);
         // Caches that miss are tried once more, much larger.
         let missing = Resource::COUNTED.iter().filter(|resource| misses(&outcome, **resource)).count();
@@ -446,7 +448,7 @@ fn explanation_names_the_group_that_matters() {
     let explained = |tables: &str| {
         let (profiles, workload) = resolve(&format!("{toml}{tables}"));
         let control = Control::quiet();
-        doorbell_lab::explain(&profiles, &workload, &control).unwrap()
+        doorbell_lab::explain(&Run::verbs(profiles.clone(), workload.clone()), &control).unwrap()
     };
     // One cx has less to send answers with than three cib to take them in.
     let outcome = explained("[[machine]]\nprofile = \"cx\"\n[[machine]]\nprofile = \"cib\"\ncount = 3\n");
@@ -460,10 +462,10 @@ fn explanation_names_the_group_that_matters() {
         "{}",
         outcome.bottleneck.text
     );
-    let [server, clients] = &outcome.group_lift[..] else { panic!("{outcome:?}") };
-    assert!(server.gain > 0.05 && clients.gain < 0.02, "{:?}", outcome.group_lift);
+    let [server, clients] = &outcome.verbs().group_lift[..] else { panic!("{outcome:?}") };
+    assert!(server.gain > 0.05 && clients.gain < 0.02, "{:?}", outcome.verbs().group_lift);
     let like = explained("[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cib\"\ncount = 3\n");
-    assert!(like.group_lift.is_empty() && like.bottleneck.group.is_none(), "{like:?}");
+    assert!(like.verbs().group_lift.is_empty() && like.bottleneck.group.is_none(), "{like:?}");
 }
 
 #[test]
@@ -471,7 +473,11 @@ fn an_interrupt_stops_the_run() {
     let (profiles, workload) = resolve("verb = \"read\"\nduration = \"1s\"");
     let interrupt = Arc::new(AtomicBool::new(true));
     let control = Control { interrupt, ..Control::quiet() };
-    assert!(doorbell_lab::simulate(&profiles, &workload, &control).unwrap_err().is_interrupt());
+    assert!(
+        doorbell_lab::simulate(&Run::verbs(profiles.clone(), workload.clone()), &control)
+            .unwrap_err()
+            .is_interrupt()
+    );
 }
 
 #[test]
@@ -597,7 +603,7 @@ fn a_long_time_that_was_said_can_be_cut() {
     let cut = |times: &str| {
         let (profiles, resolved) = resolve(&format!("verb = \"read\"\nmachines = 2\nthreads = 1\n{times}"));
         let control = Control { max_wall: Some(std::time::Duration::from_millis(200)), ..Control::quiet() };
-        doorbell_lab::simulate(&profiles, &resolved, &control).unwrap()
+        doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &control).unwrap()
     };
     // Threads that wait for nothing sleep until its end, far beyond where it is cut.
     let measuring = cut("warmup = \"10us\"\nduration = \"900s\"");
@@ -629,17 +635,16 @@ fn a_mean_is_not_cut_to_whole_nanoseconds() {
     let text =
         "system = \"local-memory\"\nprofile = \"cx3\"\nsize = 4\nwarmup = \"1us\"\nduration = \"20us\"";
     let outcome = system(text);
-    assert_eq!(outcome.gb_per_s, Some(outcome.mrps * 4.0 / 1e3));
+    assert_eq!(outcome.system().gb_per_s, Some(outcome.mops * 4.0 / 1e3));
     let mean = outcome.latency_ns.mean.unwrap();
-    assert!((mean * outcome.mrps / 1e3 - 1.0).abs() < 1e-3, "{mean} ns, {} Mrps", outcome.mrps);
+    assert!((mean * outcome.mops / 1e3 - 1.0).abs() < 1e-3, "{mean} ns, {} Mrps", outcome.mops);
     assert!(mean.fract() > 0.1, "{mean}");
 }
 
-fn system(toml: &str) -> doorbell_lab::SystemOutcome {
+fn system(toml: &str) -> Outcome {
     let given = doorbell_lab::Given::from_toml("w.toml", toml, &doorbell_lab::fields()).unwrap();
-    let Ok(doorbell_lab::Asked::System(system)) = doorbell_lab::Asked::of(&given) else { panic!("a system") };
-    let profile = doorbell_nic::Profile::named(system.profile.as_deref().unwrap_or("cib")).unwrap();
-    doorbell_lab::simulate_system(&profile, &system, &Control::quiet()).unwrap()
+    let run = Run::asked(doorbell_lab::Asked::of(&given).unwrap()).unwrap();
+    doorbell_lab::simulate(&run, &Control::quiet()).unwrap()
 }
 
 /// Time-outs of a hashtable's blocks, laps of a log, rounds of a shuffle: four are measured at least, however little is asked for.
@@ -648,7 +653,7 @@ fn what_comes_round_is_seen_several_times() {
     let ended = |text: &str| {
         let outcome = system(&format!("profile = \"cx3-dual\"\nprecision = \"50%\"\n{text}"));
         assert_eq!(outcome.measured.ended, Ended::Settled, "{text}: {outcome:?}");
-        (outcome.measured.duration.span(), outcome.mrps)
+        (outcome.measured.duration.span(), outcome.mops)
     };
     let (span, _) = ended("system = \"hashtable\"\ntime_out = \"300us\"");
     assert!(span >= Span::from_us(4 * 300), "{span:?}");
@@ -666,7 +671,7 @@ fn an_operation_of_a_hashtable_begins_when_there_is_room_for_it() {
         let outcome = system(&format!(
             "system = \"hashtable\"\nprofile = \"cx3-dual-split\"\nhot = \"0%\"\nput_permille = 0\nclients = {clients}\noutstanding = {outstanding}\nwarmup = \"100us\"\nduration = \"500us\""
         ));
-        let under_way = outcome.mrps * outcome.latency_ns.mean.unwrap() / 1e3;
+        let under_way = outcome.mops * outcome.latency_ns.mean.unwrap() / 1e3;
         assert!(under_way <= 1.02 * f64::from(clients * outstanding), "{under_way}");
     }
 }

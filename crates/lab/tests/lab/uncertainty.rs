@@ -1,27 +1,28 @@
 //! Intervals of workloads.
 
-use doorbell_lab::uncertainty::{DRAWS, UncertaintyError, of_verbs};
-use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, Workload};
+use doorbell_lab::uncertainty::{self, DRAWS, UncertaintyError};
+use doorbell_lab::{Control, Ended, Outcome, Run, Workload};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-fn simulated() -> (Profiles, Resolved, Outcome) {
+fn simulated() -> (Run, Outcome) {
     simulated_with("")
 }
 
-fn simulated_with(more: &str) -> (Profiles, Resolved, Outcome) {
+fn simulated_with(more: &str) -> (Run, Outcome) {
     let toml = "verb = \"write\"\nmachines = 2\nthreads = 1\nwarmup = \"20us\"\nduration = \"50us\"";
     let workload = Workload::from_toml("test", &format!("{toml}\n{more}")).unwrap();
     let profiles = workload.load_profiles().unwrap();
     let resolved = workload.resolve(&profiles).unwrap();
-    let outcome = doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap();
-    (profiles, resolved, outcome)
+    let run = Run::verbs(profiles, resolved);
+    let outcome = doorbell_lab::simulate(&run, &Control::quiet()).unwrap();
+    (run, outcome)
 }
 
 #[test]
 fn an_interval_is_of_all_draws() {
-    let (profiles, w, outcome) = simulated();
-    let found = of_verbs(&profiles, &w, &outcome.measured, &Control::quiet()).unwrap();
+    let (run, outcome) = simulated();
+    let found = uncertainty::of(&run, &outcome.measured, &Control::quiet()).unwrap();
     assert_eq!(found.runs, DRAWS);
     assert!(found.mops[0] < outcome.mops && outcome.mops < found.mops[1], "{found:?}");
 }
@@ -29,8 +30,8 @@ fn an_interval_is_of_all_draws() {
 /// What was stopped before its end tells nothing.
 #[test]
 fn of_some_draws_there_is_none() {
-    let (profiles, w, outcome) = simulated();
-    let of = |control: &Control<'_>| of_verbs(&profiles, &w, &outcome.measured, control);
+    let (run, outcome) = simulated();
+    let of = |control: &Control<'_>| uncertainty::of(&run, &outcome.measured, control);
     let stopped = Control::quiet();
     stopped.interrupt.store(true, Relaxed);
     assert_eq!(of(&stopped), Err(UncertaintyError::Cut(0)));
@@ -40,16 +41,16 @@ fn of_some_draws_there_is_none() {
 
 #[test]
 fn of_a_run_that_was_cut_there_is_none() {
-    let (profiles, w, mut outcome) = simulated();
+    let (run, mut outcome) = simulated();
     outcome.measured.ended = Ended::MaxWall;
-    let found = of_verbs(&profiles, &w, &outcome.measured, &Control::quiet());
+    let found = uncertainty::of(&run, &outcome.measured, &Control::quiet());
     assert_eq!(found, Err(UncertaintyError::Itself));
 }
 
 /// Machines that could be faster complete no more than is due.
 #[test]
 fn no_more_completes_than_is_due() {
-    let (profiles, w, outcome) = simulated_with("arrivals = \"fixed\"\nrate = 1000000");
-    let [least, most] = of_verbs(&profiles, &w, &outcome.measured, &Control::quiet()).unwrap().mops;
+    let (run, outcome) = simulated_with("arrivals = \"fixed\"\nrate = 1000000");
+    let [least, most] = uncertainty::of(&run, &outcome.measured, &Control::quiet()).unwrap().mops;
     assert!(least < 1.0 && most == 1.0, "{least} to {most}");
 }

@@ -1,6 +1,6 @@
 //! The strategy of vector I/O that is chosen by what things cost, without a run, beside what runs say.
 
-use doorbell_lab::{Control, Timing, simulate_system, vector_io};
+use doorbell_lab::{Control, Run, Timing, simulate, vector_io};
 use doorbell_nic::Profile;
 use doorbell_systems::System;
 use doorbell_systems::config::Clients;
@@ -31,7 +31,7 @@ fn io(piece: u32, iovcnt: u32, threads: u32) -> VectorIo {
 
 fn simulated(profile: &Profile, io: &VectorIo, strategy: Chosen) -> f64 {
     let io = VectorIo { strategy, ..io.clone() };
-    simulate_system(profile, &io.into(), &Control::quiet()).unwrap().mrps
+    simulate(&Run::system(profile, io.into()), &Control::quiet()).unwrap().mops
 }
 
 /// What the chosen strategy lacks of the best, by point.
@@ -77,12 +77,9 @@ fn the_choice_is_nearly_the_best() {
 fn auto_is_what_is_chosen() {
     let profile = Profile::named("cx3-dual").unwrap();
     let io = io(32, 16, 1);
-    let outcome = simulate_system(
-        &profile,
-        &VectorIo { strategy: Chosen::Auto, ..io.clone() }.into(),
-        &Control::quiet(),
-    );
+    let auto = VectorIo { strategy: Chosen::Auto, ..io.clone() };
+    let outcome = simulate(&Run::system(&profile, auto.into()), &Control::quiet());
     let chosen = vector_io::best(&profile, &io.calls());
-    let value = outcome.unwrap().workload.value("strategy").unwrap().to_string();
+    let value = outcome.unwrap().system().workload.value("strategy").unwrap().to_string();
     assert!(value.contains(chosen.name()), "{value} is not {}", chosen.name());
 }

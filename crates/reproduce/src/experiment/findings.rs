@@ -1,9 +1,9 @@
 //! What an experiment found.
 
-use super::setting::{setting, system_setting};
+use super::setting::setting;
 use crate::data::bottlenecks::ObservedLimit;
 use crate::data::measurements::MeasurementReport;
-use doorbell_lab::{Outcome, SystemOutcome};
+use doorbell_lab::Outcome;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -96,19 +96,6 @@ impl Check {
 
     /// Says what limited `outcome`, which was observed by reruns.
     pub fn limited_by(mut self, outcome: &Outcome) -> Check {
-        if !outcome.lift.is_empty() {
-            self.bottleneck = Some(ObservedLimit::One(outcome.bottleneck.class));
-        }
-        self
-    }
-
-    /// The rate of a system whose bottleneck was observed.
-    pub fn system(claim: &'static str, profile: &'static str, outcome: &SystemOutcome) -> Check {
-        Check::number(claim, profile, outcome.mrps).system_limited_by(outcome).note(system_setting(outcome))
-    }
-
-    /// Says what limited `outcome`, which was observed by reruns.
-    pub fn system_limited_by(mut self, outcome: &SystemOutcome) -> Check {
         if !outcome.lift.is_empty() {
             self.bottleneck = Some(ObservedLimit::One(outcome.bottleneck.class));
         }

@@ -13,5 +13,5 @@ pub use context::{Ctx, Experiment, Runs};
 pub(crate) use findings::curve;
 pub use findings::{Check, Curve, Findings, Found};
 pub use register::Register;
-pub(crate) use setting::{setting, system_setting};
+pub(crate) use setting::setting;
 pub(crate) use verbs::briefly;

@@ -1,8 +1,8 @@
 //! What experiments ask of a context: systems.
 
 use super::context::Ctx;
-use super::setting::nothing_completed;
-use doorbell_lab::{Depth, NotYet, Run, SystemOutcome, SystemWorkload, explained};
+use super::setting::something;
+use doorbell_lab::{NotYet, Outcome, Run, SystemWorkload};
 use doorbell_nic::Profile;
 use doorbell_verbs::Span;
 
@@ -14,12 +14,7 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// Where a run is not known yet, or fails.
-    pub fn systems(
-        &self,
-        profile: &str,
-        what: &str,
-        all: &[SystemWorkload],
-    ) -> Result<Vec<SystemOutcome>, NotYet> {
+    pub fn systems(&self, profile: &str, what: &str, all: &[SystemWorkload]) -> Result<Vec<Outcome>, NotYet> {
         self.systems_on(self.profile(profile), what, all)
     }
 
@@ -32,7 +27,7 @@ impl Ctx<'_> {
         profile: &Profile,
         what: &str,
         all: &[SystemWorkload],
-    ) -> Result<Vec<SystemOutcome>, NotYet> {
+    ) -> Result<Vec<Outcome>, NotYet> {
         self.outcomes_of_systems(what, all.iter().map(|w| self.run_of_system(profile, w)).collect())
     }
 
@@ -46,27 +41,22 @@ impl Ctx<'_> {
         profile: &str,
         what: &str,
         all: &[SystemWorkload],
-    ) -> Result<Vec<SystemOutcome>, NotYet> {
+    ) -> Result<Vec<Outcome>, NotYet> {
         let profile = self.profile(profile);
         self.outcomes_of_systems(what, all.iter().map(|w| Run::system(profile, w.clone())).collect())
     }
 
-    fn outcomes_of_systems(&self, what: &str, runs: Vec<Run>) -> Result<Vec<SystemOutcome>, NotYet> {
+    fn outcomes_of_systems(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Outcome>, NotYet> {
         // All are asked for before the first that is not known ends this.
         let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
-        all.into_iter().map(|ran| something(what, ran?.system())).collect()
+        all.into_iter().map(|outcome| Ok(Outcome::clone(&*something(what, outcome?)?))).collect()
     }
 
     /// `w` on `profile`, with what limits it.
     ///
     /// # Errors
     /// Where a run is not known yet, or fails.
-    pub fn explain_system(
-        &self,
-        profile: &str,
-        what: &str,
-        w: &SystemWorkload,
-    ) -> Result<SystemOutcome, NotYet> {
+    pub fn explain_system(&self, profile: &str, what: &str, w: &SystemWorkload) -> Result<Outcome, NotYet> {
         self.explained(&self.run_of_system(self.profile(profile), w), what)
     }
 
@@ -79,28 +69,16 @@ impl Ctx<'_> {
         profile: &str,
         what: &str,
         w: &SystemWorkload,
-    ) -> Result<SystemOutcome, NotYet> {
+    ) -> Result<Outcome, NotYet> {
         self.explained(&Run::system(self.profile(profile), w.clone()), what)
     }
 
-    fn explained(&self, run: &Run, what: &str) -> Result<SystemOutcome, NotYet> {
-        let outcome = match self.explains {
-            true => explained(&self.known, run, what, Depth::Tenths)?.system(),
-            false => self.known.of(run, what)?.system(),
-        };
-        something(what, outcome)
+    fn explained(&self, run: &Run, what: &str) -> Result<Outcome, NotYet> {
+        Ok(Outcome::clone(&*something(what, self.limited(run, what)?)?))
     }
 
     fn run_of_system(&self, profile: &Profile, w: &SystemWorkload) -> Run {
         let w = w.timed(self.timing(w.timing().clone(), USUAL));
         Run::system(profile, w)
-    }
-}
-
-/// The outcome of a run in which something was done: no ratio has another.
-fn something(what: &str, outcome: SystemOutcome) -> Result<SystemOutcome, NotYet> {
-    match &outcome.waits {
-        Some(waits) => Err(NotYet::Nothing(nothing_completed(what, waits))),
-        None => Ok(outcome),
     }
 }

@@ -1,7 +1,7 @@
 //! What experiments ask of a context: workloads of verbs.
 
 use super::context::Ctx;
-use super::setting::nothing_completed;
+use super::setting::something;
 use doorbell_lab::{Depth, NotYet, Outcome, Run, explained};
 use doorbell_nic::Profile;
 use doorbell_schema::Duration;
@@ -80,7 +80,7 @@ impl Ctx<'_> {
     fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
         // All are asked for before the first that is not known ends this.
         let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
-        all.into_iter().map(|ran| something(what, ran?.verbs())).collect()
+        all.into_iter().map(|outcome| something(what, outcome?)).collect()
     }
 
     /// `workload` on `profile`, with what limits it.
@@ -89,11 +89,15 @@ impl Ctx<'_> {
     /// Where a run is not known yet, or fails.
     pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
         let run = self.run_of(self.profile(profile), what, workload);
-        let outcome = match self.explains {
-            true => explained(&self.known, &run, what, Depth::Tenths)?.verbs(),
-            false => self.known.of(&run, what)?.verbs(),
-        };
-        something(what, outcome)
+        something(what, self.limited(&run, what)?)
+    }
+
+    /// What a run gave; with what limits it, where that is asked for.
+    pub(super) fn limited(&self, run: &Run, what: &str) -> Result<Arc<Outcome>, NotYet> {
+        match self.explains {
+            true => explained(&self.known, run, what, Depth::Tenths).map(Arc::new),
+            false => self.known.of(run, what),
+        }
     }
 
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
@@ -125,14 +129,6 @@ impl Ctx<'_> {
         (workload.warmup, workload.duration) = (timing.warmup, timing.duration);
         (workload.precision, workload.max_time) = (timing.precision, timing.max_time);
         Run::verbs(profiles, workload)
-    }
-}
-
-/// The outcome of a run in which something was done: no ratio has another.
-fn something(what: &str, outcome: Arc<Outcome>) -> Result<Arc<Outcome>, NotYet> {
-    match &outcome.waits {
-        Some(waits) => Err(NotYet::Nothing(nothing_completed(what, waits))),
-        None => Ok(outcome),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::atc16::{atomics, sequencer};
 use super::sets;
 use crate::data::measurements::{AllToAll, Design, Measurement, What};
-use crate::experiment::{Ctx, Experiment, Findings, Runs, system_setting};
+use crate::experiment::{Ctx, Experiment, Findings, Runs, setting};
 use doorbell_lab::NotYet;
 use doorbell_schema::Duration;
 use doorbell_verbs::{QpType, Span};
@@ -68,7 +68,7 @@ pub(super) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, Strin
                 Design::MultiQueue => (true, true),
             };
             let outcome = &ctx.systems(&m.cluster, &what, &[sequencer(*cores, batching, queues).into()])?[0];
-            Ok(Some((outcome.mrps, system_setting(outcome))))
+            Ok(Some((outcome.mops, setting(outcome))))
         }
         What::NotRun(_) | What::OneQp(_) => Ok(None),
     }

@@ -169,11 +169,11 @@ struct Seen<'a> {
 /// What is wrong with the bounds of a workload, by what a run of it gave.
 pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Option<String> {
     let us = outcome.measured.duration.span().as_secs_f64() * 1e6;
-    let (completed, least_ns) = (outcome.completed, outcome.latency_ns.min);
+    let (completed, least_ns) = (outcome.verbs().completed, outcome.latency_ns.min);
     if !w.has_classes() {
-        return flaw_of(profiles, w, &Seen { completed, kinds: &outcome.kinds, least_ns }, us);
+        return flaw_of(profiles, w, &Seen { completed, kinds: &outcome.verbs().kinds, least_ns }, us);
     }
-    let each = w.classes().into_iter().zip(&outcome.classes).map(|(class, seen)| {
+    let each = w.classes().into_iter().zip(&outcome.verbs().classes).map(|(class, seen)| {
         let (kinds, least_ns) = (&seen.kinds[..], seen.latency_ns.min);
         let flaw =
             flaw_of(profiles, &class.workload, &Seen { completed: seen.completed, kinds, least_ns }, us)?;
@@ -184,9 +184,9 @@ pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Opti
 
 /// What is wrong with the bounds of all classes together. Of drawn kinds of operations each class is judged alone.
 fn flaw_of_all(profiles: &Profiles, w: &Resolved, outcome: &Outcome, us: f64) -> Option<String> {
-    let of_classes: u64 = outcome.classes.iter().map(|class| class.completed).sum();
-    if of_classes != outcome.completed {
-        return Some(format!("{of_classes} of all classes are not {}", outcome.completed));
+    let of_classes: u64 = outcome.verbs().classes.iter().map(|class| class.completed).sum();
+    if of_classes != outcome.verbs().completed {
+        return Some(format!("{of_classes} of all classes are not {}", outcome.verbs().completed));
     }
     let classes = w.classes();
     if classes.iter().any(|class| class.workload.operations().len() > 1) {
@@ -194,7 +194,7 @@ fn flaw_of_all(profiles: &Profiles, w: &Resolved, outcome: &Outcome, us: f64) ->
     }
     let under_way: f64 = classes
         .iter()
-        .zip(&outcome.classes)
+        .zip(&outcome.verbs().classes)
         .map(|(class, seen)| {
             let own = &class.workload;
             UnderWay::of(own, profiles).all(own) + chance(own, profiles, seen.completed as f64)

@@ -8,8 +8,7 @@ mod bounds;
 mod draw;
 
 use doorbell_lab::{
-    Asked, Certainty, Control, Ended, Given, Latency, MeasuredTime, Outcome, SimulateError, SystemOutcome,
-    Workload,
+    Asked, Certainty, Control, Ended, Given, Latency, MeasuredTime, Outcome, Run, SimulateError, Workload,
 };
 use doorbell_nic::Profile;
 use draw::{Draws, Said, Wanted};
@@ -72,11 +71,9 @@ fn answered(toml: &str) -> End {
     let asked = Given::from_toml("w.toml", toml, &doorbell_lab::fields()).map_err(|e| e.to_string());
     match asked.and_then(|given| Asked::of(&given).map_err(|e| e.to_string())) {
         Ok(Asked::Verbs(workload)) => verbs(&workload),
-        Ok(Asked::System(system)) => {
-            let (profile, host, set) = (system.profile.clone(), system.host.clone(), system.set.clone());
-            let machines = Workload { profile, host, set, ..Workload::default() };
-            let profiles = machines.load_profiles().expect("the system was checked on it");
-            match doorbell_lab::simulate_system(profiles.first(), &system, &Control::quiet()) {
+        Ok(Asked::System(system, profiles)) => {
+            let run = Run::system(profiles.first(), system);
+            match doorbell_lab::simulate(&run, &Control::quiet()) {
                 Ok(outcome) => told(wrong_of_system(&outcome)),
                 Err(error) => failed(error),
             }
@@ -95,7 +92,7 @@ fn verbs(workload: &Workload) -> End {
         Ok(resolved) => resolved,
         Err(why) => return refused(why.to_string()),
     };
-    match doorbell_lab::simulate(&profiles, &w, &Control::quiet()) {
+    match doorbell_lab::simulate(&Run::verbs(profiles.clone(), w.clone()), &Control::quiet()) {
         Ok(outcome) => told(wrong_of(&outcome).or_else(|| bounds::flaw(&profiles, &w, &outcome))),
         Err(error) => failed(error),
     }
@@ -112,17 +109,18 @@ fn wrong_of(o: &Outcome) -> Option<String> {
     if nothing {
         return Some(format!("{} Mops, and threads wait for {:?}", o.mops, o.waits));
     }
-    let share = o.workload.precision.of_one();
-    ended(&o.measured, o.workload.duration.is_some(), o.interval.unsettled.as_ref().or(o.waits.as_ref()))
+    let w = &o.verbs().workload;
+    let share = w.precision.of_one();
+    ended(&o.measured, w.duration.is_some(), o.interval.unsettled.as_ref().or(o.waits.as_ref()))
         .or_else(|| known(&o.interval, o.measured.ended, share, (o.mops, o.latency_ns.mean)))
         .or_else(|| ordered(&o.latency_ns))
 }
 
-fn wrong_of_system(o: &SystemOutcome) -> Option<String> {
-    let timing = o.workload.timing();
+fn wrong_of_system(o: &Outcome) -> Option<String> {
+    let timing = o.system().workload.timing();
     let share = timing.precision.of_one();
     ended(&o.measured, timing.duration.is_some(), o.interval.unsettled.as_ref().or(o.waits.as_ref()))
-        .or_else(|| known(&o.interval, o.measured.ended, share, (o.mrps, o.latency_ns.mean)))
+        .or_else(|| known(&o.interval, o.measured.ended, share, (o.mops, o.latency_ns.mean)))
         .or_else(|| ordered(&o.latency_ns))
 }
 

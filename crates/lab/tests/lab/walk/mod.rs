@@ -7,7 +7,7 @@
 
 mod layout;
 
-use doorbell_lab::{Control, Duration, Profiles, Resolved, Workload};
+use doorbell_lab::{Control, Duration, Profiles, Resolved, Run, Workload};
 use doorbell_nic::Profile;
 use doorbell_verbs::Span;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -122,12 +122,13 @@ impl Point {
             f64::from(layout::contexts(&workload)) * layout::context_read_ns(profiles.first()) / 1e3;
         let us = |us: f64| Some(Duration::new(Span::from_ns((us * 1e3) as u64)));
         (workload.warmup, workload.duration) = (us(WARMUP * times + 2.0 * contexts), us(DURATION * times));
-        let outcome = doorbell_lab::simulate(&profiles, &workload, &Control::quiet());
+        let outcome =
+            doorbell_lab::simulate(&Run::verbs(profiles.clone(), workload.clone()), &Control::quiet());
         let outcome = outcome.unwrap_or_else(|e| panic!("{self}: {e}"));
         // What is outstanding may end at once.
         let at_once = u64::from(self.window * self.threads * self.machines);
         let enough = if times < LONGER { FEW } else { FEW + 4 * at_once };
-        if outcome.completed < enough && times < LONGEST {
+        if outcome.verbs().completed < enough && times < LONGEST {
             self.rate(LONGER * times)
         } else {
             Some(outcome.mops)

@@ -2,9 +2,9 @@
 
 use crate::experiment::briefly;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
-use crate::experiment::{curve, system_setting as setting};
+use crate::experiment::{curve, setting};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_nic::NicCache;
 use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Travel, Workers};
@@ -81,14 +81,14 @@ fn with_cores(design: &Design, clients: u32, workers: impl Fn(Workers) -> Worker
     }
 }
 
-fn clients_of(o: &SystemOutcome) -> u32 {
-    o.workload.clients().clients
+fn clients_of(o: &Outcome) -> u32 {
+    o.system().workload.clients().clients
 }
 
 /// A design by number of clients.
 struct Series {
     name: &'static str,
-    outcomes: Vec<SystemOutcome>,
+    outcomes: Vec<Outcome>,
 }
 
 impl Series {
@@ -105,11 +105,11 @@ impl Series {
     }
 
     fn rates(&self) -> Vec<(f64, f64)> {
-        self.outcomes.iter().map(|o| (f64::from(clients_of(o)), o.mrps)).collect()
+        self.outcomes.iter().map(|o| (f64::from(clients_of(o)), o.mops)).collect()
     }
 
     fn rate(&self, clients: u32) -> f64 {
-        self.outcomes.iter().find(|o| clients_of(o) == clients).map_or(0.0, |o| o.mrps)
+        self.outcomes.iter().find(|o| clients_of(o) == clients).map_or(0.0, |o| o.mops)
     }
 
     /// Most clients with which the rate is still as good as the best; `None` where it never falls.
@@ -127,7 +127,7 @@ impl Series {
             (NicCache::QpRequester, "sending QP contexts found"),
             (NicCache::Wqe, "WQEs found"),
         ] {
-            let found = |o: &SystemOutcome| (f64::from(clients_of(o)), found_in(o, cache));
+            let found = |o: &Outcome| (f64::from(clients_of(o)), found_in(o, cache));
             curves.push(line(
                 what,
                 "share of look-ups in the cache",
@@ -149,7 +149,7 @@ fn limit(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Share of the look-ups in a cache of the server's NIC that find what they look for.
-fn found_in(o: &SystemOutcome, cache: NicCache) -> f64 {
+fn found_in(o: &Outcome, cache: NicCache) -> f64 {
     let of = o.caches.iter().find(|c| c.machine == 0 && c.cache == cache);
     of.map_or(0.0, |c| c.hits as f64 / (c.hits + c.misses).max(1) as f64)
 }
@@ -171,9 +171,9 @@ impl Sweep {
     /// Fewest clients of those run from which on requests by SEND are always faster.
     fn crossing(&self) -> Option<u32> {
         let both = || self.writes.outcomes.iter().zip(&self.sends.outcomes);
-        let behind = both().filter(|(write, send)| send.mrps <= write.mrps).count();
+        let behind = both().filter(|(write, send)| send.mops <= write.mops).count();
         let (first, _) = both().nth(behind)?;
-        both().skip(behind).all(|(write, send)| send.mrps > write.mrps).then_some(clients_of(first))
+        both().skip(behind).all(|(write, send)| send.mops > write.mops).then_some(clients_of(first))
     }
 }
 
@@ -181,7 +181,7 @@ fn clients(n: Option<f64>) -> String {
     n.map_or("no limit".to_owned(), |n| format!("{n:.0} clients"))
 }
 
-fn client_limit(sweeps: &[Sweep], limited: &SystemOutcome) -> Check {
+fn client_limit(sweeps: &[Sweep], limited: &Outcome) -> Check {
     let limits = || sweeps.iter().map(|s| (s.cluster, s.writes.limit()));
     let holds = limits().all(|(_, l)| l.is_some_and(|l| FEW_HUNDRED.contains(&l)));
     let seen: Vec<String> = limits().map(|(cluster, l)| format!("{cluster}: {}", clients(l))).collect();
@@ -190,12 +190,12 @@ fn client_limit(sweeps: &[Sweep], limited: &SystemOutcome) -> Check {
     because(check, limited)
 }
 
-fn less_scalable(cib: &Sweep, limited: &SystemOutcome) -> Check {
+fn less_scalable(cib: &Sweep, limited: &Outcome) -> Check {
     let (rpc, spec) = (cib.writes.limit(), cib.spec.limit());
     let holds = rpc.is_some_and(|rpc| spec.is_none_or(|spec| rpc < spec));
     let seen = format!("HERD-RPC {}, Spec-S0 {}", clients(rpc), clients(spec));
     let rates =
-        |s: &Series| s.outcomes.iter().map(|o| format!("{:.1}", o.mrps)).collect::<Vec<_>>().join(", ");
+        |s: &Series| s.outcomes.iter().map(|o| format!("{:.1}", o.mops)).collect::<Vec<_>>().join(", ");
     let check = Check::statement("atc16-intro-rpc-less-scalable", "cib", holds, seen).note(format!(
         "HERD-RPC {}; Spec-S0 {} Mrps with {:?} clients",
         rates(&cib.writes),
@@ -206,10 +206,10 @@ fn less_scalable(cib: &Sweep, limited: &SystemOutcome) -> Check {
 }
 
 /// Says what limits the rate where contexts are not found.
-fn because(check: Check, limited: &SystemOutcome) -> Check {
+fn because(check: Check, limited: &Outcome) -> Check {
     let found = 100.0 * found_in(limited, NicCache::QpResponder);
     let note = format!("{}; {found:.0}% of QP contexts found: {}", check.note, setting(limited));
-    check.system_limited_by(limited).note(note)
+    check.limited_by(limited).note(note)
 }
 
 /// The most clients for which replies are compared: more than either kind of QP has contexts for.
@@ -227,11 +227,11 @@ fn cost(ctx: &Ctx<'_>, cib: &Sweep) -> Result<Check, NotYet> {
     let kept = |few: f64, many: f64| 100.0 * many / few;
     let herd = kept(cib.writes.rate(70), cib.writes.rate(SEVERAL_HUNDRED));
     let connected = kept(replies[0].mops, replies[1].mops);
-    let holds = core[0].mrps > core[1].mrps && herd > connected;
+    let holds = core[0].mops > core[1].mops && herd > connected;
     let seen = format!(
         "a core does {:.1} Mrps, with requests by SEND {:.1}; {SEVERAL_HUNDRED} clients keep {herd:.0}% of the rate \
          of 70, replies by WRITE {connected:.0}%",
-        core[0].mrps, core[1].mrps
+        core[0].mops, core[1].mops
     );
     Ok(Check::statement("atc16-s41-herd-rpc-cost", "cib", holds, seen)
         .note("other RPCs are HERD's with one half changed: requests by SEND, or replies over connected QPs"))

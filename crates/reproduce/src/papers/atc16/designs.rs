@@ -3,7 +3,7 @@
 use super::fig7::{atomics, rpc, spec};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Clients;
 use doorbell_systems::drtm_kv::DrtmKv;
@@ -27,9 +27,9 @@ const CLIENTS: [u32; 3] = [32, 64, 96];
 const PUT_PERMILLE: u32 = 50;
 
 /// The highest rate of `all`.
-fn best(ctx: &Ctx<'_>, what: &str, all: &[SystemWorkload]) -> Result<SystemOutcome, NotYet> {
+fn best(ctx: &Ctx<'_>, what: &str, all: &[SystemWorkload]) -> Result<Outcome, NotYet> {
     let outcomes = ctx.systems("cib", &format!("designs: {what}"), all)?;
-    let best = outcomes.into_iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
+    let best = outcomes.into_iter().max_by(|a, b| a.mops.total_cmp(&b.mops));
     Ok(best.expect("there is at least one workload"))
 }
 
@@ -61,23 +61,23 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let rpc = best(ctx, "sequencer by HERD RPC", &CORES.map(|c| rpc(c, true, true).into()))?;
     let spec = best(ctx, "Spec-S0", &CORES.map(|c| spec(c).into()))?;
     let atomics = best(ctx, "sequencer by atomics", &[atomics()])?;
-    let store = herd.mrps > read.mrps && herd.mrps > drtm.mrps;
-    let sequencer = spec.mrps > rpc.mrps;
+    let store = herd.mops > read.mops && herd.mops > drtm.mops;
+    let sequencer = spec.mops > rpc.mops;
     let seen = format!(
         "stores with {}% PUTs: HERD RPC {:.1}, DrTM-KV {:.1}, READ-based {:.1}; sequencers: Spec-S0 {:.1}, HERD RPC \
          {:.1}, atomics {:.1} Mrps",
         PUT_PERMILLE / 10,
-        herd.mrps,
-        drtm.mrps,
-        read.mrps,
-        spec.mrps,
-        rpc.mrps,
-        atomics.mrps
+        herd.mops,
+        drtm.mops,
+        read.mops,
+        spec.mops,
+        rpc.mops,
+        atomics.mops
     );
     let check = Check::statement("atc16-intro-no-single-best", "cib", store && sequencer, seen).note(format!(
         "DrTM-KV that writes what is PUT; as the paper emulates it, which stores nothing: {:.1}; its clients know \
          where each item is",
-        emulated.mrps
+        emulated.mops
     ));
     Ok(Findings { checks: vec![check], ..Findings::default() })
 }

@@ -3,7 +3,7 @@
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::drtm_kv::DrtmKv;
@@ -48,16 +48,16 @@ fn store(ctx: &Ctx<'_>, cluster: &str, clients: u32, put_permille: u32, update: 
 struct Sweep {
     cluster: &'static str,
     clients: u32,
-    emulated: Vec<SystemOutcome>,
-    built: Vec<SystemOutcome>,
+    emulated: Vec<Outcome>,
+    built: Vec<Outcome>,
 }
 
 impl Sweep {
     fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
         let by_clients =
             ctx.systems(cluster, "fig10: clients", &CLIENTS.map(|c| store(ctx, cluster, c, 0, false)))?;
-        let best = by_clients.iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
-        let clients = best.map_or(CLIENTS[0], |o| o.workload.clients().clients);
+        let best = by_clients.iter().max_by(|a, b| a.mops.total_cmp(&b.mops));
+        let clients = best.map_or(CLIENTS[0], |o| o.system().workload.clients().clients);
         let series = |update| {
             ctx.systems(cluster, "fig10", &PERMILLE.map(|p| store(ctx, cluster, clients, p, update)))
         };
@@ -67,27 +67,27 @@ impl Sweep {
     /// Share of the rate of GETs that is left with so many PUTs.
     fn left(&self, permille: u32) -> f64 {
         let at = PERMILLE.iter().position(|p| *p == permille).unwrap_or(0);
-        self.emulated[at].mrps / self.emulated[0].mrps
+        self.emulated[at].mops / self.emulated[0].mops
     }
 
     fn checks(&self, ctx: &Ctx<'_>, ten: &'static str, hundred: &'static str) -> Result<[Check; 2], NotYet> {
         let explain = |what, permille| {
             ctx.explain_system(self.cluster, what, &store(ctx, self.cluster, self.clients, permille, false))
         };
-        let note = format!("{} clients; GETs alone {:.1} Mops", self.clients, self.emulated[0].mrps);
+        let note = format!("{} clients; GETs alone {:.1} Mops", self.clients, self.emulated[0].mops);
         Ok([
             Check::number(ten, self.cluster, (1.0 - self.left(100)) * 100.0)
-                .system_limited_by(&explain(ten, 100)?)
+                .limited_by(&explain(ten, 100)?)
                 .note(note.clone()),
             Check::number(hundred, self.cluster, self.left(1000) * 100.0)
-                .system_limited_by(&explain(hundred, 1000)?)
+                .limited_by(&explain(hundred, 1000)?)
                 .note(note),
         ])
     }
 
     fn curves(&self) -> [Curve; 2] {
-        let points = |all: &[SystemOutcome]| {
-            PERMILLE.iter().map(|&p| f64::from(p) / 10.0).zip(all.iter().map(|o| o.mrps)).collect()
+        let points = |all: &[Outcome]| {
+            PERMILLE.iter().map(|&p| f64::from(p) / 10.0).zip(all.iter().map(|o| o.mops)).collect()
         };
         let line = |name, all| curve("atc16/fig10", name, self.cluster, "percent PUTs", "Mops", points(all));
         [line("lock and unlock, as emulated", &self.emulated), line("with the update", &self.built)]

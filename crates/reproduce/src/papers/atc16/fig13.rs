@@ -93,7 +93,7 @@ impl Point {
 
     /// PCIe reads that the model of a post expects, per second, in millions.
     fn expected(&self, profile: &Profile) -> f64 {
-        let w = &self.outcome.workload;
+        let w = &self.outcome.verbs().workload;
         let operation = w.operations()[0];
         let shape = PostShape {
             opcode: operation.opcode,
@@ -242,7 +242,7 @@ fn estimate(ctx: &Ctx<'_>, series: &[&Series]) -> Check {
         for p in &s.points {
             let estimated = p.reads - p.expected(ctx.profile(s.cluster));
             worst = worst.max((estimated - p.misses).abs() / p.outcome.mops);
-            if p.outcome.workload.window() == Window::PerThread(512) && s.verb == Verb::Read {
+            if p.outcome.verbs().workload.window() == Window::PerThread(512) && s.verb == Verb::Read {
                 seen += &format!("{} {estimated:.1} of {:.1} million/s; ", s.cluster, p.misses);
             }
         }

@@ -2,9 +2,9 @@
 
 use crate::data::claims::{self, Claim};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
-use crate::experiment::{curve, system_setting as setting};
+use crate::experiment::{curve, setting};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_schema::Duration;
 use doorbell_systems::System;
 use doorbell_systems::atomics_sequencer::AtomicsSequencer;
@@ -84,7 +84,7 @@ pub(super) fn atomics() -> SystemWorkload {
 struct Series {
     name: &'static str,
     cores: Vec<u32>,
-    outcomes: Vec<SystemOutcome>,
+    outcomes: Vec<Outcome>,
 }
 
 impl Series {
@@ -103,17 +103,17 @@ impl Series {
         Ok(Series { name, cores, outcomes })
     }
 
-    fn at(&self, cores: u32) -> &SystemOutcome {
+    fn at(&self, cores: u32) -> &Outcome {
         &self.outcomes[self.cores.iter().position(|c| *c == cores).unwrap_or(0)]
     }
 
-    fn points(&self, y: impl Fn(&SystemOutcome) -> f64) -> Vec<(f64, f64)> {
+    fn points(&self, y: impl Fn(&Outcome) -> f64) -> Vec<(f64, f64)> {
         self.cores.iter().map(|&c| f64::from(c)).zip(self.outcomes.iter().map(y)).collect()
     }
 }
 
-fn batch(outcome: &SystemOutcome) -> f64 {
-    outcome.replies_per_post.unwrap_or(0.0)
+fn batch(outcome: &Outcome) -> f64 {
+    outcome.system().replies_per_post.unwrap_or(0.0)
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
@@ -133,20 +133,20 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (limit, _) = limit.expect("the claim is a number");
     let per_post =
         "lists of one port: the authors' programs count so, and post up to 32 replies in two lists";
-    let falls = both.at(6).mrps > both.at(4).mrps && both.at(10).mrps < both.at(6).mrps;
-    let rates: Vec<String> = both.outcomes.iter().map(|o| format!("{:.1}", o.mrps)).collect();
+    let falls = both.at(6).mops > both.at(4).mops && both.at(10).mops < both.at(6).mops;
+    let rates: Vec<String> = both.outcomes.iter().map(|o| format!("{:.1}", o.mops)).collect();
     let number = |claim, value: f64| Check::number(claim, "cib", value);
     let checks = vec![
-        Check::system("atc16-seq-base-1core", "cib", base.at(1)),
-        Check::system("atc16-seq-batch-1core", "cib", &one_batched),
-        Check::system("atc16-seq-batch-mq-1core", "cib", both.at(1)),
-        number("atc16-seq-batch-gain-1core", batching.at(1).mrps / base.at(1).mrps),
-        number("atc16-seq-mq-gain-1core", both.at(1).mrps / batching.at(1).mrps),
-        Check::system("atc16-seq-6core", "cib", &six),
-        number("atc16-seq-within-5pct", ((1.0 - six.mrps / limit) * 100.0).max(0.0))
+        Check::rate("atc16-seq-base-1core", "cib", base.at(1)),
+        Check::rate("atc16-seq-batch-1core", "cib", &one_batched),
+        Check::rate("atc16-seq-batch-mq-1core", "cib", both.at(1)),
+        number("atc16-seq-batch-gain-1core", batching.at(1).mops / base.at(1).mops),
+        number("atc16-seq-mq-gain-1core", both.at(1).mops / batching.at(1).mops),
+        Check::rate("atc16-seq-6core", "cib", &six),
+        number("atc16-seq-within-5pct", ((1.0 - six.mops / limit) * 100.0).max(0.0))
             .note("of the limit that the paper states"),
         number("atc16-seq-6core-batch", batch(both.at(6))).note(per_post),
-        Check::system("atc16-seq-10core", "cib", both.at(10)),
+        Check::rate("atc16-seq-10core", "cib", both.at(10)),
         number("atc16-seq-10core-batch", batch(both.at(10))).note(per_post),
         Check::statement(
             "atc16-seq-drop-past-6",
@@ -158,18 +158,18 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::statement(
             "atc16-seq-s0-1core-lower",
             "cib",
-            spec.at(1).mrps < both.at(1).mrps,
-            format!("Spec-S0 {:.1}, HERD-RPC {:.1} Mrps", spec.at(1).mrps, both.at(1).mrps),
+            spec.at(1).mops < both.at(1).mops,
+            format!("Spec-S0 {:.1}, HERD-RPC {:.1} Mrps", spec.at(1).mops, both.at(1).mops),
         ),
     ];
     let line = |name: &str, y: &str, points| curve("atc16/fig7", name, "cib", "cores", y, points);
     let mut curves = Vec::new();
     for series in [&base, &batching, &both, &spec, &continuous] {
-        curves.push(line(series.name, "Mrps", series.points(|o| o.mrps)));
+        curves.push(line(series.name, "Mrps", series.points(|o| o.mops)));
         let name = format!("{}: replies per list", series.name);
         curves.push(line(&name, "replies", series.points(batch)));
     }
-    let flat = both.cores.iter().map(|&c| (f64::from(c), atomics.mrps)).collect();
+    let flat = both.cores.iter().map(|&c| (f64::from(c), atomics.mops)).collect();
     curves.push(line("atomics", "Mrps", flat));
     Ok(Findings { checks, curves, ..Findings::default() })
 }

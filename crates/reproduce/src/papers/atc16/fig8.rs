@@ -4,7 +4,7 @@ use super::fig7::spec;
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig8",
@@ -22,7 +22,7 @@ const LOADS: [(u32, u32); 9] =
 /// Core counts of which the fewest that reach the peak is looked for.
 const CORES: [u32; 4] = [6, 8, 10, 14];
 
-fn loads(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, NotYet> {
+fn loads(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<Outcome>, NotYet> {
     let all = LOADS.map(|(clients, outstanding)| {
         let mut spec = spec(10);
         (spec.clients.clients, spec.clients.outstanding) = (clients, outstanding);
@@ -32,18 +32,19 @@ fn loads(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, NotYet> {
     ctx.systems("cib", "fig8", &all)
 }
 
-fn mean_us(o: &SystemOutcome) -> f64 {
+fn mean_us(o: &Outcome) -> f64 {
     o.latency_ns.mean.unwrap_or(0.0) / 1e3
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (single, batched) = (loads(ctx, false)?, loads(ctx, true)?);
     let by_cores = ctx.systems("cib", "fig8: cores", &CORES.map(|c| spec(c).into()))?;
-    let peak = by_cores.iter().map(|o| o.mrps).fold(0.0, f64::max);
-    let fewest = by_cores.iter().find(|o| o.mrps > 0.98 * peak).map_or(0, |o| o.workload.number("cores"));
+    let peak = by_cores.iter().map(|o| o.mops).fold(0.0, f64::max);
+    let fewest =
+        by_cores.iter().find(|o| o.mops > 0.98 * peak).map_or(0, |o| o.system().workload.number("cores"));
     // Beyond the rate that either reaches the queues of the slower one are compared, not the methods.
-    let most = single.iter().map(|o| o.mrps).fold(0.0, f64::max) * 0.9;
-    let added = single.iter().zip(&batched).filter(|(s, _)| s.mrps < most);
+    let most = single.iter().map(|o| o.mops).fold(0.0, f64::max) * 0.9;
+    let added = single.iter().zip(&batched).filter(|(s, _)| s.mops < most);
     let added = added.map(|(s, b)| mean_us(b) - mean_us(s)).fold(f64::NEG_INFINITY, f64::max);
     let checks = vec![
         Check::number("atc16-fig8-10cores", "cib", fewest as u32).note(format!("of {CORES:?} cores")),
@@ -59,8 +60,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             ),
         ),
     ];
-    let line = |name, all: &[SystemOutcome]| {
-        let points = all.iter().map(|o| (o.mrps, mean_us(o))).collect();
+    let line = |name, all: &[Outcome]| {
+        let points = all.iter().map(|o| (o.mops, mean_us(o))).collect();
         curve("atc16/fig8", name, "cib", "Mrps", "mean latency in us", points)
     };
     Ok(Findings {

@@ -3,7 +3,7 @@
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Pairs;
 use doorbell_systems::herd_kv::HerdKv;
@@ -46,7 +46,7 @@ fn store(ctx: &Ctx<'_>, cores: u32, batching: bool) -> HerdKv {
     store
 }
 
-fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, NotYet> {
+fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<Outcome>, NotYet> {
     let all: Vec<SystemWorkload> = (1..=MOST_CORES)
         .filter(|c| ctx.explains || SOME.contains(c))
         .map(|c| store(ctx, c, batching).into())
@@ -54,22 +54,22 @@ fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, NotYet> {
     ctx.systems("cib", "fig9", &all)
 }
 
-fn peak(outcomes: &[SystemOutcome]) -> &SystemOutcome {
-    outcomes.iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps)).unwrap_or(&outcomes[0])
+fn peak(outcomes: &[Outcome]) -> &Outcome {
+    outcomes.iter().max_by(|a, b| a.mops.total_cmp(&b.mops)).unwrap_or(&outcomes[0])
 }
 
 /// Fewest cores that beat a rate.
-fn cores_beyond(outcomes: &[SystemOutcome], rate: f64) -> u32 {
-    outcomes.iter().find(|o| o.mrps > rate).map_or(u32::MAX, |o| o.workload.number("cores") as u32)
+fn cores_beyond(outcomes: &[Outcome], rate: f64) -> u32 {
+    outcomes.iter().find(|o| o.mops > rate).map_or(u32::MAX, |o| o.system().workload.number("cores") as u32)
 }
 
-fn percent(from: &SystemOutcome, to: &SystemOutcome) -> f64 {
-    (to.mrps / from.mrps - 1.0) * 100.0
+fn percent(from: &Outcome, to: &Outcome) -> f64 {
+    (to.mops / from.mops - 1.0) * 100.0
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (base, batched) = (series(ctx, false)?, series(ctx, true)?);
-    let best = ctx.explain_system("cib", "kv-batch-peak", &peak(&batched).workload)?;
+    let best = ctx.explain_system("cib", "kv-batch-peak", &peak(&batched).system().workload)?;
     let mut reads = ReadKv::usual();
     (reads.clients.clients, reads.clients.clients_per_machine) = (70, 14);
     let reads = &ctx.systems("cib", "fig9: READ-based", &[reads.into()])?[0];
@@ -85,26 +85,26 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     });
     let speculation = ctx.systems("cib", "fig9: speculation", &speculation)?;
     let gain = (percent(&base[0], &batched[0]), percent(peak(&base), peak(&batched)));
-    let (kv, seq) = (1.0 + gain.0 / 100.0, sequencer[1].mrps / sequencer[0].mrps);
-    let number = |key| best.workload.number(key);
+    let (kv, seq) = (1.0 + gain.0 / 100.0, sequencer[1].mops / sequencer[0].mops);
+    let number = |key| best.system().workload.number(key);
     let scaled = format!(
         "{} pairs per core stand for {}: {:.1}% of them in caches, as there; {:.2}% of operations miss for eviction",
         number("pairs"),
         number("real_pairs"),
         100.0 * number("cache_bytes") as f64 / (number("real_pairs") * 80 * number("cores")) as f64,
-        best.missed * 100.0
+        best.system().missed * 100.0
     );
     let checks = vec![
-        Check::system("atc16-kv-base-1core", "cib", &base[0]),
-        Check::system("atc16-kv-batch-1core", "cib", &batched[0]).note(scaled),
+        Check::rate("atc16-kv-base-1core", "cib", &base[0]),
+        Check::rate("atc16-kv-batch-1core", "cib", &batched[0]).note(scaled),
         Check::number("atc16-kv-gain-1core", "cib", gain.0),
-        Check::system("atc16-kv-base-peak", "cib", peak(&base)),
-        Check::system("atc16-kv-batch-peak", "cib", &best),
+        Check::rate("atc16-kv-base-peak", "cib", peak(&base)),
+        Check::rate("atc16-kv-batch-peak", "cib", &best),
         Check::number("atc16-kv-gain-peak", "cib", gain.1),
-        Check::number("atc16-kv-vs-read-63pct", "cib", (best.mrps / bound - 1.0) * 100.0),
+        Check::number("atc16-kv-vs-read-63pct", "cib", (best.mops / bound - 1.0) * 100.0),
         Check::number("atc16-kv-read-bound", "cib", bound).note(format!(
             "half of the rate of READs of 64 bytes; the READ-based store reaches {:.1}",
-            reads.mrps
+            reads.mops
         )),
         Check::number("atc16-kv-cores-base", "cib", cores_beyond(&base, bound)),
         Check::number("atc16-kv-cores-batch", "cib", cores_beyond(&batched, bound)),
@@ -118,18 +118,18 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number("atc16-intro-herd-tput-35pct", "cib", gain.1),
     ];
     let cores =
-        |all: &[SystemOutcome]| all.iter().map(|o| (o.workload.number("cores") as f64, o.mrps)).collect();
+        |all: &[Outcome]| all.iter().map(|o| (o.system().workload.number("cores") as f64, o.mops)).collect();
     let line = |name, x, points| curve("atc16/fig9", name, "cib", x, "Mrps", points);
     let flat = |rate| vec![(1.0, rate), (f64::from(MOST_CORES), rate)];
     let curves = vec![
         line("batched", "cores", cores(&batched)),
         line("not batched", "cores", cores(&base)),
         line("READ-based, at most", "cores", flat(bound)),
-        line("READ-based, as built", "cores", flat(reads.mrps)),
+        line("READ-based, as built", "cores", flat(reads.mops)),
         line(
             "GETs, without and with versions that clients know",
             "share of header-only replies",
-            speculation.iter().map(|o| (o.header_only, o.mrps)).collect(),
+            speculation.iter().map(|o| (o.system().header_only, o.mops)).collect(),
         ),
     ];
     Ok(Findings { checks, curves, ..Findings::default() })

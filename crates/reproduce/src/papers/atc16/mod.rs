@@ -42,7 +42,7 @@ pub(crate) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result
         return in_words;
     }
     if let Some(system) = fig7::system(claim) {
-        return Some(ctx.systems("cib", claim, &[system]).map(|outcomes| outcomes[0].mrps));
+        return Some(ctx.systems("cib", claim, &[system]).map(|outcomes| outcomes[0].mops));
     }
     let of_cib = || tab4::ways(ctx.profile("cib"), claim).or_else(|| Some(vec![outbound::workload(claim)?]));
     let (cluster, ways) = tab5::ways(ctx, claim).or_else(|| Some(("cib", of_cib()?)))?;

@@ -1,9 +1,9 @@
 //! What version-checked GETs with header-only OKs gain (ATC'16, 5.2.2 describes them). Statements of our own.
 
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
-use crate::experiment::{curve, system_setting as setting};
+use crate::experiment::{curve, setting};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_schema::Duration;
 use doorbell_systems::System;
 use doorbell_systems::herd_kv::HerdKv;
@@ -36,8 +36,8 @@ const CLIENTS: u32 = 32;
 
 /// The same load with clients that forget what they have read, and with clients that cache it.
 struct Pair {
-    plain: SystemOutcome,
-    caching: SystemOutcome,
+    plain: Outcome,
+    caching: Outcome,
 }
 
 type Rate = fn(&Pair) -> f64;
@@ -60,19 +60,19 @@ impl Pair {
         let all: Vec<SystemWorkload> =
             loads.iter().flat_map(|&(us, puts)| [false, true].map(|s| workload(us, puts, s))).collect();
         let outcomes = ctx.systems("cib", what, &all)?;
-        let two = |two: &[SystemOutcome]| Pair { plain: two[0].clone(), caching: two[1].clone() };
+        let two = |two: &[Outcome]| Pair { plain: two[0].clone(), caching: two[1].clone() };
         Ok(outcomes.chunks_exact(2).map(two).collect())
     }
 
     /// More operations, in percent.
     fn gain(&self) -> f64 {
-        crate::experiment::percent_more(self.plain.mrps, self.caching.mrps)
+        crate::experiment::percent_more(self.plain.mops, self.caching.mops)
     }
 
     /// Percent of GETs whose version was confirmed; PUTs are always answered without payload.
     fn confirmed(&self) -> f64 {
-        let puts = self.plain.header_only;
-        100.0 * ((self.caching.header_only - puts) / (1.0 - puts)).max(0.0)
+        let puts = self.plain.system().header_only;
+        100.0 * ((self.caching.system().header_only - puts) / (1.0 - puts)).max(0.0)
     }
 
     fn words(&self) -> String {
@@ -104,7 +104,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         let of_puts = PUT_PERMILLE.iter().map(|p| f64::from(*p) / 10.0).zip(&puts);
         std::iter::once((0.0, alone)).chain(of_puts).map(|(x, p)| (x, of(p))).collect()
     };
-    let (plain, caching): (Rate, Rate) = (|p| p.plain.mrps, |p| p.caching.mrps);
+    let (plain, caching): (Rate, Rate) = (|p| p.plain.mops, |p| p.caching.mops);
     let curves = vec![
         line("GETs, clients that cache", "percent of GETs confirmed", confirmed(caching)),
         line("GETs, same load without", "percent of GETs confirmed", confirmed(plain)),

@@ -3,7 +3,7 @@
 use super::fig7::{atomics, rpc, spec};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::config::Clients;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -34,8 +34,8 @@ const BASELINE_CORES: [u32; 3] = [4, 8, 14];
 fn best(ctx: &Ctx<'_>) -> Result<SystemWorkload, NotYet> {
     let all = BASELINE_CORES.map(|c| rpc(c, false, false).into());
     let outcomes = ctx.systems("cib", "tab3: baseline", &all)?;
-    let best = outcomes.into_iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
-    Ok(best.map_or_else(|| rpc(14, false, false).into(), |o| o.workload))
+    let best = outcomes.into_iter().max_by(|a, b| a.mops.total_cmp(&b.mops));
+    Ok(best.map_or_else(|| rpc(14, false, false).into(), |o| o.system().workload.clone()))
 }
 
 /// Spec-S0 by number of clients.
@@ -49,8 +49,8 @@ fn scales(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
         SystemWorkload::from(spec)
     });
     let outcomes = ctx.systems("cib", "tab3: scaling", &all)?;
-    let rates: Vec<String> = outcomes.iter().map(|o| format!("{:.1}", o.mrps)).collect();
-    let holds = outcomes.iter().all(|o| o.mrps > 0.95 * outcomes[0].mrps);
+    let rates: Vec<String> = outcomes.iter().map(|o| format!("{:.1}", o.mops)).collect();
+    let holds = outcomes.iter().all(|o| o.mops > 0.95 * outcomes[0].mops);
     let seen = format!("Spec-S0 with {clients:?} clients: {} Mrps", rates.join(", "));
     Ok(Check::statement("atc16-conc-seq-scales", "cib", holds, seen))
 }
@@ -61,37 +61,37 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let spec_s0 = ctx.explain_system("cib", "tab3-spec-s0", &spec(10).into())?;
     let atomics = ctx.explain_system("cib", "tab3-atomics", &atomics())?;
     let one = &ctx.systems("cib", "tab3: one core", &[rpc(1, true, true).into()])?[0];
-    let fifty = spec_s0.mrps / atomics.mrps;
+    let fifty = spec_s0.mops / atomics.mops;
     let order = [&spec_s0, &opts, &baseline, &atomics];
-    let cores = |o: &SystemOutcome| format!("{} cores; ", o.workload.number("cores"));
-    let mut base = Check::system("atc16-tab3-baseline", "cib", &baseline);
+    let cores = |o: &Outcome| format!("{} cores; ", o.system().workload.number("cores"));
+    let mut base = Check::rate("atc16-tab3-baseline", "cib", &baseline);
     base.note = cores(&baseline) + &base.note;
     let checks = vec![
         base,
-        Check::system("atc16-tab3-rpc-opts", "cib", &opts),
-        Check::system("atc16-tab3-spec-s0", "cib", &spec_s0),
-        Check::system("atc16-tab3-atomics", "cib", &atomics),
-        Check::number("atc16-seq-atomics-12p2x", "cib", one.mrps / atomics.mrps),
+        Check::rate("atc16-tab3-rpc-opts", "cib", &opts),
+        Check::rate("atc16-tab3-spec-s0", "cib", &spec_s0),
+        Check::rate("atc16-tab3-atomics", "cib", &atomics),
+        Check::number("atc16-seq-atomics-12p2x", "cib", one.mops / atomics.mops),
         Check::number("atc16-seq-atomics-50x", "cib", fifty),
         Check::statement(
             "atc16-seq-order",
             "cib",
-            order.windows(2).all(|w| w[0].mrps > w[1].mrps),
-            order.map(|o| format!("{:.1}", o.mrps)).join(" > "),
+            order.windows(2).all(|w| w[0].mops > w[1].mops),
+            order.map(|o| format!("{:.1}", o.mops)).join(" > "),
         ),
         Check::statement(
             "atc16-seq-regular-fraction",
             "any",
-            spec_s0.header_only == 1.0,
+            spec_s0.system().header_only == 1.0,
             format!(
                 "{:.4}% of replies are header-only between two multiples of 2^32",
-                spec_s0.header_only * 100.0
+                spec_s0.system().header_only * 100.0
             ),
         )
         .note("each client is corrected at most once per 2^32 numbers and request outstanding"),
         Check::number("atc16-abs-sequencer-50x", "cib", fifty),
-        Check::number("atc16-intro-spec-s0-122", "cib", spec_s0.mrps),
-        Check::number("atc16-intro-rpc-16pct-lower", "cib", (1.0 - opts.mrps / spec_s0.mrps) * 100.0),
+        Check::number("atc16-intro-spec-s0-122", "cib", spec_s0.mops),
+        Check::number("atc16-intro-rpc-16pct-lower", "cib", (1.0 - opts.mops / spec_s0.mops) * 100.0),
         scales(ctx)?,
     ];
     Ok(Findings { checks, ..Findings::default() })

@@ -9,7 +9,7 @@ use crate::experiment::curve;
 use crate::experiment::worst;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_schema::Duration;
 use doorbell_systems::System;
 use doorbell_systems::config::{OneByOne, Timing};
@@ -66,7 +66,7 @@ const DRAWS: u64 = 8;
 fn by_order(ctx: &Ctx<'_>) -> Result<(Vec<f64>, f64), NotYet> {
     let workloads: Vec<SystemWorkload> = (1..=DRAWS).map(|seed| local_drawn(MOST, seed)).collect();
     let outcomes = ctx.systems(CLUSTER, "fig10a: local, by the order of threads", &workloads)?;
-    let rates: Vec<f64> = outcomes.iter().map(|outcome| outcome.mrps).collect();
+    let rates: Vec<f64> = outcomes.iter().map(|outcome| outcome.mops).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     Ok((rates, mean))
 }
@@ -88,7 +88,7 @@ fn rpc(threads: u32) -> SystemWorkload {
 struct Series {
     name: &'static str,
     threads: Vec<u32>,
-    outcomes: Vec<SystemOutcome>,
+    outcomes: Vec<Outcome>,
 }
 
 impl Series {
@@ -103,7 +103,7 @@ impl Series {
         Ok(Series { name, threads, outcomes })
     }
 
-    fn at(&self, threads: u32) -> &SystemOutcome {
+    fn at(&self, threads: u32) -> &Outcome {
         let at = self.threads.iter().position(|n| *n == threads);
         &self.outcomes[at.expect("the threads of claims are among those of the curves")]
     }
@@ -111,7 +111,7 @@ impl Series {
     /// Acquisitions of all threads, of one, and attempts of all, in millions per second.
     fn readings(&self, threads: u32) -> [f64; 3] {
         let outcome = self.at(threads);
-        [outcome.mrps, outcome.mrps / f64::from(threads), outcome.mrps * (1.0 + outcome.again)]
+        [outcome.mops, outcome.mops / f64::from(threads), outcome.mops * (1.0 + outcome.system().again)]
     }
 
     /// What remains at so many threads of one's rate, in percent, by each reading.
@@ -132,7 +132,7 @@ impl Series {
             let name = if what.is_empty() { self.name.to_owned() } else { format!("{}: {what}", self.name) };
             curve("cluster21/fig10a", &name, CLUSTER, "threads", y, points)
         };
-        let served = |n| self.at(n).served;
+        let served = |n| self.at(n).system().served;
         vec![
             line("", "Mops", points(&|n| self.readings(n)[0])),
             line("each thread", "Mops", points(&|n| self.readings(n)[1])),
@@ -145,7 +145,7 @@ impl Series {
 
 /// The ratio of two locks that is farthest from a claim, over all numbers of threads.
 fn ratio(claim: &'static str, of: &Series, by: &Series) -> Check {
-    let ratio = |n: &u32| of.at(*n).mrps / by.at(*n).mrps;
+    let ratio = |n: &u32| of.at(*n).mops / by.at(*n).mops;
     let all: Vec<String> = of.threads.iter().map(|n| format!("{:.2} at {n}", ratio(n))).collect();
     let checks = of.threads.iter().map(|n| Check::number(claim, CLUSTER, ratio(n))).collect();
     Check { of_each: Vec::new(), ..worst(checks) }
@@ -163,14 +163,14 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         number(claim, lock.readings(8)[0]).note(Series::told(lock.readings(8), "Mops"))
     };
     let (by_order, local_most) = by_order(ctx)?;
-    let local_remaining = 100.0 * local_most / local.at(1).mrps;
+    let local_remaining = 100.0 * local_most / local.at(1).mops;
     let least = by_order.iter().copied().fold(f64::INFINITY, f64::min);
     let most = by_order.iter().copied().fold(0.0, f64::max);
     let drawn = format!(
         "local {least:.2} to {most:.2} Mops with 14 threads, by the order in which they get the line, mean {local_most:.2}"
     );
     let remaining = [&local, remote].map(|lock| lock.remaining(MOST));
-    let above = remote.threads.iter().all(|n| remote.at(*n).mrps > rpc.at(*n).mrps);
+    let above = remote.threads.iter().all(|n| remote.at(*n).mops > rpc.at(*n).mops);
     let scales = remaining[1][0] > local_remaining;
     let seen = format!(
         "at 14 threads remains of the remote lock {}; of the local lock {}; remote {} RPC at all numbers of threads",
@@ -178,7 +178,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Series::told(remaining[0], "%"),
         if above { "above" } else { "not above" }
     );
-    let at_most = |lock: &Series| lock.at(MOST).mrps;
+    let at_most = |lock: &Series| lock.at(MOST).mops;
     let constants = format!("first wait {} ns, longest {}", BACKOFF.as_ns(), BACKOFF_MOST.as_ns());
     let checks = vec![
         ratio("cluster21-fig10a-remote-vs-rpc", remote, &rpc),

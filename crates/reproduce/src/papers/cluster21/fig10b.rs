@@ -6,7 +6,7 @@ use crate::experiment::curve;
 use crate::experiment::worst;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::atomics_sequencer::AtomicsSequencer;
 use doorbell_systems::config::{Clients, OneByOne, Timing, Workers};
@@ -68,7 +68,7 @@ fn rates(
     ctx: &Ctx<'_>,
     name: &str,
     sequencer: impl Fn(u32) -> SystemWorkload,
-) -> Result<Vec<SystemOutcome>, NotYet> {
+) -> Result<Vec<Outcome>, NotYet> {
     ctx.systems(CLUSTER, &format!("fig10b: {name}"), &THREADS.map(sequencer))
 }
 
@@ -84,10 +84,10 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let by_atomics = rates(ctx, "remote", remote)?;
     let by_rpc = rates(ctx, "RPC", rpc)?;
     let most = ctx.explain_system(CLUSTER, "fig10b: remote", &remote(MOST))?;
-    let points: Vec<(u32, f64)> = THREADS.into_iter().zip(by_atomics.iter().map(|o| o.mrps)).collect();
+    let points: Vec<(u32, f64)> = THREADS.into_iter().zip(by_atomics.iter().map(|o| o.mops)).collect();
     let beyond: Vec<f64> = points.iter().filter(|(threads, _)| *threads > 5).map(|(_, rate)| *rate).collect();
     let plateau = beyond.iter().sum::<f64>() / beyond.len() as f64;
-    let ratios: Vec<f64> = by_atomics.iter().zip(&by_rpc).map(|(a, b)| a.mrps / b.mrps).collect();
+    let ratios: Vec<f64> = by_atomics.iter().zip(&by_rpc).map(|(a, b)| a.mops / b.mops).collect();
     let told: Vec<String> =
         THREADS.iter().zip(&ratios).map(|(n, ratio)| format!("{ratio:.2} at {n}")).collect();
     let claim = "cluster21-fig10b-remote-vs-rpc";
@@ -95,15 +95,15 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let from = stable_from(&points, plateau);
     let checks = vec![
         Check::number("cluster21-fig10b-remote-plateau", CLUSTER, plateau)
-            .system_limited_by(&most)
+            .limited_by(&most)
             .note(format!("mean of more than five threads; one thread has {:.2} Mops", points[0].1)),
         Check { of_each: Vec::new(), ..ratio }
             .note(format!("{} threads; the worst of them is told", told.join(", "))),
         Check::number("cluster21-fig10b-plateau-threads", CLUSTER, from)
             .note(format!("from there on within {}% of {plateau:.2} Mops", STABLE * 100.0)),
     ];
-    let line = |name, all: &[SystemOutcome]| {
-        let points = THREADS.iter().map(|n| f64::from(*n)).zip(all.iter().map(|o| o.mrps)).collect();
+    let line = |name, all: &[Outcome]| {
+        let points = THREADS.iter().map(|n| f64::from(*n)).zip(all.iter().map(|o| o.mops)).collect();
         curve("cluster21/fig10b", name, CLUSTER, "threads", "Mops", points)
     };
     let curves = vec![line("local", &local), line("remote", &by_atomics), line("RPC", &by_rpc)];

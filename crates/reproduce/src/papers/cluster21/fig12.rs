@@ -7,7 +7,7 @@ use crate::experiment::curve;
 use crate::experiment::worst;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_schema::Share;
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
@@ -82,22 +82,22 @@ pub(super) fn table(front_ends: u32) -> Hashtable {
 }
 
 /// A step by front-ends.
-fn rates(ctx: &Ctx<'_>, step: Step, back_ends: u32) -> Result<Vec<SystemOutcome>, NotYet> {
+fn rates(ctx: &Ctx<'_>, step: Step, back_ends: u32) -> Result<Vec<Outcome>, NotYet> {
     let all = FRONT_ENDS.map(|front_ends| step.workload(front_ends, back_ends));
     ctx.timed(step.profile(), "fig12", &all)
 }
 
 /// The most of a step, and with how many front-ends.
-fn peak(found: &[SystemOutcome]) -> (f64, u32) {
-    let rates = found.iter().map(|outcome| outcome.mrps).zip(FRONT_ENDS);
+fn peak(found: &[Outcome]) -> (f64, u32) {
+    let rates = found.iter().map(|outcome| outcome.mops).zip(FRONT_ENDS);
     rates.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::NAN, 0))
 }
 
-fn points(found: &[SystemOutcome]) -> Vec<(f64, f64)> {
-    FRONT_ENDS.iter().map(|n| f64::from(*n)).zip(found.iter().map(|outcome| outcome.mrps)).collect()
+fn points(found: &[Outcome]) -> Vec<(f64, f64)> {
+    FRONT_ENDS.iter().map(|n| f64::from(*n)).zip(found.iter().map(|outcome| outcome.mops)).collect()
 }
 
-fn line(step: Step, suffix: &str, found: &[SystemOutcome]) -> Curve {
+fn line(step: Step, suffix: &str, found: &[Outcome]) -> Curve {
     let name = format!("{}{suffix}", step.name());
     curve("cluster21/fig12", &name, step.profile(), "front-ends", "Mops", points(found))
 }
@@ -115,7 +115,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     curves.extend(Step::ALL.into_iter().zip(&one).map(|(step, found)| line(step, ", one back-end", found)));
     let peaks = [peak(&basic), peak(&numa), peak(&cons)];
     let one_peaks: Vec<String> = one.iter().map(|found| format!("{:.1}", peak(found).0)).collect();
-    let explained = |found: &[SystemOutcome], step: Step| {
+    let explained = |found: &[Outcome], step: Step| {
         let at = peak(found).1;
         ctx.explain_system(step.profile(), "fig12", &step.workload(at, 2))
     };
@@ -128,7 +128,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     })
 }
 
-fn checks(peaks: [(f64, u32); 3], one: &[String], [numa, cons]: [&SystemOutcome; 2]) -> Vec<Check> {
+fn checks(peaks: [(f64, u32); 3], one: &[String], [numa, cons]: [&Outcome; 2]) -> Vec<Check> {
     let [basic, with_numa, with_cons] = peaks;
     let seen = format!(
         "{:.2}, {:.2} and {:.2} M/s with {}, {} and {} front-ends; with one back-end {} M/s",
@@ -145,12 +145,10 @@ fn checks(peaks: [(f64, u32); 3], one: &[String], [numa, cons]: [&SystemOutcome;
     let gain = worst(gains.into());
     let holds = with_cons.0 > with_numa.0 && with_numa.0 > basic.0;
     vec![
-        Check::number("cluster21-ht-numa-peak", SPLIT, with_numa.0)
-            .system_limited_by(numa)
-            .note(seen.clone()),
+        Check::number("cluster21-ht-numa-peak", SPLIT, with_numa.0).limited_by(numa).note(seen.clone()),
         Check::number("cluster21-ht-numa-gain", SPLIT, (with_numa.0 / basic.0 - 1.0) * 100.0)
             .note("two back-ends; by QPs to each socket rather than by a proxy"),
-        Check::number("cluster21-ht-cons-peak", SPLIT, with_cons.0).system_limited_by(cons),
+        Check::number("cluster21-ht-cons-peak", SPLIT, with_cons.0).limited_by(cons),
         Check::number("cluster21-ht-cons-peak-fe", SPLIT, f64::from(with_cons.1)),
         Check { of_each: Vec::new(), ..gain }.note(format!(
             "{:.2} times basic, {:.2} times +NUMA; the worse of them is told",

@@ -28,7 +28,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         SystemWorkload::from(table)
     };
     let found = ctx.timed(SPLIT, "fig13a", &ONE_IN.map(workload))?;
-    let rates: Vec<f64> = found.iter().map(|outcome| outcome.mrps).collect();
+    let rates: Vec<f64> = found.iter().map(|outcome| outcome.mops).collect();
     let (most, least) = (rates[0], rates[ONE_IN.len() - 1]);
     let seen: Vec<String> =
         ONE_IN.iter().zip(&rates).map(|(one_in, rate)| format!("{rate:.2} M/s with 1/{one_in}")).collect();

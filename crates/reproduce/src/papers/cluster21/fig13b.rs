@@ -25,7 +25,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         SystemWorkload::from(table)
     };
     let found = ctx.timed(SPLIT, "fig13b", &THETAS.map(workload))?;
-    let rates: Vec<f64> = found.iter().map(|outcome| outcome.mrps).collect();
+    let rates: Vec<f64> = found.iter().map(|outcome| outcome.mops).collect();
     let pairs = || THETAS.windows(2).zip(rates.windows(2));
     let holds = pairs().all(|(theta, rate)| {
         let growth = rate[1] / rate[0];

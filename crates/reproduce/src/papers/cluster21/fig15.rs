@@ -7,7 +7,7 @@ use super::cluster::CLUSTER;
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::shuffle::{Shuffle, Transfer};
@@ -100,7 +100,7 @@ impl Point {
 
 fn rates(ctx: &Ctx<'_>, points: &[Point]) -> Result<Vec<f64>, NotYet> {
     let all: Vec<_> = points.iter().map(|point| point.workload()).collect();
-    Ok(ctx.timed(CLUSTER, "fig15", &all)?.iter().map(|o| o.mrps).collect())
+    Ok(ctx.timed(CLUSTER, "fig15", &all)?.iter().map(|o| o.mops).collect())
 }
 
 /// A curve of what `of` makes of each x.
@@ -151,7 +151,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let checks = vec![
         over("cluster21-sh-sgl", sgl, basic, (&curves[8], &curves[6], &curves[11], &curves[9])),
         over("cluster21-sh-sp", sp, basic, (&curves[7], &curves[6], &curves[10], &curves[9])),
-        Check::number("cluster21-abs-shuffle", CLUSTER, sp.mrps / basic.mrps),
+        Check::number("cluster21-abs-shuffle", CLUSTER, sp.mops / basic.mops),
         large_batch(&curves[0], &curves[1], &longer),
         push(&others, basic, sp),
     ];
@@ -178,24 +178,24 @@ fn ratios(above: &Curve, below: &Curve) -> String {
 
 fn over(
     claim: &'static str,
-    outcome: &SystemOutcome,
-    basic: &SystemOutcome,
+    outcome: &Outcome,
+    basic: &Outcome,
     (entry, basic_entry, outstanding, basic_outstanding): (&Curve, &Curve, &Curve, &Curve),
 ) -> Check {
     let note = format!(
         "{:.1} M entries/s ({}) over {:.1} ({}), entries of {ENTRY} B, 4 posts of an executor outstanding; by bytes of an entry {}; by posts {}",
-        outcome.mrps,
+        outcome.mops,
         outcome.bottleneck.text,
-        basic.mrps,
+        basic.mops,
         basic.bottleneck.text,
         ratios(entry, basic_entry),
         ratios(outstanding, basic_outstanding),
     );
-    Check::number(claim, CLUSTER, outcome.mrps / basic.mrps).system_limited_by(outcome).note(note)
+    Check::number(claim, CLUSTER, outcome.mops / basic.mops).limited_by(outcome).note(note)
 }
 
 /// What more entries of a post bring, of each strategy.
-fn large_batch(sp: &Curve, sgl: &Curve, longer: &SystemOutcome) -> Check {
+fn large_batch(sp: &Curve, sgl: &Curve, longer: &Outcome) -> Check {
     let grows = |curve: &Curve| {
         let rate = |at: usize| curve.points[at].1;
         (rate(4) / rate(3), rate(4) / rate(0))
@@ -206,13 +206,13 @@ fn large_batch(sp: &Curve, sgl: &Curve, longer: &SystemOutcome) -> Check {
         sp.0, sgl.0, sp.1, sgl.1, longer.bottleneck.text
     );
     Check::statement("cluster21-sh-sgl-large-batch", CLUSTER, sgl.0 < sp.0 && sgl.1 < sp.1, seen)
-        .system_limited_by(longer)
+        .limited_by(longer)
 }
 
-fn push(others: &[f64], basic: &SystemOutcome, sp: &SystemOutcome) -> Check {
+fn push(others: &[f64], basic: &Outcome, sp: &Outcome) -> Check {
     let seen = format!(
         "entries of {ENTRY} B: pushed {:.1}, pulled {:.1} M/s one by one; {:.1} and {:.1} by 16",
-        basic.mrps, others[0], sp.mrps, others[1]
+        basic.mops, others[0], sp.mops, others[1]
     );
-    Check::statement("cluster21-sh-push", CLUSTER, basic.mrps > others[0] && sp.mrps > others[1], seen)
+    Check::statement("cluster21-sh-push", CLUSTER, basic.mops > others[0] && sp.mops > others[1], seen)
 }

@@ -7,7 +7,7 @@ use super::cluster::CLUSTER;
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::shuffle::Shuffle;
@@ -37,11 +37,11 @@ fn workload(strategy: Strategy, entry: u32) -> SystemWorkload {
 }
 
 /// Nanoseconds of a core for an entry: of all but waiting, and of posting.
-fn cost(outcome: &SystemOutcome) -> (f64, f64) {
-    let of = |name: &str| outcome.phases.iter().find(|phase| phase.phase == name);
+fn cost(outcome: &Outcome) -> (f64, f64) {
+    let of = |name: &str| outcome.system().phases.iter().find(|phase| phase.phase == name);
     let spent = |name: &str| of(name).map_or(0.0, |phase| phase.mean_ns * phase.times as f64);
     let span = outcome.measured.duration.span().as_secs_f64();
-    let entries = outcome.mrps * 1e6 * span;
+    let entries = outcome.mops * 1e6 * span;
     let all = f64::from(EXECUTORS) * span * 1e9;
     ((all - spent("wait")) / entries, spent("post") / entries)
 }
@@ -49,7 +49,7 @@ fn cost(outcome: &SystemOutcome) -> (f64, f64) {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let of = |strategy| ctx.timed(CLUSTER, "fig18", &ENTRIES.map(|entry| workload(strategy, entry)));
     let (sp, sgl) = (of(Strategy::Sp), of(Strategy::Sgl));
-    let costs = |outcomes: Vec<SystemOutcome>| outcomes.iter().map(cost).collect::<Vec<_>>();
+    let costs = |outcomes: Vec<Outcome>| outcomes.iter().map(cost).collect::<Vec<_>>();
     let (sp, sgl) = (costs(sp?), costs(sgl?));
     let both: Vec<_> = ENTRIES.into_iter().zip(sp.iter().zip(&sgl)).collect();
     let less = |sp: f64, sgl: f64| (1.0 - sgl / sp) * 100.0;

@@ -5,7 +5,7 @@ use crate::experiment::curve;
 use crate::experiment::percent_more;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::log::{At, Log, Reserve};
@@ -70,7 +70,7 @@ const PLACES: [&str; 4] = [
 
 fn rates(ctx: &Ctx<'_>, what: &str, all: impl IntoIterator<Item = Log>) -> Result<Vec<f64>, NotYet> {
     let all: Vec<SystemWorkload> = all.into_iter().map(Into::into).collect();
-    Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|outcome| outcome.mrps).collect())
+    Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|outcome| outcome.mops).collect())
 }
 
 /// A curve by batches.
@@ -123,11 +123,7 @@ fn point(curve: &Curve, records: u32) -> f64 {
 }
 
 /// Tables at both sockets: merged, and as they are.
-fn sockets(
-    (merged, original): (&SystemOutcome, &SystemOutcome),
-    places: &[f64],
-    curves: &[Curve],
-) -> Vec<Check> {
+fn sockets((merged, original): (&Outcome, &Outcome), places: &[f64], curves: &[Curve]) -> Vec<Check> {
     let each = PLACES.iter().zip(places.as_chunks::<2>().0);
     let each: Vec<String> = each
         .map(|(place, [merged, original])| format!("{place}: {merged:.1} and {original:.1} M/s"))
@@ -138,9 +134,9 @@ fn sockets(
     });
     let note = format!("merged and original, other readings: {}; {}", smaller.join(", "), each.join("; "));
     vec![
-        Check::number("cluster21-lg-numa", CLUSTER, merged.mrps).system_limited_by(merged).note(note),
-        Check::number("cluster21-lg-nonuma", CLUSTER, original.mrps).system_limited_by(original),
-        Check::number("cluster21-lg-numa-gain", CLUSTER, percent_more(original.mrps, merged.mrps)),
+        Check::number("cluster21-lg-numa", CLUSTER, merged.mops).limited_by(merged).note(note),
+        Check::number("cluster21-lg-nonuma", CLUSTER, original.mops).limited_by(original),
+        Check::number("cluster21-lg-numa-gain", CLUSTER, percent_more(original.mops, merged.mops)),
     ]
 }
 

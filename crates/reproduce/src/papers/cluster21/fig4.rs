@@ -62,9 +62,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let gained =
         format!("read as by 153%, 2.53 times; found {of_doorbell:.2} times. Read as to 153%, 1.53 times");
     let checks = vec![
-        Check::number("cluster21-fig4-doorbell-gain", CLUSTER, by).note(gained).system_limited_by(&doorbell),
-        upper("cluster21-fig4-sp-vs-sgl", rates.sgl()).system_limited_by(&sgl),
-        upper("cluster21-fig4-sp-vs-doorbell", rates.doorbell()).system_limited_by(&sp),
+        Check::number("cluster21-fig4-doorbell-gain", CLUSTER, by).note(gained).limited_by(&doorbell),
+        upper("cluster21-fig4-sp-vs-sgl", rates.sgl()).limited_by(&sgl),
+        upper("cluster21-fig4-sp-vs-doorbell", rates.doorbell()).limited_by(&sp),
         Check::statement(
             "cluster21-fig4-scaling",
             CLUSTER,

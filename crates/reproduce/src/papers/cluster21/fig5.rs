@@ -61,9 +61,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         ends("cluster21-fig5-sp-vs-sgl", sgl),
         ends("cluster21-fig5-sp-vs-doorbell", doorbell),
         Check::number("cluster21-fig5-sgl-1t", CLUSTER, sgl[0]),
-        Check::number("cluster21-fig5-sgl-8t", CLUSTER, sgl[POINTS - 1]).system_limited_by(&gathered),
+        Check::number("cluster21-fig5-sgl-8t", CLUSTER, sgl[POINTS - 1]).limited_by(&gathered),
         Check::number("cluster21-fig5-sgl-drop", CLUSTER, drops[1]),
-        Check::number("cluster21-fig5-doorbell-drop", CLUSTER, drops[2]).system_limited_by(&listed),
+        Check::number("cluster21-fig5-doorbell-drop", CLUSTER, drops[2]).limited_by(&listed),
         Check::statement("cluster21-fig5-sp-sgl-flat", CLUSTER, flat, seen),
     ];
     let line = |name, of: &[f64; POINTS]| {

@@ -7,7 +7,7 @@ use super::cluster::CLUSTER;
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::consolidate::{Consolidate, Holding};
@@ -67,7 +67,7 @@ fn gains(ctx: &Ctx<'_>, all: &[Setting]) -> Result<Vec<f64>, NotYet> {
     let pairs: Vec<SystemWorkload> =
         all.iter().flat_map(|setting| [setting.workload(), setting.direct().workload()]).collect();
     let found = ctx.systems(CLUSTER, "fig8", &pairs)?;
-    Ok(found.as_chunks::<2>().0.iter().map(|[held, direct]| held.mrps / direct.mrps).collect())
+    Ok(found.as_chunks::<2>().0.iter().map(|[held, direct]| held.mops / direct.mops).collect())
 }
 
 /// A curve of gains by what `x` says.
@@ -84,9 +84,9 @@ fn gained(
 }
 
 /// WRITEs for each write of the program: what the writer's NIC writes to memory is completions, one for each post.
-fn posts(outcome: &SystemOutcome) -> f64 {
+fn posts(outcome: &Outcome) -> f64 {
     let completions = outcome.pcie.iter().find(|pcie| pcie.machine == 1).map_or(0, |pcie| pcie.itom);
-    completions as f64 / (outcome.mrps * 1e6 * outcome.measured.duration.span().as_secs_f64())
+    completions as f64 / (outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64())
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
@@ -110,20 +110,18 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves, ..Findings::default() })
 }
 
-fn theta_16(held: &SystemOutcome, direct: &SystemOutcome) -> Check {
-    let blocks = held.mrps / f64::from(THETA);
+fn theta_16(held: &Outcome, direct: &Outcome) -> Check {
+    let blocks = held.mops / f64::from(THETA);
     let Setting { blocks: spread, outstanding, .. } = Setting::of(THETA);
     let note = format!(
         "16 times {:.2}: {blocks:.2} M blocks/s ({}), {:.2} M direct writes/s ({}); one thread, {spread} blocks of its own, posted whole, \
          {outstanding} outstanding",
-        blocks / direct.mrps,
+        blocks / direct.mops,
         held.bottleneck.text,
-        direct.mrps,
+        direct.mops,
         direct.bottleneck.text,
     );
-    Check::number("cluster21-fig8-theta16", CLUSTER, held.mrps / direct.mrps)
-        .system_limited_by(held)
-        .note(note)
+    Check::number("cluster21-fig8-theta16", CLUSTER, held.mops / direct.mops).limited_by(held).note(note)
 }
 
 /// Theta writes are one WRITE.

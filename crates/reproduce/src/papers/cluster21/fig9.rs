@@ -5,7 +5,7 @@
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::proxy::{Path, Proxy};
@@ -44,13 +44,13 @@ fn reads(path: Path, sockets: u32, threads: u32, outstanding: u32, unmatched_per
 fn curves(ctx: &Ctx<'_>, cluster: &'static str, path: Path) -> Result<[Curve; 2], NotYet> {
     let all = OUTSTANDING.map(|outstanding| reads(path, 2, THREADS, outstanding, 1000).into());
     let found = ctx.systems(cluster, "fig9", &all)?;
-    let points = |of: fn(&SystemOutcome) -> f64| {
+    let points = |of: fn(&Outcome) -> f64| {
         OUTSTANDING.iter().map(|n| f64::from(*n)).zip(found.iter().map(of)).collect()
     };
     let x = "outstanding";
-    let mean_us = |outcome: &SystemOutcome| outcome.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3);
+    let mean_us = |outcome: &Outcome| outcome.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3);
     Ok([
-        curve("cluster21/fig9", &format!("{}, rate", path.name()), cluster, x, "Mops", points(|o| o.mrps)),
+        curve("cluster21/fig9", &format!("{}, rate", path.name()), cluster, x, "Mops", points(|o| o.mops)),
         curve(
             "cluster21/fig9",
             &format!("{}, latency", path.name()),
@@ -98,7 +98,7 @@ fn ports(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     };
     let all: Vec<SystemWorkload> = SIZES.iter().flat_map(|bytes| [of(1, *bytes), of(2, *bytes)]).collect();
     let [adapter, adapters] = CLUSTERS.map(|cluster| ctx.systems(cluster, "fig9", &all));
-    let gains = |found: Vec<SystemOutcome>| [found[1].mrps / found[0].mrps, found[3].mrps / found[2].mrps];
+    let gains = |found: Vec<Outcome>| [found[1].mops / found[0].mops, found[3].mops / found[2].mops];
     let (adapter, adapters) = (gains(adapter?), gains(adapters?));
     let holds = adapter.iter().chain(&adapters).all(|gain| (gain - 2.0).abs() < 0.1);
     let seen = format!(

@@ -4,7 +4,7 @@
 use super::cluster::CLUSTER;
 use crate::experiment::Ctx;
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::join::Join;
@@ -67,7 +67,7 @@ impl Point {
     }
 
     /// A run's latency is that of a join of the sample.
-    fn seconds(self, what: &str, outcome: &SystemOutcome) -> Result<f64, NotYet> {
+    fn seconds(self, what: &str, outcome: &Outcome) -> Result<f64, NotYet> {
         let mean_ns = outcome.latency_ns.mean.ok_or_else(|| {
             let measured = outcome.measured.duration;
             NotYet::Nothing(format!("{what}: no join of {} executors ended in {measured}", self.executors))

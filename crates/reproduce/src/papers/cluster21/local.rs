@@ -46,5 +46,5 @@ impl Walk {
 pub(super) fn rates(ctx: &Ctx<'_>, what: &str, walks: &[Walk]) -> Result<Vec<f64>, NotYet> {
     let cores = ctx.profile(CLUSTER).host.cores;
     let all: Vec<_> = walks.iter().map(|walk| walk.system(cores)).collect();
-    Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|o| o.mrps).collect())
+    Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|o| o.mops).collect())
 }

@@ -6,7 +6,7 @@ use super::perftest::latency;
 use super::tab3::{SIZE, Table, cells, readings};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::SystemOutcome;
+use doorbell_lab::Outcome;
 use doorbell_workload::Verb;
 
 /// The table's, and what follows from it.
@@ -58,7 +58,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn us(outcome: &SystemOutcome) -> f64 {
+fn us(outcome: &Outcome) -> f64 {
     outcome.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3)
 }
 

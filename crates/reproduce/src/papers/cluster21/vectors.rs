@@ -4,7 +4,7 @@
 use super::cluster::CLUSTER;
 use crate::experiment::Ctx;
 use doorbell_lab::NotYet;
-use doorbell_lab::SystemOutcome;
+use doorbell_lab::Outcome;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::vector_io::{Strategy, VectorIo};
 use doorbell_verbs::Span;
@@ -43,11 +43,11 @@ impl Calls {
 /// Millions of calls a second.
 pub(super) fn rates(ctx: &Ctx<'_>, what: &str, calls: &[Calls]) -> Result<Vec<f64>, NotYet> {
     let all: Vec<_> = calls.iter().map(|calls| calls.system().into()).collect();
-    Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|o| o.mrps).collect())
+    Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|o| o.mops).collect())
 }
 
 /// One of them, with what limits it.
-pub(super) fn explain(ctx: &Ctx<'_>, what: &str, calls: Calls) -> Result<SystemOutcome, NotYet> {
+pub(super) fn explain(ctx: &Ctx<'_>, what: &str, calls: Calls) -> Result<Outcome, NotYet> {
     ctx.explain_system(CLUSTER, what, &calls.system().into())
 }
 

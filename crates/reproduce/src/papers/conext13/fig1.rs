@@ -3,7 +3,7 @@
 use super::runs::{self, CLUSTER, SIZES, curve, phase_us, size_text, text, touch, us};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::SystemOutcome;
+use doorbell_lab::Outcome;
 use doorbell_systems::touch::{Mode, Scanned, Stack, Touch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -19,12 +19,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SAME: f64 = 5.0;
 
 /// What RDMA saves of TCP's time, in percent: the paper's base is the stack without acceleration.
-fn gain(rdma: &SystemOutcome, tcp: &SystemOutcome) -> f64 {
+fn gain(rdma: &Outcome, tcp: &Outcome) -> f64 {
     (1.0 - us(rdma) / us(tcp)) * 100.0
 }
 
 /// What a request's time goes to, in microseconds.
-fn costs(name: &str, outcome: &SystemOutcome) -> String {
+fn costs(name: &str, outcome: &Outcome) -> String {
     let [prepare, respond] = ["prepare", "respond"].map(|phase| phase_us(outcome, phase));
     let rest = us(outcome) - prepare - respond;
     format!(
@@ -59,7 +59,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         check("conext13-fig1-sometimes-loss", holds),
         check("conext13-concl-app-loss", !lost.is_empty()),
     ];
-    let times = |all: &[SystemOutcome]| SIZES.into_iter().zip(all.iter().map(us)).collect::<Vec<_>>();
+    let times = |all: &[Outcome]| SIZES.into_iter().zip(all.iter().map(us)).collect::<Vec<_>>();
     let curves = vec![
         curve("fig1", "RDMA over TCP", "gain in %", &gains),
         curve("fig1", "RDMA", "us", &times(&rdma)),

@@ -43,7 +43,7 @@ fn of_sent(count: u64, uncore: &UncoreUse) -> f64 {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let scans = [Scanned::Write, Scanned::Read].map(|scan| touch(Mode::Touch, scan, TABLE_3));
     let found = runs::pairs(ctx, ctx.profile(CLUSTER), "fig4", &scans)?;
-    let of = |pair: &Pair| [&pair.notouch, &pair.touch].map(|outcome| outcome.uncore[0]);
+    let of = |pair: &Pair| [&pair.notouch, &pair.touch].map(|outcome| outcome.system().uncore[0]);
     let [[write_not, write], [read_not, read]] = [of(&found[0]), of(&found[1])];
     let number = |id, n: f64| Check::number(id, CLUSTER, n);
     let both = |id, all: [f64; 2]| worst(all.map(|n| number(id, n)).into());

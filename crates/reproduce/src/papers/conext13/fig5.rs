@@ -3,7 +3,7 @@
 use super::runs::{self, CLUSTER, MB, Pair, SCANS, SIZES, TABLE_3, curve, phase_us, text, touch, us};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::SystemOutcome;
+use doorbell_lab::Outcome;
 use doorbell_systems::touch::{Mode, Scanned};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -65,7 +65,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let hump = Hump::of(&shown(&writes));
     let all = format!("Write Scan {}; Read Scan {}", text(&writes), text(&reads));
     let kb = |size: u32| f64::from(size) / 1024.0;
-    let share = |outcome: &SystemOutcome| phase_us(outcome, "prepare") / us(outcome) * 100.0;
+    let share = |outcome: &Outcome| phase_us(outcome, "prepare") / us(outcome) * 100.0;
     let shares: Vec<(u32, f64)> = SIZES.into_iter().zip(write.iter().map(|p| share(&p.touch))).collect();
     let of_cold: Vec<(u32, f64)> = SIZES.into_iter().zip(cold.iter().map(share)).collect();
     let most = shares.iter().map(|p| p.1).fold(0.0, f64::max);

@@ -3,7 +3,7 @@
 use super::runs::{self, CLUSTER, KB, SCANS, SIZES, curve, size_text, text, touch, us};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::SystemOutcome;
+use doorbell_lab::Outcome;
 use doorbell_nic::Profile;
 use doorbell_systems::touch::{Mode, Order, Touch};
 use std::ops::RangeInclusive;
@@ -26,12 +26,12 @@ const NONE: f64 = 3.0;
 
 /// What prefetching saves, in percent of the time without: the definition that goes with the paper's losses, whose base
 /// is the run without what is looked at. Chosen before any parameter was set.
-fn gain(on: &SystemOutcome, off: &SystemOutcome) -> f64 {
+fn gain(on: &Outcome, off: &Outcome) -> f64 {
     (1.0 - us(on) / us(off)) * 100.0
 }
 
 /// The other definition: how much more time it takes without.
-fn more_without(on: &SystemOutcome, off: &SystemOutcome) -> f64 {
+fn more_without(on: &Outcome, off: &Outcome) -> f64 {
     (us(off) / us(on) - 1.0) * 100.0
 }
 
@@ -63,7 +63,7 @@ fn gains(ctx: &Ctx<'_>, profile: &Profile, sizes: &[u32], order: Order) -> Resul
     let (on, off) = (on?, off?);
     let of = |(i, (_, name)): (usize, &(_, &'static str))| {
         let range = i * sizes.len()..(i + 1) * sizes.len();
-        let by = |gain: fn(&SystemOutcome, &SystemOutcome) -> f64| {
+        let by = |gain: fn(&Outcome, &Outcome) -> f64| {
             let outcomes = on[range.clone()].iter().zip(&off[range.clone()]);
             sizes.iter().copied().zip(outcomes.map(move |(on, off)| gain(on, off)))
         };

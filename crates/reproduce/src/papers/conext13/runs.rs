@@ -3,7 +3,7 @@
 use crate::experiment::percent_more;
 use crate::experiment::{Ctx, Curve};
 use doorbell_lab::NotYet;
-use doorbell_lab::{SystemOutcome, SystemWorkload};
+use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_nic::{Hierarchy, Profile};
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
@@ -59,14 +59,14 @@ pub(super) fn measure(touch: &mut Touch, warm: u64, measured: u64) {
 }
 
 /// Time of a request in microseconds.
-pub(super) fn us(outcome: &SystemOutcome) -> f64 {
+pub(super) fn us(outcome: &Outcome) -> f64 {
     // Where a caller hurries too much, nothing is done in time.
     outcome.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3)
 }
 
 /// Time of a phase of a request in microseconds.
-pub(super) fn phase_us(outcome: &SystemOutcome, phase: &str) -> f64 {
-    outcome.phases.iter().find(|p| p.phase == phase).map_or(0.0, |p| p.mean_ns / 1e3)
+pub(super) fn phase_us(outcome: &Outcome, phase: &str) -> f64 {
+    outcome.system().phases.iter().find(|p| p.phase == phase).map_or(0.0, |p| p.mean_ns / 1e3)
 }
 
 /// Runs on a host whose caches differ from the paper's machines'.
@@ -84,8 +84,8 @@ pub(super) fn without_prefetchers(ctx: &Ctx<'_>) -> Profile {
 /// Runs with NoTouch and with Touch.
 #[derive(Clone)]
 pub(super) struct Pair {
-    pub(super) notouch: SystemOutcome,
-    pub(super) touch: SystemOutcome,
+    pub(super) notouch: Outcome,
+    pub(super) touch: Outcome,
 }
 
 impl Pair {
@@ -104,7 +104,7 @@ pub(super) fn pairs(
 ) -> Result<Vec<Pair>, NotYet> {
     let both = |t: &Touch| [Mode::NoTouch, Mode::Touch].map(|mode| Touch { mode, ..t.clone() });
     let outcomes = systems(ctx, profile, what, &all.iter().flat_map(both).collect::<Vec<_>>())?;
-    let pair = |pair: &[SystemOutcome; 2]| Pair { notouch: pair[0].clone(), touch: pair[1].clone() };
+    let pair = |pair: &[Outcome; 2]| Pair { notouch: pair[0].clone(), touch: pair[1].clone() };
     Ok(outcomes.as_chunks().0.iter().map(pair).collect())
 }
 
@@ -114,7 +114,7 @@ pub(super) fn systems(
     profile: &Profile,
     what: &str,
     all: &[Touch],
-) -> Result<Vec<SystemOutcome>, NotYet> {
+) -> Result<Vec<Outcome>, NotYet> {
     let all: Vec<SystemWorkload> = all.iter().cloned().map(SystemWorkload::from).collect();
     ctx.systems_on(profile, &format!("conext13/{what}"), &all)
 }

@@ -33,7 +33,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let off = runs::systems(ctx, &runs::without_prefetchers(ctx), "sides", &asked);
     let (on, off) = (on?, off?);
     let [server, client, both] = [1, 2, 3].map(|i| percent_more(us(&on[0]), us(&on[i])));
-    let cold = |all: &[doorbell_lab::SystemOutcome]| {
+    let cold = |all: &[doorbell_lab::Outcome]| {
         percent_more(phase_us(&all[0], "client-scan"), phase_us(&all[2], "client-scan"))
     };
     let holds = server > THERE && client > THERE && both > server.max(client);

@@ -60,7 +60,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let scans = [Scanned::Write, Scanned::Read].map(|scan| touch(Mode::Touch, scan, TABLE_3));
     let found = runs::pairs(ctx, ctx.profile(CLUSTER), "tab1", &scans)?;
     let [write, read] = &found[..] else { unreachable!("two scans") };
-    let of = |pair: &Pair| [&pair.notouch, &pair.touch].map(|outcome| Seen::of(&outcome.uncore[0]));
+    let of = |pair: &Pair| [&pair.notouch, &pair.touch].map(|outcome| Seen::of(&outcome.system().uncore[0]));
     let [[write_not, write], [read_not, read]] = [of(write), of(read)];
     let sent = |s: &Seen| s.hit > ALL;
     let other = |s: &Seen| s.hit < NONE && s.kept > ALL;

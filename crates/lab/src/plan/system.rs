@@ -1,0 +1,71 @@
+//! A system as a run: how much time and memory it takes.
+
+use super::work::{Planned, Work, microseconds};
+use crate::asked::SystemWorkload;
+use crate::results::Outcome;
+use crate::run_error::SimulateError;
+use crate::simulate::system;
+use crate::watch::Watch;
+use doorbell_programs::steady::Stop;
+use doorbell_schema::Duration;
+use doorbell_systems::config::Timing;
+use doorbell_workload::Profiles;
+
+/// Bytes that a client takes with its part of the server: more rather than less.
+const CLIENT: u64 = 400_000;
+/// Threads of a server at most.
+const SERVER_THREADS: u64 = 256;
+
+/// Messages that a system exchanges in a microsecond at most, about.
+const SYSTEM_RATE: f64 = 200.0;
+
+impl Planned for SystemWorkload {
+    fn name(&self) -> &'static str {
+        "system"
+    }
+
+    fn seed(&self) -> u64 {
+        self.timing().seed
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("what is run is JSON")
+    }
+
+    fn key(&self) -> String {
+        format!("{self:?}")
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.get(key)
+    }
+
+    fn timed(&self, warmup: Duration, duration: Duration) -> Work {
+        let timing = self.timing().clone();
+        let timed = Timing { warmup: Some(warmup), duration: Some(duration), ..timing };
+        Work::System(SystemWorkload::timed(self, timed))
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.rate()
+    }
+
+    fn cost(&self, _profiles: &Profiles) -> f64 {
+        let Timing { warmup, duration, .. } = self.timing();
+        SYSTEM_RATE * (self.set_up().as_secs_f64() * 1e6 + microseconds(*warmup, *duration))
+    }
+
+    fn bytes(&self, _profiles: &Profiles) -> u64 {
+        // With what is known of each of their lines.
+        let buffers = self.client_bytes() / 4 * 5;
+        self.server_bytes() + CLIENT * u64::from(self.clients().clients) + buffers
+    }
+
+    fn threads(&self) -> u64 {
+        u64::from(self.clients().clients) + SERVER_THREADS
+    }
+
+    fn run(&self, profiles: &Profiles, stop: &Stop, watch: &dyn Watch) -> Result<Outcome, SimulateError> {
+        system::run_once(profiles.first(), self, stop, watch)
+    }
+}

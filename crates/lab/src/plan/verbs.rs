@@ -1,0 +1,131 @@
+//! A workload of verbs as a run: how much time and memory it takes.
+
+use super::work::{Planned, Work, microseconds};
+use crate::limits::limits;
+use crate::results::Outcome;
+use crate::run_error::SimulateError;
+use crate::simulate::verbs;
+use crate::watch::Watch;
+use doorbell_nic::{More, Profile, Resource};
+use doorbell_programs::steady::Stop;
+use doorbell_programs::worker;
+use doorbell_schema::Duration;
+use doorbell_sim::memory_bytes;
+use doorbell_verbs::{QpType, UdDest};
+use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that a thread takes, a QP, and a work request of its queues: more rather than less.
+const THREAD: u64 = 60_000;
+const QP: u64 = 1_500;
+const WORK_REQUEST: u64 = 32;
+/// Of a CQ that a QP has for itself, and of an entry of it.
+const CQ: u64 = 300;
+const CQE: u64 = 64;
+
+/// Operations that a QP's set-up takes as long as.
+const SET_UP: f64 = 20.0;
+
+impl Planned for Arc<Resolved> {
+    fn name(&self) -> &'static str {
+        "workload"
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::to_value(&**self).expect("what is run is JSON")
+    }
+
+    fn key(&self) -> String {
+        format!("{self:?}")
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.json().get(key)?.as_u64()
+    }
+
+    fn timed(&self, warmup: Duration, duration: Duration) -> Work {
+        let mut timed = (**self).clone();
+        (timed.warmup, timed.duration) = (Some(warmup), Some(duration));
+        Work::Verbs(Arc::new(timed))
+    }
+
+    fn with(&self, more: More) -> Option<Work> {
+        let More::Times(Resource::OutstandingReads, times) = more else { return None };
+        let most = |asked: u32| asked.saturating_mul(times).min(u8::MAX.into());
+        Some(Work::Verbs(Arc::new(self.with_reads_under_way(most))))
+    }
+
+    fn may_read(&self) -> bool {
+        self.operations().iter().any(|operation| operation.opcode.returns_data())
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.classes().iter().map(|class| class.workload.open_loop().map(|(_, rate)| rate)).sum()
+    }
+
+    fn cost(&self, profiles: &Profiles) -> f64 {
+        let qps: f64 =
+            self.classes().iter().map(|c| f64::from(c.workload.threads) * f64::from(c.workload.qps)).sum();
+        operations(self, profiles) + SET_UP * f64::from(self.machines) * qps
+    }
+
+    fn bytes(&self, profiles: &Profiles) -> u64 {
+        let operations = operations(self, profiles) as u64;
+        let of_group = |(profile, machines): (_, Range<u32>)| {
+            machines.map(|m| bytes_of(self, profile, m, operations)).sum::<u64>()
+        };
+        profiles.all().zip(self.groups()).map(of_group).sum()
+    }
+
+    fn threads(&self) -> u64 {
+        u64::from(self.machines) * u64::from(self.threads)
+    }
+
+    fn run(&self, profiles: &Profiles, stop: &Stop, watch: &dyn Watch) -> Result<Outcome, SimulateError> {
+        Ok(Outcome::of_verbs(self, &verbs::run_once(profiles, self, stop, watch)?))
+    }
+}
+
+/// How many operations are done in a workload at most, about.
+fn operations(w: &Resolved, profiles: &Profiles) -> f64 {
+    let rate = limits(profiles, w).first().map_or(0.0, |least| least.mops);
+    rate * microseconds(w.warmup, w.duration)
+}
+
+/// Bytes that a machine takes in a run of so many operations.
+fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
+    let counts = |class: &ResolvedClass<'_>| {
+        class.workload.counters.is_some() && topology::responds(class.workload, machine)
+    };
+    let counters =
+        w.counters.map(AtomicCounters::bytes).filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
+    let classes = w.classes();
+    let of_class = |class: &ResolvedClass<'_>| bytes_of_class(class.workload, profile, machine, operations);
+    counters + classes.iter().map(of_class).sum::<u64>()
+}
+
+/// Bytes that the threads of a class take there.
+fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
+    let targets = topology::targets(w, machine).len() as u64;
+    let threads = (0..w.threads).map(|thread| {
+        let limits =
+            QueueLimits { max_qp_wr: profile.device.nic.max_qp_wr, max_cqe: profile.device.nic.max_cqe };
+        let queues = Queues::of(w, machine, thread, limits);
+        let work_requests = u64::from(w.window().operations()) + u64::from(queues.recv_depth);
+        let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
+        let cqs = if w.cq_per_qp { queues.send_cqs } else { 0 };
+        THREAD
+            + u64::from(cqs) * (CQ + queues.send_cqe * CQE)
+            + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)
+            + dests * size_of::<UdDest>() as u64
+            + worker::buffers(w, machine, &queues)
+                .map(|len| memory_bytes(len, operations, w.longest().into()))
+                .sum::<u64>()
+    });
+    threads.sum::<u64>()
+}
