@@ -40,7 +40,7 @@ pub trait Simulated: Debug + Send + Sync {
         &self,
         cluster: &mut SimCluster,
         course: site::Course,
-    ) -> Result<Option<site::Ended<Measured>>, SiteError>;
+    ) -> Result<Option<site::SiteEnded<Measured>>, SiteError>;
 }
 
 impl<S: System> Simulated for S {
@@ -80,7 +80,7 @@ impl<S: System> Simulated for S {
         &self,
         cluster: &mut SimCluster,
         course: site::Course,
-    ) -> Result<Option<site::Ended<Measured>>, SiteError> {
+    ) -> Result<Option<site::SiteEnded<Measured>>, SiteError> {
         System::run(self, cluster, course)
     }
 }

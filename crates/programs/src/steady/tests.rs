@@ -1,11 +1,11 @@
 use super::*;
-use doorbell_systems::series::Seen;
+use doorbell_systems::series::SeriesPoint;
 use doorbell_verbs::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-fn seen(at: u64, completed: u64, latency: Option<u64>) -> Seen {
-    Seen { at: Time::from_ps(at), completed, since: None, latency: latency.map(Span::from_ps) }
+fn seen(at: u64, completed: u64, latency: Option<u64>) -> SeriesPoint {
+    SeriesPoint { at: Time::from_ps(at), completed, since: None, latency: latency.map(Span::from_ps) }
 }
 
 fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
@@ -131,7 +131,7 @@ fn lumps_are_spread_over_the_time_they_took() {
     // Two threads see lumps of 64 in turn, each for the 3000 ps since its last.
     for i in 1..300u64 {
         let (at, since) = (i * 1500, Some(Time::from_ps(i.saturating_sub(2) * 1500)));
-        series.add(Seen { since, ..seen(at, 64, None) });
+        series.add(SeriesPoint { since, ..seen(at, 64, None) });
     }
     let whole = series.until(Time::from_ps(449_000));
     assert_eq!(whole.batches().len(), (449_000 - 3000) >> 10);
