@@ -12,7 +12,7 @@ use counted::Counted;
 use doorbell_native::NativeDevice;
 use doorbell_schema::Given;
 use doorbell_systems::config::Timing;
-use doorbell_systems::site::{Course, Ended, SiteError};
+use doorbell_systems::site::{Course, SiteEnded, SiteError};
 use doorbell_systems::{Measured, System, Visit};
 use doorbell_verbs::{RunError, Span};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ fn run_system<S: System>(
         Err(SiteError::Run(RunError::Interrupted)) => return Ok(None),
         ended => ended.map_err(LiveError::Failed)?,
     };
-    let Ended { clients: each, .. } = ended.expect("all machines are in this process");
+    let SiteEnded { clients: each, .. } = ended.expect("all machines are in this process");
     let mut clients = Measured::default();
     each.iter().for_each(|client| clients.add(client));
     Ok(Some(LiveRun { clients, span: duration.span(), threads: cluster.threads() }))

@@ -41,7 +41,7 @@ pub trait Simulated: Debug + Send + Sync {
         &self,
         cluster: &mut SimCluster,
         course: site::Course,
-    ) -> Result<Option<site::Ended<Measured>>, SiteError>;
+    ) -> Result<Option<site::SiteEnded<Measured>>, SiteError>;
 }
 
 impl<S: System> Simulated for S {
@@ -81,7 +81,7 @@ impl<S: System> Simulated for S {
         &self,
         cluster: &mut SimCluster,
         course: site::Course,
-    ) -> Result<Option<site::Ended<Measured>>, SiteError> {
+    ) -> Result<Option<site::SiteEnded<Measured>>, SiteError> {
         System::run(self, cluster, course)
     }
 }

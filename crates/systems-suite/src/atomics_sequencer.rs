@@ -2,9 +2,9 @@
 
 use crate::check::Check;
 use crate::deployed;
-use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
+use crate::drawing::{DrawingCase, DrawingShape, Draws, Keeping, Sequencer};
 use crate::stage::{Stage, place, text};
-use doorbell_systems::atomics_sequencer::{AtomicsSequencer, Client, SERVICE};
+use doorbell_systems::atomics_sequencer::{AtomicsClient, AtomicsSequencer, SERVICE};
 use doorbell_systems::memory_server;
 use doorbell_verbs::{AccessFlags, Cluster};
 
@@ -13,7 +13,10 @@ use doorbell_verbs::{AccessFlags, Cluster};
 pub struct Atomics;
 
 impl Sequencer for Atomics {
-    fn put_up<C: Cluster>(case: &Case<Atomics>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+    fn put_up<C: Cluster>(
+        case: &DrawingCase<Atomics>,
+        stage: &mut Stage<'_, C, Draws>,
+    ) -> Result<(), String> {
         let counter = stage.counter(case.first).map_err(text)?;
         memory_server::put_up(stage, SERVICE, case.clients, counter, AccessFlags::REMOTE_ATOMIC);
         let (drawing, interval) = (case.drawing(), stage.client_interval());
@@ -21,7 +24,7 @@ impl Sequencer for Atomics {
         for number in 0..case.clients {
             stage.add_client(
                 place(machines, number),
-                Keeping(Client { number, drawing, interval: interval.clone() }),
+                Keeping(AtomicsClient { number, drawing, interval: interval.clone() }),
             );
         }
         Ok(())
@@ -31,8 +34,8 @@ impl Sequencer for Atomics {
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
-        Shape::new(Atomics, 4).check("systems/sequencer/atomics"),
-        Shape::new(Atomics, 4).across_2_32().check("systems/sequencer/atomics_across_2_32"),
+        DrawingShape::new(Atomics, 4).check("systems/sequencer/atomics"),
+        DrawingShape::new(Atomics, 4).across_2_32().check("systems/sequencer/atomics_across_2_32"),
         deployed::check::<AtomicsSequencer, C>(),
     ]
 }

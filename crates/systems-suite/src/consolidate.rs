@@ -24,7 +24,7 @@ const VERY_LATE: Span = Span::from_ms(10_000);
 
 /// Clients that write, read, flush, fence and wait as they draw.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct ConsolidateCase {
     /// Clients: with blocks of their own, or with bytes of their own of the same blocks, by `rules.holding`.
     pub clients: u32,
     /// Calls of each.
@@ -43,7 +43,7 @@ pub struct Case {
     pub faults: Faults,
 }
 
-impl Case {
+impl ConsolidateCase {
     pub(crate) fn region(&self) -> u64 {
         self.blocks * u64::from(self.rules.block)
     }
@@ -81,7 +81,10 @@ impl Case {
         let machines = stage.cluster().machines();
         for number in 0..self.clients {
             let interval = stage.client_interval();
-            stage.add_client(place(machines, number), Checker { case: self.clone(), number, interval });
+            stage.add_client(
+                place(machines, number),
+                ConsolidateChecker { case: self.clone(), number, interval },
+            );
         }
         stage::run(stage).map(drop).map_err(text)
     }
@@ -143,15 +146,15 @@ fn same(what: &str, from: u64, found: &[u8], expected: &[u8]) -> Result<(), Syst
 }
 
 /// A client that compares the target's memory, and what it reads, with what it wrote.
-struct Checker {
-    case: Case,
+struct ConsolidateChecker {
+    case: ConsolidateCase,
     number: u32,
     interval: Interval,
 }
 
 /// A checker under way.
 struct Checking<'a, P: Provider> {
-    case: &'a Case,
+    case: &'a ConsolidateCase,
     number: u32,
     cpu: P,
     consolidator: Consolidator<P>,
@@ -245,11 +248,11 @@ impl<P: Provider> Checking<'_, P> {
     }
 }
 
-impl Program for Checker {
+impl Program for ConsolidateChecker {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Checker { case, number, interval } = self;
+        let ConsolidateChecker { case, number, interval } = self;
         let device = Device::open(&p)?;
         let memory = memory_server::find(&p, SERVICE)?;
         let region = if case.shared() { memory } else { memory.at(case.region() * u64::from(number)) };
@@ -303,7 +306,7 @@ fn rules(holding: Holding, theta: u32) -> Rules {
 
 /// A writer that stops with writes held back, and who looks at the target then.
 #[derive(Clone, Copy)]
-struct Stop {
+struct StopWriting {
     holding: Holding,
     theta: u32,
     /// Writes in all; it waits for what was posted after each of this many.
@@ -314,7 +317,7 @@ struct Stop {
 /// Published when it has stopped.
 const STOPPED: &str = "consolidate/stopped";
 
-impl Stop {
+impl StopWriting {
     /// What is written, where: within a block.
     fn all(self) -> impl Iterator<Item = (u64, [u8; 24])> {
         let mut random = Random::new(self.seed, 0);
@@ -345,7 +348,7 @@ impl Stop {
 
 /// Client 0 writes and stops; client 1 looks.
 struct Stopping {
-    stop: Stop,
+    stop: StopWriting,
     number: u32,
 }
 
@@ -503,13 +506,14 @@ fn listed<C: Cluster>(
         ..rules(holding, 5)
     };
     let faults = trouble.faults(scale);
-    let case = Case { clients: 2, steps, blocks: 6, longest: 600, rules, late: None, seed: 1, faults };
+    let case =
+        ConsolidateCase { clients: 2, steps, blocks: 6, longest: 600, rules, late: None, seed: 1, faults };
     case.run(cluster, scale.patience)
 }
 
 fn stops<C: Cluster>(cluster: &mut C, scale: &Scale, holding: Holding) -> Result<(), String> {
     // No multiple of theta: something is held.
-    let stop = Stop { holding, theta: 5, writes: u64::from(scale.requests / 5 * 5 + 3), seed: 1 };
+    let stop = StopWriting { holding, theta: 5, writes: u64::from(scale.requests / 5 * 5 + 3), seed: 1 };
     let mut stage = stage::stage::<C, Measured>(cluster, Faults::default(), scale.patience)?;
     let memory = stage.alloc(BLOCKS * u64::from(BLOCK)).map_err(text)?;
     put_up(&mut stage, memory, 2);

@@ -10,12 +10,12 @@ use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 /// A sequencer, as cases put it up.
 pub trait Sequencer: Copy + std::fmt::Debug + 'static {
     /// Whether a client knows of each reply which request it is to.
-    fn names_replies(_case: &Case<Self>) -> bool {
+    fn names_replies(_case: &DrawingCase<Self>) -> bool {
         true
     }
 
     /// Whether no number is skipped.
-    fn is_dense(_case: &Case<Self>) -> bool {
+    fn is_dense(_case: &DrawingCase<Self>) -> bool {
         true
     }
 
@@ -23,12 +23,12 @@ pub trait Sequencer: Copy + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// If there is no more memory.
-    fn put_up<C: Cluster>(case: &Case<Self>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String>;
+    fn put_up<C: Cluster>(case: &DrawingCase<Self>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String>;
 }
 
 /// Clients that draw numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Case<S> {
+pub struct DrawingCase<S> {
     /// From what.
     pub sequencer: S,
     /// Clients.
@@ -96,7 +96,7 @@ impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Keeping<T> {
     }
 }
 
-impl<S: Sequencer> Case<S> {
+impl<S: Sequencer> DrawingCase<S> {
     /// How its clients draw.
     pub fn drawing(&self) -> Drawing {
         Drawing { outstanding: self.outstanding, windows: self.windows, limit: self.draws, record: true }
@@ -154,7 +154,7 @@ const BEFORE_CARRY: u64 = (3 << 32) - 100;
 
 /// A case of the lists: by default one that clients draw from without anything going wrong.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape<S> {
+pub struct DrawingShape<S> {
     sequencer: S,
     outstanding: u32,
     batched: bool,
@@ -162,31 +162,31 @@ pub struct Shape<S> {
     trouble: Trouble,
 }
 
-impl<S: Sequencer> Shape<S> {
+impl<S: Sequencer> DrawingShape<S> {
     /// Of clients with so many requests outstanding, replies one by one.
-    pub fn new(sequencer: S, outstanding: u32) -> Shape<S> {
-        Shape { sequencer, outstanding, batched: false, first: 0, trouble: Trouble::None }
+    pub fn new(sequencer: S, outstanding: u32) -> DrawingShape<S> {
+        DrawingShape { sequencer, outstanding, batched: false, first: 0, trouble: Trouble::None }
     }
 
     /// The server takes up to 16 requests in a pass, and posts their replies together.
-    pub fn batched(self) -> Shape<S> {
-        Shape { batched: true, ..self }
+    pub fn batched(self) -> DrawingShape<S> {
+        DrawingShape { batched: true, ..self }
     }
 
     /// The upper half of the numbers changes on the way.
-    pub fn across_2_32(self) -> Shape<S> {
-        Shape { first: BEFORE_CARRY, ..self }
+    pub fn across_2_32(self) -> DrawingShape<S> {
+        DrawingShape { first: BEFORE_CARRY, ..self }
     }
 
     /// Messages are lost.
-    pub fn losing(self) -> Shape<S> {
-        Shape { trouble: Trouble::Loss, ..self }
+    pub fn losing(self) -> DrawingShape<S> {
+        DrawingShape { trouble: Trouble::Loss, ..self }
     }
 
     /// It as a check of this name.
     pub fn check<C: Cluster>(self, name: &str) -> Check<C> {
         Check::new(name, move |cluster, scale| {
-            let case = Case {
+            let case = DrawingCase {
                 sequencer: self.sequencer,
                 clients: scale.clients,
                 workers: 2,
@@ -212,8 +212,8 @@ mod tests {
     use crate::rpc_sequencer::HerdRpc;
     use crate::spec_sequencer::SpecS0;
 
-    fn case<S: Sequencer>(sequencer: S, retry: Option<Span>) -> Case<S> {
-        Case {
+    fn case<S: Sequencer>(sequencer: S, retry: Option<Span>) -> DrawingCase<S> {
+        DrawingCase {
             sequencer,
             clients: 2,
             workers: 1,

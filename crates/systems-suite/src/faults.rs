@@ -1,6 +1,6 @@
 //! Faults that a layer can bring about on any provider.
 
-use crate::kill::{Death, Kill, Step};
+use crate::kill::{Death, Kill, VisibleStep};
 use crate::layer::Layer;
 use doorbell_verbs::{
     CqHandle, Mem, Opcode, PostError, Provider, QpCap, QpHandle, QpInitAttr, QpType, RemoteAddr, SendFlags,
@@ -138,7 +138,7 @@ impl Faulty {
     }
 
     /// Comes to a thing that others may see, before which it may be killed.
-    fn step<P: Provider>(&self, below: &P, step: Step<'_>) {
+    fn step<P: Provider>(&self, below: &P, step: VisibleStep<'_>) {
         let qps = || {
             let mut all: Vec<QpHandle> = self.0.transports.borrow().keys().copied().collect();
             all.sort_unstable_by_key(|qp| qp.0);
@@ -158,14 +158,14 @@ impl Faulty {
         reliable: bool,
     ) -> Result<(), PostError> {
         for (index, wr) in list.iter().enumerate() {
-            self.step(below, Step::Post(list, index));
+            self.step(below, VisibleStep::Post(list, index));
             let posted = match parts(wr, true).filter(|_| reliable) {
                 Some((sges, remotes)) => {
                     let flags = wr.flags - SendFlags::SIGNALED;
                     let front = SendWr { op: SendOp::Write(remotes[0]), sg_list: &sges[..1], flags, ..*wr };
                     let back = SendWr { op: SendOp::Write(remotes[1]), sg_list: &sges[1..], ..*wr };
                     below.post_send(qp, &[front]).and_then(|()| {
-                        self.step(below, Step::Half(list, index));
+                        self.step(below, VisibleStep::Half(list, index));
                         below.post_send(qp, &[back])
                     })
                 }
@@ -309,13 +309,13 @@ impl Layer for Faulty {
         new: u64,
     ) -> u64 {
         self.stop(below);
-        self.step(below, Step::Swap);
+        self.step(below, VisibleStep::Swap);
         below.compare_swap_u64(mem, offset, expected, new)
     }
 
     fn store_u64<P: Provider>(&self, below: &P, mem: Mem, offset: u64, value: u64) {
         self.stop(below);
-        self.step(below, Step::Store);
+        self.step(below, VisibleStep::Store);
         hesitate(below, self.0.hesitation);
         below.store_u64(mem, offset, value);
     }

@@ -5,7 +5,7 @@ use crate::faults::Faults;
 use crate::stage::{self, place, text};
 use doorbell_systems::Record;
 use doorbell_systems::herd::{
-    Client, Config, Done, Handler, Message, Outcome, Replies, Requests, Worker, ways,
+    Config, Done, Handler, HerdClient, Message, Replies, Requests, RpcOutcome, Worker, ways,
 };
 use doorbell_systems::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, Span, Time};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// Clients that send requests of many lengths and compare what comes back.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct HerdCase {
     /// How requests and replies travel.
     pub by: (Requests, Replies),
     /// Clients.
@@ -95,14 +95,14 @@ impl Handler for Echoer {
     }
 }
 
-struct Server {
+struct HerdServer {
     config: Config,
     number: u32,
     region: Mem,
     interval: Interval,
 }
 
-impl Program for Server {
+impl Program for HerdServer {
     type Output = Result<(), SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -138,21 +138,21 @@ impl Record for Answered {
 }
 
 /// A client.
-struct Asker {
-    case: Case,
+struct HerdAsker {
+    case: HerdCase,
     config: Config,
     number: u32,
     end: Time,
 }
 
-impl Asker {
+impl HerdAsker {
     /// Compares what came back.
     fn check(&self, done: &Done<Echo>) -> Result<(), SystemError> {
         let number = done.tag as u32;
         let expected = reply_to(&request(self.number, number), 1);
         match &done.outcome {
-            Outcome::Reply(reply) if *reply == expected => Ok(()),
-            Outcome::Reply(Echo { client, number: of, executed, text }) => {
+            RpcOutcome::Reply(reply) if *reply == expected => Ok(()),
+            RpcOutcome::Reply(Echo { client, number: of, executed, text }) => {
                 Err(SystemError::Protocol(format!(
                     "request {number} of {} bytes: the reply is to request {of} of client {client}, executed \
                      {executed} times, with {} bytes",
@@ -160,16 +160,16 @@ impl Asker {
                     text.len()
                 )))
             }
-            Outcome::Malformed => Err(SystemError::Protocol(format!("request {number} was refused"))),
+            RpcOutcome::Malformed => Err(SystemError::Protocol(format!("request {number} was refused"))),
         }
     }
 }
 
-impl Program for Asker {
+impl Program for HerdAsker {
     type Output = Result<Answered, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut caller = Client::start(&p, &self.config, self.number, self.case.outstanding)?;
+        let mut caller = HerdClient::start(&p, &self.config, self.number, self.case.outstanding)?;
         let (mut done, mut sent) = (Vec::new(), 0);
         let mut answered = Answered { replies: 0, again: 0 };
         while answered.replies < self.case.requests.into() {
@@ -203,7 +203,7 @@ impl Program for Asker {
     }
 }
 
-impl Case {
+impl HerdCase {
     /// Runs it and checks the replies. Returns what each client saw; nothing where machine 0 is in
     /// another process.
     ///
@@ -229,13 +229,13 @@ impl Case {
         let interval = stage.server_interval();
         for number in 0..self.workers {
             let config = config.clone();
-            stage.add_server(Server { config, number, region, interval: interval.clone() });
+            stage.add_server(HerdServer { config, number, region, interval: interval.clone() });
         }
         let end = stage.client_interval().end();
         for number in 0..self.clients {
             stage.add_client(
                 place(machines, number),
-                Asker { case: *self, config: config.clone(), number, end },
+                HerdAsker { case: *self, config: config.clone(), number, end },
             );
         }
         stage::run(stage)
@@ -243,29 +243,29 @@ impl Case {
 }
 
 /// A case of the list.
-struct Shape {
+struct HerdShape {
     by: (Requests, Replies),
     batched: bool,
     queues: u32,
     trouble: Trouble,
 }
 
-impl Shape {
-    const fn new(by: (Requests, Replies), queues: u32) -> Shape {
-        Shape { by, batched: false, queues, trouble: Trouble::None }
+impl HerdShape {
+    const fn new(by: (Requests, Replies), queues: u32) -> HerdShape {
+        HerdShape { by, batched: false, queues, trouble: Trouble::None }
     }
 
-    const fn batched(self) -> Shape {
-        Shape { batched: true, ..self }
+    const fn batched(self) -> HerdShape {
+        HerdShape { batched: true, ..self }
     }
 
-    const fn under(self, trouble: Trouble) -> Shape {
-        Shape { trouble, ..self }
+    const fn under(self, trouble: Trouble) -> HerdShape {
+        HerdShape { trouble, ..self }
     }
 
     fn check<C: Cluster>(self, name: &str) -> Check<C> {
         Check::new(name, move |cluster, scale| {
-            let case = Case {
+            let case = HerdCase {
                 by: self.by,
                 clients: scale.clients,
                 workers: 2,
@@ -288,9 +288,9 @@ const SENDS: (Requests, Replies) = (Requests::SendUd, Replies::SendUd);
 
 /// The checks of HERD's RPCs, and of the same by other verbs.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let writes = |queues| Shape::new(WRITES, queues);
-    let sends = |queues| Shape::new(SENDS, queues);
-    let over = |requests, replies| Shape::new((requests, replies), 1).batched();
+    let writes = |queues| HerdShape::new(WRITES, queues);
+    let sends = |queues| HerdShape::new(SENDS, queues);
+    let over = |requests, replies| HerdShape::new((requests, replies), 1).batched();
     let mut all = vec![
         writes(1).check("systems/rpc/baseline"),
         writes(1).batched().check("systems/rpc/batching"),

@@ -32,7 +32,7 @@ const SERVICE: &str = "join";
 
 /// Relations that are joined.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct JoinCase {
     /// By whom.
     pub plan: Plan,
     /// Where they are.
@@ -53,10 +53,10 @@ pub struct Case {
     pub seed: u64,
 }
 
-impl Case {
+impl JoinCase {
     /// A relation of an executor: 0 for its inner one.
     fn relation(&self, executor: u32, relation: u64) -> Vec<Tuple> {
-        let Case { tuples, keys, skew, seed, .. } = *self;
+        let JoinCase { tuples, keys, skew, seed, .. } = *self;
         let mut random = Random::new(seed ^ relation << 40, executor.into());
         let most = if relation == 0 { tuples.0 } else { tuples.1 };
         let count = random.below(most + 1);
@@ -114,7 +114,7 @@ impl Case {
             let map = (alloc(Map::bytes(self.room))?, self.room);
             let memories = Memories { relations, partitions, map };
             let (inboxes, interval) = (inboxes.clone(), stage.client_interval());
-            let checker = Checker { case: *self, number, inboxes, memories, interval, may_fail };
+            let checker = JoinChecker { case: *self, number, inboxes, memories, interval, may_fail };
             stage.add_client(self.seats.place(number), checker);
         }
         Ok(())
@@ -122,8 +122,8 @@ impl Case {
 }
 
 /// An executor.
-struct Checker {
-    case: Case,
+struct JoinChecker {
+    case: JoinCase,
     number: u32,
     inboxes: Vec<Mem>,
     memories: Memories,
@@ -131,7 +131,7 @@ struct Checker {
     may_fail: bool,
 }
 
-impl Program for Checker {
+impl Program for JoinChecker {
     type Output = Result<Had, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -142,9 +142,9 @@ impl Program for Checker {
     }
 }
 
-impl Checker {
+impl JoinChecker {
     fn join<P: Provider>(&self, p: &P, had: &mut Had) -> Result<(), SystemError> {
-        let Checker { case, number, ref inboxes, memories, .. } = *self;
+        let JoinChecker { case, number, ref inboxes, memories, .. } = *self;
         let executor = Executor::open(p, &case.plan, &case.seats, number, inboxes, SERVICE)?;
         let (inner, outer) = (case.relation(number, 0), case.relation(number, 1));
         let size = u64::from(case.plan.entry);
@@ -183,10 +183,10 @@ impl Checker {
 }
 
 /// A join of the lists.
-pub fn small(executors: u32, scale: &Scale) -> Case {
+pub fn small(executors: u32, scale: &Scale) -> JoinCase {
     let shuffle = shuffle::small(executors, scale);
     let tuples = scale.operations;
-    Case {
+    JoinCase {
         plan: Plan { entry: TUPLE as u32, ..shuffle.plan },
         seats: shuffle.seats,
         joins: 2,

@@ -13,16 +13,16 @@ pub struct Kill {
     /// Each of them before one of these steps, from 0: the first, and how many there are.
     pub steps: (u64, u64),
     /// How.
-    pub way: Way,
+    pub way: KillWay,
     /// Which steps are in the middle of something.
-    pub window: Window,
+    pub window: KillWindow,
     /// Whether it is the first step in the middle of something, from the drawn one on, rather than the drawn one itself.
     pub aims: bool,
 }
 
 /// Which steps of a client are in the middle of something: who is gone before one of them leaves half of it behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
+pub enum KillWindow {
     /// What is done with several work requests, of which some are posted or about to be: from an atomic that takes a number or a lock, or that reserves
     /// positions, to the WRITE or the atomic by which all is there. Lists of these are a WRITE and more, but for a word before a reservation; or follow an atomic.
     Lists,
@@ -39,7 +39,7 @@ const MARKS: u64 = 512;
 
 /// A thing that others may see.
 #[derive(Clone, Copy)]
-pub(crate) enum Step<'a> {
+pub(crate) enum VisibleStep<'a> {
     /// The work request of this number of a list.
     Post(&'a [SendWr<'a>], usize),
     /// The second half of the WRITE of this number.
@@ -50,26 +50,26 @@ pub(crate) enum Step<'a> {
     Swap,
 }
 
-impl Window {
-    fn has(self, step: Step<'_>) -> bool {
-        let (Step::Post(list, index) | Step::Half(list, index)) = step else { return false };
+impl KillWindow {
+    fn has(self, step: VisibleStep<'_>) -> bool {
+        let (VisibleStep::Post(list, index) | VisibleStep::Half(list, index)) = step else { return false };
         let opcode = |index: usize| list[index].op.opcode();
         let is_atomic = |index| matches!(opcode(index), Opcode::FetchAdd | Opcode::CompareSwap);
         match self {
-            Window::Lists => {
+            KillWindow::Lists => {
                 let is_reservation = opcode(list.len() - 1) == Opcode::FetchAdd;
                 let writes = list.len() > 1 && opcode(0) == Opcode::Write && !is_reservation;
                 writes || (index > 0 && is_atomic(0))
             }
-            Window::Entries => {
+            KillWindow::Entries => {
                 let is_credit = opcode(index) == Opcode::Write && list[index].length() <= 8;
-                matches!(step, Step::Half(..))
+                matches!(step, VisibleStep::Half(..))
                     || is_atomic(index)
                     || opcode(index) == Opcode::Read
                     || is_credit
             }
-            Window::Records => opcode(index) == Opcode::Read && list[index].length() > MARKS,
-            Window::OfOthers => false,
+            KillWindow::Records => opcode(index) == Opcode::Read && list[index].length() > MARKS,
+            KillWindow::OfOthers => false,
         }
     }
 }
@@ -93,23 +93,23 @@ fn name(wr: &SendWr<'_>) -> &'static str {
     }
 }
 
-impl std::fmt::Display for Step<'_> {
+impl std::fmt::Display for VisibleStep<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Step::Post(list, 0) => write!(f, "before {}", kinds(list)),
-            Step::Post(list, index) => {
+            VisibleStep::Post(list, 0) => write!(f, "before {}", kinds(list)),
+            VisibleStep::Post(list, index) => {
                 write!(f, "between {} and {}", kinds(&list[..*index]), kinds(&list[*index..]))
             }
-            Step::Half(list, index) => write!(f, "in the middle of {}", kinds(&list[*index..])),
-            Step::Store => f.write_str("before a store"),
-            Step::Swap => f.write_str("before a compare-and-swap of its own memory"),
+            VisibleStep::Half(list, index) => write!(f, "in the middle of {}", kinds(&list[*index..])),
+            VisibleStep::Store => f.write_str("before a store"),
+            VisibleStep::Swap => f.write_str("before a compare-and-swap of its own memory"),
         }
     }
 }
 
 /// What is said of a step by who asks to be killed, as bytes: for how many microseconds it may still live, whether the step is in the middle of something, and which it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct AskedKill {
     /// For how long it may live, if it goes on.
     pub lives_us: Option<u64>,
     /// Whether it is in the middle of something.
@@ -118,7 +118,7 @@ pub struct Asked {
     pub step: String,
 }
 
-impl Asked {
+impl AskedKill {
     /// As it is published.
     pub fn to_bytes(&self) -> Vec<u8> {
         let head = [self.lives_us.unwrap_or(u64::MAX).to_le_bytes(), u64::from(self.inside).to_le_bytes()];
@@ -126,12 +126,12 @@ impl Asked {
     }
 
     /// From that; nothing if it is something else.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Asked> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<AskedKill> {
         let (lives, rest) = bytes.split_first_chunk()?;
         let (inside, step) = rest.split_first_chunk()?;
         let lives = u64::from_le_bytes(*lives);
         let step = String::from_utf8_lossy(step).into_owned();
-        Some(Asked {
+        Some(AskedKill {
             lives_us: (lives != u64::MAX).then_some(lives),
             inside: u64::from_le_bytes(*inside) == 1,
             step,
@@ -141,7 +141,7 @@ impl Asked {
 
 /// How a client is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum KillWay {
     /// It stops for ever. What it has posted goes on.
     Stops,
     /// Its QPs are gone as well, as those of a process are. Threads of its machine live.
@@ -153,7 +153,7 @@ pub enum Way {
 /// How long a process lives at most after it has been asked for.
 const LIVES_US: u64 = 3_000;
 
-/// Published by who is to be killed, followed by its machine: with an [`Asked`].
+/// Published by who is to be killed, followed by its machine: with an [`AskedKill`].
 pub const ASKS: &str = "kills/asks/";
 
 /// Published when a machine, or its one thread, is gone, followed by the machine.
@@ -164,13 +164,13 @@ const AIMS: u64 = 300;
 
 impl Kill {
     /// Clients that are gone before any step.
-    pub fn new(clients: (u32, u32), steps: (u64, u64), way: Way) -> Kill {
-        Kill { clients, steps, way, window: Window::OfOthers, aims: false }
+    pub fn new(clients: (u32, u32), steps: (u64, u64), way: KillWay) -> Kill {
+        Kill { clients, steps, way, window: KillWindow::OfOthers, aims: false }
     }
 
     /// The same where steps of a window are in the middle of something. Processes are killed there with two of three seeds.
-    pub fn of(self, window: Window, seed: u64) -> Kill {
-        Kill { window, aims: self.way == Way::Process && !seed.is_multiple_of(3), ..self }
+    pub fn of(self, window: KillWindow, seed: u64) -> Kill {
+        Kill { window, aims: self.way == KillWay::Process && !seed.is_multiple_of(3), ..self }
     }
 
     pub(crate) fn concerns(&self, client: u32) -> bool {
@@ -200,7 +200,7 @@ impl Death {
     }
 
     /// Whether a step is the last one.
-    fn is_last(&self, step: Step<'_>) -> bool {
+    fn is_last(&self, step: VisibleStep<'_>) -> bool {
         match self.left.get() {
             None => false,
             Some(left) => {
@@ -212,20 +212,25 @@ impl Death {
     }
 
     /// Comes to the next step; does not return from the last one, unless it goes on until it is killed.
-    pub(crate) fn step<P: Provider>(&self, below: &P, step: Step<'_>, qps: impl FnOnce() -> Vec<QpHandle>) {
+    pub(crate) fn step<P: Provider>(
+        &self,
+        below: &P,
+        step: VisibleStep<'_>,
+        qps: impl FnOnce() -> Vec<QpHandle>,
+    ) {
         if !self.is_last(step) {
             return;
         }
         let machine = below.machine();
         match self.kill.way {
-            Way::Stops => below.publish(&format!("{DEAD}{machine}"), &[]),
-            Way::LosesQps => {
+            KillWay::Stops => below.publish(&format!("{DEAD}{machine}"), &[]),
+            KillWay::LosesQps => {
                 qps().into_iter().for_each(|qp| below.destroy_qp(qp));
                 below.publish(&format!("{DEAD}{machine}"), &[]);
             }
-            Way::Process => {
+            KillWay::Process => {
                 let (lives_us, inside) = (self.goes_on, self.kill.window.has(step));
-                let asked = Asked { lives_us, inside, step: step.to_string() };
+                let asked = AskedKill { lives_us, inside, step: step.to_string() };
                 below.publish(&format!("{ASKS}{machine}"), &asked.to_bytes());
                 if self.goes_on.is_some() {
                     return;
@@ -247,10 +252,10 @@ mod tests {
     #[test]
     fn what_is_asked_comes_back_from_its_bytes() {
         for lives_us in [None, Some(0), Some(7)] {
-            let asked = Asked { lives_us, inside: lives_us.is_some(), step: "before WRITE".into() };
-            assert_eq!(Asked::from_bytes(&asked.to_bytes()), Some(asked));
+            let asked = AskedKill { lives_us, inside: lives_us.is_some(), step: "before WRITE".into() };
+            assert_eq!(AskedKill::from_bytes(&asked.to_bytes()), Some(asked));
         }
-        assert_eq!(Asked::from_bytes(&[0; 15]), None);
+        assert_eq!(AskedKill::from_bytes(&[0; 15]), None);
     }
 
     /// The lists of the applications, and before which of their requests somebody would be in the middle of something.
@@ -264,33 +269,33 @@ mod tests {
             (SendWr::new(0, SendOp::Read(remote), &word), SendWr::new(0, SendOp::Read(remote), &record));
         let add = SendWr::new(0, SendOp::FetchAdd { remote, add: 1 }, &word);
         let swap = SendWr::new(0, SendOp::CompareSwap { remote, compare: 0, swap: 1 }, &word);
-        let inside = |window: Window, list: &[SendWr<'_>]| -> Vec<bool> {
-            (0..list.len()).map(|index| window.has(Step::Post(list, index))).collect()
+        let inside = |window: KillWindow, list: &[SendWr<'_>]| -> Vec<bool> {
+            (0..list.len()).map(|index| window.has(VisibleStep::Post(list, index))).collect()
         };
         // A cold write, a hot one, reads, and a lock of another.
-        assert_eq!(inside(Window::Lists, &[add, read]), [false, true]);
-        assert_eq!(inside(Window::Lists, &[write, write]), [true, true]);
-        assert_eq!(inside(Window::Lists, &[swap, read]), [false, true]);
-        assert_eq!(inside(Window::Lists, &[write, swap]), [true, true]);
-        assert_eq!(inside(Window::Lists, &[read, read]), [false, false]);
+        assert_eq!(inside(KillWindow::Lists, &[add, read]), [false, true]);
+        assert_eq!(inside(KillWindow::Lists, &[write, write]), [true, true]);
+        assert_eq!(inside(KillWindow::Lists, &[swap, read]), [false, true]);
+        assert_eq!(inside(KillWindow::Lists, &[write, swap]), [true, true]);
+        assert_eq!(inside(KillWindow::Lists, &[read, read]), [false, false]);
         // An engine's word and reservation, and its wait for room with positions.
-        assert_eq!(inside(Window::Lists, &[write, add]), [false, false]);
-        assert_eq!(inside(Window::Lists, &[write, read]), [true, true]);
+        assert_eq!(inside(KillWindow::Lists, &[write, add]), [false, false]);
+        assert_eq!(inside(KillWindow::Lists, &[write, read]), [true, true]);
         // A reader's marks and records.
         assert_eq!(
-            (inside(Window::Records, &[read]), inside(Window::Records, &[records])),
+            (inside(KillWindow::Records, &[read]), inside(KillWindow::Records, &[records])),
             (vec![false], vec![true])
         );
         // Entries and what tells of them.
         let entries = SendWr { op: SendOp::Write(remote), ..records };
-        assert_eq!(inside(Window::Entries, &[entries]), [false]);
-        assert!(Window::Entries.has(Step::Half(&[entries], 0)));
+        assert_eq!(inside(KillWindow::Entries, &[entries]), [false]);
+        assert!(KillWindow::Entries.has(VisibleStep::Half(&[entries], 0)));
         assert_eq!(
-            (inside(Window::Entries, &[write]), inside(Window::Entries, &[add])),
+            (inside(KillWindow::Entries, &[write]), inside(KillWindow::Entries, &[add])),
             (vec![true], vec![true])
         );
         assert_eq!(
-            Step::Post(&[entries, entries, write, swap], 1).to_string(),
+            VisibleStep::Post(&[entries, entries, write, swap], 1).to_string(),
             "between WRITE and WRITE, WRITE of a word, COMPARE_SWAP"
         );
     }

@@ -7,7 +7,7 @@
 //!
 //! What becomes of clients that are killed is in [`kills`], whose checks need a process for each machine.
 //!
-//! The cases ([`herd::Case`], [`drawing::Case`], [`kv::Case`]) take their parameters; tests in virtual time draw
+//! The cases ([`herd::HerdCase`], [`drawing::DrawingCase`], [`kv::KvCase`]) take their parameters; tests in virtual time draw
 //! them at random. [`checks`] is a fixed list of them for devices where time is real. No check
 //! depends on how long something takes; what does not end gives up after [`Scale::patience`].
 #![forbid(unsafe_code)]
@@ -45,6 +45,6 @@ pub mod vector_io;
 
 pub use check::{Check, MACHINES, Scale, run_all};
 pub use faults::{Apart, Faults, LateWrite, Stop};
-pub use kill::{ASKS, Asked, DEAD, Kill, Way, Window};
+pub use kill::{ASKS, AskedKill, DEAD, Kill, KillWay, KillWindow};
 pub use layer::{Layer, Layered};
 pub use register::checks;

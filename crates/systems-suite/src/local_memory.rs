@@ -4,7 +4,9 @@ use crate::check::{Check, Scale};
 use crate::deployed;
 use crate::faults::Faults;
 use crate::stage::{self, text};
-use doorbell_systems::local_memory::{Addresses, Client, LocalMemory, MACHINE, Op, Pieces, written};
+use doorbell_systems::local_memory::{
+    Addresses, LocalMemory, LocalMemoryClient, MACHINE, Op, Pieces, written,
+};
 use doorbell_systems::{Measured, SystemError};
 use doorbell_verbs::{Cluster, PageSize, Program, Provider};
 
@@ -19,7 +21,7 @@ fn at_first(offset: u64) -> u8 {
 }
 
 /// A client that compares all it reads, and in the end all of its memory, with a copy.
-struct Compared(Client);
+struct Compared(LocalMemoryClient);
 
 impl Program for Compared {
     type Output = Result<Measured, SystemError>;
@@ -61,7 +63,7 @@ fn run<C: Cluster>(cluster: &mut C, (op, addresses): (Op, Addresses), scale: &Sc
             });
             let pieces = Pieces::new(addresses, size, REGION, (7, number));
             let (interval, limit) = (stage.client_interval(), scale.draws);
-            let client = Client { op, size, pieces, region, touch: false, limit, interval };
+            let client = LocalMemoryClient { op, size, pieces, region, touch: false, limit, interval };
             stage.add_client((MACHINE, number), Compared(client));
         }
         stage::run(stage)?;

@@ -2,9 +2,9 @@
 
 use crate::check::Check;
 use crate::deployed;
-use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
+use crate::drawing::{DrawingCase, DrawingShape, Draws, Keeping, Sequencer};
 use crate::stage::{Stage, text};
-use doorbell_systems::local_sequencer::{Client, LocalSequencer, MACHINE};
+use doorbell_systems::local_sequencer::{LocalSequencer, LocalSequencerClient, MACHINE};
 use doorbell_verbs::{Cluster, PageSize};
 
 /// Fetch-and-add of a machine's threads; of a case it has no server, and one number at a time.
@@ -12,7 +12,7 @@ use doorbell_verbs::{Cluster, PageSize};
 pub struct Local;
 
 impl Sequencer for Local {
-    fn put_up<C: Cluster>(case: &Case<Local>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+    fn put_up<C: Cluster>(case: &DrawingCase<Local>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let cluster = stage.cluster();
         let counter = cluster.alloc(MACHINE, 64, PageSize::Huge).map_err(text)?;
         cluster.preset(MACHINE, counter, |bytes| bytes[..8].copy_from_slice(&case.first.to_ne_bytes()));
@@ -20,7 +20,7 @@ impl Sequencer for Local {
         for core in 0..case.clients {
             stage.add_client(
                 (MACHINE, core),
-                Keeping(Client { counter, drawing, interval: interval.clone() }),
+                Keeping(LocalSequencerClient { counter, drawing, interval: interval.clone() }),
             );
         }
         Ok(())
@@ -30,8 +30,8 @@ impl Sequencer for Local {
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
-        Shape::new(Local, 1).check("systems/sequencer/local"),
-        Shape::new(Local, 1).across_2_32().check("systems/sequencer/local_across_2_32"),
+        DrawingShape::new(Local, 1).check("systems/sequencer/local"),
+        DrawingShape::new(Local, 1).across_2_32().check("systems/sequencer/local_across_2_32"),
         deployed::check::<LocalSequencer, C>(),
     ]
 }

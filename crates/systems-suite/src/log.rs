@@ -9,7 +9,7 @@ use crate::faults::Faults;
 use crate::stage::{self, Stage, place, text};
 use doorbell_systems::device::Device;
 use doorbell_systems::log::{
-    AppendOutcome, Appender, Full, Layout, Log, LogMachine, Memory, Reader, Reserve, Reserver, SERVICE,
+    AppendOutcome, Appender, Full, Layout, Log, LogMachine, LogMemory, LogReader, Reserve, Reserver, SERVICE,
     Terms, Warden,
 };
 use doorbell_systems::random::Random;
@@ -24,7 +24,7 @@ pub(crate) const CLOSES: (u32, u32) = (0, 11);
 
 /// Engines that append, and readers.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct LogCase {
     /// Engines.
     pub engines: u32,
     /// Readers of other machines.
@@ -108,7 +108,7 @@ impl Name {
 
 /// An append that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedAppend {
     /// Its first position; none if it was refused.
     pub position: Option<u64>,
     /// When it began, and when it ended, in nanoseconds.
@@ -125,7 +125,7 @@ pub enum Had {
         /// Its number.
         number: u32,
         /// Its appends that ended, in order.
-        appends: Vec<Ended>,
+        appends: Vec<EndedAppend>,
         /// Whether a work request failed.
         failed: bool,
     },
@@ -167,7 +167,7 @@ impl Record for Had {
     fn from_words(words: &[u64]) -> Option<Had> {
         match words {
             [0, number, failed, rest @ ..] => {
-                let ended = |&[position, began, ended]: &[u64; 3]| Ended {
+                let ended = |&[position, began, ended]: &[u64; 3]| EndedAppend {
                     position: Some(position).filter(|at| *at != NONE),
                     began,
                     ended,
@@ -188,7 +188,7 @@ impl Record for Had {
     }
 }
 
-impl Case {
+impl LogCase {
     /// All engines, the one that closes the log last.
     pub(crate) fn layout(&self) -> Layout {
         Layout { engines: self.engines + 1, slots: self.slots, record: self.record }
@@ -219,7 +219,10 @@ impl Case {
     }
 
     /// Puts up the log machine and its reader.
-    pub(crate) fn put_up_machine<C: Cluster>(&self, stage: &mut Stage<'_, C, Had>) -> Result<Memory, String> {
+    pub(crate) fn put_up_machine<C: Cluster>(
+        &self,
+        stage: &mut Stage<'_, C, Had>,
+    ) -> Result<LogMemory, String> {
         let memory = self.machine().put_up(stage, self.layout()).map_err(text)?;
         let interval = stage.client_interval();
         stage.add_client(READS, Reads { case: *self, from: From::Here(memory), interval });
@@ -231,7 +234,7 @@ impl Case {
         &self,
         stage: &mut Stage<'_, C, Had>,
         at: impl Fn(u32) -> (u32, u32),
-    ) -> Result<Memory, String> {
+    ) -> Result<LogMemory, String> {
         let memory = self.put_up_machine(stage)?;
         for number in 0..self.readers {
             let interval = stage.client_interval();
@@ -274,7 +277,7 @@ impl Case {
     ) -> Result<Vec<(bool, Span)>, String> {
         let layout = self.layout();
         let log = cluster.alloc(0, layout.bytes(), PageSize::Huge).map_err(text)?;
-        let Case { full, patience, .. } = *self;
+        let LogCase { full, patience, .. } = *self;
         let interval = Interval::new(Time::START, lives);
         let warden =
             Warden { service: SERVICE, layout, full, log, readers: 0, read: None, patience, interval };
@@ -289,7 +292,7 @@ impl Case {
                 cluster.spawn(
                     machine,
                     core,
-                    Orphan { case: Case { appends, ..*self }, number, interval: forever.clone() },
+                    Orphan { case: LogCase { appends, ..*self }, number, interval: forever.clone() },
                 )
             })
             .collect();
@@ -375,7 +378,7 @@ impl Case {
         &self,
         log: &BTreeMap<u64, Name>,
         number: u32,
-        (appends, failed): (&[Ended], bool),
+        (appends, failed): (&[EndedAppend], bool),
     ) -> Result<(), String> {
         let closes = number == self.engines;
         let mut last = None;
@@ -458,7 +461,7 @@ fn in_order(mut all: Vec<(u64, u64, u64)>) -> Result<(), String> {
 
 /// An engine; the one behind all others appends the last record.
 struct Appends {
-    case: Case,
+    case: LogCase,
     number: u32,
     interval: Interval,
 }
@@ -486,7 +489,7 @@ impl Program for Appends {
 
 /// An engine that loses its log machine.
 struct Orphan {
-    case: Case,
+    case: LogCase,
     number: u32,
     interval: Interval,
 }
@@ -507,18 +510,23 @@ impl Program for Orphan {
 /// An engine at work.
 pub(crate) struct Appending<'a, P: Provider> {
     p: &'a P,
-    case: Case,
+    case: LogCase,
     number: u32,
     interval: Interval,
     appender: Appender<P>,
     table: Mr<P>,
     /// When each began.
     begun: Vec<u64>,
-    appends: Vec<Ended>,
+    appends: Vec<EndedAppend>,
 }
 
 impl<'a, P: Provider> Appending<'a, P> {
-    pub(crate) fn open(p: &'a P, case: Case, number: u32, interval: &Interval) -> Result<Self, SystemError> {
+    pub(crate) fn open(
+        p: &'a P,
+        case: LogCase,
+        number: u32,
+        interval: &Interval,
+    ) -> Result<Self, SystemError> {
         let device = Device::open(p)?;
         let terms = case.terms(interval);
         let reserver = Reserver::open(p, (case.reserve, case.retry), &terms.layout, number)?;
@@ -530,7 +538,7 @@ impl<'a, P: Provider> Appending<'a, P> {
     }
 
     /// Appends so often, and rests; tells of each append that has ended.
-    pub(crate) fn append(&mut self, appends: u64, tells: impl Fn(&[Ended])) -> Result<(), SystemError> {
+    pub(crate) fn append(&mut self, appends: u64, tells: impl Fn(&[EndedAppend])) -> Result<(), SystemError> {
         while (self.appends.len() as u64) < appends {
             let mut idle = true;
             while (self.begun.len() as u64) < appends && self.appender.has_room() {
@@ -548,7 +556,7 @@ impl<'a, P: Provider> Appending<'a, P> {
                     AppendOutcome::Refused => None,
                 };
                 let began = self.begun[self.appends.len()];
-                self.appends.push(Ended { position, began, ended: self.now() });
+                self.appends.push(EndedAppend { position, began, ended: self.now() });
                 tells(&self.appends);
             }
             if self.p.now() >= self.interval.end() {
@@ -576,7 +584,7 @@ impl<'a, P: Provider> Appending<'a, P> {
             let polled = self.appender.poll()?;
             if let Some(outcome) = polled.ended.first() {
                 let position = if let AppendOutcome::At(position) = outcome { Some(*position) } else { None };
-                self.appends.push(Ended { position, began, ended: self.now() });
+                self.appends.push(EndedAppend { position, began, ended: self.now() });
                 return self.had(Ok(()));
             }
             if polled.idle {
@@ -601,7 +609,7 @@ impl<'a, P: Provider> Appending<'a, P> {
 
     /// Fills the rows of an append, which nobody has under way.
     fn rows(&self, append: u64) -> Vec<Piece> {
-        let Case { record, records, outstanding, .. } = self.case;
+        let LogCase { record, records, outstanding, .. } = self.case;
         let from = append % u64::from(outstanding) * u64::from(records);
         let row = |index: u32| {
             let at = (from + u64::from(index)) * u64::from(record);
@@ -615,13 +623,13 @@ impl<'a, P: Provider> Appending<'a, P> {
 
 /// Where a reader reads.
 enum From {
-    Here(Memory),
+    Here(LogMemory),
     There(u32),
 }
 
 /// A reader.
 struct Reads {
-    case: Case,
+    case: LogCase,
     from: From,
     interval: Interval,
 }
@@ -634,8 +642,8 @@ impl Program for Reads {
         let layout = case.layout();
         let device = Device::open(&p)?;
         let mut reader = match &from {
-            From::Here(memory) => Reader::here(&p, layout, memory.log, memory.read),
-            From::There(number) => Reader::there(&device, layout, (layout.engines + *number, SERVICE))?,
+            From::Here(memory) => LogReader::here(&p, layout, memory.log, memory.read),
+            From::There(number) => LogReader::there(&device, layout, (layout.engines + *number, SERVICE))?,
         };
         let mut records = Vec::new();
         let mut over = false;
@@ -671,8 +679,8 @@ impl Program for Reads {
 }
 
 /// A case of the lists.
-fn case(trouble: Trouble, scale: &Scale) -> Case {
-    Case {
+fn case(trouble: Trouble, scale: &Scale) -> LogCase {
+    LogCase {
         engines: scale.clients,
         readers: 1,
         appends: scale.operations / u64::from(trouble.part()),
@@ -691,7 +699,11 @@ fn case(trouble: Trouble, scale: &Scale) -> Case {
     }
 }
 
-fn check<C: Cluster>(name: &'static str, trouble: Trouble, change: impl Fn(&mut Case) + 'static) -> Check<C> {
+fn check<C: Cluster>(
+    name: &'static str,
+    trouble: Trouble,
+    change: impl Fn(&mut LogCase) + 'static,
+) -> Check<C> {
     Check::new(format!("systems/log/{name}"), move |cluster: &mut C, scale: &Scale| {
         let mut case = case(trouble, scale);
         change(&mut case);
@@ -701,9 +713,9 @@ fn check<C: Cluster>(name: &'static str, trouble: Trouble, change: impl Fn(&mut 
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let same = |_: &mut Case| {};
-    let refuses = |case: &mut Case| (case.full, case.slots) = (Full::Refuse, 100);
-    let by_rpc = |case: &mut Case| case.reserve = Reserve::Rpc;
+    let same = |_: &mut LogCase| {};
+    let refuses = |case: &mut LogCase| (case.full, case.slots) = (Full::Refuse, 100);
+    let by_rpc = |case: &mut LogCase| case.reserve = Reserve::Rpc;
     vec![
         check("sgl", Trouble::None, same),
         check("sp", Trouble::None, |case| case.strategy = Strategy::Sp),

@@ -5,12 +5,12 @@ use crate::deployed;
 use crate::stage::{self, place, text};
 use doorbell_systems::Measured;
 use doorbell_systems::herd::{Config, Replies, Requests};
-use doorbell_systems::rpc::{Arrivals, Client, Load, Rpc, Server, Sizes, Times};
+use doorbell_systems::rpc::{Arrivals, Load, Rpc, RpcClient, RpcServer, Sizes, Times};
 use doorbell_verbs::{Cluster, Span};
 
-/// What a case asks for; [`Case::usual`] and what differs.
+/// What a case asks for; [`RpcCase::usual`] and what differs.
 #[derive(Clone, Debug)]
-struct Case {
+struct RpcCase {
     /// How requests and replies travel.
     by: (Requests, Replies),
     /// Clients.
@@ -45,10 +45,10 @@ struct Case {
     seed: u64,
 }
 
-impl Case {
+impl RpcCase {
     /// HERD's, a closed loop with several outstanding.
-    fn usual() -> Case {
-        Case {
+    fn usual() -> RpcCase {
+        RpcCase {
             by: (Requests::WriteUc, Replies::SendUd),
             clients: 3,
             workers: 2,
@@ -109,8 +109,8 @@ impl Case {
         let interval = stage.server_interval();
         for number in 0..self.workers {
             let (config, replies) = (config.clone(), self.replies.clone());
-            let Case { handler, times, seed, .. } = *self;
-            stage.add_server(Server {
+            let RpcCase { handler, times, seed, .. } = *self;
+            stage.add_server(RpcServer {
                 config,
                 number,
                 region,
@@ -125,7 +125,7 @@ impl Case {
             let (config, load, interval) = (config.clone(), self.load(), stage.client_interval());
             stage.add_client(
                 place(machines, number),
-                Client { config, number, load, interval: interval.clone() },
+                RpcClient { config, number, load, interval: interval.clone() },
             );
         }
         let Some(ended) = stage.run().map_err(text)? else { return Ok(()) };
@@ -144,20 +144,21 @@ impl Case {
 }
 
 /// A check of a part of as many requests as is usual.
-fn check<C: Cluster>(name: &str, case: Case, part: u32, trouble: Trouble) -> Check<C> {
+fn check<C: Cluster>(name: &str, case: RpcCase, part: u32, trouble: Trouble) -> Check<C> {
     Check::new(format!("systems/rpc_load/{name}"), move |cluster: &mut C, scale| {
         let clients = scale.clients;
         let limit = (scale.requests / part / trouble.part()).into();
-        Case { clients, limit, retry: trouble.retry(scale), ..case.clone() }.run(cluster, trouble, scale)
+        RpcCase { clients, limit, retry: trouble.retry(scale), ..case.clone() }.run(cluster, trouble, scale)
     })
 }
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let sizes = |text: &str| text.parse::<Sizes>().expect("these are sizes");
-    let mixed = Case { requests: sizes("0-200:3,1500"), replies: sizes("0:1,32-900:3"), ..Case::usual() };
-    let long = Case { requests: sizes("1"), replies: sizes("20000-40000"), ..Case::usual() };
-    let exponential = Case { handler: Span::from_us(2), times: Times::Exponential, ..mixed.clone() };
+    let mixed =
+        RpcCase { requests: sizes("0-200:3,1500"), replies: sizes("0:1,32-900:3"), ..RpcCase::usual() };
+    let long = RpcCase { requests: sizes("1"), replies: sizes("20000-40000"), ..RpcCase::usual() };
+    let exponential = RpcCase { handler: Span::from_us(2), times: Times::Exponential, ..mixed.clone() };
     let (send, write, read) = (
         (Requests::SendRc, Replies::SendRc),
         (Requests::WriteUc, Replies::WriteUc),
@@ -165,24 +166,29 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     );
     vec![
         check("closed_loop", exponential.clone(), 1, Trouble::None),
-        check("windows", Case { windows: true, think: Span::from_us(3), ..mixed.clone() }, 1, Trouble::None),
+        check(
+            "windows",
+            RpcCase { windows: true, think: Span::from_us(3), ..mixed.clone() },
+            1,
+            Trouble::None,
+        ),
         check(
             "fixed_arrivals",
-            Case { arrivals: Arrivals::Fixed, by: send, ..mixed.clone() },
+            RpcCase { arrivals: Arrivals::Fixed, by: send, ..mixed.clone() },
             1,
             Trouble::None,
         ),
         check(
             "poisson_arrivals",
-            Case { arrivals: Arrivals::Poisson, by: write, ..exponential },
+            RpcCase { arrivals: Arrivals::Poisson, by: write, ..exponential },
             1,
             Trouble::None,
         ),
-        check("lost_messages", Case { by: write, ..mixed.clone() }, 1, Trouble::Loss),
+        check("lost_messages", RpcCase { by: write, ..mixed.clone() }, 1, Trouble::Loss),
         check("lost_datagrams", mixed, 1, Trouble::Loss),
-        check("long_replies_by_write", Case { by: write, ..long.clone() }, 8, Trouble::Hesitation),
-        check("long_replies_by_read", Case { by: read, ..long.clone() }, 8, Trouble::None),
-        check("long_replies_by_read_while_stored", Case { by: read, ..long }, 8, Trouble::Hesitation),
+        check("long_replies_by_write", RpcCase { by: write, ..long.clone() }, 8, Trouble::Hesitation),
+        check("long_replies_by_read", RpcCase { by: read, ..long.clone() }, 8, Trouble::None),
+        check("long_replies_by_read_while_stored", RpcCase { by: read, ..long }, 8, Trouble::Hesitation),
         deployed::check::<Rpc, C>(),
     ]
 }

@@ -2,10 +2,12 @@
 
 use crate::check::Check;
 use crate::deployed;
-use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
+use crate::drawing::{DrawingCase, DrawingShape, Draws, Keeping, Sequencer};
 use crate::stage::{Stage, place, text};
 use doorbell_systems::herd;
-use doorbell_systems::rpc_sequencer::{Client, MAX_REPLY, MAX_REQUEST, RpcSequencer, Server};
+use doorbell_systems::rpc_sequencer::{
+    MAX_REPLY, MAX_REQUEST, RpcSequencer, RpcSequencerClient, RpcSequencerServer,
+};
 use doorbell_verbs::Cluster;
 
 /// Over HERD's RPCs, requests by WRITE.
@@ -17,18 +19,24 @@ pub struct HerdRpc;
 pub struct RcSends;
 
 impl Sequencer for HerdRpc {
-    fn put_up<C: Cluster>(case: &Case<HerdRpc>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+    fn put_up<C: Cluster>(
+        case: &DrawingCase<HerdRpc>,
+        stage: &mut Stage<'_, C, Draws>,
+    ) -> Result<(), String> {
         case.put_up_by((herd::Requests::WriteUc, herd::Replies::SendUd), case.queues, stage)
     }
 }
 
 impl Sequencer for RcSends {
-    fn put_up<C: Cluster>(case: &Case<RcSends>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+    fn put_up<C: Cluster>(
+        case: &DrawingCase<RcSends>,
+        stage: &mut Stage<'_, C, Draws>,
+    ) -> Result<(), String> {
         case.put_up_by((herd::Requests::SendRc, herd::Replies::SendRc), 1, stage)
     }
 }
 
-impl<S: Sequencer> Case<S> {
+impl<S: Sequencer> DrawingCase<S> {
     fn put_up_by<C: Cluster>(
         &self,
         (requests, replies): (herd::Requests, herd::Replies),
@@ -52,7 +60,7 @@ impl<S: Sequencer> Case<S> {
         let counter = stage.counter(self.first).map_err(text)?;
         let interval = stage.server_interval();
         for number in 0..self.workers {
-            stage.add_server(Server {
+            stage.add_server(RpcSequencerServer {
                 config: config.clone(),
                 number,
                 region,
@@ -63,7 +71,8 @@ impl<S: Sequencer> Case<S> {
         let (drawing, interval) = (self.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..self.clients {
-            let client = Client { config: config.clone(), number, drawing, interval: interval.clone() };
+            let client =
+                RpcSequencerClient { config: config.clone(), number, drawing, interval: interval.clone() };
             stage.add_client(place(machines, number), Keeping(client));
         }
         Ok(())
@@ -72,13 +81,13 @@ impl<S: Sequencer> Case<S> {
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let with = |outstanding| Shape::new(HerdRpc, outstanding);
+    let with = |outstanding| DrawingShape::new(HerdRpc, outstanding);
     vec![
         with(1).check("systems/sequencer/herd_rpc"),
         with(8).batched().check("systems/sequencer/herd_rpc_batching"),
         with(4).batched().across_2_32().check("systems/sequencer/herd_rpc_across_2_32"),
         with(4).batched().across_2_32().losing().check("systems/sequencer/herd_rpc_lost_messages"),
-        Shape::new(RcSends, 1).check("systems/sequencer/rc_sends"),
+        DrawingShape::new(RcSends, 1).check("systems/sequencer/rc_sends"),
         deployed::check::<RpcSequencer, C>(),
     ]
 }

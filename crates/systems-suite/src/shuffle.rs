@@ -40,7 +40,7 @@ use doorbell_verbs::{AccessFlags, Cluster, Mem, Program, Provider, Span};
 
 /// What is shuffled.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct ShuffleCase {
     /// By whom.
     pub plan: Plan,
     /// Where they are.
@@ -83,10 +83,10 @@ impl Record for Had {
     }
 }
 
-impl Case {
+impl ShuffleCase {
     /// The entries of a sender in a round, one after the other: anybody can tell them.
     fn input(&self, sender: u32, round: u64) -> impl Iterator<Item = Vec<u8>> + use<> {
-        let Case { entries, keys, plan, seed, .. } = *self;
+        let ShuffleCase { entries, keys, plan, seed, .. } = *self;
         let mut random = Random::new(seed ^ round.wrapping_mul(0x6a09_e667_f3bc_c909), sender.into());
         let count = if plan.sending().contains(&sender) { random.below(entries + 1) } else { 0 };
         (0..count).map(move |_| {
@@ -135,7 +135,7 @@ impl Case {
             let inboxes = inboxes.clone();
             stage.add_client(
                 self.seats.place(number),
-                Checker { case: *self, number, inboxes, interval, may_fail },
+                ShuffleChecker { case: *self, number, inboxes, interval, may_fail },
             );
         }
         Ok(())
@@ -149,8 +149,8 @@ fn key(bytes: &[u8]) -> u64 {
 }
 
 /// An executor that compares all it takes.
-struct Checker {
-    case: Case,
+struct ShuffleChecker {
+    case: ShuffleCase,
     number: u32,
     inboxes: Vec<Mem>,
     interval: Interval,
@@ -165,7 +165,7 @@ pub(crate) fn wrong(why: String) -> Result<(), SystemError> {
 /// What is still to come in a round, by sender.
 type ToCome = Vec<Box<dyn Iterator<Item = Vec<u8>>>>;
 
-impl Program for Checker {
+impl Program for ShuffleChecker {
     type Output = Result<Had, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -190,10 +190,10 @@ pub(crate) fn told_apart(
     }
 }
 
-impl Checker {
+impl ShuffleChecker {
     fn shuffle<P: Provider>(&self, p: &P, had: &mut Had) -> Result<(), SystemError> {
-        let Checker { case, number, ref inboxes, .. } = *self;
-        let Case { plan, seats, .. } = case;
+        let ShuffleChecker { case, number, ref inboxes, .. } = *self;
+        let ShuffleCase { plan, seats, .. } = case;
         let mut executor = Executor::open(p, &plan, &seats, number, inboxes, SERVICE)?;
         let bytes = case.entries * u64::from(plan.entry);
         let source = executor.device().registered(bytes, AccessFlags::LOCAL_WRITE)?;
@@ -234,7 +234,7 @@ impl Checker {
     }
 
     fn to_come(&self, round: u64) -> ToCome {
-        let Checker { case, number, .. } = *self;
+        let ShuffleChecker { case, number, .. } = *self;
         let to = case.plan.as_receiver(number);
         let of = |sender| -> Box<dyn Iterator<Item = Vec<u8>>> {
             match to {
@@ -280,7 +280,7 @@ impl Checker {
 }
 
 /// Executors of two machines, the last of which has one, that shuffle more than has room.
-pub fn small(executors: u32, scale: &Scale) -> Case {
+pub fn small(executors: u32, scale: &Scale) -> ShuffleCase {
     let plan = Plan {
         executors,
         senders: executors,
@@ -296,10 +296,23 @@ pub fn small(executors: u32, scale: &Scale) -> Case {
         give_up: scale.patience,
     };
     let seats = Seats { per_machine: executors.div_ceil(2), sockets: 1, cores_per_socket: 8 };
-    Case { plan, seats, rounds: 4, entries: scale.operations, keys: 1000, known: true, slow: None, seed: 1 }
+    ShuffleCase {
+        plan,
+        seats,
+        rounds: 4,
+        entries: scale.operations,
+        keys: 1000,
+        known: true,
+        slow: None,
+        seed: 1,
+    }
 }
 
-fn check<C: Cluster>(name: &'static str, trouble: Trouble, change: impl Fn(&mut Case) + 'static) -> Check<C> {
+fn check<C: Cluster>(
+    name: &'static str,
+    trouble: Trouble,
+    change: impl Fn(&mut ShuffleCase) + 'static,
+) -> Check<C> {
     Check::new(format!("systems/shuffle/{name}"), move |cluster: &mut C, scale: &Scale| {
         let mut case = small(scale.clients, scale);
         case.entries = (case.entries / u64::from(trouble.part())).max(1);
@@ -310,10 +323,10 @@ fn check<C: Cluster>(name: &'static str, trouble: Trouble, change: impl Fn(&mut 
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let copied = |case: &mut Case| {
+    let copied = |case: &mut ShuffleCase| {
         (case.plan.strategy, case.plan.full) = (Strategy::Sp, Full::Spill);
     };
-    let skewed = |case: &mut Case| {
+    let skewed = |case: &mut ShuffleCase| {
         (case.keys, case.known, case.plan.batch) = (1, false, 1);
     };
     vec![

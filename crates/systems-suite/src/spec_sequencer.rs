@@ -2,9 +2,9 @@
 
 use crate::check::Check;
 use crate::deployed;
-use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
+use crate::drawing::{DrawingCase, DrawingShape, Draws, Keeping, Sequencer};
 use crate::stage::{Stage, place, text};
-use doorbell_systems::spec_sequencer::{Client, Config, Server, SpecSequencer};
+use doorbell_systems::spec_sequencer::{Config, SpecClient, SpecSequencer, SpecServer};
 use doorbell_verbs::Cluster;
 
 /// Header-only SENDs with speculation.
@@ -16,16 +16,16 @@ pub struct SpecS0 {
 
 impl Sequencer for SpecS0 {
     /// Replies carry no name.
-    fn names_replies(case: &Case<SpecS0>) -> bool {
+    fn names_replies(case: &DrawingCase<SpecS0>) -> bool {
         case.outstanding == 1
     }
 
     /// A client that asks again leaves a number out.
-    fn is_dense(case: &Case<SpecS0>) -> bool {
+    fn is_dense(case: &DrawingCase<SpecS0>) -> bool {
         case.retry.is_none()
     }
 
-    fn put_up<C: Cluster>(case: &Case<SpecS0>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+    fn put_up<C: Cluster>(case: &DrawingCase<SpecS0>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let config = Config {
             workers: case.workers,
             clients: case.clients,
@@ -38,13 +38,18 @@ impl Sequencer for SpecS0 {
         let counter = stage.counter(case.first).map_err(text)?;
         let interval = stage.server_interval();
         for number in 0..case.workers {
-            stage.add_server(Server { config: config.clone(), number, counter, interval: interval.clone() });
+            stage.add_server(SpecServer {
+                config: config.clone(),
+                number,
+                counter,
+                interval: interval.clone(),
+            });
         }
         let (drawing, guess, interval) = (case.drawing(), case.sequencer.guess, stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..case.clients {
             let client =
-                Client { config: config.clone(), number, guess, drawing, interval: interval.clone() };
+                SpecClient { config: config.clone(), number, guess, drawing, interval: interval.clone() };
             stage.add_client(place(machines, number), Keeping(client));
         }
         Ok(())
@@ -53,7 +58,7 @@ impl Sequencer for SpecS0 {
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let with = |guess, outstanding| Shape::new(SpecS0 { guess }, outstanding);
+    let with = |guess, outstanding| DrawingShape::new(SpecS0 { guess }, outstanding);
     vec![
         with(0, 1).check("systems/sequencer/spec_s0"),
         with(0, 8).batched().check("systems/sequencer/spec_s0_batching"),

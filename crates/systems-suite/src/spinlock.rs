@@ -5,15 +5,15 @@ use crate::deployed;
 use crate::faults::Faults;
 use crate::stage::{self, Stage, place, text};
 use doorbell_systems::spinlock::{
-    Client, Design, Held, Layout, Leased, Local, LocalSpinlock, Lock, Release, Remote, RemoteSpinlock, Rpc,
-    RpcSpinlock, Section, Waits,
+    Design, Held, Layout, Leased, Local, LocalSpinlock, Lock, Release, Remote, RemoteSpinlock, Rpc,
+    RpcSpinlock, Section, SpinlockClient, Waits,
 };
 use doorbell_systems::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
 /// Which lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LockKind {
     /// Of threads of one machine.
     Local(Release),
     /// In the server's memory.
@@ -33,9 +33,9 @@ pub enum Kind {
 
 /// Clients that count.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct SpinlockCase {
     /// By which lock.
-    pub kind: Kind,
+    pub kind: LockKind,
     /// Clients; where one dies, it is another one.
     pub clients: u32,
     /// Locks.
@@ -80,7 +80,7 @@ impl Record for Counted {
 
 /// A client that counts until it has all its sections, or its time is over.
 struct Counting<D> {
-    client: Client<D>,
+    client: SpinlockClient<D>,
 }
 
 impl<D: Design> Program for Counting<D> {
@@ -116,7 +116,7 @@ impl<D: Design> Program for Dying<D> {
     }
 }
 
-impl Case {
+impl SpinlockCase {
     /// A client, with the number of those that the lock knows of.
     fn all(&self) -> u32 {
         self.clients + u32::from(self.dies)
@@ -130,20 +130,20 @@ impl Case {
         let mut stage = stage::stage::<C, Counted>(cluster, self.faults, patience)?;
         let layout = Layout { locks: self.locks, data: self.data, slots: 1 };
         match self.kind {
-            Kind::Local(release) => {
+            LockKind::Local(release) => {
                 let design = Local::put_up(&mut stage, layout, release).map_err(text)?;
                 self.add_clients(&mut stage, &design, |number| (1, number));
             }
-            Kind::Remote(release) => {
+            LockKind::Remote(release) => {
                 let design = Remote::put_up(&mut stage, self.all(), layout, release).map_err(text)?;
                 self.add_spread(&mut stage, &design);
             }
-            Kind::Leased { lease, drift, fencing } => {
+            LockKind::Leased { lease, drift, fencing } => {
                 let (locks, terms) = ((self.locks, self.data), (lease, drift, fencing));
                 let design = Leased::put_up(&mut stage, self.all(), locks, terms).map_err(text)?;
                 self.add_spread(&mut stage, &design);
             }
-            Kind::Rpc => {
+            LockKind::Rpc => {
                 let design = Rpc::put_up(&mut stage, self.all(), layout).map_err(text)?;
                 self.add_spread(&mut stage, &design);
             }
@@ -166,12 +166,14 @@ impl Case {
         design: &impl Design,
         place: impl Fn(u32) -> (u32, u32),
     ) {
-        let Case { locks, hold, data, waits, seed, .. } = *self;
+        let SpinlockCase { locks, hold, data, waits, seed, .. } = *self;
         let section = Section { locks, hold, data, waits, limit: self.sections, seed };
         for number in 0..self.clients {
             let (design, interval) = (design.clone(), stage.client_interval());
-            stage
-                .add_client(place(number), Counting { client: Client { design, number, section, interval } });
+            stage.add_client(
+                place(number),
+                Counting { client: SpinlockClient { design, number, section, interval } },
+            );
         }
         if self.dies {
             let (number, design, interval) = (self.clients, design.clone(), stage.client_interval());
@@ -202,13 +204,13 @@ impl Case {
 }
 
 /// A case of the lists.
-fn case(kind: Kind, trouble: Trouble, scale: &Scale) -> Case {
+fn case(kind: LockKind, trouble: Trouble, scale: &Scale) -> SpinlockCase {
     // Threads of a machine would be done before others have begun.
     let (sections, hold) = match kind {
-        Kind::Local(_) => (scale.draws, Span::from_us(2)),
+        LockKind::Local(_) => (scale.draws, Span::from_us(2)),
         _ => (scale.operations, Span::ZERO),
     };
-    Case {
+    SpinlockCase {
         kind,
         clients: scale.clients,
         locks: 1,
@@ -224,8 +226,8 @@ fn case(kind: Kind, trouble: Trouble, scale: &Scale) -> Case {
 
 fn check<C: Cluster>(
     name: &'static str,
-    kind: impl Fn(&Scale) -> Kind + 'static,
-    change: impl Fn(&mut Case) + 'static,
+    kind: impl Fn(&Scale) -> LockKind + 'static,
+    change: impl Fn(&mut SpinlockCase) + 'static,
     trouble: Trouble,
 ) -> Check<C> {
     Check::new(format!("systems/spinlock/{name}"), move |cluster: &mut C, scale: &Scale| {
@@ -236,20 +238,21 @@ fn check<C: Cluster>(
 }
 
 /// A lease that is seldom taken over but from who stops, or is dead.
-fn leased(scale: &Scale) -> Kind {
-    Kind::Leased { lease: scale.retry, drift: Span::from_ps(scale.retry.as_ps() / 5), fencing: true }
+fn leased(scale: &Scale) -> LockKind {
+    LockKind::Leased { lease: scale.retry, drift: Span::from_ps(scale.retry.as_ps() / 5), fencing: true }
 }
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let same = |_: &mut Case| {};
-    let local = |release| move |_: &Scale| Kind::Local(release);
+    let same = |_: &mut SpinlockCase| {};
+    let local = |release| move |_: &Scale| LockKind::Local(release);
     // Where a WRITE may be lost, a lock that is given back by one may stay taken.
-    let remote =
-        |release| move |scale: &Scale| Kind::Remote(if scale.writes_back { Release::Cas } else { release });
-    let rpc = |_: &Scale| Kind::Rpc;
-    let several = |case: &mut Case| case.locks = 3;
-    let at_once = |case: &mut Case| case.waits.first = Span::ZERO;
+    let remote = |release| {
+        move |scale: &Scale| LockKind::Remote(if scale.writes_back { Release::Cas } else { release })
+    };
+    let rpc = |_: &Scale| LockKind::Rpc;
+    let several = |case: &mut SpinlockCase| case.locks = 3;
+    let at_once = |case: &mut SpinlockCase| case.waits.first = Span::ZERO;
     vec![
         check("local", local(Release::Write), same, Trouble::None),
         check("local_cas", local(Release::Cas), several, Trouble::None),
@@ -265,7 +268,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
         check("leased", leased, several, Trouble::None),
         check("leased_writes_in_parts", leased, same, Trouble::Hesitation),
         check("leased_stops", leased, same, Trouble::Stops),
-        check("leased_holder_dies", leased, |case: &mut Case| case.dies = true, Trouble::None),
+        check("leased_holder_dies", leased, |case: &mut SpinlockCase| case.dies = true, Trouble::None),
         deployed::check::<LocalSpinlock, C>(),
         deployed::check::<RemoteSpinlock, C>(),
         deployed::check::<RpcSpinlock, C>(),

@@ -11,7 +11,7 @@ pub type Stage<'c, C, R> = Site<'c, C, R, Faults>;
 
 /// Which of a fault's sides a thread is on.
 #[derive(Clone, Copy)]
-enum Side {
+enum FaultSide {
     Server(u32),
     Client(u32),
 }
@@ -20,7 +20,7 @@ enum Side {
 struct WithFaults<T> {
     program: T,
     faults: Faults,
-    side: Side,
+    side: FaultSide,
 }
 
 impl<T: Program> Program for WithFaults<T> {
@@ -28,8 +28,8 @@ impl<T: Program> Program for WithFaults<T> {
 
     fn run<P: Provider>(self, p: P) -> T::Output {
         let faulty = match self.side {
-            Side::Server(thread) => Faulty::server(self.faults, thread),
-            Side::Client(number) => Faulty::client(self.faults, number),
+            FaultSide::Server(thread) => Faulty::server(self.faults, thread),
+            FaultSide::Client(number) => Faulty::client(self.faults, number),
         };
         self.program.run(Layered::new(p, faulty))
     }
@@ -37,11 +37,11 @@ impl<T: Program> Program for WithFaults<T> {
 
 impl Dress for Faults {
     fn server<T: Program>(self, thread: u32, program: T) -> impl Program<Output = T::Output> {
-        WithFaults { program, faults: self, side: Side::Server(thread) }
+        WithFaults { program, faults: self, side: FaultSide::Server(thread) }
     }
 
     fn client<T: Program>(self, number: u32, program: T) -> impl Program<Output = T::Output> {
-        WithFaults { program, faults: self, side: Side::Client(number) }
+        WithFaults { program, faults: self, side: FaultSide::Client(number) }
     }
 
     fn hands_back(&self, number: u32) -> bool {

@@ -20,7 +20,7 @@ const WINDOW: u32 = 3;
 
 /// What calls look like.
 #[derive(Clone, Copy)]
-struct Case {
+struct VectorCase {
     /// Clients.
     clients: u32,
     /// Calls of each.
@@ -36,13 +36,13 @@ struct Case {
 }
 
 /// A client that writes pieces of its memory to drawn places of the server's, and compares with what should be there.
-struct Checker {
-    case: Case,
+struct VectorChecker {
+    case: VectorCase,
     number: u32,
     interval: Interval,
 }
 
-impl Checker {
+impl VectorChecker {
     fn qp<P: Provider>(
         &self,
         device: &Device<P>,
@@ -65,11 +65,11 @@ impl Checker {
     }
 }
 
-impl Program for Checker {
+impl Program for VectorChecker {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Case { clients, calls, pieces, longest, seed, .. } = self.case;
+        let VectorCase { clients, calls, pieces, longest, seed, .. } = self.case;
         let device = Device::open(&p)?;
         // As few as hold the longest call: others wait for room.
         let queue = pieces as u32;
@@ -133,7 +133,7 @@ impl Program for Checker {
 }
 
 /// Runs a case; what is wrong where memory has something else, or a call does not end.
-fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale) -> Result<(), String> {
+fn run<C: Cluster>(cluster: &mut C, case: VectorCase, trouble: Trouble, scale: &Scale) -> Result<(), String> {
     let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
     let memory = stage.alloc(MEMORY * u64::from(case.clients)).map_err(text)?;
     let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
@@ -141,7 +141,7 @@ fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale)
     let machines = stage.cluster().machines();
     for number in 0..case.clients {
         let interval = stage.client_interval();
-        stage.add_client(place(machines, number), Checker { case, number, interval });
+        stage.add_client(place(machines, number), VectorChecker { case, number, interval });
     }
     stage::run(stage).map(drop).map_err(text)
 }
@@ -234,7 +234,7 @@ fn run_by_hand<C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String>
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let arrives = Check::new("systems/vector-io/pieces_arrive", |cluster: &mut C, scale: &Scale| {
         let calls = u64::from(scale.requests) / 4;
-        let case = Case { clients: 2, calls, pieces: 70, longest: 90, inline: 64, seed: 1 };
+        let case = VectorCase { clients: 2, calls, pieces: 70, longest: 90, inline: 64, seed: 1 };
         run(cluster, case, Trouble::None, scale)
     });
     let by_hand =

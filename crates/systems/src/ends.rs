@@ -17,7 +17,7 @@ fn key(service: &str, what: &str, client: u32, end: u32) -> String {
 }
 
 /// A server's thread, which takes no part: memory at each socket, which each socket's device may reach, and an end of each QP.
-pub(crate) struct Server {
+pub(crate) struct EndsServer {
     /// What is published is below this.
     pub(crate) service: String,
     /// Memory at each socket, and what others may do with it.
@@ -29,13 +29,14 @@ pub(crate) struct Server {
     pub(crate) until: Until,
 }
 
-impl Program for Server {
+impl Program for EndsServer {
     type Output = Result<(), SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Server { service, memories, access, links, until } = self;
+        let EndsServer { service, memories, access, links, until } = self;
         let sockets = 0..memories.len() as u32;
-        let ends: Vec<End<P>> = sockets.map(|socket| End::open(&p, socket)).collect::<Result<_, _>>()?;
+        let ends: Vec<SocketEnd<P>> =
+            sockets.map(|socket| SocketEnd::open(&p, socket)).collect::<Result<_, _>>()?;
         let mut regions: Vec<Mr<P>> = Vec::new();
         for (end, at) in (0..).zip(&ends) {
             for (socket, memory) in (0..).zip(&memories) {
@@ -63,17 +64,17 @@ impl Program for Server {
 }
 
 /// A socket's device and port.
-pub(crate) struct End<P: Provider> {
+pub(crate) struct SocketEnd<P: Provider> {
     pub(crate) device: Device<P>,
     port: u8,
 }
 
-impl<P: Provider> End<P> {
+impl<P: Provider> SocketEnd<P> {
     /// That of one of this machine's sockets.
-    pub(crate) fn open(cpu: &P, socket: u32) -> Result<End<P>, SystemError> {
+    pub(crate) fn open(cpu: &P, socket: u32) -> Result<SocketEnd<P>, SystemError> {
         let device = Device::at_socket(cpu, socket)?;
         let port = device.port_of_socket(socket);
-        Ok(End { device, port })
+        Ok(SocketEnd { device, port })
     }
 
     fn qp(&self, cq: &Cq<P>, cap: QpCap) -> Result<Qp<P>, SystemError> {

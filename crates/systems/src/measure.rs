@@ -2,7 +2,7 @@
 
 use crate::Latencies;
 use crate::measurement::Measurement;
-use crate::series::Seen;
+use crate::series::SeriesPoint;
 use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
 
 /// When clients begin, from when to when threads measure. They stop at its end.
@@ -234,7 +234,12 @@ impl Measured {
     pub(crate) fn operation(&mut self, interval: &Interval, began: Time, now: Time, how: How) {
         let latency = now - began;
         if interval.shared {
-            interval.measurement.saw(Seen { at: now, completed: 1, since: None, latency: Some(latency) });
+            interval.measurement.saw(SeriesPoint {
+                at: now,
+                completed: 1,
+                since: None,
+                latency: Some(latency),
+            });
         }
         if interval.contains(now) {
             self.done += 1;
@@ -251,7 +256,7 @@ impl Measured {
     /// `since`, when it last saw some.
     pub(crate) fn moved(&mut self, interval: &Interval, since: Time, now: Time, completed: u64) {
         if interval.shared {
-            interval.measurement.saw(Seen { at: now, completed, since: Some(since), latency: None });
+            interval.measurement.saw(SeriesPoint { at: now, completed, since: Some(since), latency: None });
         }
         if interval.contains(now) {
             self.done += completed;
@@ -262,7 +267,12 @@ impl Measured {
     pub(crate) fn took(&mut self, interval: &Interval, began: Time, now: Time) {
         let latency = now - began;
         if interval.shared {
-            interval.measurement.saw(Seen { at: now, completed: 0, since: None, latency: Some(latency) });
+            interval.measurement.saw(SeriesPoint {
+                at: now,
+                completed: 0,
+                since: None,
+                latency: Some(latency),
+            });
         } else if interval.contains(now) {
             self.latency.record(latency);
         }

@@ -1,7 +1,7 @@
 //! What is measured of a run, from when to when: said beforehand, or decided while it goes on.
 #![expect(clippy::disallowed_types, reason = "who measures is no part of the system; that shares `Mem`")]
 
-use crate::series::{Seen, Series};
+use crate::series::{CompletionSeries, SeriesPoint};
 use doorbell_verbs::{Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,28 +32,28 @@ impl Moment {
 /// for all of them: its clones are the same.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMeasurement>,
     /// The part of all threads that sees by this one, if there are parts.
     part: Option<usize>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedMeasurement {
     from: Moment,
     end: Moment,
     /// When threads that wait look at these again.
     look: Moment,
-    series: Mutex<Series>,
+    series: Mutex<CompletionSeries>,
     /// What each part of the threads saw.
-    parts: Box<[Mutex<Series>]>,
+    parts: Box<[Mutex<CompletionSeries>]>,
 }
 
-fn lock(series: &Mutex<Series>) -> MutexGuard<'_, Series> {
+fn lock(series: &Mutex<CompletionSeries>) -> MutexGuard<'_, CompletionSeries> {
     series.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl Measurement {
-    fn of(shared: Shared) -> Measurement {
+    fn of(shared: SharedMeasurement) -> Measurement {
         Measurement { shared: Arc::new(shared), part: None }
     }
 
@@ -61,8 +61,8 @@ impl Measurement {
     pub fn by_parts(self, parts: usize) -> Measurement {
         let series = self.series().clone();
         let moment = |moment: &Moment| Moment::new(moment.get());
-        let Shared { from, end, look, .. } = &*self.shared;
-        Measurement::of(Shared {
+        let SharedMeasurement { from, end, look, .. } = &*self.shared;
+        Measurement::of(SharedMeasurement {
             from: moment(from),
             end: moment(end),
             look: moment(look),
@@ -77,7 +77,7 @@ impl Measurement {
     }
 
     /// What a part of the threads saw.
-    pub fn series_of(&self, part: usize) -> Option<MutexGuard<'_, Series>> {
+    pub fn series_of(&self, part: usize) -> Option<MutexGuard<'_, CompletionSeries>> {
         self.shared.parts.get(part).map(lock)
     }
 
@@ -85,11 +85,11 @@ impl Measurement {
     pub fn fixed(from: Time, span: Span) -> Measurement {
         let end = from + span;
         let log_length = (span.as_ps() / BATCHES).max(1).ilog2();
-        Measurement::of(Shared {
+        Measurement::of(SharedMeasurement {
             from: Moment::new(from),
             end: Moment::new(end),
             look: Moment::new(end),
-            series: Mutex::new(Series::new(from, log_length, true)),
+            series: Mutex::new(CompletionSeries::new(from, log_length, true)),
             parts: Box::default(),
         })
     }
@@ -97,11 +97,11 @@ impl Measurement {
     /// One whose times are decided later. Until then `start` begins what is seen, in batches of 2^`log_length` ps,
     /// and threads look again at `look`.
     pub fn open(start: Time, log_length: u32, look: Time) -> Measurement {
-        Measurement::of(Shared {
+        Measurement::of(SharedMeasurement {
             from: Moment::new(Time::NEVER),
             end: Moment::new(Time::NEVER),
             look: Moment::new(look),
-            series: Mutex::new(Series::new(start, log_length, false)),
+            series: Mutex::new(CompletionSeries::new(start, log_length, false)),
             parts: Box::default(),
         })
     }
@@ -109,9 +109,9 @@ impl Measurement {
     /// Forgets what was seen and measures from `from` on.
     pub fn measure_from(&self, from: Time, log_length: u32) {
         self.shared.from.set(from);
-        *self.series() = Series::new(from, log_length, true);
+        *self.series() = CompletionSeries::new(from, log_length, true);
         for part in &self.shared.parts {
-            *lock(part) = Series::new(from, log_length, true);
+            *lock(part) = CompletionSeries::new(from, log_length, true);
         }
     }
 
@@ -157,13 +157,13 @@ impl Measurement {
     }
 
     /// What was seen.
-    pub fn series(&self) -> MutexGuard<'_, Series> {
+    pub fn series(&self) -> MutexGuard<'_, CompletionSeries> {
         lock(&self.shared.series)
     }
 
     /// A thread saw something.
     #[inline]
-    pub fn saw(&self, seen: Seen) {
+    pub fn saw(&self, seen: SeriesPoint) {
         if seen.at < self.shared.end.get() {
             self.series().add(seen);
             if let Some(mut series) = self.part.and_then(|part| self.series_of(part)) {

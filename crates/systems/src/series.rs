@@ -35,7 +35,7 @@ impl Batch {
 
 /// What a thread saw.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct SeriesPoint {
     /// When.
     pub at: Time,
     /// Operations that have completed.
@@ -60,7 +60,7 @@ const LONGEST_NS: u64 = 10_000_000_000;
 
 /// Batches of equal length, one after another.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct CompletionSeries {
     start: u64,
     /// The length of a batch is 2 to this power, in picoseconds.
     log_length: u32,
@@ -77,11 +77,11 @@ fn empty() -> Histogram<u32> {
     Histogram::new(3).expect("three digits are a valid constant")
 }
 
-impl Series {
+impl CompletionSeries {
     /// From `start` on, in batches that last 2^`log_length` at first, in picoseconds. Single latencies are kept on
     /// demand, besides their sums.
-    pub fn new(start: Time, log_length: u32, with_latencies: bool) -> Series {
-        Series {
+    pub fn new(start: Time, log_length: u32, with_latencies: bool) -> CompletionSeries {
+        CompletionSeries {
             start: start.as_ps(),
             log_length,
             batches: Vec::with_capacity(MOST_BATCHES),
@@ -93,7 +93,7 @@ impl Series {
 
     /// What was seen; of what comes before the start nothing is kept.
     #[inline]
-    pub fn add(&mut self, seen: Seen) {
+    pub fn add(&mut self, seen: SeriesPoint) {
         let Some(at) = seen.at.as_ps().checked_sub(self.start) else { return };
         if at >> self.log_length >= self.batches.len() as u64 {
             self.extend(at);
@@ -161,7 +161,7 @@ impl Series {
 
     /// The batches that ended by `at`, up to which all was seen, and of all latencies those. Where completions come in
     /// lumps they are spread, unless that takes too much of the time: of the last the next lump is to tell.
-    pub fn until(&self, at: Time) -> Series {
+    pub fn until(&self, at: Time) -> CompletionSeries {
         let mut series = self.clone();
         let since = at.as_ps().saturating_sub(self.start);
         let evened = self.is_evened(at);

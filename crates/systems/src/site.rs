@@ -124,7 +124,7 @@ pub enum SiteError {
 
 /// What the threads of a deployment handed back.
 #[derive(Clone, Debug)]
-pub struct Ended<R> {
+pub struct SiteEnded<R> {
     /// The server's threads together.
     pub server: Measured,
     /// Each client that was to hand back anything.
@@ -290,7 +290,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
                 self.servers.push((machine, core, task));
             }
             Course::Together { .. } | Course::Patience(_) => {
-                self.cluster.spawn(machine, core, Server { program, thread });
+                self.cluster.spawn(machine, core, SiteServer { program, thread });
             }
         }
     }
@@ -316,7 +316,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
                 self.clients.push((machine, core, task));
             }
             Course::Together { .. } | Course::Patience(_) => {
-                self.cluster.spawn(machine, core, Client { program, number });
+                self.cluster.spawn(machine, core, SiteClient { program, number });
             }
         }
     }
@@ -325,7 +325,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     ///
     /// # Errors
     /// If the run does not reach its end, or a thread gives up.
-    pub fn run(self) -> Result<Option<Ended<R>>, SiteError> {
+    pub fn run(self) -> Result<Option<SiteEnded<R>>, SiteError> {
         let Site { cluster, stop, servers, clients, awaited_servers, free_core, course, awaited, .. } = self;
         let Some(stop) = stop else {
             match cluster.run() {
@@ -342,7 +342,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
                 all.add(&take(server)?);
             }
             let clients = clients.iter().map(take).collect::<Result<_, _>>()?;
-            return Ok(Some(Ended { server: all, clients }));
+            return Ok(Some(SiteEnded { server: all, clients }));
         };
         let together = matches!(course, Course::Together { .. });
         let collector =
@@ -357,7 +357,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
         let clients = awaited.iter().zip(&results);
         let clients = clients.map(|(n, bytes)| said(bytes, || format!("client {n}")));
-        Ok(Some(Ended { server: all, clients: clients.collect::<Result<_, _>>()? }))
+        Ok(Some(SiteEnded { server: all, clients: clients.collect::<Result<_, _>>()? }))
     }
 }
 
@@ -395,12 +395,12 @@ where
 }
 
 /// A server's thread, whose result is published.
-struct Server<T> {
+struct SiteServer<T> {
     program: T,
     thread: u32,
 }
 
-impl<T, S> Program for Server<T>
+impl<T, S> Program for SiteServer<T>
 where
     T: Program<Output = Result<S, SystemError>>,
     S: Into<Measured>,
@@ -415,12 +415,12 @@ where
 }
 
 /// A client, whose result is published.
-struct Client<T> {
+struct SiteClient<T> {
     program: T,
     number: u32,
 }
 
-impl<T, R> Program for Client<T>
+impl<T, R> Program for SiteClient<T>
 where
     T: Program<Output = Result<R, SystemError>>,
     R: Record,

@@ -3,7 +3,7 @@
 use crate::Measured;
 use crate::config::Timing;
 use crate::shape::SystemShape;
-use crate::site::{Course, Dress, Ended, Site, SiteError};
+use crate::site::{Course, Dress, Site, SiteEnded, SiteError};
 use crate::strategy::{Strategy, VectorCalls};
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::Cluster;
@@ -69,7 +69,11 @@ pub trait System:
     ///
     /// # Errors
     /// If it does not reach its end.
-    fn run<C: Cluster>(&self, cluster: &mut C, course: Course) -> Result<Option<Ended<Measured>>, SiteError> {
+    fn run<C: Cluster>(
+        &self,
+        cluster: &mut C,
+        course: Course,
+    ) -> Result<Option<SiteEnded<Measured>>, SiteError> {
         let mut site = Site::new(cluster, course)?;
         self.deploy(&mut site)?;
         site.run()

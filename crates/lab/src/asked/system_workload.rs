@@ -256,7 +256,7 @@ impl SystemWorkload {
         &self,
         cluster: &mut SimCluster,
         course: site::Course,
-    ) -> Result<Option<site::Ended<Measured>>, SiteError> {
+    ) -> Result<Option<site::SiteEnded<Measured>>, SiteError> {
         self.system.run(cluster, course)
     }
 }

@@ -3,7 +3,7 @@
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
-    Course, Ended, Means, Series, Wanted, Warmed, are_within, quantile, warm_until,
+    CompletionSeries, Course, Ended, Means, Wanted, Warmed, are_within, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
 use doorbell_schema::Duration;
@@ -172,7 +172,12 @@ fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
 }
 
-fn certainty(series: &Series, span: Span, course: (&Course, Option<Duration>), wanted: &Wanted) -> Certainty {
+fn certainty(
+    series: &CompletionSeries,
+    span: Span,
+    course: (&Course, Option<Duration>),
+    wanted: &Wanted,
+) -> Certainty {
     let intervals = intervals(series);
     if nothing(series) {
         return intervals;
@@ -181,12 +186,12 @@ fn certainty(series: &Series, span: Span, course: (&Course, Option<Duration>), w
     Certainty { unsettled: unsettled(series, span, means, course, wanted), ..intervals }
 }
 
-fn nothing(series: &Series) -> bool {
+fn nothing(series: &CompletionSeries) -> bool {
     series.batches().iter().all(|batch| batch.completed == 0)
 }
 
 /// How sure the answers of a series are.
-fn intervals(series: &Series) -> Certainty {
+fn intervals(series: &CompletionSeries) -> Certainty {
     if nothing(series) {
         return Certainty::default();
     }
@@ -204,7 +209,7 @@ fn intervals(series: &Series) -> Certainty {
 
 /// Why a measured time does not tell the rate in the long run.
 fn unsettled(
-    series: &Series,
+    series: &CompletionSeries,
     span: Span,
     means: Option<Means>,
     (course, overrun): (&Course, Option<Duration>),

@@ -1,7 +1,7 @@
 //! What a run says of its latencies and of what its machines did.
 
 use doorbell_nic::{NicCache, Part, Resource, counted};
-use doorbell_programs::steady::{Batch, Series, is_known};
+use doorbell_programs::steady::{Batch, CompletionSeries, is_known};
 use doorbell_sim::{CacheUse, Meter, NoMeter, PcieUse, ResourceUse, Uncore};
 use doorbell_systems::{Latencies, Measured, Phase, Spent};
 use hdrhistogram::Histogram;
@@ -261,8 +261,8 @@ impl From<&Latencies> for Latency {
     }
 }
 
-impl From<&Series> for Latency {
-    fn from(series: &Series) -> Latency {
+impl From<&CompletionSeries> for Latency {
+    fn from(series: &CompletionSeries) -> Latency {
         Latency::of(&series.latency(), Batch::all(series.batches()).latency)
     }
 }

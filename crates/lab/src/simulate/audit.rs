@@ -3,7 +3,7 @@
 
 use crate::results::{Certainty, RawClass, RawRun, rates};
 use doorbell_nic::{Digits, Profile, wqe};
-use doorbell_programs::steady::{Series, TURNS};
+use doorbell_programs::steady::{CompletionSeries, TURNS};
 use doorbell_programs::worker::{Accounts, ThreadResult};
 use doorbell_sim::{Metrics, PcieUse, ResourceUse};
 use doorbell_systems::series::Batch;
@@ -170,12 +170,17 @@ fn waiting_writes(profile: &Profile) -> u64 {
 
 /// Why what was measured is not what is so in the long run, though its intervals may look narrow: one sentence without a
 /// full stop. Operations of which the measured time saw only an end, or a beginning, tell of another time.
-pub(crate) fn doubt(w: &Resolved, profiles: &Profiles, run: &RawRun, series: &Series) -> Option<String> {
+pub(crate) fn doubt(
+    w: &Resolved,
+    profiles: &Profiles,
+    run: &RawRun,
+    series: &CompletionSeries,
+) -> Option<String> {
     long(run, series).or_else(|| little(run, series)).or_else(|| goodput(w, profiles, run))
 }
 
 /// Operations that take as long as what is measured are seen at its end, if at all.
-fn long(run: &RawRun, series: &Series) -> Option<String> {
+fn long(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let (longest, time) = (series.longest(), run.shown.span().as_ps());
     (longest > time / TURNS).then(|| {
         let (ns, times) = (Digits(longest as f64 / 1e3, 0), TURNS);
@@ -185,7 +190,7 @@ fn long(run: &RawRun, series: &Series) -> Option<String> {
 
 /// Little's law of signalled operations: as many are under way as rate times mean latency. It holds within what the
 /// intervals leave open, those of both factors together, and what those amount to that are seen in part.
-fn little(run: &RawRun, series: &Series) -> Option<String> {
+fn little(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let Certainty { mops, latency_ns, .. } = &run.shown.certainty;
     let all = Batch::all(series.batches());
     let (under_way, told) = (together(&run.threads).under_way as f64, all.latency as f64);
@@ -324,11 +329,11 @@ mod tests {
         let (profiles, w) = resolved(READS);
         let control = Control::quiet();
         let mut run = run_once(&profiles, &w, &Stop::default(), control.watch).unwrap();
-        let mut series = Series::new(doorbell_verbs::Time::START, 20, false);
+        let mut series = CompletionSeries::new(doorbell_verbs::Time::START, 20, false);
         let (timed, latency) = (1000, doorbell_verbs::Span::from_ns(100));
         for n in 0..timed {
             let at = doorbell_verbs::Time::from_ps(n << 20);
-            series.add(doorbell_systems::series::Seen {
+            series.add(doorbell_systems::series::SeriesPoint {
                 at,
                 completed: 1,
                 since: None,

@@ -46,7 +46,7 @@ pub(crate) fn run_once(
     if course.stopped {
         return Err(RunError::Interrupted.into());
     }
-    let site::Ended { server: servers, clients: all } = ended?.expect("all machines are in this process");
+    let site::SiteEnded { server: servers, clients: all } = ended?.expect("all machines are in this process");
     let mut clients = Measured::default();
     all.iter().for_each(|client| clients.add(client));
     let served = w.competes().then(|| Served::of(all.iter().map(|client| client.done))).flatten();

@@ -8,7 +8,7 @@
 
 use doorbell_native::{NativeCluster, NativeDevice};
 use doorbell_systems_suite::kills::UNDER_WAY;
-use doorbell_systems_suite::{ASKS, Asked, Check, DEAD, Layer, Layered, Scale, kills};
+use doorbell_systems_suite::{ASKS, AskedKill, Check, DEAD, Layer, Layered, Scale, kills};
 use doorbell_toy::checks;
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, QpAttr, RunError, Task, Time, VerbsError};
 use rustix::time::{ClockId, clock_gettime};
@@ -286,7 +286,7 @@ pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
 pub(crate) struct Killed {
     pub(crate) machine: u32,
     /// What it had asked for.
-    pub(crate) asked: Asked,
+    pub(crate) asked: AskedKill,
     /// Whether it was in the middle of something, or others had something under way at it; nothing where nobody knows.
     pub(crate) inside: Option<bool>,
     /// Whether that is what others say: its own step says nothing.
@@ -381,7 +381,7 @@ impl Others {
         let mut killed = false;
         let hear = |key: &str, value: &[u8]| {
             self.board.tell(key, value);
-            if let Some(asked) = Asked::from_bytes(value).filter(|_| key == asks) {
+            if let Some(asked) = AskedKill::from_bytes(value).filter(|_| key == asks) {
                 std::thread::sleep(Duration::from_micros(asked.lives_us.unwrap_or(0)));
                 let at = clock() - self.part.epoch;
                 killed = lock(process).kill().is_ok();

@@ -3,7 +3,7 @@
 use crate::Arguments;
 use crate::processes::{self, Killed};
 use doorbell_native::{NativeCluster, NativeDevice};
-use doorbell_systems_suite::kills::{Role, roles};
+use doorbell_systems_suite::kills::{KillRole, roles};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ fn in_words(killed: &Killed) -> String {
 fn soak(
     device: &NativeDevice,
     arguments: &Arguments,
-    role: &Role<NativeCluster>,
+    role: &KillRole<NativeCluster>,
     soak: &Soak,
 ) -> (Tally, u64) {
     let (mut tally, mut seed) = (Tally::default(), soak.seed);

@@ -10,7 +10,7 @@ use super::warm::warm_until;
 use crate::worker::Due;
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::{Steer, SteeredRun};
-use doorbell_systems::series::Series;
+use doorbell_systems::series::CompletionSeries;
 use doorbell_systems::{Measurement, Round};
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -211,7 +211,7 @@ impl Wanted {
 
     /// Whether so many turns of whatever comes round can be in so many picoseconds, the last that were seen: of the longest operation,
     /// and of what is known beforehand.
-    fn has_turned(&self, turns: u64, ps: u64, seen: &Series) -> bool {
+    fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
         let has_come = match self.round {
             None => true,
             Some(Round::Time(span)) => ps >= turns.saturating_mul(span.as_ps()),
@@ -411,7 +411,7 @@ impl Ending {
 }
 
 /// Whether rate and mean latency are known to this precision.
-fn is_within(seen: &Series, precision: Share) -> bool {
+fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
     are_within(Means::of(seen.batches(), seen.length()), precision)
 }
 

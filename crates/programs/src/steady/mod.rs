@@ -14,7 +14,7 @@ mod means;
 mod quantile;
 mod warm;
 
-pub use doorbell_systems::series::{Batch, Series};
+pub use doorbell_systems::series::{Batch, CompletionSeries};
 pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within};
 pub use means::{Interval, Means};
 pub use quantile::{is_known, quantile};

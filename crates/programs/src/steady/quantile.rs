@@ -1,7 +1,7 @@
 //! How sure percentiles are.
 
 use super::means::{LEAST, depend, interval};
-use doorbell_systems::series::{Series, together};
+use doorbell_systems::series::{CompletionSeries, together};
 use hdrhistogram::Histogram;
 
 /// Latencies that must lie beyond a percentile, for anything to be said of it.
@@ -16,7 +16,7 @@ pub fn is_known(all: &Histogram<u32>, q: f64) -> bool {
 /// exceeded by a share of the latencies whose interval is Student's over spans of time, as that of a mean; the
 /// quantiles at both ends of it are the answer. `None` where there are too few, or neighbouring spans depend on
 /// each other.
-pub fn quantile(series: &Series, q: f64) -> Option<(u64, u64)> {
+pub fn quantile(series: &CompletionSeries, q: f64) -> Option<(u64, u64)> {
     let all = series.latency();
     if !is_known(&all, q) {
         return None;

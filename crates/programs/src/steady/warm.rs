@@ -1,13 +1,13 @@
 //! Where the warm-up ends.
 
-use doorbell_systems::series::{Batch, Series};
+use doorbell_systems::series::{Batch, CompletionSeries};
 
 /// With fewer batches, nothing is said of the warm-up.
 const LEAST: usize = 64;
 
 /// When the warm-up is over, in picoseconds: rate and latency are steady from then on. `None` where there are too
 /// few batches, or one of the two still changes.
-pub fn warm_until(series: &Series) -> Option<u64> {
+pub fn warm_until(series: &CompletionSeries) -> Option<u64> {
     if series.batches().iter().all(|batch| batch.completed == 0) {
         return None;
     }

@@ -8,7 +8,7 @@ use super::slots::{from_wr_id, wr_id, wrap};
 use super::tally::Tally;
 use super::thread::Worker;
 use doorbell_systems::Measurement;
-use doorbell_systems::series::Seen;
+use doorbell_systems::series::SeriesPoint;
 use doorbell_verbs::{
     Cq, Mr, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
@@ -486,7 +486,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         result.accounts.completed_bytes += bytes;
         result.accounts.under_way += u128::from(measurement.overlap(posted, now).as_ps());
         let since = (self.w.signal_every > 1).then(|| ring.completed_at(now));
-        measurement.saw(Seen { at: now, completed: counts, since, latency: Some(latency) });
+        measurement.saw(SeriesPoint { at: now, completed: counts, since, latency: Some(latency) });
         self.kinds.tally.took(kind, now, latency, measurement);
         if measurement.contains(now) {
             result.completed += counts;

@@ -5,7 +5,7 @@ use super::session::Session;
 use super::slots::{from_wr_id, wr_id};
 use super::tally::Tally;
 use doorbell_systems::Measurement;
-use doorbell_systems::series::Seen;
+use doorbell_systems::series::SeriesPoint;
 use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
 use doorbell_workload::RECV_BATCH;
 
@@ -91,7 +91,7 @@ impl<'a, P: Provider> Responder<'a, P> {
             return Ok(false);
         }
         let now = cpu.now();
-        measurement.saw(Seen { at: now, completed: found as u64, since: None, latency: None });
+        measurement.saw(SeriesPoint { at: now, completed: found as u64, since: None, latency: None });
         result.accounts.received += found as u64;
         // Posting RECVs lets others go on, who may decide on the measured time: whether these count is said once.
         let counts = measurement.contains(now);

@@ -8,15 +8,15 @@ pub use store::Drtm;
 
 use crate::check::{Check, Trouble};
 use crate::deployed;
-use crate::kv::Shape;
+use crate::kv::KvShape;
 use doorbell_systems::drtm_kv::DrtmKv;
 use doorbell_verbs::Cluster;
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let of_what_is_being_written = Shape::new(Drtm, 4).batched().under(Trouble::Hesitation);
+    let of_what_is_being_written = KvShape::new(Drtm, 4).batched().under(Trouble::Hesitation);
     vec![
-        Shape::new(Drtm, 4).check("systems/kv/drtm"),
+        KvShape::new(Drtm, 4).check("systems/kv/drtm"),
         of_what_is_being_written.check("systems/kv/drtm_of_what_is_being_written"),
         Check::new("systems/kv/drtm_refusals", |cluster, scale| refuses(cluster, scale.patience)),
         deployed::check::<DrtmKv, C>(),

@@ -1,6 +1,6 @@
 //! DrTM-KV as a store that cases put up.
 
-use crate::kv::{Case, Event, History, KEYS, Op, Script, Store, number, wait};
+use crate::kv::{CaseStore, History, KEYS, KvCase, KvEvent, KvOp, Script, number, wait};
 use crate::stage::{Stage, text};
 use doorbell_systems::drtm_kv::{self, ITEM, Items, VALUE};
 use doorbell_systems::kv::numbered;
@@ -12,21 +12,21 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug)]
 pub struct Drtm;
 
-impl Store for Drtm {
+impl CaseStore for Drtm {
     const FIRST: Option<u64> = Some(0);
     const ONLY_PUT_AND_GET: bool = true;
     const LENGTHS: [usize; 2] = [VALUE as usize; 2];
 
-    fn serve<C: Cluster>(case: &Case<Drtm>, stage: &mut Stage<'_, C, History>) -> Result<(), String> {
+    fn serve<C: Cluster>(case: &KvCase<Drtm>, stage: &mut Stage<'_, C, History>) -> Result<(), String> {
         serve(case.clients, stage)
     }
 
     fn client(
-        case: Case<Drtm>,
+        case: KvCase<Drtm>,
         number: u32,
         end: Time,
     ) -> impl Program<Output = Result<History, SystemError>> {
-        Client { case, number, end }
+        DrtmCaseClient { case, number, end }
     }
 }
 
@@ -39,27 +39,27 @@ pub(super) fn serve<C: Cluster, R: Record>(clients: u32, stage: &mut Stage<'_, C
 }
 
 /// A client.
-struct Client {
-    case: Case<Drtm>,
+struct DrtmCaseClient {
+    case: KvCase<Drtm>,
     number: u32,
     end: Time,
 }
 
-impl Program for Client {
+impl Program for DrtmCaseClient {
     type Output = Result<History, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let outstanding = self.case.outstanding;
         let mut items = Items::start(&p, self.number, outstanding, true)?;
         let mut script = Script::new(&self.case, self.number);
-        let mut asked: HashMap<u64, (u64, Op)> = HashMap::new();
+        let mut asked: HashMap<u64, (u64, KvOp)> = HashMap::new();
         let (mut history, mut done, mut sent) = (History::default(), Vec::new(), 0);
         while (history.events.len() as u64) < self.case.operations {
             let mut busy = false;
             while items.outstanding() < outstanding && sent < self.case.operations {
                 let (key, op) = script.draw();
                 match op {
-                    Op::Put(n) => items.put(key, script.value(n), sent)?,
+                    KvOp::Put(n) => items.put(key, script.value(n), sent)?,
                     _ => items.get(key, sent)?,
                 }
                 asked.insert(sent, (key, op));
@@ -74,9 +74,9 @@ impl Program for Client {
                     Some((found, ..)) if found != numbered(key) => {
                         return Err(SystemError::Protocol(format!("item {key} has another key")));
                     }
-                    Some((.., value)) => Op::Get(Some(number(&value)?)),
+                    Some((.., value)) => KvOp::Get(Some(number(&value)?)),
                 };
-                history.events.push(Event { key, op, began: d.began, ended: p.now() });
+                history.events.push(KvEvent { key, op, began: d.began, ended: p.now() });
                 history.again += d.again;
             }
             if !busy {

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// What a front-end did or saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// It read a value; one without a version is its own, which it had not published.
     Read,
     /// A write was acknowledged; one without a version is published later.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     /// What.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// Of which key.
     pub key: u64,
     /// Which write the value is of; each has a number of its own, and 0 is what was there at first.
@@ -76,9 +76,9 @@ impl Record for History {
         let (events, []) = rest.as_chunks::<6>() else { return None };
         let event = |&[kind, key, number, version, began, ended]: &[u64; 6]| {
             let kind = match kind {
-                0 => Kind::Read,
-                1 => Kind::Wrote,
-                2 => Kind::Published,
+                0 => EventKind::Read,
+                1 => EventKind::Wrote,
+                2 => EventKind::Published,
                 _ => return None,
             };
             let (began, ended) = (Time::from_ps(began), Time::from_ps(ended));
@@ -98,7 +98,7 @@ impl History {
 
 /// What all histories together say, where nothing is wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenValue {
     /// READs of what was written meanwhile.
     pub again: u64,
     /// Numbers that writers gave up.
@@ -124,7 +124,7 @@ pub(crate) enum Missing {
 ///
 /// # Errors
 /// What is wrong.
-pub(crate) fn check(histories: &[History], missing: Missing, keys: u64) -> Result<Seen, String> {
+pub(crate) fn check(histories: &[History], missing: Missing, keys: u64) -> Result<SeenValue, String> {
     for history in histories {
         (0..keys).try_for_each(|key| check_own(&of_key(&history.events, key)))?;
     }
@@ -136,7 +136,7 @@ pub(crate) fn check(histories: &[History], missing: Missing, keys: u64) -> Resul
     }
     let sum = |of: fn(&History) -> u64| histories.iter().map(of).sum();
     let most = |of: fn(&History) -> u64| histories.iter().map(of).max().unwrap_or(0);
-    Ok(Seen {
+    Ok(SeenValue {
         again: sum(|history| history.again),
         given_up: sum(|history| history.given_up),
         overtaken: sum(|history| history.overtaken),
@@ -160,19 +160,19 @@ fn check_own(events: &[Event]) -> Result<(), String> {
     for (at, event) in events.iter().enumerate() {
         let so_far = &events[..=at];
         match (event.kind, event.version) {
-            (Kind::Wrote, None) => pending = Some(event.number),
-            (Kind::Published, _) if pending == Some(event.number) => pending = None,
-            (Kind::Read, None) if pending != Some(event.number) => {
+            (EventKind::Wrote, None) => pending = Some(event.number),
+            (EventKind::Published, _) if pending == Some(event.number) => pending = None,
+            (EventKind::Read, None) if pending != Some(event.number) => {
                 return wrong("not its own last write was read as that", so_far);
             }
-            (Kind::Read, Some(_)) if pending.is_some() => {
+            (EventKind::Read, Some(_)) if pending.is_some() => {
                 return wrong("its own last write was not read", so_far);
             }
             _ => {}
         }
         if let Some(version) = event.version {
             // A write is newer than all that its front-end knows.
-            let least = if event.kind == Kind::Read { newest } else { newest + 1 };
+            let least = if event.kind == EventKind::Read { newest } else { newest + 1 };
             if version < least {
                 return wrong("versions went back", so_far);
             }
@@ -197,7 +197,7 @@ fn check_versions(events: &[Event], missing: Missing) -> Result<(), String> {
     if missing == Missing::OfTheKilled {
         return Ok(());
     }
-    let wrote: Vec<u64> = events.iter().filter(|e| e.kind == Kind::Wrote).map(|e| e.number).collect();
+    let wrote: Vec<u64> = events.iter().filter(|e| e.kind == EventKind::Wrote).map(|e| e.number).collect();
     let unknown = events.iter().find(|event| event.number != 0 && !wrote.contains(&event.number));
     unknown.map_or(Ok(()), |event| wrong("nobody wrote what was read", &[*event]))
 }
@@ -218,7 +218,7 @@ fn check_times(events: &[Event]) -> Result<(), String> {
             }
         }
         let Some((newest, before)) = newest else { continue };
-        if version < newest || event.kind != Kind::Read && version == newest {
+        if version < newest || event.kind != EventKind::Read && version == newest {
             return wrong("what had ended was not seen", &[before, event]);
         }
     }
@@ -242,11 +242,11 @@ mod tests {
 
     const US: fn(u64) -> Time = |us| Time::from_ps(us * 1_000_000);
 
-    fn event(kind: Kind, number: u64, version: Option<u64>, (began, ended): (u64, u64)) -> Event {
+    fn event(kind: EventKind, number: u64, version: Option<u64>, (began, ended): (u64, u64)) -> Event {
         Event { kind, key: 0, number, version, began: US(began), ended: US(ended) }
     }
 
-    fn checked(histories: &[&[Event]]) -> Result<Seen, String> {
+    fn checked(histories: &[&[Event]]) -> Result<SeenValue, String> {
         let history = |events: &&[Event]| History { events: events.to_vec(), ..History::default() };
         let all: Vec<History> = histories.iter().map(history).collect();
         assert_eq!(all.first().and_then(|one| History::from_words(&one.to_words())), all.first().cloned());
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn each_promise_is_checked() {
-        use Kind::{Published, Read, Wrote};
+        use EventKind::{Published, Read, Wrote};
         let wrote = event(Wrote, 7, Some(1), (1, 2));
         let end = |number, version| event(Read, number, Some(version), (90, 91));
         let fails = |histories: &[&[Event]], what: &str| {

@@ -4,7 +4,7 @@
 mod history;
 mod script;
 
-pub use history::Seen;
+pub use history::SeenValue;
 pub(crate) use history::{History, Missing, check};
 pub(crate) use script::Script;
 
@@ -20,7 +20,7 @@ use doorbell_verbs::{Cluster, Program, Provider, Span};
 
 /// Front-ends that read and write few keys; one more reads all in the end.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct TableCase {
     /// The table; its clients have one more number, of who looks.
     pub config: Hashtable,
     /// Operations of each.
@@ -41,7 +41,7 @@ pub fn small(clients: u32) -> Hashtable {
     config
 }
 
-impl Case {
+impl TableCase {
     /// Front-ends beside the one that looks.
     pub fn front_ends(&self) -> u32 {
         self.config.clients.clients - 1
@@ -51,11 +51,11 @@ impl Case {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<Seen>, String> {
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<SeenValue>, String> {
         let mut stage = stage::stage::<C, History>(cluster, self.faults, patience)?;
         for (number, neighbours) in (0..).zip(put_up(&mut stage, &self.config).map_err(text)?) {
             let interval = stage.client_interval();
-            let client = Client { case: self.clone(), number, neighbours, interval };
+            let client = TableCaseClient { case: self.clone(), number, neighbours, interval };
             stage.add_client(self.config.place(number), client);
         }
         let histories = stage::run(stage)?;
@@ -71,18 +71,18 @@ fn done_key(number: u32) -> String {
 }
 
 /// A front-end.
-struct Client {
-    case: Case,
+struct TableCaseClient {
+    case: TableCase,
     number: u32,
     neighbours: Neighbours,
     interval: Interval,
 }
 
-impl Program for Client {
+impl Program for TableCaseClient {
     type Output = Result<History, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { case, number, neighbours, interval } = self;
+        let TableCaseClient { case, number, neighbours, interval } = self;
         let mut front_end = FrontEnd::open(&p, &case.config, number, neighbours)?;
         let looks = number == case.front_ends();
         let mut script = if looks {
@@ -113,7 +113,7 @@ fn listed<C: Cluster>(
     (config.table_lease, config.drift) = (Duration::new(scale.retry), Duration::new(scale.retry * 10));
     change(&mut config);
     let operations = scale.operations / u64::from(trouble.part());
-    let case = Case { config, operations, faults: trouble.faults(scale) };
+    let case = TableCase { config, operations, faults: trouble.faults(scale) };
     case.run(cluster, scale.patience).map(drop)
 }
 

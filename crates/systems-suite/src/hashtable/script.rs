@@ -1,8 +1,8 @@
 //! What a front-end of a check does.
 
-use super::history::{Event, History, Kind};
+use super::history::{Event, EventKind, History};
 use doorbell_systems::SystemError;
-use doorbell_systems::hashtable::{Done, Hashtable, Op, Outcome, Published, Work, fill};
+use doorbell_systems::hashtable::{Done, Hashtable, Published, TableOp, TableOutcome, Work, fill};
 use doorbell_systems::random::Random;
 use doorbell_verbs::Time;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ impl Script {
             return Err(SystemError::Protocol(wrong));
         }
         let events = self.history.events.iter();
-        let ended = self.moved + events.filter(|event| event.kind != Kind::Published).count() as u64;
+        let ended = self.moved + events.filter(|event| event.kind != EventKind::Published).count() as u64;
         match ended == self.operations {
             true => Ok(self.history),
             false => Err(SystemError::Timeout(format!("{ended} of {} operations ended", self.operations))),
@@ -95,29 +95,29 @@ impl Script {
 }
 
 impl Work for Script {
-    fn next(&mut self, _: Time) -> Option<Op> {
+    fn next(&mut self, _: Time) -> Option<TableOp> {
         if self.begun == self.operations {
             return None;
         }
         self.begun += 1;
         if self.looks {
-            return Some(Op::Get(self.begun - 1));
+            return Some(TableOp::Get(self.begun - 1));
         }
         // Some keys more than others.
         let below = 1 + self.random.below(self.pairs);
         let key = self.random.below(below);
         if self.move_permille > 0 && self.random.below(1000) < self.move_permille {
-            return Some(Op::Move(key));
+            return Some(TableOp::Move(key));
         }
         if self.random.below(1000) >= self.put_permille {
-            return Some(Op::Get(key));
+            return Some(TableOp::Get(key));
         }
         self.next += 1;
         let number = self.next;
         self.writes.entry(key).or_default().0.push(number);
         let mut value = vec![0; self.value];
         fill(key, number, &mut value);
-        Some(Op::Put(key, value))
+        Some(TableOp::Put(key, value))
     }
 
     fn is_over(&self) -> bool {
@@ -127,17 +127,17 @@ impl Work for Script {
     fn done(&mut self, done: Done<'_>) {
         let Done { key, outcome, version, count, began, ended, again } = done;
         let (kind, number) = match outcome {
-            Outcome::Read(value) => (Kind::Read, self.number(key, value)),
-            Outcome::Wrote => (Kind::Wrote, self.wrote(key)),
-            Outcome::Moved => {
+            TableOutcome::Read(value) => (EventKind::Read, self.number(key, value)),
+            TableOutcome::Wrote => (EventKind::Wrote, self.wrote(key)),
+            TableOutcome::Moved => {
                 self.moved += 1;
                 return;
             }
         };
-        if (kind, version) == (Kind::Wrote, None) {
+        if (kind, version) == (EventKind::Wrote, None) {
             self.hot.insert((key, count), number);
         }
-        *if kind == Kind::Read { &mut self.history.again } else { &mut self.history.given_up } += again;
+        *if kind == EventKind::Read { &mut self.history.again } else { &mut self.history.given_up } += again;
         self.history.events.push(Event { kind, key, number, version, began, ended });
     }
 
@@ -152,7 +152,7 @@ impl Work for Script {
                     .get_or_insert(format!("write {count} of key {key} was published, which never was"));
                 continue;
             };
-            let (kind, version) = (Kind::Published, Some(version));
+            let (kind, version) = (EventKind::Published, Some(version));
             self.history.events.push(Event { kind, key, number, version, began, ended });
         }
     }

@@ -1,66 +1,66 @@
 //! A client of a store over HERD's RPCs, which may GET by READ.
 
 use super::server::{config, layout};
-use crate::kv::{Case, Event, History, Op, Script, Store, number, wait};
+use crate::kv::{CaseStore, History, KvCase, KvEvent, KvOp, Script, number, wait};
 use doorbell_systems::SystemError;
-use doorbell_systems::herd::{self, Outcome};
+use doorbell_systems::herd::{self, RpcOutcome};
 use doorbell_systems::kv::{Key, Reply, Request, numbered, owner};
-use doorbell_systems::read_kv::Reader;
+use doorbell_systems::read_kv::KvReader;
 use doorbell_verbs::{Program, Provider, Time};
 use std::collections::HashMap;
 
 /// A GET asks only for a change, mostly, where a version is known.
-fn request(script: &mut Script, key: Key, op: Op, versions: &HashMap<Key, (u32, u64)>) -> Request {
+fn request(script: &mut Script, key: Key, op: KvOp, versions: &HashMap<Key, (u32, u64)>) -> Request {
     match op {
-        Op::Get(_) => match versions.get(&key) {
+        KvOp::Get(_) => match versions.get(&key) {
             Some((version, _)) if script.below(4) > 0 => Request::GetIfNot(key, *version),
             _ => Request::Get(key),
         },
-        Op::Put(n) => Request::Put(key, script.value(n)),
-        Op::Insert(n, _) => Request::Insert(key, script.value(n)),
-        Op::Update(n, _) => Request::Update(key, script.value(n)),
-        Op::Delete(_) => Request::Delete(key),
+        KvOp::Put(n) => Request::Put(key, script.value(n)),
+        KvOp::Insert(n, _) => Request::Insert(key, script.value(n)),
+        KvOp::Update(n, _) => Request::Update(key, script.value(n)),
+        KvOp::Delete(_) => Request::Delete(key),
     }
 }
 
 /// The operation with its outcome; `unchanged` is the value of the version that was asked with.
-fn outcome(op: Op, outcome: &Outcome<Reply>, unchanged: Option<u64>) -> Result<Op, SystemError> {
-    let Outcome::Reply(reply) = outcome else {
+fn outcome(op: KvOp, outcome: &RpcOutcome<Reply>, unchanged: Option<u64>) -> Result<KvOp, SystemError> {
+    let RpcOutcome::Reply(reply) = outcome else {
         return Err(SystemError::Protocol(format!("malformed: {op:?}")));
     };
     let done = *reply == Reply::Ok;
     Ok(match (op, reply) {
-        (Op::Get(_), Reply::Value(_, value)) => Op::Get(Some(number(value)?)),
-        (Op::Get(_), Reply::NotFound) => Op::Get(None),
-        (Op::Get(_), Reply::Ok) if unchanged.is_some() => Op::Get(unchanged),
-        (Op::Put(n), Reply::Ok) => Op::Put(n),
-        (Op::Insert(n, _), Reply::Ok | Reply::Exists) => Op::Insert(n, done),
-        (Op::Update(n, _), Reply::Ok | Reply::NotFound) => Op::Update(n, done),
-        (Op::Delete(_), Reply::Ok | Reply::NotFound) => Op::Delete(done),
+        (KvOp::Get(_), Reply::Value(_, value)) => KvOp::Get(Some(number(value)?)),
+        (KvOp::Get(_), Reply::NotFound) => KvOp::Get(None),
+        (KvOp::Get(_), Reply::Ok) if unchanged.is_some() => KvOp::Get(unchanged),
+        (KvOp::Put(n), Reply::Ok) => KvOp::Put(n),
+        (KvOp::Insert(n, _), Reply::Ok | Reply::Exists) => KvOp::Insert(n, done),
+        (KvOp::Update(n, _), Reply::Ok | Reply::NotFound) => KvOp::Update(n, done),
+        (KvOp::Delete(_), Reply::Ok | Reply::NotFound) => KvOp::Delete(done),
         _ => return Err(SystemError::Protocol(format!("{reply:?} to {op:?}"))),
     })
 }
 
 /// Something that has begun: key, operation, and the value of the version that it asked with.
-type Asked = HashMap<u64, (u64, Op, Option<u64>)>;
+type Asked = HashMap<u64, (u64, KvOp, Option<u64>)>;
 
 /// A client.
-pub(crate) struct Client<S> {
-    pub(crate) case: Case<S>,
+pub(crate) struct HerdKvCaseClient<S> {
+    pub(crate) case: KvCase<S>,
     /// Its GETs are READs.
     pub(crate) reads: bool,
     pub(crate) number: u32,
     pub(crate) end: Time,
 }
 
-impl<S: Store> Program for Client<S> {
+impl<S: CaseStore> Program for HerdKvCaseClient<S> {
     type Output = Result<History, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let (config, outstanding) = (config(&self.case), self.case.outstanding);
-        let mut client = herd::Client::start(&p, &config, self.number, outstanding)?;
+        let mut client = herd::HerdClient::start(&p, &config, self.number, outstanding)?;
         let mut reader = match self.reads {
-            true => Some(Reader::start(&p, layout(), config.workers, self.number, outstanding)?),
+            true => Some(KvReader::start(&p, layout(), config.workers, self.number, outstanding)?),
             false => None,
         };
         let mut script = Script::new(&self.case, self.number);
@@ -76,7 +76,7 @@ impl<S: Store> Program for Client<S> {
                 let worker = owner(&key, config.workers);
                 let mut cached = None;
                 match (&mut reader, op) {
-                    (Some(reader), Op::Get(_)) => reader.begin(key, sent)?,
+                    (Some(reader), KvOp::Get(_)) => reader.begin(key, sent)?,
                     _ if !client.has_room(worker) => break,
                     _ => {
                         let request = request(&mut script, key, op, &versions);
@@ -93,20 +93,20 @@ impl<S: Store> Program for Client<S> {
             busy |= client.poll(&mut done)?;
             for d in done.drain(..) {
                 let (key, op, cached) = asked[&d.tag];
-                if let Outcome::Reply(Reply::Value(version, value)) = &d.outcome {
+                if let RpcOutcome::Reply(Reply::Value(version, value)) = &d.outcome {
                     versions.insert(numbered(key), (*version, number(value)?));
                 }
-                let ok = d.outcome == Outcome::Reply(Reply::Ok);
-                history.unchanged += u64::from(ok && matches!(op, Op::Get(_)));
+                let ok = d.outcome == RpcOutcome::Reply(Reply::Ok);
+                history.unchanged += u64::from(ok && matches!(op, KvOp::Get(_)));
                 let op = outcome(op, &d.outcome, cached)?;
-                history.events.push(Event { key, op, began: d.sent, ended: p.now() });
+                history.events.push(KvEvent { key, op, began: d.sent, ended: p.now() });
             }
             if let Some(reader) = &mut reader {
                 busy |= reader.poll(&mut gotten)?;
             }
             for g in gotten.drain(..) {
-                let op = Op::Get(g.found.map(|(_, v)| number(&v)).transpose()?);
-                history.events.push(Event { key: asked[&g.tag].0, op, began: g.began, ended: p.now() });
+                let op = KvOp::Get(g.found.map(|(_, v)| number(&v)).transpose()?);
+                history.events.push(KvEvent { key: asked[&g.tag].0, op, began: g.began, ended: p.now() });
                 history.again += g.again;
             }
             let repeated = client.repeat()?;

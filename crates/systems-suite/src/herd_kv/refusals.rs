@@ -3,11 +3,11 @@
 use super::server::{config, layout, serve};
 use super::store::Herd;
 use crate::faults::Faults;
-use crate::kv::{Case, MAX_REQUEST_VALUE, MAX_VALUE};
+use crate::kv::{KvCase, MAX_REQUEST_VALUE, MAX_VALUE};
 use crate::layer::{Layer, Layered};
 use crate::stage::{self, place};
 use doorbell_systems::SystemError;
-use doorbell_systems::herd::{Client, Message, Outcome};
+use doorbell_systems::herd::{HerdClient, Message, RpcOutcome};
 use doorbell_systems::kv::{Refusal, Reply, Request, numbered, owner};
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time};
 
@@ -25,8 +25,8 @@ impl Message for Junk {
 }
 
 /// One client that asks for what there is not, and one that lies.
-fn misused() -> Case<Herd> {
-    Case { clients: 2, ..Case::idle(Herd, 2) }
+fn misused() -> KvCase<Herd> {
+    KvCase { clients: 2, ..KvCase::idle(Herd, 2) }
 }
 
 fn wrong(what: String) -> SystemError {
@@ -52,9 +52,9 @@ struct Misuse {
 /// Sends one request and compares what becomes of it.
 fn ask<P: Provider, M: Message>(
     p: &P,
-    client: &mut Client<P>,
+    client: &mut HerdClient<P>,
     (worker, request): (u32, &M),
-    expected: &Outcome<Reply>,
+    expected: &RpcOutcome<Reply>,
     end: Time,
 ) -> Result<(), SystemError> {
     let mut done = Vec::new();
@@ -76,24 +76,24 @@ impl Program for Misuse {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let config = config(&misused());
-        let client = &mut Client::start(&p, &config, 0, 1)?;
+        let client = &mut HerdClient::start(&p, &config, 0, 1)?;
         let key = numbered(0);
         let own = owner(&key, config.workers);
         if client.send(own, &Junk(vec![1; 1000]), 0).is_ok() {
             return Err(wrong("a request longer than a slot was sent".into()));
         }
         for junk in [vec![], vec![9; 30], vec![1; 10]] {
-            ask(&p, client, (own, &Junk(junk)), &Outcome::Malformed, self.end)?;
+            ask(&p, client, (own, &Junk(junk)), &RpcOutcome::Malformed, self.end)?;
         }
-        let refused = |refusal| Outcome::Reply(Reply::Refused(refusal));
+        let refused = |refusal| RpcOutcome::Reply(Reply::Refused(refusal));
         for length in [MAX_VALUE + 1, MAX_REQUEST_VALUE] {
             let put = Request::Put(key, vec![0; length as usize]);
             ask(&p, client, (own, &put), &refused(Refusal::TooLong), self.end)?;
         }
         ask(&p, client, (1 - own, &Request::Get(key)), &refused(Refusal::OtherPartition), self.end)?;
-        ask(&p, client, (own, &Request::Get(key)), &Outcome::Reply(Reply::NotFound), self.end)?;
+        ask(&p, client, (own, &Request::Get(key)), &RpcOutcome::Reply(Reply::NotFound), self.end)?;
         let put = Request::Put(key, vec![7; MAX_VALUE as usize]);
-        ask(&p, client, (own, &put), &Outcome::Reply(Reply::Ok), self.end)?;
+        ask(&p, client, (own, &put), &RpcOutcome::Reply(Reply::Ok), self.end)?;
         Ok(0)
     }
 }
@@ -109,11 +109,11 @@ impl Program for Liar {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let p = Layered::new(p, Lying);
         let config = config(&misused());
-        let client = &mut Client::start(&p, &config, 1, 1)?;
+        let client = &mut HerdClient::start(&p, &config, 1, 1)?;
         let key = numbered(0);
         for _ in 0..3 {
             let request = (owner(&key, config.workers), &Request::Get(key));
-            ask(&p, client, request, &Outcome::Malformed, self.end)?;
+            ask(&p, client, request, &RpcOutcome::Malformed, self.end)?;
         }
         Ok(0)
     }

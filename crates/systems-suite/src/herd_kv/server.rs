@@ -1,10 +1,10 @@
 //! The server of a case of the store over HERD's RPCs.
 
-use crate::kv::{Case, MAX_REQUEST_VALUE, MAX_VALUE};
+use crate::kv::{KvCase, MAX_REQUEST_VALUE, MAX_VALUE};
 use crate::stage::{Stage, text};
 use doorbell_systems::Record;
 use doorbell_systems::herd::{Config, Replies, Requests};
-use doorbell_systems::herd_kv::{Server, max_reply, max_request};
+use doorbell_systems::herd_kv::{HerdKvServer, max_reply, max_request};
 use doorbell_systems::kv::Layout;
 use doorbell_verbs::Cluster;
 
@@ -14,7 +14,7 @@ pub(crate) fn layout() -> Layout {
 }
 
 /// Parameters of the RPCs of a case.
-pub(crate) fn config<S>(case: &Case<S>) -> Config {
+pub(crate) fn config<S>(case: &KvCase<S>) -> Config {
     Config {
         requests: Requests::WriteUc,
         replies: Replies::SendUd,
@@ -32,7 +32,7 @@ pub(crate) fn config<S>(case: &Case<S>) -> Config {
 
 /// Adds the server's threads; so many clients READ its tables.
 pub(crate) fn serve<S, C: Cluster, R: Record>(
-    case: &Case<S>,
+    case: &KvCase<S>,
     layout: Layout,
     readers: u32,
     stage: &mut Stage<'_, C, R>,
@@ -42,7 +42,7 @@ pub(crate) fn serve<S, C: Cluster, R: Record>(
     let region = stage.alloc(config.region_bytes()).map_err(text)?;
     let tables = stage.alloc(layout.bytes() * u64::from(case.workers)).map_err(text)?;
     for number in 0..case.workers {
-        stage.add_server(Server {
+        stage.add_server(HerdKvServer {
             config: config.clone(),
             number,
             region,

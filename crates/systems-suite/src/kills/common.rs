@@ -2,7 +2,7 @@
 
 use crate::check::Scale;
 use crate::faults::Faults;
-use crate::kill::{DEAD, Kill, Way, Window};
+use crate::kill::{DEAD, Kill, KillWay, KillWindow};
 use doorbell_systems::SystemError;
 use doorbell_verbs::{PageSize, Program, Provider, Span};
 use std::fmt::Debug;
@@ -32,12 +32,12 @@ pub(super) fn place(client: u32) -> (u32, u32) {
 pub(super) const STEPS: (u64, u64) = (0, 60);
 
 /// What goes wrong.
-pub(super) fn faults(way: Way, seed: u64) -> Faults {
-    faults_in(Window::OfOthers, way, seed)
+pub(super) fn faults(way: KillWay, seed: u64) -> Faults {
+    faults_in(KillWindow::OfOthers, way, seed)
 }
 
 /// The same where steps of a window are in the middle of something.
-pub(super) fn faults_in(window: Window, way: Way, seed: u64) -> Faults {
+pub(super) fn faults_in(window: KillWindow, way: KillWay, seed: u64) -> Faults {
     let kill = Some(Kill::new((LIVE, KILLED), STEPS, way).of(window, seed));
     Faults { kill, seed, ..Faults::default() }
 }

@@ -3,7 +3,7 @@
 
 use super::common::{CLIENTS, KILLED, LIVE, faults_in, is_killed, live, place, tell, told, wait_for_all};
 use crate::check::Scale;
-use crate::kill::{Way, Window};
+use crate::kill::{KillWay, KillWindow};
 use crate::log::{self, Appending, CLOSES, Had};
 use crate::stage;
 use doorbell_systems::log::{Full, Reserve};
@@ -13,28 +13,28 @@ use doorbell_verbs::{Cluster, Program, Provider, Span};
 
 /// Engines, some of which are killed; those that come later have their connections from the start.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct EngineKills {
     /// What they do; how many there are, and what goes wrong, is said here.
-    pub log: log::Case,
+    pub log: log::LogCase,
     /// How engines are killed.
-    pub way: Way,
+    pub way: KillWay,
 }
 
-impl Case {
+impl EngineKills {
     /// Runs it. Returns what all had that lived; nothing where machine 0 is in another process.
     ///
     /// # Errors
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Had>, String> {
-        let case = log::Case { engines: CLIENTS, ..self.log };
+        let case = log::LogCase { engines: CLIENTS, ..self.log };
         let mut stage =
-            stage::stage::<C, Had>(cluster, faults_in(Window::Lists, self.way, case.seed), patience)?;
+            stage::stage::<C, Had>(cluster, faults_in(KillWindow::Lists, self.way, case.seed), patience)?;
         for number in 0..CLIENTS {
             let interval = stage.client_interval();
-            stage.add_client(place(number), Engine { case, number, interval });
+            stage.add_client(place(number), DoomedEngine { case, number, interval });
         }
         let interval = stage.client_interval();
-        stage.add_client(CLOSES, Engine { case, number: CLIENTS, interval });
+        stage.add_client(CLOSES, DoomedEngine { case, number: CLIENTS, interval });
         stage.add_client(TELLS, Tells);
         // Beside an engine that lives.
         case.put_up(&mut stage, |number| (1 + number % LIVE, 1))?;
@@ -50,17 +50,17 @@ impl Case {
 const TELLS: (u32, u32) = (0, 12);
 
 /// An engine.
-struct Engine {
-    case: log::Case,
+struct DoomedEngine {
+    case: log::LogCase,
     number: u32,
     interval: Interval,
 }
 
-impl Program for Engine {
+impl Program for DoomedEngine {
     type Output = Result<Had, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Engine { case, number, ref interval } = self;
+        let DoomedEngine { case, number, ref interval } = self;
         if number < CLIENTS {
             tell(&p, number, &[0, 0]);
         }
@@ -103,13 +103,13 @@ impl Program for Tells {
 /// Engines of a seed, as processes.
 pub(super) fn engines<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let reserve = if seed.is_multiple_of(2) { Reserve::Rpc } else { Reserve::FetchAdd };
-    let log = log::Case { engines: CLIENTS, readers: 1, reserve, ..processes(scale, seed) };
-    Case { log, way: Way::Process }.run(cluster, scale.patience).map(drop)
+    let log = log::LogCase { engines: CLIENTS, readers: 1, reserve, ..processes(scale, seed) };
+    EngineKills { log, way: KillWay::Process }.run(cluster, scale.patience).map(drop)
 }
 
 /// A log of processes; who is there is said elsewhere.
-pub(super) fn processes(scale: &Scale, seed: u64) -> log::Case {
-    log::Case {
+pub(super) fn processes(scale: &Scale, seed: u64) -> log::LogCase {
+    log::LogCase {
         engines: 0,
         readers: 0,
         appends: scale.operations,

@@ -4,7 +4,7 @@ use super::common::{LOOKS, RETRIES, starved};
 use crate::check::Scale;
 use crate::faults::Faults;
 use crate::join;
-use crate::kill::{DEAD, Kill, Way, Window};
+use crate::kill::{DEAD, Kill, KillWay, KillWindow};
 use crate::shuffle::{self, Had};
 use crate::stage::{self, Stage, text};
 use doorbell_systems::SystemError;
@@ -22,14 +22,14 @@ pub const MACHINES: u32 = 1 + EXECUTORS;
 #[derive(Clone, Copy, Debug)]
 pub enum Job {
     /// They shuffle.
-    Shuffle(shuffle::Case),
+    Shuffle(shuffle::ShuffleCase),
     /// They join.
-    Join(join::Case),
+    Join(join::JoinCase),
 }
 
 impl Job {
     /// A shuffle without end by an executor of each machine.
-    pub fn shuffle(scale: &Scale) -> shuffle::Case {
+    pub fn shuffle(scale: &Scale) -> shuffle::ShuffleCase {
         let mut job = shuffle::small(EXECUTORS, scale);
         job.seats = APART;
         (job.rounds, job.entries) = (u64::MAX, 60);
@@ -37,7 +37,7 @@ impl Job {
     }
 
     /// Joins without end.
-    pub fn join(scale: &Scale) -> join::Case {
+    pub fn join(scale: &Scale) -> join::JoinCase {
         let mut job = join::small(EXECUTORS, scale);
         job.seats = APART;
         (job.joins, job.tuples) = (u64::MAX, (60, 60));
@@ -65,7 +65,7 @@ const APART: Seats = Seats { per_machine: 1, sockets: 1, cores_per_socket: 8 };
 
 /// An executor that is killed while all do something without end.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct ExecutorKills {
     /// What they do.
     pub job: Job,
     /// Who is killed.
@@ -73,12 +73,12 @@ pub struct Case {
     /// Before one of so many steps of its.
     pub steps: u64,
     /// How.
-    pub way: Way,
+    pub way: KillWay,
 }
 
 /// How a job ended whose executor was killed.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct EndedExecutor {
     /// When the executor was gone, in nanoseconds of its clock.
     pub gone: u64,
     /// When the first of the others ended.
@@ -87,14 +87,14 @@ pub struct Ended {
     pub last: u64,
 }
 
-impl Case {
+impl ExecutorKills {
     /// Runs it. Returns when what ended; nothing where machine 0 is in another process.
     ///
     /// # Errors
     /// If one has a round that is not whole, or ends without an error.
-    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<Ended>, String> {
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<EndedExecutor>, String> {
         let seed = self.job.seed();
-        let kill = Kill::new((self.victim, 1), (0, self.steps), self.way).of(Window::Entries, seed);
+        let kill = Kill::new((self.victim, 1), (0, self.steps), self.way).of(KillWindow::Entries, seed);
         let faults = Faults { kill: Some(kill), seed, ..Faults::default() };
         let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
         self.job.put_up(&mut stage)?;
@@ -105,7 +105,7 @@ impl Case {
             true => {
                 let ends = || others.iter().map(|had| had.ended);
                 let (first, last) = (ends().min().unwrap_or(0), ends().max().unwrap_or(0));
-                Ok(Some(Ended { gone: gone.ended, first, last }))
+                Ok(Some(EndedExecutor { gone: gone.ended, first, last }))
             }
             false => Err(format!("executor {} was killed, but others had {others:?}", self.victim)),
         }
@@ -127,8 +127,8 @@ impl Program for Looker {
 }
 
 /// Kills an executor, and looks whether the others end in time.
-fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: Case) -> Result<(), String> {
-    let Some(Ended { gone, last, .. }) = case.run(cluster, scale.patience)? else { return Ok(()) };
+fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: ExecutorKills) -> Result<(), String> {
+    let Some(EndedExecutor { gone, last, .. }) = case.run(cluster, scale.patience)? else { return Ok(()) };
     // They give up, their retries end, and they may wait for a processor.
     let most = starved(scale) * 2 + RETRIES * 2;
     match last.saturating_sub(gone) <= most.as_ns() {
@@ -139,7 +139,7 @@ fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: Case) -> Result<(), Str
 
 /// A shuffle of a seed, as processes: all send and receive, or some send and the others receive, or they fetch.
 pub(super) fn shuffle<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
-    let mut job = shuffle::Case { seed, ..Job::shuffle(scale) };
+    let mut job = shuffle::ShuffleCase { seed, ..Job::shuffle(scale) };
     job.plan.give_up = starved(scale);
     let (victim, steps) = match seed % 5 {
         0 => (0, 400),
@@ -153,13 +153,13 @@ pub(super) fn shuffle<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> 
         4 => job.plan.transfer = Transfer::Pull,
         _ => {}
     }
-    run(cluster, scale, Case { job: Job::Shuffle(job), victim, steps, way: Way::Process })
+    run(cluster, scale, ExecutorKills { job: Job::Shuffle(job), victim, steps, way: KillWay::Process })
 }
 
 /// Joins of a seed, as processes.
 pub(super) fn join<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
-    let mut job = join::Case { seed, ..Job::join(scale) };
+    let mut job = join::JoinCase { seed, ..Job::join(scale) };
     job.plan.give_up = starved(scale);
     let victim = seed as u32 % EXECUTORS;
-    run(cluster, scale, Case { job: Job::Join(job), victim, steps: 400, way: Way::Process })
+    run(cluster, scale, ExecutorKills { job: Job::Join(job), victim, steps: 400, way: KillWay::Process })
 }

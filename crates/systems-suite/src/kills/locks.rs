@@ -6,7 +6,7 @@ use super::common::{
 };
 use crate::check::{Check, Scale};
 use crate::faults::Faults;
-use crate::kill::{Kill, Way};
+use crate::kill::{Kill, KillWay};
 use crate::stage::{self, Stage, text};
 use doorbell_systems::random::Random;
 use doorbell_systems::spinlock::{Design, Layout, Leased, Lock, Release, Remote};
@@ -18,7 +18,7 @@ const LOCK: u32 = 0;
 
 /// Clients that count by a lock with a lease, some of which are killed.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct LockKills {
     /// How long the lease is.
     pub lease: Span,
     /// How long after its end it is taken over.
@@ -32,12 +32,12 @@ pub struct Case {
     /// For how long it computes in each.
     pub hold: Span,
     /// How clients are killed.
-    pub way: Way,
+    pub way: KillWay,
     /// Seed of what is drawn.
     pub seed: u64,
 }
 
-impl Case {
+impl LockKills {
     /// Runs it. Returns how often each client that lives lost the lock before it gave it back; nothing where machine 0 is in another process.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Case {
 struct Counter {
     design: Leased,
     number: u32,
-    case: Case,
+    case: LockKills,
     interval: Interval,
 }
 
@@ -108,7 +108,7 @@ impl Counter {
 struct Counting<'a, P: Provider, L> {
     p: &'a P,
     lock: L,
-    case: Case,
+    case: LockKills,
     interval: Interval,
     random: Random,
     data: Vec<u8>,
@@ -171,11 +171,11 @@ impl<P: Provider, L: Lock> Counting<'_, P, L> {
 
 /// A lock without a lease, whose holder is killed.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub struct TakenLock {
     /// How it is given back.
     pub release: Release,
     /// How its holder is killed.
-    pub way: Way,
+    pub way: KillWay,
     /// Seed of what is drawn.
     pub seed: u64,
 }
@@ -186,7 +186,7 @@ const HOLDER: u32 = LIVE;
 /// Attempts of each other client.
 const ATTEMPTS: u32 = 100;
 
-impl Taken {
+impl TakenLock {
     /// Runs it.
     ///
     /// # Errors
@@ -244,7 +244,7 @@ impl Wants {
 
 /// Clients count, with this seed.
 fn counts<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
-    let case = Case {
+    let case = LockKills {
         lease: scale.retry,
         drift: Span::from_ps(scale.retry.as_ps() / 5),
         fencing: true,
@@ -252,7 +252,7 @@ fn counts<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), S
         data: 1 << 14,
         sections: scale.operations,
         hold: Span::ZERO,
-        way: Way::Process,
+        way: KillWay::Process,
         seed,
     };
     case.run(cluster, scale.patience).map(drop)
@@ -268,7 +268,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     }
     for release in [Release::Write, Release::Cas] {
         let taken = move |cluster: &mut C, scale: &Scale| {
-            Taken { release, way: Way::Process, seed: 1 }.run(cluster, scale.patience)
+            TakenLock { release, way: KillWay::Process, seed: 1 }.run(cluster, scale.patience)
         };
         let name = format!("systems/kills/spinlock_{}_stays_taken", release.name());
         all.push(Check::new(name, taken).of_processes(HOLDER + 2, HOLDER + 2));

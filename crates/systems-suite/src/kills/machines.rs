@@ -4,11 +4,11 @@ use super::common::{Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, i
 use super::engines::processes;
 use crate::check::Scale;
 use crate::faults::Faults;
-use crate::kill::{Kill, Way};
+use crate::kill::{Kill, KillWay};
 use crate::log::{self, Appending, LOOKS_AGAIN};
 use crate::stage::{self, text};
 use doorbell_systems::device::Device;
-use doorbell_systems::log::{Layout, Reader, SERVICE, Warden};
+use doorbell_systems::log::{Layout, LogReader, SERVICE, Warden};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, PageSize, Program, Provider, Time};
 
@@ -27,11 +27,11 @@ const CLIENTS: u32 = ENGINES + 1;
 
 /// The log machine is killed while engines append and a reader reads.
 pub(super) fn log_machine<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
-    let kill = Some(Kill::new((CLIENTS, 1), (0, 200), Way::Process));
+    let kill = Some(Kill::new((CLIENTS, 1), (0, 200), KillWay::Process));
     let faults = Faults { kill, seed, ..Faults::default() };
     let mut stage = stage::stage::<C, u64>(cluster, faults, scale.patience)?;
     // Nobody is fenced; and nobody closes the log, whose number is an engine's here.
-    let case = log::Case { engines: ENGINES - 1, patience: scale.patience, ..processes(scale, seed) };
+    let case = log::LogCase { engines: ENGINES - 1, patience: scale.patience, ..processes(scale, seed) };
     let layout = case.layout();
     let log = stage.cluster().alloc(MACHINE, layout.bytes(), PageSize::Huge).map_err(text)?;
     let interval = Interval::new(Time::START, scale.patience);
@@ -40,23 +40,23 @@ pub(super) fn log_machine<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64)
     stage.add_server_at((MACHINE, 0), warden);
     for number in 0..ENGINES {
         let interval = stage.client_interval();
-        stage.add_client((MACHINE + 1 + number, 0), Engine { case, number, interval });
+        stage.add_client((MACHINE + 1 + number, 0), EngineOfDoomed { case, number, interval });
     }
     let interval = stage.client_interval();
-    stage.add_client(READS, Reads { layout, interval });
+    stage.add_client(READS, ReadsOfDoomed { layout, interval });
     stage.add_client((MACHINE, 9), Dies(CLIENTS));
     stage.add_client(LOOKS, HearsOfDeath(MACHINE));
     in_time(&stage::run(stage)?, scale)
 }
 
 /// An engine that appends without an end.
-struct Engine {
-    case: log::Case,
+struct EngineOfDoomed {
+    case: log::LogCase,
     number: u32,
     interval: Interval,
 }
 
-impl Program for Engine {
+impl Program for EngineOfDoomed {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -68,25 +68,25 @@ impl Program for Engine {
 }
 
 /// A reader that reads without an end.
-struct Reads {
+struct ReadsOfDoomed {
     layout: Layout,
     interval: Interval,
 }
 
-impl Program for Reads {
+impl Program for ReadsOfDoomed {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let device = Device::open(&p)?;
-        let mut reader = Reader::there(&device, self.layout, (self.layout.engines, SERVICE))?;
+        let mut reader = LogReader::there(&device, self.layout, (self.layout.engines, SERVICE))?;
         p.publish(&begun_key(ENGINES), &[]);
         let ended = self.read(&p, &mut reader);
         end_without_machine(&p, ENGINES, ended, None)
     }
 }
 
-impl Reads {
-    fn read<P: Provider>(&self, p: &P, reader: &mut Reader<P>) -> Result<(), SystemError> {
+impl ReadsOfDoomed {
+    fn read<P: Provider>(&self, p: &P, reader: &mut LogReader<P>) -> Result<(), SystemError> {
         while p.now() < self.interval.end() {
             let before = reader.next();
             for record in &reader.read()? {

@@ -18,7 +18,7 @@ pub mod tables;
 pub mod writers;
 
 pub use common::{MACHINES, RETRIES, UNDER_WAY};
-pub use roles::{Role, roles};
+pub use roles::{KillRole, roles};
 
 use crate::check::Check;
 use doorbell_verbs::Cluster;

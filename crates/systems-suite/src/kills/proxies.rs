@@ -3,7 +3,7 @@
 use super::common::LOOKS;
 use crate::check::{Check, MACHINES, Scale};
 use crate::faults::Faults;
-use crate::kill::{DEAD, Kill, Way};
+use crate::kill::{DEAD, Kill, KillWay};
 use crate::stage::{self, text};
 use doorbell_systems::proxy::{Path, Proxy, put_up};
 use doorbell_systems::{Measured, System, SystemError};
@@ -11,13 +11,13 @@ use doorbell_verbs::{Cluster, Program, Provider, Span};
 
 /// Two machines with a thread at each of two sockets, each of which is the proxy of the other; all READs go by a proxy.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct ProxyKills {
     /// READs of each client.
     pub reads: u64,
     /// Clients that are killed, of the second machine: the first, and how many.
     pub clients: (u32, u32),
     /// How.
-    pub way: Way,
+    pub way: KillWay,
     /// Seed of what is drawn.
     pub seed: u64,
 }
@@ -28,7 +28,7 @@ const MACHINE: u32 = 2;
 /// Clients of a machine.
 pub const OF_A_MACHINE: u32 = 2;
 
-impl Case {
+impl ProxyKills {
     /// Runs it. Returns how many READs each client had that was not killed; nothing where machine 0 is in another process.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Program for Looker {
 /// The process of a machine is killed, with both of its threads and what was in their queues; the other machine has all its READs.
 fn run<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let reads = u64::from(scale.requests) / 4;
-    let case = Case { reads, clients: (OF_A_MACHINE, OF_A_MACHINE), way: Way::Process, seed };
+    let case = ProxyKills { reads, clients: (OF_A_MACHINE, OF_A_MACHINE), way: KillWay::Process, seed };
     let done = case.run(cluster, scale.patience)?;
     match done.iter().all(|done| *done == reads) {
         true => Ok(()),

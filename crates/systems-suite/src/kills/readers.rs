@@ -5,11 +5,11 @@ use super::common::{
 };
 use super::engines::processes;
 use crate::check::Scale;
-use crate::kill::{Way, Window};
+use crate::kill::{KillWay, KillWindow};
 use crate::log::{self, Appending, CLOSES, Had, LOOKS_AGAIN};
 use crate::stage;
 use doorbell_systems::device::Device;
-use doorbell_systems::log::{Layout, Reader, SERVICE};
+use doorbell_systems::log::{Layout, LogReader, SERVICE};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
@@ -21,31 +21,31 @@ const TELLS: (u32, u32) = (0, 12);
 
 /// Engines, and readers that are killed.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct ReaderKills {
     /// What engines do; how many there are, and what goes wrong, is said here.
-    pub log: log::Case,
+    pub log: log::LogCase,
     /// How readers are killed.
-    pub way: Way,
+    pub way: KillWay,
 }
 
-impl Case {
+impl ReaderKills {
     /// Runs it.
     ///
     /// # Errors
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
-        let case = log::Case { engines: LIVE, readers: KILLED, ..self.log };
-        let faults = faults_in(Window::Records, self.way, case.seed);
+        let case = log::LogCase { engines: LIVE, readers: KILLED, ..self.log };
+        let faults = faults_in(KillWindow::Records, self.way, case.seed);
         let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
         for number in 0..LIVE {
             let interval = stage.client_interval();
-            stage.add_client(place(number), Engine { case, number, interval });
+            stage.add_client(place(number), ReadEngine { case, number, interval });
         }
         for number in LIVE..LIVE + KILLED {
             stage.add_client(place(number), Victim { layout: case.layout(), number });
         }
         let interval = stage.client_interval();
-        stage.add_client(CLOSES, Engine { case, number: LIVE, interval });
+        stage.add_client(CLOSES, ReadEngine { case, number: LIVE, interval });
         case.put_up_machine(&mut stage)?;
         stage.add_client(TELLS, Tells);
         let had = stage::run(stage)?;
@@ -55,21 +55,21 @@ impl Case {
 
 /// Readers of a seed, as processes.
 pub(super) fn readers<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
-    Case { log: processes(scale, seed), way: Way::Process }.run(cluster, scale.patience)
+    ReaderKills { log: processes(scale, seed), way: KillWay::Process }.run(cluster, scale.patience)
 }
 
 /// An engine that begins when all readers are there; the one behind all others appends the last record when they are gone.
-struct Engine {
-    case: log::Case,
+struct ReadEngine {
+    case: log::LogCase,
     number: u32,
     interval: Interval,
 }
 
-impl Program for Engine {
+impl Program for ReadEngine {
     type Output = Result<Had, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Engine { case, number, ref interval } = self;
+        let ReadEngine { case, number, ref interval } = self;
         let mut appending = Appending::open(&p, case, number, interval)?;
         let readers = LIVE..LIVE + KILLED;
         if number == LIVE {
@@ -102,7 +102,7 @@ impl Victim {
     fn read<P: Provider>(&self, p: &P) -> Result<(), SystemError> {
         let device = Device::open(p)?;
         let end = self.layout.engines + self.number - LIVE;
-        let mut reader = Reader::there(&device, self.layout, (end, SERVICE))?;
+        let mut reader = LogReader::there(&device, self.layout, (end, SERVICE))?;
         tell(p, self.number, &[]);
         p.publish(&begun_key(self.number), &[]);
         loop {

@@ -6,7 +6,7 @@ use crate::check::{Check, Scale};
 use doorbell_verbs::Cluster;
 
 /// A role of an application.
-pub struct Role<C> {
+pub struct KillRole<C> {
     /// The application and what is killed of it.
     pub name: &'static str,
     /// Processes that a check kills.
@@ -15,7 +15,7 @@ pub struct Role<C> {
     run: fn(&mut C, &Scale, u64) -> Result<(), String>,
 }
 
-impl<C: Cluster + 'static> Role<C> {
+impl<C: Cluster + 'static> KillRole<C> {
     /// The check of a seed.
     pub fn check(&self, seed: u64) -> Check<C> {
         let (run, (all, at_first)) = (self.run, self.machines);
@@ -32,40 +32,40 @@ impl<C: Cluster + 'static> Role<C> {
 }
 
 /// All of them.
-pub fn roles<C: Cluster>() -> Vec<Role<C>> {
+pub fn roles<C: Cluster>() -> Vec<KillRole<C>> {
     vec![
-        Role {
+        KillRole {
             name: "hashtable_front_end",
             kills: KILLED,
             machines: (MACHINES, AT_FIRST),
             run: tables::front_ends,
         },
-        Role {
+        KillRole {
             name: "hashtable_back_end",
             kills: 1,
             machines: (tables::MACHINES, tables::MACHINES),
             run: tables::back_end,
         },
-        Role {
+        KillRole {
             name: "shuffle_executor",
             kills: 1,
             machines: (executors::MACHINES, executors::MACHINES),
             run: executors::shuffle,
         },
-        Role {
+        KillRole {
             name: "join_executor",
             kills: 1,
             machines: (executors::MACHINES, executors::MACHINES),
             run: executors::join,
         },
-        Role { name: "log_engine", kills: KILLED, machines: (MACHINES, MACHINES), run: engines::engines },
-        Role {
+        KillRole { name: "log_engine", kills: KILLED, machines: (MACHINES, MACHINES), run: engines::engines },
+        KillRole {
             name: "log_machine",
             kills: 1,
             machines: (machines::MACHINES, machines::MACHINES),
             run: machines::log_machine,
         },
-        Role {
+        KillRole {
             name: "log_reader",
             kills: KILLED,
             machines: (readers::MACHINES, readers::MACHINES),

@@ -8,11 +8,11 @@ use super::common::{
 use crate::check::Scale;
 use crate::faults::Faults;
 use crate::hashtable::{History, Missing, Script, check, small};
-use crate::kill::{Kill, Way, Window};
+use crate::kill::{Kill, KillWay, KillWindow};
 use crate::stage::{self, text};
 use doorbell_schema::{Duration, Share};
 use doorbell_systems::hashtable::{
-    Done, FrontEnd, Hashtable, Neighbours, Op, Outcome, Published, Work, put_up,
+    Done, FrontEnd, Hashtable, Neighbours, Published, TableOp, TableOutcome, Work, put_up,
 };
 use doorbell_systems::proxy::Path;
 use doorbell_systems::site::{Course, Site};
@@ -21,13 +21,13 @@ use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
 /// Front-ends some of which are killed, and one that reads all keys in the end.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct TableKills {
     /// The table; its clients are those of [`super`], one on each machine, and who looks.
     pub config: Hashtable,
     /// Operations of each front-end that lives.
     pub operations: u64,
     /// How front-ends are killed.
-    pub way: Way,
+    pub way: KillWay,
     /// Seed of what is drawn.
     pub seed: u64,
 }
@@ -41,19 +41,19 @@ pub fn table(hot: u32, (lease, drift): (Span, Span), seed: u64) -> Hashtable {
     config
 }
 
-impl Case {
+impl TableKills {
     /// Runs it.
     ///
     /// # Errors
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
         let mut stage =
-            stage::stage::<C, History>(cluster, faults_in(Window::Lists, self.way, self.seed), patience)?;
+            stage::stage::<C, History>(cluster, faults_in(KillWindow::Lists, self.way, self.seed), patience)?;
         put_up(&mut stage, &self.config).map_err(text)?;
         for number in 0..=CLIENTS {
             let at = if number == CLIENTS { LOOKS } else { self.config.place(number) };
             let interval = stage.client_interval();
-            stage.add_client(at, Client { case: self.clone(), number, interval });
+            stage.add_client(at, DoomedFrontEnd { case: self.clone(), number, interval });
         }
         let histories = stage::run(stage)?;
         if histories.is_empty() {
@@ -64,13 +64,13 @@ impl Case {
 }
 
 /// A front-end.
-struct Client {
-    case: Case,
+struct DoomedFrontEnd {
+    case: TableKills,
     number: u32,
     interval: Interval,
 }
 
-impl Program for Client {
+impl Program for DoomedFrontEnd {
     type Output = Result<History, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -84,7 +84,7 @@ impl Program for Client {
     }
 }
 
-impl Client {
+impl DoomedFrontEnd {
     fn work<P: Provider>(&self, p: &P, script: Script) -> Result<History, SystemError> {
         let kept = vec![0; self.case.config.pairs.pairs as usize];
         tell(p, self.number, &kept);
@@ -129,7 +129,7 @@ impl<P: Provider> Telling<'_, P> {
 }
 
 impl<P: Provider> Work for Telling<'_, P> {
-    fn next(&mut self, now: Time) -> Option<Op> {
+    fn next(&mut self, now: Time) -> Option<TableOp> {
         self.script.next(now)
     }
 
@@ -138,7 +138,7 @@ impl<P: Provider> Work for Telling<'_, P> {
     }
 
     fn done(&mut self, done: Done<'_>) {
-        if let (Outcome::Wrote, Some(version)) = (done.outcome, done.version) {
+        if let (TableOutcome::Wrote, Some(version)) = (done.outcome, done.version) {
             self.keep(done.key, version);
         }
         self.script.done(done);
@@ -155,7 +155,8 @@ pub(super) fn front_ends<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) 
     let hot = [50, 0, 100, 50, 25][seed as usize % 5];
     let mut config = table(hot, (scale.retry, scale.retry * 2), seed);
     config.move_permille = if seed % 2 == 1 { 100 } else { 0 };
-    Case { config, operations: scale.operations, way: Way::Process, seed }.run(cluster, scale.patience)
+    TableKills { config, operations: scale.operations, way: KillWay::Process, seed }
+        .run(cluster, scale.patience)
 }
 
 /// Back-ends, and front-ends behind them.
@@ -168,7 +169,7 @@ pub const MACHINES: u32 = BACK_ENDS + FRONT_ENDS;
 /// One of two back-ends is killed.
 pub(super) fn back_end<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let victim = BACK_ENDS - 1;
-    let kill = Some(Kill::new((FRONT_ENDS, 1), (0, 200), Way::Process));
+    let kill = Some(Kill::new((FRONT_ENDS, 1), (0, 200), KillWay::Process));
     let faults = Faults { kill, seed, ..Faults::default() };
     let mut stage = stage::stage::<C, u64>(cluster, faults, scale.patience)?;
     let mut config = table(50, (scale.retry, scale.retry), seed);
@@ -239,7 +240,7 @@ struct Asking {
 }
 
 impl Work for Asking {
-    fn next(&mut self, now: Time) -> Option<Op> {
+    fn next(&mut self, now: Time) -> Option<TableOp> {
         let next = self.script.next(now);
         self.under_way.extend(next.as_ref().map(|_| now));
         next

@@ -4,7 +4,7 @@ use super::common::{AT_FIRST, CLIENTS, LOOKS, MACHINES, faults, live, place, tel
 use crate::check::{Check, Scale};
 use crate::consolidate::{self, INLINE, STRIPE};
 use crate::faults::Faults;
-use crate::kill::Way;
+use crate::kill::KillWay;
 use crate::stage::{self, text};
 use doorbell_systems::consolidate::{Consolidator, Holding, Rules, SERVICE};
 use doorbell_systems::device::Device;
@@ -15,7 +15,7 @@ use std::iter;
 
 /// Writers with blocks of their own, or with bytes of their own of the same blocks; some are killed.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct WriterKills {
     /// Bytes of a block, and blocks of a region.
     pub block: u32,
     /// Blocks of a region.
@@ -31,12 +31,12 @@ pub struct Case {
     /// After so many writes it flushes and fences.
     pub flushes: u64,
     /// How writers are killed.
-    pub way: Way,
+    pub way: KillWay,
     /// Seed of what is drawn.
     pub seed: u64,
 }
 
-impl Case {
+impl WriterKills {
     /// Runs it.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Case {
     }
 
     /// The same as a case without deaths: where whose bytes are.
-    fn all(&self) -> consolidate::Case {
+    fn all(&self) -> consolidate::ConsolidateCase {
         let rules = Rules {
             block: self.block,
             theta: self.theta,
@@ -64,7 +64,7 @@ impl Case {
             outstanding: 4,
             marked: Vec::new(),
         };
-        consolidate::Case {
+        consolidate::ConsolidateCase {
             clients: CLIENTS,
             steps: self.writes,
             blocks: self.blocks.into(),
@@ -94,12 +94,12 @@ impl Case {
     }
 
     /// Where a writer's region begins.
-    fn begins(&self, all: &consolidate::Case, number: u32) -> u64 {
+    fn begins(&self, all: &consolidate::ConsolidateCase, number: u32) -> u64 {
         if all.shared() { 0 } else { all.region() * u64::from(number) }
     }
 
     /// Whether a byte of its region is a writer's.
-    fn owns(&self, all: &consolidate::Case, number: u32, at: u64) -> bool {
+    fn owns(&self, all: &consolidate::ConsolidateCase, number: u32, at: u64) -> bool {
         !all.shared() || at / STRIPE % u64::from(CLIENTS) == u64::from(number)
     }
 }
@@ -128,7 +128,7 @@ impl Progress {
 
 /// A writer.
 struct Writer {
-    case: Case,
+    case: WriterKills,
     number: u32,
 }
 
@@ -176,7 +176,7 @@ impl Writer {
 
 /// Looks at all bytes in the end.
 struct Looker {
-    case: Case,
+    case: WriterKills,
     memory: Mem,
 }
 
@@ -237,7 +237,7 @@ impl Looker {
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let case = |holding, seed, scale: &Scale| Case {
+    let case = |holding, seed, scale: &Scale| WriterKills {
         block: 256,
         blocks: 6,
         theta: 4,
@@ -245,7 +245,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
         longest: 300,
         writes: scale.operations,
         flushes: 20,
-        way: Way::Process,
+        way: KillWay::Process,
         seed,
     };
     let mut all = Vec::new();

@@ -1,6 +1,6 @@
 //! Cases: clients that do all kinds of operations on few keys of a store.
 
-use super::history::{Event, unexplained};
+use super::history::{KvEvent, unexplained};
 use crate::check::{Check, Trouble};
 use crate::faults::Faults;
 use crate::stage::{self, Stage, place};
@@ -8,7 +8,7 @@ use doorbell_systems::{Record, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
 /// A store, as cases put it up.
-pub trait Store: Copy + std::fmt::Debug + Send + 'static {
+pub trait CaseStore: Copy + std::fmt::Debug + Send + 'static {
     /// The number of the value that each key has at first, where it has one.
     const FIRST: Option<u64>;
     /// It has neither INSERT nor UPDATE nor DELETE.
@@ -20,11 +20,11 @@ pub trait Store: Copy + std::fmt::Debug + Send + 'static {
     ///
     /// # Errors
     /// If there is no more memory.
-    fn serve<C: Cluster>(case: &Case<Self>, stage: &mut Stage<'_, C, History>) -> Result<(), String>;
+    fn serve<C: Cluster>(case: &KvCase<Self>, stage: &mut Stage<'_, C, History>) -> Result<(), String>;
 
     /// A client, which gives up at `end`.
     fn client(
-        case: Case<Self>,
+        case: KvCase<Self>,
         number: u32,
         end: Time,
     ) -> impl Program<Output = Result<History, SystemError>>;
@@ -32,7 +32,7 @@ pub trait Store: Copy + std::fmt::Debug + Send + 'static {
 
 /// Clients that do all kinds of operations on few keys.
 #[derive(Clone, Copy, Debug)]
-pub struct Case<S> {
+pub struct KvCase<S> {
     /// On what.
     pub store: S,
     /// Clients.
@@ -60,7 +60,7 @@ pub struct Case<S> {
 /// What a client did and saw.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<KvEvent>,
     /// Torn or stale READs, and locks that others had.
     pub again: u64,
     /// Requests that were sent again.
@@ -78,7 +78,7 @@ impl Record for History {
     fn from_words(words: &[u64]) -> Option<History> {
         let (&[again, repeated, unchanged], rest) = words.split_first_chunk()?;
         let (events, []) = rest.as_chunks() else { return None };
-        let events = events.iter().map(Event::from_words).collect::<Option<_>>()?;
+        let events = events.iter().map(KvEvent::from_words).collect::<Option<_>>()?;
         Some(History { events, again, repeated, unchanged })
     }
 }
@@ -92,10 +92,10 @@ pub(crate) fn wait<P: Provider>(p: &P, end: Time, due: Time, ended: u64) -> Resu
     Ok(())
 }
 
-impl<S: Store> Case<S> {
+impl<S: CaseStore> KvCase<S> {
     /// One client that does nothing by itself, without faults.
-    pub(crate) fn idle(store: S, workers: u32) -> Case<S> {
-        Case {
+    pub(crate) fn idle(store: S, workers: u32) -> KvCase<S> {
+        KvCase {
             store,
             clients: 1,
             workers,
@@ -124,7 +124,7 @@ impl<S: Store> Case<S> {
             stage.add_client(place(machines, number), S::client(*self, number, end));
         }
         let histories: Vec<History> = stage::run(stage)?;
-        let events: Vec<Event> = histories.iter().flat_map(|h| h.events.clone()).collect();
+        let events: Vec<KvEvent> = histories.iter().flat_map(|h| h.events.clone()).collect();
         match unexplained(&events, |_| S::FIRST) {
             None => Ok(histories),
             Some(events) => {
@@ -136,29 +136,29 @@ impl<S: Store> Case<S> {
 }
 
 /// A case of the lists.
-pub(crate) struct Shape<S> {
+pub(crate) struct KvShape<S> {
     store: S,
     outstanding: u32,
     batched: bool,
     trouble: Trouble,
 }
 
-impl<S: Store> Shape<S> {
-    pub(crate) fn new(store: S, outstanding: u32) -> Shape<S> {
-        Shape { store, outstanding, batched: false, trouble: Trouble::None }
+impl<S: CaseStore> KvShape<S> {
+    pub(crate) fn new(store: S, outstanding: u32) -> KvShape<S> {
+        KvShape { store, outstanding, batched: false, trouble: Trouble::None }
     }
 
-    pub(crate) fn batched(self) -> Shape<S> {
-        Shape { batched: true, ..self }
+    pub(crate) fn batched(self) -> KvShape<S> {
+        KvShape { batched: true, ..self }
     }
 
-    pub(crate) fn under(self, trouble: Trouble) -> Shape<S> {
-        Shape { trouble, ..self }
+    pub(crate) fn under(self, trouble: Trouble) -> KvShape<S> {
+        KvShape { trouble, ..self }
     }
 
     pub(crate) fn check<C: Cluster>(self, name: &str) -> Check<C> {
         Check::new(name, move |cluster, scale| {
-            let case = Case {
+            let case = KvCase {
                 store: self.store,
                 clients: scale.clients,
                 workers: 2,

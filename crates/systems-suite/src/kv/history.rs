@@ -6,7 +6,7 @@ use std::fmt;
 
 /// An operation on one key, with its outcome. Values are numbers; each is written once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
+pub(crate) enum KvOp {
     Get(Option<u64>),
     Put(u64),
     /// And whether it did anything.
@@ -17,59 +17,59 @@ pub(crate) enum Op {
 
 /// An operation as a client saw it. One that never ended has `Time::NEVER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct KvEvent {
     pub(crate) key: u64,
-    pub(crate) op: Op,
+    pub(crate) op: KvOp,
     pub(crate) began: Time,
     pub(crate) ended: Time,
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for KvEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} to {:?}: key {} {:x?}", self.began, self.ended, self.key, self.op)
     }
 }
 
-impl Event {
+impl KvEvent {
     pub(crate) fn to_words(self) -> [u64; 5] {
         let (kind, value) = match self.op {
-            Op::Get(None) => (0, 0),
-            Op::Get(Some(value)) => (1, value),
-            Op::Put(value) => (2, value),
-            Op::Insert(value, done) => (4 + u64::from(done), value),
-            Op::Update(value, done) => (6 + u64::from(done), value),
-            Op::Delete(done) => (8 + u64::from(done), 0),
+            KvOp::Get(None) => (0, 0),
+            KvOp::Get(Some(value)) => (1, value),
+            KvOp::Put(value) => (2, value),
+            KvOp::Insert(value, done) => (4 + u64::from(done), value),
+            KvOp::Update(value, done) => (6 + u64::from(done), value),
+            KvOp::Delete(done) => (8 + u64::from(done), 0),
         };
         [self.key, kind, value, self.began.as_ps(), self.ended.as_ps()]
     }
 
-    pub(crate) fn from_words(words: &[u64; 5]) -> Option<Event> {
+    pub(crate) fn from_words(words: &[u64; 5]) -> Option<KvEvent> {
         let &[key, kind, value, began, ended] = words;
         let op = match kind {
-            0 => Op::Get(None),
-            1 => Op::Get(Some(value)),
-            2 => Op::Put(value),
-            4 | 5 => Op::Insert(value, kind == 5),
-            6 | 7 => Op::Update(value, kind == 7),
-            8 | 9 => Op::Delete(kind == 9),
+            0 => KvOp::Get(None),
+            1 => KvOp::Get(Some(value)),
+            2 => KvOp::Put(value),
+            4 | 5 => KvOp::Insert(value, kind == 5),
+            6 | 7 => KvOp::Update(value, kind == 7),
+            8 | 9 => KvOp::Delete(kind == 9),
             _ => return None,
         };
-        Some(Event { key, op, began: Time::from_ps(began), ended: Time::from_ps(ended) })
+        Some(KvEvent { key, op, began: Time::from_ps(began), ended: Time::from_ps(ended) })
     }
 }
 
 /// What the key holds after `op`, if it can be next.
-fn next(state: Option<u64>, op: Op) -> Option<Option<u64>> {
+fn next(state: Option<u64>, op: KvOp) -> Option<Option<u64>> {
     match op {
-        Op::Get(seen) => (seen == state).then_some(state),
-        Op::Put(value) => Some(Some(value)),
-        Op::Insert(value, done) => {
+        KvOp::Get(seen) => (seen == state).then_some(state),
+        KvOp::Put(value) => Some(Some(value)),
+        KvOp::Insert(value, done) => {
             (done == state.is_none()).then_some(if done { Some(value) } else { state })
         }
-        Op::Update(value, done) => {
+        KvOp::Update(value, done) => {
             (done == state.is_some()).then_some(if done { Some(value) } else { state })
         }
-        Op::Delete(done) => (done == state.is_some()).then_some(None),
+        KvOp::Delete(done) => (done == state.is_some()).then_some(None),
     }
 }
 
@@ -97,7 +97,7 @@ impl Left {
 
 /// Searches an order, as Wing and Gong do, for one key, whose events are ordered by their beginning.
 /// `first` is what it holds at first.
-fn explain(events: &[Event], first: Option<u64>) -> bool {
+fn explain(events: &[KvEvent], first: Option<u64>) -> bool {
     let n = events.len();
     let mut seen: HashSet<Left> = HashSet::new();
     let mut stack = vec![Left { done: vec![0; n.div_ceil(64)], count: 0, state: first }];
@@ -118,7 +118,7 @@ fn explain(events: &[Event], first: Option<u64>) -> bool {
         }
         // A value that is replaced does not come back: each is written once.
         if let Some(value) = left.state
-            && rest().any(|i| events[i].op == Op::Get(Some(value)))
+            && rest().any(|i| events[i].op == KvOp::Get(Some(value)))
         {
             continue;
         }
@@ -135,12 +135,12 @@ fn explain(events: &[Event], first: Option<u64>) -> bool {
 }
 
 /// The first key whose events no order explains. `first` tells what each key holds at first.
-pub(crate) fn unexplained(events: &[Event], first: impl Fn(u64) -> Option<u64>) -> Option<Vec<Event>> {
+pub(crate) fn unexplained(events: &[KvEvent], first: impl Fn(u64) -> Option<u64>) -> Option<Vec<KvEvent>> {
     let mut keys: Vec<u64> = events.iter().map(|e| e.key).collect();
     keys.sort_unstable();
     keys.dedup();
     keys.into_iter().find_map(|key| {
-        let mut of_key: Vec<Event> = events.iter().filter(|e| e.key == key).copied().collect();
+        let mut of_key: Vec<KvEvent> = events.iter().filter(|e| e.key == key).copied().collect();
         of_key.sort_by_key(|e| e.began);
         (!explain(&of_key, first(key))).then_some(of_key)
     })
@@ -154,50 +154,56 @@ mod tests {
 
     #[test]
     fn the_checker_tells_good_from_bad() {
-        let event =
-            |op, began, ended| Event { key: 1, op, began: Time::from_ps(began), ended: Time::from_ps(ended) };
+        let event = |op, began, ended| KvEvent {
+            key: 1,
+            op,
+            began: Time::from_ps(began),
+            ended: Time::from_ps(ended),
+        };
         let none = |_| None;
         // Overlapping: either order. One after the other: only one.
-        let good = [event(Op::Put(1), 0, 10), event(Op::Get(None), 5, 6), event(Op::Get(Some(1)), 7, 8)];
+        let good =
+            [event(KvOp::Put(1), 0, 10), event(KvOp::Get(None), 5, 6), event(KvOp::Get(Some(1)), 7, 8)];
         assert!(unexplained(&good, none).is_none());
-        let lost = [event(Op::Put(1), 0, 10), event(Op::Get(None), 11, 12)];
+        let lost = [event(KvOp::Put(1), 0, 10), event(KvOp::Get(None), 11, 12)];
         assert!(unexplained(&lost, none).is_some());
-        let back = [event(Op::Put(1), 0, 30), event(Op::Get(Some(1)), 5, 6), event(Op::Get(None), 7, 8)];
+        let back =
+            [event(KvOp::Put(1), 0, 30), event(KvOp::Get(Some(1)), 5, 6), event(KvOp::Get(None), 7, 8)];
         assert!(unexplained(&back, none).is_some());
         let twice = [
-            event(Op::Put(1), 0, 40),
-            event(Op::Put(2), 5, 10),
-            event(Op::Get(Some(1)), 1, 2),
-            event(Op::Get(Some(2)), 11, 12),
-            event(Op::Get(Some(1)), 13, 14),
+            event(KvOp::Put(1), 0, 40),
+            event(KvOp::Put(2), 5, 10),
+            event(KvOp::Get(Some(1)), 1, 2),
+            event(KvOp::Get(Some(2)), 11, 12),
+            event(KvOp::Get(Some(1)), 13, 14),
         ];
         assert!(unexplained(&twice, none).is_some(), "the first PUT was applied twice");
-        let unseen = [event(Op::Insert(1, true), 0, 1), event(Op::Insert(2, true), 2, 3)];
+        let unseen = [event(KvOp::Insert(1, true), 0, 1), event(KvOp::Insert(2, true), 2, 3)];
         assert!(unexplained(&unseen, none).is_some());
     }
 
     #[test]
     fn events_survive_as_words() {
         let ops = [
-            Op::Get(None),
-            Op::Get(Some(7)),
-            Op::Put(7),
-            Op::Insert(7, false),
-            Op::Insert(7, true),
-            Op::Update(7, false),
-            Op::Update(7, true),
-            Op::Delete(false),
-            Op::Delete(true),
+            KvOp::Get(None),
+            KvOp::Get(Some(7)),
+            KvOp::Put(7),
+            KvOp::Insert(7, false),
+            KvOp::Insert(7, true),
+            KvOp::Update(7, false),
+            KvOp::Update(7, true),
+            KvOp::Delete(false),
+            KvOp::Delete(true),
         ];
         for op in ops {
-            let event = Event { key: 3, op, began: Time::from_ps(1), ended: Time::from_ps(2) };
-            assert_eq!(Event::from_words(&event.to_words()), Some(event));
+            let event = KvEvent { key: 3, op, began: Time::from_ps(1), ended: Time::from_ps(2) };
+            assert_eq!(KvEvent::from_words(&event.to_words()), Some(event));
         }
-        assert_eq!(Event::from_words(&[1, 3, 0, 0, 0]), None);
+        assert_eq!(KvEvent::from_words(&[1, 3, 0, 0, 0]), None);
     }
 
     /// Every order there is.
-    fn explained_by_any_order(events: &[Event], left: &[usize], state: Option<u64>) -> bool {
+    fn explained_by_any_order(events: &[KvEvent], left: &[usize], state: Option<u64>) -> bool {
         left.is_empty()
             || left.iter().any(|&i| {
                 let comes_first = left.iter().all(|&other| events[i].began <= events[other].ended);
@@ -217,15 +223,15 @@ mod tests {
         ) {
             let event = |(n, (kind, seen, done, began, span)): (u64, (u8, u64, bool, u64, u64))| {
                 let op = match kind {
-                    0 | 1 => Op::Get((seen > 0).then_some(seen)),
-                    2 => Op::Put(n),
-                    3 => Op::Insert(n, done),
-                    4 => Op::Update(n, done),
-                    _ => Op::Delete(done),
+                    0 | 1 => KvOp::Get((seen > 0).then_some(seen)),
+                    2 => KvOp::Put(n),
+                    3 => KvOp::Insert(n, done),
+                    4 => KvOp::Update(n, done),
+                    _ => KvOp::Delete(done),
                 };
-                Event { key: 1, op, began: Time::from_ps(began), ended: Time::from_ps(began + span) }
+                KvEvent { key: 1, op, began: Time::from_ps(began), ended: Time::from_ps(began + span) }
             };
-            let events: Vec<Event> = (1..).zip(ops).map(event).collect();
+            let events: Vec<KvEvent> = (1..).zip(ops).map(event).collect();
             let all: Vec<usize> = (0..events.len()).collect();
             let explained = unexplained(&events, |_| None).is_none();
             prop_assert_eq!(explained, explained_by_any_order(&events, &all, None));

@@ -4,7 +4,7 @@ mod case;
 mod history;
 mod script;
 
-pub use case::{Case, History, Store};
-pub(crate) use case::{Shape, wait};
-pub(crate) use history::{Event, Op};
+pub use case::{CaseStore, History, KvCase};
+pub(crate) use case::{KvShape, wait};
+pub(crate) use history::{KvEvent, KvOp};
 pub(crate) use script::{KEYS, LENGTHS, MAX_REQUEST_VALUE, MAX_VALUE, Script, number, value};

@@ -1,7 +1,7 @@
 //! What clients do: operations on few keys, drawn at random, with values that tell who wrote them.
 
-use super::case::{Case, Store};
-use super::history::Op;
+use super::case::{CaseStore, KvCase};
+use super::history::KvOp;
 use doorbell_systems::SystemError;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -40,7 +40,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    pub(crate) fn new<S: Store>(case: &Case<S>, client: u32) -> Script {
+    pub(crate) fn new<S: CaseStore>(case: &KvCase<S>, client: u32) -> Script {
         Script {
             random: Xoshiro256PlusPlus::seed_from_u64(case.seed ^ u64::from(client) << 40),
             client: client.into(),
@@ -56,16 +56,16 @@ impl Script {
     }
 
     /// The next operation, and its key.
-    pub(crate) fn draw(&mut self) -> (u64, Op) {
+    pub(crate) fn draw(&mut self) -> (u64, KvOp) {
         self.written += 1;
         let fresh = (self.client + 1) << 32 | self.written;
         let key = self.below(KEYS);
         let op = match self.below(if self.only_put_and_get { 8 } else { 12 }) {
-            0..5 => Op::Get(None),
-            5..8 => Op::Put(fresh),
-            8 => Op::Insert(fresh, false),
-            9 => Op::Update(fresh, false),
-            _ => Op::Delete(false),
+            0..5 => KvOp::Get(None),
+            5..8 => KvOp::Put(fresh),
+            8 => KvOp::Insert(fresh, false),
+            9 => KvOp::Update(fresh, false),
+            _ => KvOp::Delete(false),
         };
         (key, op)
     }

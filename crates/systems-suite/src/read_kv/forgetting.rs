@@ -3,10 +3,10 @@
 use super::store::Reads;
 use crate::faults::Faults;
 use crate::herd_kv;
-use crate::kv::{Case, MAX_VALUE, number, value};
+use crate::kv::{KvCase, MAX_VALUE, number, value};
 use crate::stage::{self, place};
 use doorbell_systems::SystemError;
-use doorbell_systems::herd::{Client, Outcome};
+use doorbell_systems::herd::{HerdClient, RpcOutcome};
 use doorbell_systems::kv::{Layout, Reply, Request, numbered};
 use doorbell_systems::read_kv as read;
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
@@ -20,8 +20,8 @@ fn layout() -> Layout {
     Layout { buckets: 4, log: 64 * 45, max_value: MAX_VALUE }
 }
 
-fn case() -> Case<Reads> {
-    Case::idle(Reads, 1)
+fn case() -> KvCase<Reads> {
+    KvCase::idle(Reads, 1)
 }
 
 /// Compares the store with a map, one operation at a time.
@@ -33,8 +33,8 @@ struct Comparer {
 
 struct Ends<P: Provider> {
     p: P,
-    client: Client<P>,
-    reader: read::Reader<P>,
+    client: HerdClient<P>,
+    reader: read::KvReader<P>,
     end: Time,
 }
 
@@ -54,8 +54,8 @@ impl<P: Provider> Ends<P> {
             self.wait()?;
         }
         match done.remove(0).outcome {
-            Outcome::Reply(reply) => Ok(reply),
-            Outcome::Malformed => Err(SystemError::Protocol(format!("malformed: {request:?}"))),
+            RpcOutcome::Reply(reply) => Ok(reply),
+            RpcOutcome::Malformed => Err(SystemError::Protocol(format!("malformed: {request:?}"))),
         }
     }
 
@@ -81,8 +81,8 @@ impl Program for Comparer {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let client = Client::start(&p, &herd_kv::config(&case()), 0, 1)?;
-        let reader = read::Reader::start(&p, layout(), 1, 0, 1)?;
+        let client = HerdClient::start(&p, &herd_kv::config(&case()), 0, 1)?;
+        let reader = read::KvReader::start(&p, layout(), 1, 0, 1)?;
         let mut ends = Ends { p, client, reader, end: self.end };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let mut below = |n: u64| random.next_u64() % n;

@@ -8,13 +8,13 @@ pub use store::Reads;
 
 use crate::check::{Check, Trouble};
 use crate::deployed;
-use crate::kv::Shape;
+use crate::kv::KvShape;
 use doorbell_systems::read_kv::ReadKv;
 use doorbell_verbs::Cluster;
 
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let with = |trouble| Shape::new(Reads, 4).batched().under(trouble);
+    let with = |trouble| KvShape::new(Reads, 4).batched().under(trouble);
     vec![
         with(Trouble::None).check("systems/kv/reads"),
         with(Trouble::Loss).check("systems/kv/reads_lost_messages"),

@@ -5,13 +5,13 @@ use crate::deployed;
 use crate::stage::{self, place, text};
 use doorbell_systems::Measured;
 use doorbell_systems::touch::{
-    Client, Mode, Reading, Response, Scanned, Server, Stack, Touch, Verdict, Walk,
+    LineWalk, Mode, Reading, Response, Scanned, Stack, Touch, TouchClient, TouchServer, Verdict,
 };
 use doorbell_verbs::{Cluster, Span};
 
 /// What a case has the server do.
 #[derive(Clone, Copy)]
-struct Case {
+struct TouchCase {
     stack: Stack,
     response: Response,
     size: u32,
@@ -24,13 +24,13 @@ struct Case {
 
 /// Runs a case, whose server stores each request's number all over the buffer; what is wrong where a response has
 /// something else, or does not come.
-fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale) -> Result<(), String> {
-    let Case { stack, response, size, step, sends_per_fill, requests } = case;
+fn run<C: Cluster>(cluster: &mut C, case: TouchCase, trouble: Trouble, scale: &Scale) -> Result<(), String> {
+    let TouchCase { stack, response, size, step, sends_per_fill, requests } = case;
     let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
     let buffer = stage.alloc(size.into()).map_err(text)?;
-    let walk = Walk::new(size.into(), step, 1);
+    let walk = LineWalk::new(size.into(), step, 1);
     let interval = stage.server_interval();
-    stage.add_server(Server {
+    stage.add_server(TouchServer {
         stack,
         response,
         mode: Mode::Touch,
@@ -44,8 +44,16 @@ fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale)
     let machines = stage.cluster().machines();
     let interval = stage.client_interval();
     let verdict = Verdict::Checked { sends_per_fill: sends_per_fill.into(), step };
-    let client =
-        Client { stack, response, size, reading: Reading::None, walk, limit: requests, verdict, interval };
+    let client = TouchClient {
+        stack,
+        response,
+        size,
+        reading: Reading::None,
+        walk,
+        limit: requests,
+        verdict,
+        interval,
+    };
     stage.add_client(place(machines, 0), client);
     stage::run(stage).map(drop)
 }
@@ -54,8 +62,14 @@ fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale)
 /// that one which is sent too early is seen, and no whole number of lines.
 fn responses<C: Cluster>(name: &str, stack: Stack, response: Response) -> Check<C> {
     Check::new(format!("systems/touch/{name}"), move |cluster: &mut C, scale| {
-        let case =
-            Case { stack, response, size: 200_003, step: 8, sends_per_fill: 3, requests: scale.draws / 5 };
+        let case = TouchCase {
+            stack,
+            response,
+            size: 200_003,
+            step: 8,
+            sends_per_fill: 3,
+            requests: scale.draws / 5,
+        };
         run(cluster, case, Trouble::Hesitation, scale)
     })
 }

@@ -1,7 +1,7 @@
 //! The sequencer by fetch-and-add on machines.
 
 use super::config::AtomicsSequencer;
-use super::protocol::{Client, SERVICE};
+use super::protocol::{AtomicsClient, SERVICE};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape, memory_server};
@@ -25,7 +25,7 @@ impl System for AtomicsSequencer {
         memory_server::put_up(site, SERVICE, self.clients.clients, counter, AccessFlags::REMOTE_ATOMIC);
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
-            site.add_client(self.clients.place(number), Client { number, drawing, interval });
+            site.add_client(self.clients.place(number), AtomicsClient { number, drawing, interval });
         }
         Ok(())
     }

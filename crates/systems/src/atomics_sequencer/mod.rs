@@ -6,4 +6,4 @@ mod deployment;
 mod protocol;
 
 pub use config::AtomicsSequencer;
-pub use protocol::{Client, SERVICE};
+pub use protocol::{AtomicsClient, SERVICE};

@@ -10,7 +10,7 @@ pub const SERVICE: &str = "atomics";
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct AtomicsClient {
     /// Number of this client.
     pub number: u32,
     /// How it draws.
@@ -19,7 +19,7 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for AtomicsClient {
     type Output = Result<Drawn, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {

@@ -1,6 +1,6 @@
 //! Writes of a remote region that are held back.
 
-use super::frames::{Frames, Number, Place};
+use super::frames::{FramePlace, Frames, Number};
 use super::rules::{Holding, Rules};
 use crate::SystemError;
 use crate::device::{self, Device, check};
@@ -107,7 +107,7 @@ impl<P: Provider> Consolidator<P> {
     ) -> Result<Consolidator<P>, SystemError> {
         rules.check(region.1, queue)?;
         let blocks = region.1 / u64::from(rules.block);
-        let place = |block| if rules.holds(block) { Place::Target } else { Place::Direct };
+        let place = |block| if rules.holds(block) { FramePlace::Target } else { FramePlace::Direct };
         // What is held, what is posted, and what comes to be held.
         let frames = rules.held.saturating_add(rules.outstanding).saturating_add(1);
         let bytes = (u64::from(frames) + 1) * u64::from(rules.block);
@@ -254,8 +254,8 @@ impl<P: Provider> Consolidator<P> {
     fn write_part(&mut self, block: u64, from: u32, bytes: &[u8]) -> Result<(), SystemError> {
         self.cpu.work(work::HOLD);
         let number = match self.frames.place(block) {
-            Place::Direct => return self.write_direct(block, from, bytes),
-            Place::Frame(number) if self.frames.at(number).writes > 0 => number,
+            FramePlace::Direct => return self.write_direct(block, from, bytes),
+            FramePlace::Frame(number) if self.frames.at(number).writes > 0 => number,
             _ => self.begin_to_hold(block, bytes.len() as u32)?,
         };
         self.cpu.write(self.buffers.mem(), self.bytes_of(number) + u64::from(from), bytes);
@@ -279,15 +279,15 @@ impl<P: Provider> Consolidator<P> {
         }
         let size = u64::from(self.rules.block);
         let number = match self.frames.place(block) {
-            Place::Frame(number) if !self.frames.at(number).posted => return Ok(number),
+            FramePlace::Frame(number) if !self.frames.at(number).posted => return Ok(number),
             // The device may still read what was posted.
-            Place::Frame(posted) => {
+            FramePlace::Frame(posted) => {
                 let number = self.take()?;
                 let (mem, to, old) = (self.buffers.mem(), self.bytes_of(number), self.bytes_of(posted));
                 self.cpu.copy(mem, to, mem, old, size);
                 number
             }
-            Place::Direct | Place::Target => {
+            FramePlace::Direct | FramePlace::Target => {
                 let number = self.take()?;
                 if self.rules.holding == Holding::Exclusive && bytes < self.rules.block {
                     self.fetch(block, 0..self.rules.block, self.bytes_of(number))?;
@@ -317,14 +317,14 @@ impl<P: Provider> Consolidator<P> {
     fn read_part(&mut self, block: u64, range: Range<u32>, into: &mut [u8]) -> Result<(), SystemError> {
         let mem = self.buffers.mem();
         let place = self.frames.place(block);
-        if let (Place::Frame(number), Holding::Exclusive) = (place, self.rules.holding) {
+        if let (FramePlace::Frame(number), Holding::Exclusive) = (place, self.rules.holding) {
             self.cpu.read(mem, self.bytes_of(number) + u64::from(range.start), into);
             return Ok(());
         }
         let scratch = self.scratch();
         self.fetch(block, range.clone(), scratch)?;
         self.cpu.read(mem, scratch, into);
-        let Place::Frame(number) = place else { return Ok(()) };
+        let FramePlace::Frame(number) = place else { return Ok(()) };
         for span in self.frames.at(number).spans.ranges() {
             let (start, end) = (span.start.max(range.start), span.end.min(range.end));
             if start < end {

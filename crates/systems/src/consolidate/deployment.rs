@@ -1,7 +1,7 @@
 //! IO consolidation on machines.
 
 use super::config::Consolidate;
-use super::protocol::{Client, SERVICE};
+use super::protocol::{ConsolidateClient, SERVICE};
 use super::rules::Holding;
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
@@ -57,7 +57,10 @@ impl System for Consolidate {
         memory_server::put_up(site, SERVICE, clients, memory, access);
         for number in 0..clients {
             let interval = site.client_interval();
-            site.add_client(self.clients.place(number), Client { number, io: self.clone(), interval });
+            site.add_client(
+                self.clients.place(number),
+                ConsolidateClient { number, io: self.clone(), interval },
+            );
         }
         Ok(())
     }

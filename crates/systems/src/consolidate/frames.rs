@@ -26,7 +26,7 @@ pub(super) struct Frame {
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FramePlace {
     /// At the target alone, always: its writes are not held back.
     Direct,
     /// At the target alone.
@@ -39,7 +39,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Frames {
     frames: Vec<Frame>,
-    places: Vec<Place>,
+    places: Vec<FramePlace>,
     /// Frames of no block.
     free: Vec<Number>,
     /// Frames that hold something, by when they began, with the number of their holding. Some are over.
@@ -53,7 +53,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// So many, all free, for blocks of these places.
-    pub(super) fn new(frames: u32, places: Vec<Place>) -> Frames {
+    pub(super) fn new(frames: u32, places: Vec<FramePlace>) -> Frames {
         let empty = Frame {
             block: 0,
             writes: 0,
@@ -75,19 +75,19 @@ impl Frames {
     }
 
     /// Where a block is.
-    pub(super) fn place(&self, block: u64) -> Place {
+    pub(super) fn place(&self, block: u64) -> FramePlace {
         self.places[block as usize]
     }
 
     /// A block is in a frame from now on.
     pub(super) fn put(&mut self, block: u64, number: Number) {
-        self.places[block as usize] = Place::Frame(number);
+        self.places[block as usize] = FramePlace::Frame(number);
         self.at_mut(number).block = block;
     }
 
     /// A block is at the target alone from now on.
     pub(super) fn drop_block(&mut self, block: u64) {
-        self.places[block as usize] = Place::Target;
+        self.places[block as usize] = FramePlace::Target;
     }
 
     /// Blocks that are held.
@@ -125,7 +125,7 @@ impl Frames {
         let frame = self.at_mut(number);
         frame.posted = false;
         let block = frame.block;
-        if self.place(block) != Place::Frame(number) {
+        if self.place(block) != FramePlace::Frame(number) {
             self.free.push(number);
         }
     }

@@ -27,5 +27,5 @@ mod spans;
 
 pub use config::Consolidate;
 pub use consolidator::{Completed, Consolidator, Polled};
-pub use protocol::{Client, SERVICE};
+pub use protocol::{ConsolidateClient, SERVICE};
 pub use rules::{Holding, Rules};

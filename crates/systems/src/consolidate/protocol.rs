@@ -17,7 +17,7 @@ const INLINE: u32 = 64;
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct ConsolidateClient {
     /// Number of this client.
     pub number: u32,
     /// What it writes, and how that is held back.
@@ -26,11 +26,11 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for ConsolidateClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { number, ref io, .. } = self;
+        let ConsolidateClient { number, ref io, .. } = self;
         let device = Device::open(&p)?;
         let memory = memory_server::find(&p, SERVICE)?.at(io.region() * u64::from(number));
         let region = (memory, io.region());

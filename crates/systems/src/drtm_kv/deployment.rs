@@ -1,7 +1,7 @@
 //! DrTM-KV on machines.
 
 use super::config::DrtmKv;
-use super::protocol::{ACCESS, Client, ITEM, SERVICE, VALUE};
+use super::protocol::{ACCESS, DrtmClient, ITEM, SERVICE, VALUE};
 use crate::config::{Clients, Pairs, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape, memory_server};
@@ -33,7 +33,7 @@ impl System for DrtmKv {
             let interval = site.client_interval();
             site.add_client(
                 self.clients.place(number),
-                Client { number, load, update: self.update, interval },
+                DrtmClient { number, load, update: self.update, interval },
             );
         }
         Ok(())

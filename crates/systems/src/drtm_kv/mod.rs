@@ -6,4 +6,4 @@ mod deployment;
 mod protocol;
 
 pub use config::DrtmKv;
-pub use protocol::{ACCESS, Client, Done, ITEM, Items, SERVICE, VALUE, fill};
+pub use protocol::{ACCESS, Done, DrtmClient, ITEM, Items, SERVICE, VALUE, fill};

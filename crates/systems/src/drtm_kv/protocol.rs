@@ -244,7 +244,7 @@ impl<P: Provider> Items<P> {
 
 /// A client with a load; its values have [`VALUE`] bytes.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct DrtmClient {
     /// Number of this client.
     pub number: u32,
     /// What it asks for.
@@ -255,7 +255,7 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for DrtmClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {

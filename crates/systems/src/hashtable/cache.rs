@@ -1,6 +1,6 @@
 //! What a front-end has written of hot keys and not published.
 
-use super::table::{Hot, Table};
+use super::table::{Hot, TableLayout};
 use super::terms::Terms;
 use crate::SystemError;
 use crate::device::Device;
@@ -26,7 +26,7 @@ struct Pending {
 /// Values that a front-end has written, of each hot entry the newest.
 pub(super) struct HeldWrites<P: Provider> {
     cpu: P,
-    table: Table,
+    table: TableLayout,
     values: Mr<P>,
     /// Bytes from a value to the next.
     apart: u64,
@@ -52,7 +52,7 @@ pub(super) struct TakenWrites {
 }
 
 impl<P: Provider> HeldWrites<P> {
-    pub(super) fn new(device: &Device<P>, table: &Table) -> Result<HeldWrites<P>, SystemError> {
+    pub(super) fn new(device: &Device<P>, table: &TableLayout) -> Result<HeldWrites<P>, SystemError> {
         let apart = u64::from(table.value).next_multiple_of(64);
         let entries = 0..u64::from(table.blocks) * u64::from(table.entries);
         let first = |number: u64| {

@@ -13,7 +13,7 @@ use doorbell_verbs::{Span, Time};
 /// For two writers of the slot with the same u, number n with m missing ends at p + m L + lease; the next, n + V, has drawn after n and looked after u was done, so its s is
 /// no earlier than the other's p, and it begins at s + (m + 1) L >= p + m L + lease + drift. Where u changes, both reckon anew from then.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub struct SlotClaim {
     number: u64,
     versions: u64,
     lease: Span,
@@ -51,11 +51,11 @@ pub struct Look<'a> {
     pub now: Time,
 }
 
-impl Claim {
+impl SlotClaim {
     /// To write `number`, which was drawn by what was posted then.
-    pub fn new(number: u64, versions: u32, (lease, drift): (Span, Span), posted: Time) -> Claim {
+    pub fn new(number: u64, versions: u32, (lease, drift): (Span, Span), posted: Time) -> SlotClaim {
         let versions = u64::from(versions);
-        Claim { number, versions, lease, drift, seen: None, posted, began: posted, known: posted }
+        SlotClaim { number, versions, lease, drift, seen: None, posted, began: posted, known: posted }
     }
 
     /// Its slot.
@@ -92,7 +92,7 @@ impl Claim {
     /// Takes in a look at the record.
     pub fn look(&mut self, look: Look<'_>) -> Verdict {
         let (from, missing) = self.reckon(look);
-        let Claim { number, versions, lease, .. } = *self;
+        let SlotClaim { number, versions, lease, .. } = *self;
         if look.done[self.slot() as usize] >= number {
             return Verdict::Another;
         }
@@ -127,8 +127,8 @@ mod tests {
         Time::START + Span::from_us(us)
     }
 
-    fn claim(number: u64) -> Claim {
-        Claim::new(number, 4, (LEASE, DRIFT), at(100))
+    fn claim(number: u64) -> SlotClaim {
+        SlotClaim::new(number, 4, (LEASE, DRIFT), at(100))
     }
 
     fn look(done: &[u64], posted: u64) -> Look<'_> {

@@ -1,11 +1,11 @@
 //! Operations on cold keys.
 
-use super::claim::{Claim, Look, Verdict};
+use super::claim::{Look, SlotClaim, Verdict};
 use super::count::{Count, DRAW};
 use super::entry;
 use super::request::AreaRequest;
 use super::scratch::ScratchPart;
-use super::table::{KeyRecord, Table};
+use super::table::{KeyRecord, TableLayout};
 use super::turn::{OpStep, OpTurn};
 use crate::SystemError;
 use crate::checksum;
@@ -40,7 +40,7 @@ pub(super) fn look_at<P: Provider>(
 }
 
 /// A READ of the head of a record.
-pub(super) fn head(table: &Table, at: u64) -> AreaRequest {
+pub(super) fn head(table: &TableLayout, at: u64) -> AreaRequest {
     AreaRequest::Read(at, ScratchPart::Head, table.head())
 }
 
@@ -56,9 +56,9 @@ enum Writing {
     /// A number is being drawn.
     Drawing,
     /// The record is looked at.
-    Looking(Claim),
+    Looking(SlotClaim),
     /// The writer waits until it looks again.
-    Waiting(Claim),
+    Waiting(SlotClaim),
     /// The entry is on its way.
     Placing(u64),
 }
@@ -110,7 +110,7 @@ impl ColdPut {
                     return Ok(OpStep::Elsewhere);
                 }
                 let number = before.number + 1;
-                let claim = Claim::new(
+                let claim = SlotClaim::new(
                     number,
                     turn.table().versions,
                     (turn.terms.lease, turn.terms.drift),
@@ -131,7 +131,7 @@ impl ColdPut {
     fn look<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
-        mut claim: Claim,
+        mut claim: SlotClaim,
         whole: Option<u64>,
     ) -> Result<OpStep, SystemError> {
         let (_, done) = head_of(turn);
@@ -161,7 +161,7 @@ impl ColdPut {
     fn place<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
-        claim: Claim,
+        claim: SlotClaim,
         until: Time,
     ) -> Result<OpStep, SystemError> {
         let (number, of) = (claim.number(), claim.slot());

@@ -1,6 +1,6 @@
 //! Parameters of the hashtable.
 
-use super::table::Table;
+use super::table::TableLayout;
 use crate::config::{Clients, Pairs, Seats, Timing, Values};
 use crate::kv::Load;
 use crate::proxy::Path;
@@ -60,9 +60,9 @@ schema! {
 
 impl Hashtable {
     /// Where everything lies.
-    pub(super) fn table(&self) -> Table {
+    pub(super) fn table(&self) -> TableLayout {
         let hot = u128::from(self.pairs.pairs) * u128::from(self.hot.millionths()) / 1_000_000;
-        Table {
+        TableLayout {
             pairs: self.pairs.pairs,
             blocks: (hot as u64 >> self.block_log2) as u32,
             entries: 1 << self.block_log2,

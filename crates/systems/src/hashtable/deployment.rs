@@ -4,11 +4,11 @@ use super::config::Hashtable;
 use super::count::Count;
 use super::entry;
 use super::io::service;
-use super::load::Client;
+use super::load::TableClient;
 use super::neighbours::{self, Neighbours};
-use super::table::{OWNER, Table};
+use super::table::{OWNER, TableLayout};
 use crate::config::{Clients, Pairs, Timing, Values};
-use crate::ends::Server;
+use crate::ends::EndsServer;
 use crate::proxy::Path;
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, Record as Kept, Round, System, SystemShape};
@@ -67,7 +67,7 @@ impl System for Hashtable {
             let interval = site.client_interval();
             site.add_client(
                 self.place(number),
-                Client { number, config: self.clone(), neighbours, interval },
+                TableClient { number, config: self.clone(), neighbours, interval },
             );
         }
         Ok(())
@@ -92,7 +92,7 @@ pub fn put_up<C: Cluster, R: Kept, D: Dress>(
             site.cluster().preset(back_end, memory, |bytes| fill_area(&table, area, bytes));
             memories.push(memory);
         }
-        let server = Server {
+        let server = EndsServer {
             service: service(back_end),
             memories,
             access: AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC,
@@ -105,7 +105,7 @@ pub fn put_up<C: Cluster, R: Kept, D: Dress>(
 }
 
 /// Version 0 of each key of an area, in its record; and in its block, if it is hot at first.
-fn fill_area(table: &Table, area: u32, bytes: &mut [u8]) {
+fn fill_area(table: &TableLayout, area: u32, bytes: &mut [u8]) {
     let mut value = vec![0; table.value as usize];
     let mut entry = Vec::new();
     let mut put = |at: u64, what: &[u8]| bytes[at as usize..][..what.len()].copy_from_slice(what);

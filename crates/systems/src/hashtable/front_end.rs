@@ -22,7 +22,7 @@ const PASS: u32 = 16;
 
 /// An operation on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum TableOp {
     /// Reads it.
     Get(u64),
     /// Writes a value of as many bytes as the table's have.
@@ -31,17 +31,17 @@ pub enum Op {
     Move(u64),
 }
 
-impl Op {
+impl TableOp {
     fn key(&self) -> u64 {
         match self {
-            Op::Get(key) | Op::Put(key, _) | Op::Move(key) => *key,
+            TableOp::Get(key) | TableOp::Put(key, _) | TableOp::Move(key) => *key,
         }
     }
 }
 
 /// What came of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome<'a> {
+pub enum TableOutcome<'a> {
     /// This was read.
     Read(&'a [u8]),
     /// The value is written.
@@ -56,7 +56,7 @@ pub struct Done<'a> {
     /// Its key.
     pub key: u64,
     /// What came of it.
-    pub outcome: Outcome<'a>,
+    pub outcome: TableOutcome<'a>,
     /// The version that it read or wrote; none of what is not published.
     pub version: Option<u64>,
     /// Of a hot write, how often this front-end has written the key's place in its block with it.
@@ -89,7 +89,7 @@ pub struct Published<'a> {
 /// What a front-end has to do.
 pub trait Work {
     /// The next operation, if one is to begin. Operations on one key end in the order in which they begin.
-    fn next(&mut self, now: Time) -> Option<Op>;
+    fn next(&mut self, now: Time) -> Option<TableOp>;
 
     /// Whether none will ever begin again.
     fn is_over(&self) -> bool;
@@ -240,7 +240,7 @@ pub struct FrontEnd<P: Provider> {
     completed: Vec<OpSlot>,
     operations: usize,
     /// An operation that waits for another of its key, for a publication, or for room: it has not begun.
-    next: Option<Op>,
+    next: Option<TableOp>,
 }
 
 impl<P: Provider> FrontEnd<P> {
@@ -344,7 +344,12 @@ impl<P: Provider> FrontEnd<P> {
     }
 
     /// Begins an operation, and may end it; hands it back where it has to wait.
-    fn begin_one(&mut self, work: &mut impl Work, op: Op, began: Time) -> Result<Option<Op>, SystemError> {
+    fn begin_one(
+        &mut self,
+        work: &mut impl Work,
+        op: TableOp,
+        began: Time,
+    ) -> Result<Option<TableOp>, SystemError> {
         let key = op.key();
         let operations = &self.running[..self.operations];
         if operations.iter().flatten().any(|running| running.is_of(key)) {
@@ -353,17 +358,17 @@ impl<P: Provider> FrontEnd<P> {
         let hot = self.io.table.entry_of(key);
         if let Some(hot) = hot {
             let done = match &op {
-                Op::Get(_) => self.cache.read(hot, key).map(|value| (Some(value), 0)),
-                Op::Put(_, value) if self.cache.takes(hot, key) => {
+                TableOp::Get(_) => self.cache.read(hot, key).map(|value| (Some(value), 0)),
+                TableOp::Put(_, value) if self.cache.takes(hot, key) => {
                     let Some(count) = self.cache.write(hot, key, value, &self.terms) else {
                         return Ok(Some(op));
                     };
                     Some((None, count))
                 }
-                Op::Put(..) | Op::Move(_) => None,
+                TableOp::Put(..) | TableOp::Move(_) => None,
             };
             if let Some((read, count)) = done {
-                let outcome = read.as_deref().map_or(Outcome::Wrote, Outcome::Read);
+                let outcome = read.as_deref().map_or(TableOutcome::Wrote, TableOutcome::Read);
                 let ended = self.io.cpu.now();
                 work.done(Done { key, outcome, version: None, count, began, ended, again: 0 });
                 return Ok(None);
@@ -374,15 +379,15 @@ impl<P: Provider> FrontEnd<P> {
         let is_hot = hot.is_some_and(|hot| self.cache.takes(hot, key));
         let turn = self.turn(OpSlot(free as u32));
         let task = match (hot, op) {
-            (Some(hot), Op::Move(_)) => OpTask::Move(Move::begin(&turn, (key, hot), false)?),
-            (None, Op::Move(_)) => {
-                let (ended, outcome) = (turn.now(), Outcome::Moved);
+            (Some(hot), TableOp::Move(_)) => OpTask::Move(Move::begin(&turn, (key, hot), false)?),
+            (None, TableOp::Move(_)) => {
+                let (ended, outcome) = (turn.now(), TableOutcome::Moved);
                 work.done(Done { key, outcome, version: None, count: 0, began, ended, again: 0 });
                 return Ok(None);
             }
-            (Some(hot), Op::Get(_)) if is_hot => OpTask::Hot(HotGet::begin(&turn, (key, hot))?),
-            (_, Op::Get(_)) => OpTask::Get(ColdGet::begin(&turn, key, false)?),
-            (_, Op::Put(_, value)) => OpTask::Put(ColdPut::begin(&turn, key, value)?),
+            (Some(hot), TableOp::Get(_)) if is_hot => OpTask::Hot(HotGet::begin(&turn, (key, hot))?),
+            (_, TableOp::Get(_)) => OpTask::Get(ColdGet::begin(&turn, key, false)?),
+            (_, TableOp::Put(_, value)) => OpTask::Put(ColdPut::begin(&turn, key, value)?),
         };
         self.running[free] = Some(RunningTask::new(Task::Op(key, task), began));
         Ok(None)
@@ -518,19 +523,19 @@ impl<P: Provider> FrontEnd<P> {
         let done = |outcome| Done { key, outcome, version: Some(version), count: 0, began, ended, again };
         let (hot, value) = match task {
             OpTask::Put(_) => {
-                work.done(done(Outcome::Wrote));
+                work.done(done(TableOutcome::Wrote));
                 return None;
             }
             OpTask::Get(get) => {
-                work.done(done(Outcome::Read(get.value(bytes))));
+                work.done(done(TableOutcome::Read(get.value(bytes))));
                 return None;
             }
             OpTask::Hot(get) => {
-                work.done(done(Outcome::Read(get.value(bytes))));
+                work.done(done(TableOutcome::Read(get.value(bytes))));
                 return None;
             }
             OpTask::Move(_) => {
-                work.done(Done { version: None, ..done(Outcome::Moved) });
+                work.done(Done { version: None, ..done(TableOutcome::Moved) });
                 return None;
             }
             OpTask::MoveToWrite(moves, value) => (moves.hot(), value),
@@ -540,7 +545,7 @@ impl<P: Provider> FrontEnd<P> {
             let wait = Some(ended + self.terms.waits.turns(1));
             return Some(RunningTask { task: Task::Op(key, OpTask::Hold(hot, value)), again, began, wait });
         };
-        work.done(Done { version: None, count, ..done(Outcome::Wrote) });
+        work.done(Done { version: None, count, ..done(TableOutcome::Wrote) });
         None
     }
 

@@ -4,9 +4,9 @@ use super::config::Hashtable;
 use super::neighbours::{Channels, Neighbours};
 use super::request::{AreaRequest, AskedList, OpSlot};
 use super::scratch::{self, ScratchPart};
-use super::table::Table;
+use super::table::TableLayout;
 use crate::device::{Device, check};
-use crate::ends::{End, memory};
+use crate::ends::{SocketEnd, memory};
 use crate::proxy::Path;
 use crate::random::Random;
 use crate::{SystemError, work};
@@ -41,7 +41,7 @@ pub(super) struct Io<P: Provider> {
     pub(super) cpu: P,
     cq: Cq<P>,
     pub(super) random: Random,
-    pub(super) table: Table,
+    pub(super) table: TableLayout,
     /// To each area.
     ways: Vec<AreaWay>,
     qps: Vec<Qp<P>>,
@@ -72,7 +72,7 @@ impl<P: Provider> Io<P> {
                 "path is home, but a machine has several devices, whose atomics are not atomic to each other: use direct",
             );
         }
-        let end = End::open(cpu, socket)?;
+        let end = SocketEnd::open(cpu, socket)?;
         let (own, channels) = (neighbours.scratch, Channels::new(&end.device, neighbours, operations)?);
         // Its own QPs have lists of others, too, as many as it is asked for or fit.
         let asked = operations.saturating_mul(channels.askers.len() as u32);

@@ -2,7 +2,7 @@
 
 use super::config::Hashtable;
 use super::entry::fill;
-use super::front_end::{Done, FrontEnd, Op, Published, Work};
+use super::front_end::{Done, FrontEnd, Published, TableOp, Work};
 use super::neighbours::Neighbours;
 use crate::kv::load::Draws;
 use crate::measure::How;
@@ -12,7 +12,7 @@ use doorbell_verbs::{Program, Provider, Time};
 
 /// A front-end of a deployment.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct TableClient {
     pub(super) number: u32,
     pub(super) config: Hashtable,
     pub(super) neighbours: Neighbours,
@@ -32,18 +32,18 @@ struct Drawn {
 }
 
 impl Work for Drawn {
-    fn next(&mut self, _: Time) -> Option<Op> {
+    fn next(&mut self, _: Time) -> Option<TableOp> {
         let key = self.draws.number();
         if self.move_permille > 0 && self.moves.below(1000) < self.move_permille {
-            return Some(Op::Move(key));
+            return Some(TableOp::Move(key));
         }
         if !self.draws.is_put() {
-            return Some(Op::Get(key));
+            return Some(TableOp::Get(key));
         }
         self.number += 1;
         let mut value = vec![0; self.value as usize];
         fill(key, self.number, &mut value);
-        Some(Op::Put(key, value))
+        Some(TableOp::Put(key, value))
     }
 
     fn is_over(&self) -> bool {
@@ -63,11 +63,11 @@ impl Work for Drawn {
     }
 }
 
-impl Program for Client {
+impl Program for TableClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { number, config, neighbours, interval } = self;
+        let TableClient { number, config, neighbours, interval } = self;
         let mut front_end = FrontEnd::open(&p, &config, number, neighbours)?;
         let interval = interval.begin(&p);
         let mut drawn = Drawn {

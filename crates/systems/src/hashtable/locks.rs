@@ -1,6 +1,6 @@
 //! A front-end's view of the locks of the blocks.
 
-use super::table::Table;
+use super::table::TableLayout;
 use crate::spinlock::Leased;
 use crate::spinlock::word::Word;
 
@@ -42,7 +42,7 @@ impl BlockLocks {
     }
 
     /// Where in its area the block is that a word names.
-    pub(super) fn data(table: &Table, block: u32, word: Word) -> u64 {
+    pub(super) fn data(table: &TableLayout, block: u32, word: Word) -> u64 {
         table.locks().data(table.lock(block).1, word.slot)
     }
 }

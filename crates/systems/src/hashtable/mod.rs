@@ -11,14 +11,14 @@
 //! key, version and value. Version n is in slot n modulo V; at first there is version 0. The count has the number that was drawn last, how many front-ends have marked the key as one that
 //! has left its record, and how often it has moved. Who draws a number of a key that is marked has drawn in vain.
 //!
-//! *Who writes what when.* A writer draws a number by fetch-and-add, and READs count and `done` words in the same list ([`Claim`]). It WRITEs its entry, then the
+//! *Who writes what when.* A writer draws a number by fetch-and-add, and READs count and `done` words in the same list ([`SlotClaim`]). It WRITEs its entry, then the
 //! slot's `done` word, in one list. The write ends, and is acknowledged, when both have completed. The paper has the fetch-and-add and the WRITE of the entry alone; with these alone a
 //! writer that stops between the two for as long as V others take overwrites a version that has been acknowledged since, perhaps the last one. So (ours) number n may be
 //! written only where the number before it of the same slot, n - V, is done, and is not the newest that is. Else the writer looks again. A number whose writer is gone is passed
 //! over: who has seen m numbers before its own missing for m times `table_lease` + `drift` writes anyway, unless the slot holds the newest version that is whole. A writer gives its number up and draws another
 //! where it could not post its WRITE within `table_lease` of when it was entitled to. Until then it looks again after `backoff` for each number of its
 //! slot that has to be done before. All times are of the writer's own clock, and begin so that of two
-//! writers that reckon with each other the earlier has ended when the later begins; [`Claim`] says why.
+//! writers that reckon with each other the earlier has ended when the later begins; [`SlotClaim`] says why.
 //!
 //! *What a reader sees.* A reader READs the slots, then count and `done` words, in one list. It takes the newest version that is whole. If a version is done that is newer, the ring has gone
 //! round while it read, and it reads again; a number that was drawn and never written is nothing to it. So a read is at least as new as any version that was done when it began. A slot
@@ -45,10 +45,10 @@
 //! a lock that was taken, nobody has begun to write that slot; where the slot is still the one, or the word was seen after the read began, it takes the entry, else it reads again.
 //!
 //! # Moves
-//! A key moves into its block ([`Op::Move`], ours: the paper's hot keys stay), and the key that is in its place there goes to the record of its own. Any front-end may do so at any time; others find out by what they read.
+//! A key moves into its block ([`TableOp::Move`], ours: the paper's hot keys stay), and the key that is in its place there goes to the record of its own. Any front-end may do so at any time; others find out by what they read.
 //!
 //! *Who writes what when.* Who moves key k
-//! 1. marks it, by a fetch-and-add on its count, and reads its head until all who drew numbers before have ended, as a writer that drew the next number of each slot would ([`Claim`]);
+//! 1. marks it, by a fetch-and-add on its count, and reads its head until all who drew numbers before have ended, as a writer that drew the next number of each slot would ([`SlotClaim`]);
 //! 2. takes the lock of the block, READs block and record, and looks whether k is still marked and has not moved meanwhile; else it begins again. It takes the newest whole version, which is the last;
 //! 3. counts the move in k's count, by a compare-and-swap that names the count as it was READ;
 //! 4. WRITEs the key j that is in k's place to j's record: the entry to the slot of its version v, and `done` words as if all versions up to v had been written; if its lease has not ended;
@@ -106,9 +106,9 @@ mod table;
 mod terms;
 mod turn;
 
-pub use claim::{Claim, Look, Verdict};
+pub use claim::{Look, SlotClaim, Verdict};
 pub use config::Hashtable;
 pub use deployment::put_up;
 pub use entry::fill;
-pub use front_end::{Done, FrontEnd, Op, Outcome, Published, Work};
+pub use front_end::{Done, FrontEnd, Published, TableOp, TableOutcome, Work};
 pub use neighbours::Neighbours;

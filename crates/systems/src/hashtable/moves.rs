@@ -1,6 +1,6 @@
 //! Moves of keys: one goes from its record to its block, and who was there in its place to the record of its own.
 
-use super::claim::{Claim, Look};
+use super::claim::{Look, SlotClaim};
 use super::cold::{head, head_of, look_at};
 use super::count::{Count, MARK};
 use super::exchange::{Exchange, Exchanged};
@@ -17,7 +17,7 @@ struct Settling {
     /// The key's count when it was marked, or seen marked.
     count: Count,
     /// As who drew the next number of each slot would wait.
-    claims: Vec<Claim>,
+    claims: Vec<SlotClaim>,
     /// When the READ of the head was posted.
     posted: Time,
 }
@@ -180,7 +180,7 @@ impl Move {
         let (versions, terms) = (turn.table().versions, turn.terms);
         let next = |nth: u32| {
             let number = count.number + 1 + u64::from(nth);
-            Claim::new(number, versions, (terms.lease, terms.drift), posted)
+            SlotClaim::new(number, versions, (terms.lease, terms.drift), posted)
         };
         self.moving = Moving::Settling(Settling { count, claims: (0..versions).map(next).collect(), posted });
         self.look_again(turn)

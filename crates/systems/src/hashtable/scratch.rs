@@ -1,7 +1,7 @@
 //! The scratch memory of an operation: the bytes that it posts, and those that come.
 
 use super::config::Hashtable;
-use super::table::Table;
+use super::table::TableLayout;
 
 /// Where in its scratch an operation has the answer of an atomic.
 const ANSWER: u64 = 0;
@@ -30,7 +30,7 @@ impl ScratchPart {
     }
 
     /// Where it begins in an operation's scratch.
-    pub(super) fn at(self, table: &Table) -> u64 {
+    pub(super) fn at(self, table: &TableLayout) -> u64 {
         match self {
             ScratchPart::Answer => ANSWER,
             ScratchPart::Word => WORD,
@@ -42,7 +42,7 @@ impl ScratchPart {
 }
 
 /// Bytes of an operation's scratch.
-pub(super) fn bytes(table: &Table) -> u64 {
+pub(super) fn bytes(table: &TableLayout) -> u64 {
     let body = table.block().max(table.slots_bytes());
     (HEAD + table.slots() + body + table.entry()).next_multiple_of(64)
 }

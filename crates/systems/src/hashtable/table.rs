@@ -10,7 +10,7 @@ pub(super) const OWNER: u64 = 8;
 
 /// The table: each area has the locks of its blocks and what they guard, then the records of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Table {
+pub(super) struct TableLayout {
     pub(super) pairs: u64,
     /// Hot blocks.
     pub(super) blocks: u32,
@@ -37,7 +37,7 @@ pub(super) struct Hot {
     pub(super) entry: u32,
 }
 
-impl Table {
+impl TableLayout {
     /// Keys that are hot at a time; at first these are the first ones.
     pub(super) fn hot(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.entries)
@@ -128,7 +128,7 @@ mod tests {
         ) {
             let entries = 1 << log;
             let blocks = (pairs * part / 4 / u64::from(entries)) as u32;
-            let table = Table { pairs, blocks, entries, value, versions, areas, clients: 3 };
+            let table = TableLayout { pairs, blocks, entries, value, versions, areas, clients: 3 };
             let mut seen = BTreeSet::new();
             for key in 0..pairs {
                 let KeyRecord { area, at } = table.record(key);

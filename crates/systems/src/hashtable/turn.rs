@@ -5,7 +5,7 @@ use super::io::Io;
 use super::locks::BlockLocks;
 use super::request::{AreaRequest, OpSlot};
 use super::scratch::ScratchPart;
-use super::table::Table;
+use super::table::TableLayout;
 use super::terms::Terms;
 use crate::SystemError;
 use doorbell_verbs::{Provider, Span, Time};
@@ -33,7 +33,7 @@ pub(super) struct OpTurn<'a, P: Provider> {
 }
 
 impl<P: Provider> OpTurn<'_, P> {
-    pub(super) fn table(&self) -> &Table {
+    pub(super) fn table(&self) -> &TableLayout {
         &self.io.table
     }
 

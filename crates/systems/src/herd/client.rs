@@ -4,7 +4,7 @@ use super::config::Config;
 use super::images::Images;
 use super::immediates::Status;
 use super::inboxes::Inboxes;
-use super::line::Line;
+use super::line::RequestLine;
 use super::message::Message;
 use super::replier::{datagram_key, target_key};
 use super::replies::{Fetch, Intake, Region};
@@ -24,12 +24,12 @@ pub struct Done<R> {
     /// When it was first sent.
     pub sent: Time,
     /// Its reply, or that there is none.
-    pub outcome: Outcome<R>,
+    pub outcome: RpcOutcome<R>,
 }
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<R> {
+pub enum RpcOutcome<R> {
     /// It was executed.
     Reply(R),
     /// The server did not understand it, and did nothing.
@@ -37,23 +37,28 @@ pub enum Outcome<R> {
 }
 
 /// A client: WRITEs or SENDs requests, and takes replies.
-pub struct Client<P: Provider> {
+pub struct HerdClient<P: Provider> {
     device: Device<P>,
     config: Config,
-    line: Line<P>,
+    line: RequestLine<P>,
     images: Images<P>,
     intake: Intake<P>,
     windows: Windows,
     scratch: Vec<u8>,
 }
 
-impl<P: Provider> Client<P> {
+impl<P: Provider> HerdClient<P> {
     /// Client `number`; returns once every worker is ready. It may have `outstanding` requests under
     /// way over all workers.
     ///
     /// # Errors
     /// If a parameter is out of its range, or a verb fails.
-    pub fn start(cpu: &P, config: &Config, number: u32, outstanding: u32) -> Result<Client<P>, SystemError> {
+    pub fn start(
+        cpu: &P,
+        config: &Config,
+        number: u32,
+        outstanding: u32,
+    ) -> Result<HerdClient<P>, SystemError> {
         config.check()?;
         if number >= config.clients || outstanding == 0 {
             return SystemError::config(format!(
@@ -69,15 +74,15 @@ impl<P: Provider> Client<P> {
             Replies::WriteUc | Replies::WriteRc => {
                 let region = Region::new(&device, config)?;
                 cpu.publish(&target_key(number), &region.remote().to_bytes());
-                (Line::by_connections(&device, config, number, (None, 1))?, Intake::Region(region))
+                (RequestLine::by_connections(&device, config, number, (None, 1))?, Intake::Region(region))
             }
             Replies::ReadRc => {
-                let line = Line::by_connections(&device, config, number, (None, 1))?;
+                let line = RequestLine::by_connections(&device, config, number, (None, 1))?;
                 (line, Intake::Fetch(Fetch::new(&device, config, number)?))
             }
         };
         line.wait_for_workers();
-        Ok(Client {
+        Ok(HerdClient {
             line,
             images: Images::new(&device, config)?,
             intake,
@@ -129,7 +134,7 @@ impl<P: Provider> Client<P> {
         self.intake.early()
     }
 
-    /// When to call [`Client::repeat`] at the latest; a deadline for `pause`.
+    /// When to call [`HerdClient::repeat`] at the latest; a deadline for `pause`.
     pub fn due(&self) -> Time {
         self.windows.due()
     }
@@ -154,11 +159,11 @@ impl<P: Provider> Client<P> {
     /// # Errors
     /// If a completion is an error, or a reply is not decodable.
     pub fn poll<R: Message>(&mut self, done: &mut Vec<Done<R>>) -> Result<bool, SystemError> {
-        let Client { device, line, intake, windows, scratch, .. } = self;
+        let HerdClient { device, line, intake, windows, scratch, .. } = self;
         intake.poll(&device.cpu, line, windows, scratch, &mut |status, pending, text| {
             let outcome = match status {
-                Status::Malformed => Outcome::Malformed,
-                Status::Ok => Outcome::Reply(R::decode(text).ok_or_else(|| {
+                Status::Malformed => RpcOutcome::Malformed,
+                Status::Ok => RpcOutcome::Reply(R::decode(text).ok_or_else(|| {
                     SystemError::Protocol(format!("a reply of {} bytes is none", text.len()))
                 })?),
             };
@@ -169,7 +174,7 @@ impl<P: Provider> Client<P> {
 }
 
 /// What a client sends by, and where it finds its replies.
-type Ways<P> = (Line<P>, Intake<P>);
+type Ways<P> = (RequestLine<P>, Intake<P>);
 
 /// Replies come to a UD QP, by which requests go, too, unless they have connections.
 fn by_datagrams<P: Provider>(
@@ -187,10 +192,10 @@ fn by_datagrams<P: Provider>(
     // Before anybody knows this QP: a datagram without RECV is lost.
     inboxes.add(qp.clone(), RecvRing::new(device, recvs, config.max_reply)?)?;
     let line = if both {
-        Line::by_datagrams(device, config, number, qp, sent)?
+        RequestLine::by_datagrams(device, config, number, qp, sent)?
     } else {
         device.cpu.publish(&datagram_key(number), &qp.endpoint(port)?.to_bytes());
-        Line::by_connections(device, config, number, (None, 1))?
+        RequestLine::by_connections(device, config, number, (None, 1))?
     };
     Ok((line, Intake::Recvs(inboxes)))
 }
@@ -203,7 +208,7 @@ fn by_connections<P: Provider>(
     recvs: u32,
 ) -> Result<Ways<P>, SystemError> {
     let cq: Cq<P> = device.context.create_cq(recvs * config.connections())?;
-    let line = Line::by_connections(device, config, number, (Some(&cq), recvs))?;
+    let line = RequestLine::by_connections(device, config, number, (Some(&cq), recvs))?;
     let mut inboxes = Inboxes::new(cq);
     for qp in line.qps() {
         let ring = RecvRing::over(config.replies.transport(), device, recvs, config.max_reply)?;

@@ -30,7 +30,7 @@ pub(super) fn request_key(worker: u32, port: u8) -> String {
 }
 
 /// What moves requests.
-enum Way<P: Provider> {
+enum RequestWay<P: Provider> {
     Write {
         /// Of each connection.
         regions: Vec<RemoteAddr>,
@@ -45,12 +45,12 @@ enum Way<P: Provider> {
 }
 
 /// A client's QPs that requests go by: one for all workers, or one for each.
-pub(super) struct Line<P: Provider> {
+pub(super) struct RequestLine<P: Provider> {
     cpu: P,
     config: Config,
     number: u32,
     outboxes: Vec<Outbox<P>>,
-    way: Way<P>,
+    way: RequestWay<P>,
     inline: u32,
 }
 
@@ -59,7 +59,7 @@ fn inlined(wr: SendWr<'_>, length: u32, most: u32) -> SendWr<'_> {
     if length > 0 && length <= most { wr.flags(SendFlags::INLINE) } else { wr }
 }
 
-impl<P: Provider> Line<P> {
+impl<P: Provider> RequestLine<P> {
     /// By the UD QP `qp`, whose SENDs complete in `sent`; returns once every worker is known.
     pub(super) fn by_datagrams(
         device: &Device<P>,
@@ -67,7 +67,7 @@ impl<P: Provider> Line<P> {
         number: u32,
         qp: Qp<P>,
         sent: Cq<P>,
-    ) -> Result<Line<P>, SystemError> {
+    ) -> Result<RequestLine<P>, SystemError> {
         let port = device.port(number);
         let (mut workers, mut ahs) = (Vec::new(), Vec::new());
         for worker in 0..config.workers {
@@ -76,12 +76,12 @@ impl<P: Provider> Line<P> {
             workers.push(ah.dest(remote.qpn, QKEY));
             ahs.push(ah);
         }
-        Ok(Line {
+        Ok(RequestLine {
             cpu: device.cpu.clone(),
             config: config.clone(),
             number,
             outboxes: vec![Outbox::new(qp, sent, 1)],
-            way: Way::Datagrams { workers, _ahs: ahs },
+            way: RequestWay::Datagrams { workers, _ahs: ahs },
             inline: device.inline(config.max_request),
         })
     }
@@ -93,7 +93,7 @@ impl<P: Provider> Line<P> {
         config: &Config,
         number: u32,
         (replies, recvs): (Option<&Cq<P>>, u32),
-    ) -> Result<Line<P>, SystemError> {
+    ) -> Result<RequestLine<P>, SystemError> {
         let (cpu, transport) = (&device.cpu, config.requests.transport());
         let inline = match config.requests.are_sent() {
             true => device.inline(config.max_request),
@@ -118,14 +118,14 @@ impl<P: Provider> Line<P> {
             outboxes.push(Outbox::new(qp, sent, batch));
         }
         let way = match config.requests.are_sent() {
-            true => Way::Send,
+            true => RequestWay::Send,
             false => {
                 let region = |worker| Ok(RemoteAddr::from_bytes(&cpu.lookup(&region_key(worker)))?);
                 let regions = (0..config.connections()).map(region);
-                Way::Write { regions: regions.collect::<Result<_, SystemError>>()?, bells: 0 }
+                RequestWay::Write { regions: regions.collect::<Result<_, SystemError>>()?, bells: 0 }
             }
         };
-        Ok(Line { cpu: cpu.clone(), config: config.clone(), number, outboxes, way, inline })
+        Ok(RequestLine { cpu: cpu.clone(), config: config.clone(), number, outboxes, way, inline })
     }
 
     /// Waits until every worker that knows its clients takes requests.
@@ -154,9 +154,9 @@ impl<P: Provider> Line<P> {
     /// Posts a request from its image.
     pub(super) fn post(&mut self, images: &Images<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
         match &self.way {
-            Way::Write { .. } => self.write(images, worker, p),
-            Way::Send => self.send(images, worker, p, None),
-            Way::Datagrams { workers, .. } => {
+            RequestWay::Write { .. } => self.write(images, worker, p),
+            RequestWay::Send => self.send(images, worker, p, None),
+            RequestWay::Datagrams { workers, .. } => {
                 let to = workers[worker as usize];
                 self.send(images, worker, p, Some(to))
             }
@@ -177,7 +177,7 @@ impl<P: Provider> Line<P> {
 
     /// A WRITE into a worker's part of the region.
     fn write_request<'a>(&self, worker: u32, to: u64, sge: &'a [Sge; 1]) -> SendWr<'a> {
-        let Way::Write { regions, .. } = &self.way else { panic!("requests are SENT") };
+        let RequestWay::Write { regions, .. } = &self.way else { panic!("requests are SENT") };
         let remote = regions[self.connection(worker)].at(u64::from(worker) * self.config.part() + to);
         inlined(SendWr::new(0, SendOp::Write(remote), sge), sge[0].length, self.inline)
     }
@@ -203,7 +203,7 @@ impl<P: Provider> Line<P> {
     /// client's again; returns when the WRITEs have left that were posted again: a request may end by its first
     /// WRITE, and what is next in its slot must not go out with the second. Who gets messages knows by itself.
     pub(super) fn repeated(&mut self, images: &Images<P>, worker: u32) -> Result<(), SystemError> {
-        let Way::Write { bells, .. } = &mut self.way else { return Ok(()) };
+        let RequestWay::Write { bells, .. } = &mut self.way else { return Ok(()) };
         *bells = bells.wrapping_add(1);
         let word = u64::from(*bells) << 32 | u64::from(self.number);
         self.cpu.store_u64(images.mem(), images.word(), word);

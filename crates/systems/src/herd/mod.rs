@@ -63,7 +63,7 @@ mod verbs;
 mod windows;
 mod worker;
 
-pub use client::{Client, Done, Outcome};
+pub use client::{Done, HerdClient, RpcOutcome};
 pub use config::Config;
 pub use message::{Handler, Message};
 pub use verbs::{Replies, Requests, ways};

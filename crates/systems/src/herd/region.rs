@@ -11,7 +11,7 @@ use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{AccessFlags, Mem, Mr, Provider};
 
 /// A request that was found.
-struct Found {
+struct FoundRequest {
     answer: Answer,
     trailer: Trailer,
 }
@@ -28,7 +28,7 @@ pub(super) struct RegionWorker<P: Provider> {
     /// The client whose turn it is to be looked at.
     next: u32,
     replier: Replier<P>,
-    found: Vec<Found>,
+    found: Vec<FoundRequest>,
     /// What the word of repetitions was when last looked at.
     bell: u64,
     /// Where it has connections, by which clients WRITE.
@@ -83,13 +83,13 @@ impl<P: Provider> RegionWorker<P> {
             let trailer = Trailer::from_word(cpu.load_u64(self.part, trailer));
             if trailer.sequence == sequence {
                 self.expected[client as usize] = sequence.wrapping_add(1);
-                self.found.push(Found { answer: Answer { client, sequence, again: false }, trailer });
+                self.found.push(FoundRequest { answer: Answer { client, sequence, again: false }, trailer });
             }
         }
         cpu.work(work::SCAN * u64::from(looked));
     }
 
-    fn request<M: Message>(&self, found: &Found) -> Option<M> {
+    fn request<M: Message>(&self, found: &FoundRequest) -> Option<M> {
         let length = found.trailer.length;
         if u32::from(length) > self.config.max_request {
             return None;

@@ -25,7 +25,7 @@ struct Kept {
 }
 
 /// How replies leave.
-enum Way<P: Provider> {
+enum ReplyWay<P: Provider> {
     Datagrams {
         datagrams: Datagrams<P>,
         /// Open for requests.
@@ -46,7 +46,7 @@ pub(super) struct Replier<P: Provider> {
     slots: Slots,
     replies: Mr<P>,
     kept: Vec<Option<Kept>>,
-    way: Way<P>,
+    way: ReplyWay<P>,
     inline: u32,
     scratch: Vec<u8>,
 }
@@ -88,15 +88,15 @@ impl<P: Provider> Replier<P> {
             Replies::SendUd => {
                 let inline = device.inline(config.max_reply);
                 let datagrams = Datagrams::new(device, config, inline)?;
-                (Way::Datagrams { datagrams, _connections: connections }, inline)
+                (ReplyWay::Datagrams { datagrams, _connections: connections }, inline)
             }
-            Replies::ReadRc => (Way::Fetched { _connections: connections }, 0),
-            _ => (Way::Connected(Connected::new(connections)), connections::inline(device, config)),
+            Replies::ReadRc => (ReplyWay::Fetched { _connections: connections }, 0),
+            _ => (ReplyWay::Connected(Connected::new(connections)), connections::inline(device, config)),
         };
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ;
         let replies = device.registered(slots.bytes(config.clients), access)?;
         device::warm(&device.cpu, replies.mem());
-        if let Way::Fetched { .. } = way {
+        if let ReplyWay::Fetched { .. } = way {
             device.cpu.publish(&kept_key(worker), &replies.remote(0).to_bytes());
         }
         Ok(Replier {
@@ -116,15 +116,15 @@ impl<P: Provider> Replier<P> {
     pub(super) fn know_clients(&mut self, device: &Device<P>) -> Result<(), SystemError> {
         for client in 0..self.config.clients {
             match &mut self.way {
-                Way::Datagrams { datagrams, .. } => {
+                ReplyWay::Datagrams { datagrams, .. } => {
                     let remote = find(&device.cpu, &datagram_key(client))?;
                     datagrams.add_client(device, device.port(client), &remote)?;
                 }
-                Way::Connected(connected) if self.config.replies.are_written() => {
+                ReplyWay::Connected(connected) if self.config.replies.are_written() => {
                     let target = RemoteAddr::from_bytes(&device.cpu.lookup(&target_key(client)))?;
                     connected.add_target(target);
                 }
-                Way::Connected(_) | Way::Fetched { .. } => {}
+                ReplyWay::Connected(_) | ReplyWay::Fetched { .. } => {}
             }
         }
         Ok(())
@@ -138,7 +138,7 @@ impl<P: Provider> Replier<P> {
         port: u8,
         remote: &Endpoint,
     ) -> Result<Option<u32>, SystemError> {
-        let Way::Datagrams { datagrams, .. } = &mut self.way else { return Ok(None) };
+        let ReplyWay::Datagrams { datagrams, .. } = &mut self.way else { return Ok(None) };
         let client = datagrams.clients();
         if client == self.config.clients {
             return Ok(None);
@@ -209,7 +209,7 @@ impl<P: Provider> Replier<P> {
     /// The verb that moves so many bytes of a reply.
     fn op(&self, answer: Answer, length: u32) -> SendOp {
         let Answer { client, sequence, .. } = answer;
-        if let Way::Connected(connected) = &self.way
+        if let ReplyWay::Connected(connected) = &self.way
             && let Some(target) = connected.target(client)
         {
             let at = self.slots.end(self.worker, sequence) - u64::from(length);
@@ -244,9 +244,9 @@ impl<P: Provider> Replier<P> {
         let most = if self.config.doorbell { self.config.gather as usize } else { 1 };
         let posted = &mut |replies| measured.post(interval, self.cpu.now(), replies as u64);
         match &mut self.way {
-            Way::Datagrams { datagrams, .. } => datagrams.post(replies, most, posted),
-            Way::Connected(connected) => connected.post(replies, most, again, posted),
-            Way::Fetched { .. } => Ok(()),
+            ReplyWay::Datagrams { datagrams, .. } => datagrams.post(replies, most, posted),
+            ReplyWay::Connected(connected) => connected.post(replies, most, again, posted),
+            ReplyWay::Fetched { .. } => Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::immediates::{Status, to_imm};
 use super::inboxes::Inboxes;
-use super::line::Line;
+use super::line::RequestLine;
 use super::replier::kept_key;
 use super::slots::{Slots, Trailer};
 use super::windows::{Pending, Windows};
@@ -124,7 +124,12 @@ impl<P: Provider> Fetch<P> {
     }
 
     /// READs the slot of a request's reply. How long that is nobody knows yet, so of the longest.
-    pub(super) fn read(&mut self, line: &mut Line<P>, worker: u32, sequence: u32) -> Result<(), SystemError> {
+    pub(super) fn read(
+        &mut self,
+        line: &mut RequestLine<P>,
+        worker: u32,
+        sequence: u32,
+    ) -> Result<(), SystemError> {
         let from = self.slots.text(self.client, sequence, self.longest);
         let to = self.slots.text(worker, sequence, self.longest);
         let sge = [self.mr.sge(to, self.slots.reach(self.longest) as u32)];
@@ -139,7 +144,7 @@ impl<P: Provider> Fetch<P> {
     fn poll(
         &mut self,
         cpu: &P,
-        line: &mut Line<P>,
+        line: &mut RequestLine<P>,
         windows: &mut Windows,
         scratch: &mut Vec<u8>,
         each: &mut Each<'_>,
@@ -196,7 +201,12 @@ impl<P: Provider> Intake<P> {
     }
 
     /// A request has been posted.
-    pub(super) fn expect(&mut self, line: &mut Line<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
+    pub(super) fn expect(
+        &mut self,
+        line: &mut RequestLine<P>,
+        worker: u32,
+        p: Pending,
+    ) -> Result<(), SystemError> {
         match self {
             Intake::Fetch(fetch) => fetch.read(line, worker, p.sequence),
             Intake::Recvs(_) | Intake::Region(_) => Ok(()),
@@ -207,7 +217,7 @@ impl<P: Provider> Intake<P> {
     pub(super) fn poll(
         &mut self,
         cpu: &P,
-        line: &mut Line<P>,
+        line: &mut RequestLine<P>,
         windows: &mut Windows,
         scratch: &mut Vec<u8>,
         each: &mut Each<'_>,

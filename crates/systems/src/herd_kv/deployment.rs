@@ -1,7 +1,7 @@
 //! The store over HERD's RPCs on machines.
 
 use super::config::HerdKv;
-use super::protocol::Client;
+use super::protocol::HerdKvClient;
 use crate::config::{Clients, Pairs, Scale, Timing, Travel, Values, Workers};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
@@ -38,7 +38,7 @@ impl System for HerdKv {
         let server = self.server();
         server.deploy(site)?;
         for number in 0..self.clients.clients {
-            let client = Client {
+            let client = HerdKvClient {
                 config: server.config.clone(),
                 number,
                 load: server.load,

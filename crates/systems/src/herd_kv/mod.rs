@@ -7,6 +7,6 @@ mod protocol;
 mod server;
 
 pub use config::HerdKv;
-pub use protocol::{Client, Server, max_reply, max_request};
+pub use protocol::{HerdKvClient, HerdKvServer, max_reply, max_request};
 
 pub(crate) use server::StoreServer;

@@ -1,11 +1,11 @@
 //! The store over HERD's RPCs.
 
 use crate::device::{self, Device};
-use crate::herd::{self, Config, Handler, Outcome, Worker};
+use crate::herd::{self, Config, Handler, RpcOutcome, Worker};
 use crate::kv::load::Draws;
 use crate::kv::message::{REPLY_OVERHEAD, REQUEST_OVERHEAD};
 use crate::kv::store::IfNot;
-use crate::kv::{Filled, Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
+use crate::kv::{Filled, Layout, Load, PartitionStore, Refusal, Reply, Request, numbered, owner};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Cpu, Mem, Program, Provider};
@@ -23,7 +23,7 @@ pub const fn max_reply(value: u32) -> u32 {
 
 /// Executes requests on one partition.
 struct Shard {
-    store: Store,
+    store: PartitionStore,
     number: u32,
     partitions: u32,
     prefetch: bool,
@@ -81,7 +81,7 @@ impl Handler for Shard {
 
 /// A worker thread of the server, with a partition of its own.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct HerdKvServer {
     /// Shared with the clients.
     pub config: Config,
     /// Number of this worker.
@@ -106,7 +106,7 @@ pub struct Server {
     pub interval: Interval,
 }
 
-impl Server {
+impl HerdKvServer {
     fn populated<C: Cpu>(&self, cpu: &C) -> Result<Shard, SystemError> {
         let bytes = self.layout.bytes();
         let partitions = self.config.workers;
@@ -121,9 +121,9 @@ impl Server {
         let mem = self.tables.slice(u64::from(self.number) * bytes, bytes);
         let shard = |store| Shard { store, number: self.number, partitions, prefetch: self.prefetch };
         if let Some(filled) = self.filled {
-            return Ok(shard(Store::resume(mem, self.layout, filled)?));
+            return Ok(shard(PartitionStore::resume(mem, self.layout, filled)?));
         }
-        let mut store = Store::new(mem, self.layout)?;
+        let mut store = PartitionStore::new(mem, self.layout)?;
         let value = vec![0x5a; self.value as usize];
         for key in (0..self.pairs).map(numbered).filter(|key| owner(key, partitions) == self.number) {
             store.put(cpu, &key, &value);
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-impl Program for Server {
+impl Program for HerdKvServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -157,7 +157,7 @@ impl Program for Server {
 
 /// A client with a load.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct HerdKvClient {
     /// Shared with the server.
     pub config: Config,
     /// Number of this client.
@@ -170,12 +170,12 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for HerdKvClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut measured = Measured::default();
-        let mut client = herd::Client::start(&p, &self.config, self.number, self.load.outstanding)?;
+        let mut client = herd::HerdClient::start(&p, &self.config, self.number, self.load.outstanding)?;
         let mut draws = Draws::new(self.load, self.number);
         let mut versions: HashMap<u64, u32> = HashMap::new();
         let mut done = Vec::new();
@@ -199,13 +199,13 @@ impl Program for Client {
             for d in done.drain(..) {
                 let mut how = How::default();
                 match d.outcome {
-                    Outcome::Reply(Reply::Value(version, _)) => {
+                    RpcOutcome::Reply(Reply::Value(version, _)) => {
                         if self.speculate {
                             versions.insert(d.tag, version);
                         }
                     }
-                    Outcome::Reply(Reply::Ok) => how.header_only = true,
-                    Outcome::Reply(Reply::NotFound) => how.missed = true,
+                    RpcOutcome::Reply(Reply::Ok) => how.header_only = true,
+                    RpcOutcome::Reply(Reply::NotFound) => how.missed = true,
                     outcome => {
                         return Err(SystemError::Protocol(format!("a key of the population: {outcome:?}")));
                     }
@@ -221,7 +221,7 @@ impl Program for Client {
     }
 }
 
-impl Client {
+impl HerdKvClient {
     fn draw(&self, draws: &mut Draws, versions: &HashMap<u64, u32>) -> (u64, Request) {
         let number = draws.number();
         let key = numbered(number);

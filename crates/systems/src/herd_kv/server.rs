@@ -1,6 +1,6 @@
 //! The server of a store over HERD's RPCs, with pairs that are there from the start.
 
-use super::protocol::Server;
+use super::protocol::HerdKvServer;
 use crate::config::Scale;
 use crate::herd::Requests;
 use crate::kv::{Filled, Layout, Load, fill};
@@ -85,7 +85,7 @@ impl StoreServer {
         site.cluster().limit_cached(0, tables, self.scale.cached(self.partition).max(own));
         let interval = site.server_interval();
         for number in 0..self.config.workers {
-            site.add_server(Server {
+            site.add_server(HerdKvServer {
                 config: self.config.clone(),
                 number,
                 region,

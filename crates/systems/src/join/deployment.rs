@@ -2,7 +2,7 @@
 
 use super::config::Join;
 use super::map::Map;
-use super::protocol::{Client, Memories};
+use super::protocol::{JoinClient, Memories};
 use crate::config::{Clients, Timing};
 use crate::shuffle::{Full, Inboxes, Placement, put_up_inboxes};
 use crate::site::{Dress, Site, SiteError};
@@ -83,7 +83,7 @@ impl System for Join {
         for number in 0..plan.executors {
             let memories = self.put_up_memories(site, number)?;
             let (join, inboxes, interval) = (self.clone(), inboxes.clone(), site.client_interval());
-            let client = Client { number, join, plan, inboxes, memories, interval };
+            let client = JoinClient { number, join, plan, inboxes, memories, interval };
             site.add_client(self.seats().place(number), client);
         }
         Ok(())

@@ -165,7 +165,7 @@ fn append<P: Provider>(
 
 /// An executor that joins the same relations without end.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct JoinClient {
     pub(super) number: u32,
     pub(super) join: Join,
     pub(super) plan: Plan,
@@ -174,11 +174,11 @@ pub(super) struct Client {
     pub(super) interval: Interval,
 }
 
-impl Program for Client {
+impl Program for JoinClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { number, join, plan, inboxes, memories, interval } = self;
+        let JoinClient { number, join, plan, inboxes, memories, interval } = self;
         let executor = Executor::open(&p, &plan, &join.seats(), number, &inboxes, SERVICE)?;
         let mut joining = Joining::new(&p, executor, &plan, &memories)?;
         let interval = interval.begin(&p);

@@ -1,7 +1,7 @@
 //! Partitions that are full before anything runs, as of a server that has served for long.
 
 use super::key::{numbered, owner};
-use super::store::{Filled, Layout, Store};
+use super::store::{Filled, Layout, PartitionStore};
 use crate::SystemError;
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 use std::cell::RefCell;
@@ -124,7 +124,7 @@ pub fn fill(
     if value > layout.max_value {
         return SystemError::config(format!("values have up to {} bytes, not {value}", layout.max_value));
     }
-    let store = |bytes: &mut [u8]| Store::new(Mem::new(0, 0, bytes.len() as u64), layout);
+    let store = |bytes: &mut [u8]| PartitionStore::new(Mem::new(0, 0, bytes.len() as u64), layout);
     let mut stores = Vec::new();
     for bytes in given {
         stores.push((store(bytes)?, Plain(RefCell::new(bytes))));
@@ -160,9 +160,10 @@ mod tests {
             (1..).zip(filled).zip(tables.chunks_exact_mut(layout.bytes() as usize))
         {
             let plain = Plain(RefCell::new(bytes));
-            let mut store = Store::resume(Mem::new(0, 0, layout.bytes()), layout, filled).unwrap();
+            let mut store = PartitionStore::resume(Mem::new(0, 0, layout.bytes()), layout, filled).unwrap();
             let own = |n: &u64| owner(&numbered(*n), PARTITIONS) == number;
-            let found = |store: &Store, n: u64| store.get(&plain, &numbered(n)).map(|(_, value)| value);
+            let found =
+                |store: &PartitionStore, n: u64| store.get(&plain, &numbered(n)).map(|(_, value)| value);
             for n in 0..PAIRS {
                 assert_eq!(found(&store, n), own(&n).then(|| vec![0x5a; 32]), "key {n}");
             }

@@ -1,6 +1,6 @@
 //! What key-value stores have in common (ATC'16, 4.3): 16-byte keys, values of variable length.
 //!
-//! [`Store`] is a partitioned index with a log, as MICA has; one thread owns a partition.
+//! [`PartitionStore`] is a partitioned index with a log, as MICA has; one thread owns a partition.
 
 mod fill;
 mod key;
@@ -12,4 +12,4 @@ pub use fill::fill;
 pub use key::{KEY_BYTES, Key, numbered, owner};
 pub use load::{Distribution, Load};
 pub use message::{Refusal, Reply, Request};
-pub use store::{Filled, Layout, Store};
+pub use store::{Filled, Layout, PartitionStore};

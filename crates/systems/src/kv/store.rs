@@ -30,9 +30,9 @@ const LONGEST_VALUE: u32 = 4000;
 /// Where the owner of a filled partition goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
-    /// See [`Store`].
+    /// See [`PartitionStore`].
     pub(crate) head: u64,
-    /// See [`Store`].
+    /// See [`PartitionStore`].
     pub(crate) version: u32,
 }
 
@@ -84,7 +84,7 @@ impl Layout {
     }
 
     /// Whether the entry of a slot was not overwritten when the log had come as far as `head`.
-    pub(crate) fn is_current(&self, slot: Slot, head: u64) -> bool {
+    pub(crate) fn is_current(&self, slot: IndexSlot, head: u64) -> bool {
         head.saturating_sub(slot.place()) <= self.log / LINE
     }
 
@@ -94,7 +94,7 @@ impl Layout {
     }
 
     /// Offset within the partition of the entry that a slot leads to.
-    pub(crate) fn entry(&self, slot: Slot) -> u64 {
+    pub(crate) fn entry(&self, slot: IndexSlot) -> u64 {
         self.buckets * BUCKET + slot.place() * LINE % self.log
     }
 
@@ -111,11 +111,11 @@ fn entry_bytes(value: u32) -> u64 {
 
 /// A word of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(u64);
+pub(crate) struct IndexSlot(u64);
 
-impl Slot {
-    fn new(tag: u64, place: u64) -> Slot {
-        Slot(tag << PLACE_BITS | place)
+impl IndexSlot {
+    fn new(tag: u64, place: u64) -> IndexSlot {
+        IndexSlot(tag << PLACE_BITS | place)
     }
 
     fn tag(self) -> u64 {
@@ -133,13 +133,16 @@ fn tag(key: &Key) -> u64 {
 }
 
 /// The slots of a bucket that may be this key's.
-pub(crate) fn candidates(bucket: &[u8; BUCKET as usize], key: &Key) -> impl Iterator<Item = (usize, Slot)> {
+pub(crate) fn candidates(
+    bucket: &[u8; BUCKET as usize],
+    key: &Key,
+) -> impl Iterator<Item = (usize, IndexSlot)> {
     let tag = tag(key);
     slots(bucket).enumerate().filter(move |(_, slot)| slot.tag() == tag)
 }
 
-fn slots(bucket: &[u8; BUCKET as usize]) -> impl Iterator<Item = Slot> {
-    bucket.as_chunks::<8>().0.iter().map(|word| Slot(u64::from_ne_bytes(*word)))
+fn slots(bucket: &[u8; BUCKET as usize]) -> impl Iterator<Item = IndexSlot> {
+    bucket.as_chunks::<8>().0.iter().map(|word| IndexSlot(u64::from_ne_bytes(*word)))
 }
 
 /// The first word of an entry.
@@ -174,7 +177,7 @@ fn encoded(version: u32, key: &Key, value: &[u8]) -> Vec<u8> {
 
 /// What bytes that were read from the place of an entry are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SeenEntry {
     /// The key's value.
     Value(u32, Vec<u8>),
     /// A whole entry, but of another key.
@@ -184,18 +187,18 @@ pub(crate) enum Seen {
 }
 
 /// Judges bytes read from the place of an entry.
-pub(crate) fn judge(bytes: &[u8], key: &Key) -> Seen {
+pub(crate) fn judge(bytes: &[u8], key: &Key) -> SeenEntry {
     let word = |at: usize| bytes.get(at..at + 8).and_then(|w| Some(u64::from_ne_bytes(w.try_into().ok()?)));
-    let Some(header) = word(0).map(Header::from_word) else { return Seen::TornOrStale };
+    let Some(header) = word(0).map(Header::from_word) else { return SeenEntry::TornOrStale };
     let end = (BEFORE_VALUE + u64::from(header.length).next_multiple_of(8)) as usize;
     if !header.alive || word(end) != bytes.get(..end).map(checksum) {
-        return Seen::TornOrStale;
+        return SeenEntry::TornOrStale;
     }
     if bytes[8..BEFORE_VALUE as usize] != key[..] {
-        return Seen::OtherKey;
+        return SeenEntry::OtherKey;
     }
     let value = &bytes[BEFORE_VALUE as usize..][..usize::from(header.length)];
-    Seen::Value(header.version, value.to_vec())
+    SeenEntry::Value(header.version, value.to_vec())
 }
 
 /// Time that a checksum takes over an entry of a value of `value` bytes.
@@ -213,7 +216,7 @@ pub(crate) enum IfNot {
 
 /// A key's slot and entry.
 #[derive(Clone, Copy)]
-struct Found {
+struct FoundEntry {
     /// Offset of the slot.
     slot: u64,
     /// Offset of the entry.
@@ -222,7 +225,7 @@ struct Found {
 }
 
 /// A partition, which one thread owns.
-pub struct Store {
+pub struct PartitionStore {
     mem: Mem,
     layout: Layout,
     /// Lines ever appended to the log, with those skipped at its end.
@@ -231,12 +234,12 @@ pub struct Store {
     version: u32,
 }
 
-impl Store {
+impl PartitionStore {
     /// An empty partition in zeroed memory of [`Layout::bytes`].
     ///
     /// # Errors
     /// If the sizes are out of range, or not the memory's.
-    pub fn new(mem: Mem, layout: Layout) -> Result<Store, SystemError> {
+    pub fn new(mem: Mem, layout: Layout) -> Result<PartitionStore, SystemError> {
         layout.check()?;
         if mem.len() != layout.bytes() {
             return SystemError::config(format!(
@@ -246,16 +249,16 @@ impl Store {
             ));
         }
         // Place 0 with tag 0 is an empty slot; tags are never 0.
-        Ok(Store { mem, layout, head: 0, version: 0 })
+        Ok(PartitionStore { mem, layout, head: 0, version: 0 })
     }
 
     /// A partition that was [filled](super::fill()).
     ///
     /// # Errors
-    /// As [`Store::new`].
-    pub fn resume(mem: Mem, layout: Layout, filled: Filled) -> Result<Store, SystemError> {
+    /// As [`PartitionStore::new`].
+    pub fn resume(mem: Mem, layout: Layout, filled: Filled) -> Result<PartitionStore, SystemError> {
         let Filled { head, version } = filled;
-        Ok(Store { head, version, ..Store::new(mem, layout)? })
+        Ok(PartitionStore { head, version, ..PartitionStore::new(mem, layout)? })
     }
 
     /// What to go on with.
@@ -289,11 +292,11 @@ impl Store {
         bucket
     }
 
-    fn is_current(&self, slot: Slot) -> bool {
+    fn is_current(&self, slot: IndexSlot) -> bool {
         self.layout.is_current(slot, self.head)
     }
 
-    fn find<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<Found> {
+    fn find<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<FoundEntry> {
         cpu.work(work::INDEX);
         let bucket = self.bucket(cpu, key);
         for (i, slot) in candidates(&bucket, key) {
@@ -307,7 +310,7 @@ impl Store {
                 let mut word = [0; 8];
                 word.copy_from_slice(&bytes[..8]);
                 let header = Header::from_word(u64::from_ne_bytes(word));
-                return Some(Found { slot: self.layout.bucket(key) + 8 * i as u64, entry, header });
+                return Some(FoundEntry { slot: self.layout.bucket(key) + 8 * i as u64, entry, header });
             }
         }
         None
@@ -318,7 +321,7 @@ impl Store {
         self.find(cpu, key).map(|found| self.value(cpu, &found))
     }
 
-    fn value<C: Cpu>(&self, cpu: &C, found: &Found) -> (u32, Vec<u8>) {
+    fn value<C: Cpu>(&self, cpu: &C, found: &FoundEntry) -> (u32, Vec<u8>) {
         let mut value = vec![0; usize::from(found.header.length)];
         if !value.is_empty() {
             cpu.read(self.mem, found.entry + BEFORE_VALUE, &mut value);
@@ -347,7 +350,7 @@ impl Store {
     /// Inserts; `None` where the key is there.
     ///
     /// # Panics
-    /// As [`Store::put`].
+    /// As [`PartitionStore::put`].
     pub fn insert<C: Cpu>(&mut self, cpu: &C, key: &Key, value: &[u8]) -> Option<u32> {
         self.find(cpu, key).is_none().then(|| self.put(cpu, key, value))
     }
@@ -355,12 +358,12 @@ impl Store {
     /// Updates; `None` where the key is not there.
     ///
     /// # Panics
-    /// As [`Store::put`].
+    /// As [`PartitionStore::put`].
     pub fn update<C: Cpu>(&mut self, cpu: &C, key: &Key, value: &[u8]) -> Option<u32> {
         self.find(cpu, key).is_some().then(|| self.put(cpu, key, value))
     }
 
-    fn write<C: Cpu>(&mut self, cpu: &C, found: Option<Found>, key: &Key, value: &[u8]) -> u32 {
+    fn write<C: Cpu>(&mut self, cpu: &C, found: Option<FoundEntry>, key: &Key, value: &[u8]) -> u32 {
         self.version = self.version.wrapping_add(1);
         let bytes = encoded(self.version, key, value);
         cpu.work(checksum_work(value.len()));
@@ -383,7 +386,7 @@ impl Store {
     }
 
     /// Marks an entry dead, so that who READs it late does not take it for the value.
-    fn bury<C: Cpu>(&self, cpu: &C, old: &Found) {
+    fn bury<C: Cpu>(&self, cpu: &C, old: &FoundEntry) {
         cpu.store_u64(self.mem, old.entry, Header { alive: false, ..old.header }.to_word());
     }
 
@@ -393,17 +396,17 @@ impl Store {
         cpu.store_u64(self.mem, self.layout.head(), head);
     }
 
-    fn append<C: Cpu>(&mut self, cpu: &C, key: &Key, bytes: &[u8], room: u64) -> Slot {
+    fn append<C: Cpu>(&mut self, cpu: &C, key: &Key, bytes: &[u8], room: u64) -> IndexSlot {
         let log = self.layout.log / LINE;
         let lines = room / LINE;
         if self.head % log + lines > log {
-            let rest = Slot::new(0, self.head);
+            let rest = IndexSlot::new(0, self.head);
             self.advance(cpu, self.head.next_multiple_of(log));
             // What lies there is forgotten, and who READs the tables must not find it either.
             let zeros = vec![0; (self.layout.head() - self.layout.entry(rest)) as usize];
             cpu.write(self.mem, self.layout.entry(rest), &zeros);
         }
-        let slot = Slot::new(tag(key), self.head);
+        let slot = IndexSlot::new(tag(key), self.head);
         self.advance(cpu, self.head + lines);
         cpu.write(self.mem, self.layout.entry(slot), bytes);
         slot
@@ -412,7 +415,7 @@ impl Store {
     /// Offset of an empty or stale slot of the key's bucket, or of that with the oldest entry.
     fn free_slot<C: Cpu>(&self, cpu: &C, key: &Key) -> u64 {
         let bucket = self.bucket(cpu, key);
-        let age = |slot: Slot| match slot.tag() {
+        let age = |slot: IndexSlot| match slot.tag() {
             0 => u64::MAX,
             _ => self.head - slot.place(),
         };

@@ -2,7 +2,7 @@
 
 use super::config::{Addresses, LocalMemory, Op};
 use super::pieces::Pieces;
-use super::protocol::Client;
+use super::protocol::LocalMemoryClient;
 use crate::config::{OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
@@ -73,7 +73,7 @@ impl System for LocalMemory {
             let (interval, limit) = (site.client_interval(), 0);
             site.add_client(
                 (MACHINE, number),
-                Client { op, size, pieces, region: memory, touch, limit, interval },
+                LocalMemoryClient { op, size, pieces, region: memory, touch, limit, interval },
             );
         }
         Ok(())

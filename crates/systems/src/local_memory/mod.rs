@@ -9,4 +9,4 @@ mod protocol;
 pub use config::{Addresses, LocalMemory, Op};
 pub use deployment::MACHINE;
 pub use pieces::Pieces;
-pub use protocol::{Client, written};
+pub use protocol::{LocalMemoryClient, written};

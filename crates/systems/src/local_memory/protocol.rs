@@ -11,7 +11,7 @@ const PAGE: u64 = 4096;
 
 /// A thread and its memory.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct LocalMemoryClient {
     /// What it does with a piece.
     pub op: Op,
     /// Bytes of a piece.
@@ -33,7 +33,7 @@ pub fn written(operation: u64) -> u8 {
     operation as u8
 }
 
-impl Client {
+impl LocalMemoryClient {
     /// Does what it is to do; `saw` is shown each operation's number, its place and what was read or written.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Client {
     }
 }
 
-impl Program for Client {
+impl Program for LocalMemoryClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {

@@ -1,7 +1,7 @@
 //! The sequencer of a machine, on it.
 
 use super::config::LocalSequencer;
-use super::protocol::Client;
+use super::protocol::LocalSequencerClient;
 use crate::config::{OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
@@ -32,7 +32,7 @@ impl System for LocalSequencer {
         let counter = site.alloc_near((MACHINE, 0), 64)?;
         for core in 0..self.clients.clients().clients {
             let (drawing, interval) = (self.clients.clients().drawing(), site.client_interval());
-            site.add_client((MACHINE, core), Client { counter, drawing, interval });
+            site.add_client((MACHINE, core), LocalSequencerClient { counter, drawing, interval });
         }
         Ok(())
     }

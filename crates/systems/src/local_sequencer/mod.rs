@@ -7,4 +7,4 @@ mod protocol;
 
 pub use config::LocalSequencer;
 pub use deployment::MACHINE;
-pub use protocol::Client;
+pub use protocol::LocalSequencerClient;

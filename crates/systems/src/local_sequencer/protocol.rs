@@ -6,7 +6,7 @@ use doorbell_verbs::{Mem, Program, Provider};
 
 /// A thread, which draws one number at a time.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct LocalSequencerClient {
     /// The counter, which all threads share: the next number.
     pub counter: Mem,
     /// How it draws.
@@ -15,7 +15,7 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for LocalSequencerClient {
     type Output = Result<Drawn, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {

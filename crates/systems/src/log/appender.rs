@@ -129,7 +129,7 @@ enum Room {
 }
 
 /// Memory that an appender posts from.
-struct Buffers<P: Provider> {
+struct AppendBuffers<P: Provider> {
     /// Where answers come to.
     answers: Mr<P>,
     /// Where marks are taken from.
@@ -156,7 +156,7 @@ pub struct Appender<P: Provider> {
     terms: Terms,
     number: u32,
     reserver: Reserver<P>,
-    buffers: Buffers<P>,
+    buffers: AppendBuffers<P>,
     /// What is under way: of these, from the front, so many have positions, and so many have been posted.
     batches: VecDeque<Batch>,
     reserved: usize,
@@ -229,7 +229,7 @@ impl<P: Provider> Appender<P> {
         }
         let to =
             LogQp { qp, cq, memory: crate::memory_server::find(cpu, service)?, sges: sges as usize, inline };
-        let buffers = Buffers {
+        let buffers = AppendBuffers {
             answers: device.registered(ANSWERS + 64 * (window + 1), AccessFlags::LOCAL_WRITE)?,
             marks: device.registered(window * mark_bytes(&terms), AccessFlags::LOCAL_WRITE)?,
             copies,

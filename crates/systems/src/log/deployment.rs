@@ -1,7 +1,7 @@
 //! The log on machines.
 
 use super::config::{At, Full, Log, Reserve};
-use super::engine::Engine;
+use super::engine::LogEngine;
 use super::layout::{Layout, SERVICE};
 use super::reserver::{self, Sequencer};
 use super::warden::Warden;
@@ -31,7 +31,7 @@ pub struct LogMachine {
 
 /// The log's memory, and the word by which a reader of its machine says how far it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
+pub struct LogMemory {
     /// The log.
     pub log: Mem,
     /// The word.
@@ -47,8 +47,8 @@ impl LogMachine {
         &self,
         site: &mut Site<'_, C, R, D>,
         layout: Layout,
-    ) -> Result<Memory, SiteError> {
-        let memory = Memory { log: site.alloc(layout.bytes())?, read: site.alloc(64)? };
+    ) -> Result<LogMemory, SiteError> {
+        let memory = LogMemory { log: site.alloc(layout.bytes())?, read: site.alloc(64)? };
         let LogMachine { full, reserve, readers, has_reader, patience, retry } = *self;
         let read = has_reader.then_some(memory.read);
         let (log, interval) = (memory.log, site.server_interval());
@@ -126,7 +126,7 @@ impl System for Log {
         machine.put_up(site, self.layout())?;
         for number in 0..self.clients.clients {
             let interval = site.client_interval();
-            site.add_client(self.place(number), Engine { number, log: self.clone(), interval });
+            site.add_client(self.place(number), LogEngine { number, log: self.clone(), interval });
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ const PATIENCE: Span = Span::from_ms(1_000);
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Engine {
+pub struct LogEngine {
     /// Number of this client.
     pub number: u32,
     /// What it appends to.
@@ -26,7 +26,7 @@ pub struct Engine {
     pub interval: Interval,
 }
 
-impl Engine {
+impl LogEngine {
     fn terms(&self) -> Terms {
         let Log { log_full: full, records, ref clients, inline_bytes, .. } = self.log;
         Terms {
@@ -52,7 +52,7 @@ impl Engine {
 }
 
 /// A data table: each append that may be under way has a part of it to itself, as its records must not change before it has ended.
-struct Table<P: Provider> {
+struct EngineTable<P: Provider> {
     rows: Mr<P>,
     apart: u64,
     /// Rows of a part.
@@ -63,8 +63,8 @@ struct Table<P: Provider> {
     committed: u64,
 }
 
-impl<P: Provider> Table<P> {
-    fn new(device: &Device<P>, engine: &Engine) -> Result<Table<P>, SystemError> {
+impl<P: Provider> EngineTable<P> {
+    fn new(device: &Device<P>, engine: &LogEngine) -> Result<EngineTable<P>, SystemError> {
         let Log { table, record, ref clients, ref timing, .. } = engine.log;
         // Each begins with a line of its own, as what is updated by chance does.
         let apart = u64::from(record).next_multiple_of(64);
@@ -73,7 +73,7 @@ impl<P: Provider> Table<P> {
         device::warm(&device.cpu, rows.mem());
         let parts = u64::from(clients.outstanding);
         let random = Random::new(timing.seed, engine.number.into());
-        Ok(Table { rows, apart, part: u64::from(table) / parts, parts, record, random, committed: 0 })
+        Ok(EngineTable { rows, apart, part: u64::from(table) / parts, parts, record, random, committed: 0 })
     }
 
     /// A transaction changes so many records, and these are what is appended.
@@ -89,12 +89,12 @@ impl<P: Provider> Table<P> {
     }
 }
 
-impl Program for Engine {
+impl Program for LogEngine {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let device = Device::open(&p)?;
-        let mut table = Table::new(&device, &self)?;
+        let mut table = EngineTable::new(&device, &self)?;
         let terms = self.terms();
         let reserver = Reserver::open(&p, (self.log.reserve, None), &terms.layout, self.number)?;
         let mut appender = Appender::open(&device, (self.number, SERVICE), terms, reserver)?;

@@ -27,7 +27,7 @@
 //! says how far it is, what that has read. It is the only one to write void marks, but for who is refused (below).
 //!
 //! # What a reader may see
-//! A [`Reader`] takes positions in order, and stops at a position whose mark is not of its lap: a **hole**, reserved, and not marked. So it sees a
+//! A [`LogReader`] takes positions in order, and stops at a position whose mark is not of its lap: a **hole**, reserved, and not marked. So it sees a
 //! record only after its mark, and all of it. It passes void positions.
 //!
 //! The log machine's own reader is never overtaken: the head does not pass it. Who READs from another machine may be: nobody waits for it. It READs
@@ -83,10 +83,10 @@ mod warden;
 
 pub use appender::{AppendOutcome, Appender, Polled, Terms};
 pub use config::{At, Full, Log, Reserve};
-pub use deployment::{LogMachine, Memory};
-pub use engine::Engine;
+pub use deployment::{LogMachine, LogMemory};
+pub use engine::LogEngine;
 pub use layout::{Layout, SERVICE};
 pub use mark::{ENGINES, Mark, MarkKind};
-pub use reader::{Reader, Record};
-pub use reserver::{Asker, Reserver};
+pub use reader::{LogReader, Record};
+pub use reserver::{PositionAsker, Reserver};
 pub use warden::Warden;

@@ -32,7 +32,7 @@ enum Reach<P: Provider> {
 }
 
 /// Reads records in order, and no hole. What may be relied on is said in the [module](super).
-pub struct Reader<P: Provider> {
+pub struct LogReader<P: Provider> {
     cpu: P,
     layout: Layout,
     reach: Reach<P>,
@@ -46,10 +46,10 @@ pub struct Reader<P: Provider> {
 const MARKS: u64 = ENDS as u64;
 const BODIES: u64 = MARKS + 8 * MOST;
 
-impl<P: Provider> Reader<P> {
+impl<P: Provider> LogReader<P> {
     /// One of the log machine: nothing that it has not read is overwritten, as it says in a word how far it is.
-    pub fn here(cpu: &P, layout: Layout, log: Mem, read: Mem) -> Reader<P> {
-        Reader::new(cpu, layout, Reach::Here { log, read })
+    pub fn here(cpu: &P, layout: Layout, log: Mem, read: Mem) -> LogReader<P> {
+        LogReader::new(cpu, layout, Reach::Here { log, read })
     }
 
     /// One of another machine, which has end `number` of the log machine's `service`.
@@ -60,17 +60,17 @@ impl<P: Provider> Reader<P> {
         device: &Device<P>,
         layout: Layout,
         (number, service): (u32, &str),
-    ) -> Result<Reader<P>, SystemError> {
+    ) -> Result<LogReader<P>, SystemError> {
         let cq = device.context.create_cq(1)?;
         let qp = device::connect_rc(device, &cq, 1, number, service)?;
         let log = memory_server::find(&device.cpu, service)?;
         let buffers =
             device.registered(BODIES + MOST * u64::from(layout.record), AccessFlags::LOCAL_WRITE)?;
-        Ok(Reader::new(&device.cpu, layout, Reach::There { qp, cq, log, buffers }))
+        Ok(LogReader::new(&device.cpu, layout, Reach::There { qp, cq, log, buffers }))
     }
 
-    fn new(cpu: &P, layout: Layout, reach: Reach<P>) -> Reader<P> {
-        Reader { cpu: cpu.clone(), layout, reach, next: 0, voids: 0, missed: 0 }
+    fn new(cpu: &P, layout: Layout, reach: Reach<P>) -> LogReader<P> {
+        LogReader { cpu: cpu.clone(), layout, reach, next: 0, voids: 0, missed: 0 }
     }
 
     /// The next position that it will read.

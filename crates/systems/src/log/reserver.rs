@@ -78,7 +78,7 @@ pub enum Reserver<P: Provider> {
     /// Fetch-and-adds, by the QP that records go by.
     FetchAdd,
     /// Questions to a thread of the log machine.
-    Rpc(Box<Asker<P>>),
+    Rpc(Box<PositionAsker<P>>),
 }
 
 impl<P: Provider> Reserver<P> {
@@ -95,20 +95,20 @@ impl<P: Provider> Reserver<P> {
         match reserve {
             Reserve::FetchAdd => Ok(Reserver::FetchAdd),
             Reserve::Rpc => {
-                let caller = herd::Client::start(cpu, &rpcs(layout.engines, retry), engine, 1)?;
-                Ok(Reserver::Rpc(Box::new(Asker { caller, done: Vec::with_capacity(1) })))
+                let caller = herd::HerdClient::start(cpu, &rpcs(layout.engines, retry), engine, 1)?;
+                Ok(Reserver::Rpc(Box::new(PositionAsker { caller, done: Vec::with_capacity(1) })))
             }
         }
     }
 }
 
 /// Asks the log machine's thread, one question at a time.
-pub struct Asker<P: Provider> {
-    caller: herd::Client<P>,
+pub struct PositionAsker<P: Provider> {
+    caller: herd::HerdClient<P>,
     done: Vec<Done<u64>>,
 }
 
-impl<P: Provider> Asker<P> {
+impl<P: Provider> PositionAsker<P> {
     /// Asks for so many positions, unless a question is under way.
     pub(super) fn ask(&mut self, records: u64) -> Result<(), SystemError> {
         if self.caller.outstanding() > 0 {
@@ -122,8 +122,8 @@ impl<P: Provider> Asker<P> {
         self.caller.poll(&mut self.done)?;
         self.caller.repeat()?;
         match self.done.pop().map(|done| done.outcome) {
-            Some(herd::Outcome::Reply(position)) => Ok(Some(position)),
-            Some(herd::Outcome::Malformed) => {
+            Some(herd::RpcOutcome::Reply(position)) => Ok(Some(position)),
+            Some(herd::RpcOutcome::Malformed) => {
                 Err(SystemError::Protocol("the log machine did not understand what it was asked".into()))
             }
             None => Ok(None),

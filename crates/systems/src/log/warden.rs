@@ -44,7 +44,7 @@ impl Program for Warden {
         memory_server::publish(&p, self.service, mr.remote(0));
         let qps = device::serve_rc(&device, self.layout.engines + self.readers, self.service)?;
         let interval = self.interval.clone();
-        let mut watch = Watch::new(&p, self, qps);
+        let mut watch = HoleWatch::new(&p, self, qps);
         while !interval.is_over(&p) {
             if !watch.pass() {
                 p.pause(interval.look().min(watch.due()));
@@ -55,7 +55,7 @@ impl Program for Warden {
 }
 
 /// What the warden knows.
-struct Watch<P: Provider> {
+struct HoleWatch<P: Provider> {
     cpu: P,
     warden: Warden,
     /// Ends of the engines' connections; none of one that was taken away. Those of readers follow.
@@ -69,11 +69,11 @@ struct Watch<P: Provider> {
     shown: Vec<u64>,
 }
 
-impl<P: Provider> Watch<P> {
-    fn new(cpu: &P, warden: Warden, qps: Vec<Qp<P>>) -> Watch<P> {
+impl<P: Provider> HoleWatch<P> {
+    fn new(cpu: &P, warden: Warden, qps: Vec<Qp<P>>) -> HoleWatch<P> {
         let shown = vec![0; warden.layout.engines as usize];
         let qps = qps.into_iter().map(Some).collect();
-        Watch { cpu: cpu.clone(), warden, qps, next: 0, head: 0, hole: None, shown }
+        HoleWatch { cpu: cpu.clone(), warden, qps, next: 0, head: 0, hole: None, shown }
     }
 
     /// When it looks again, whatever happens.

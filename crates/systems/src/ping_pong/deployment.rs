@@ -1,7 +1,7 @@
 //! Ping-pong on machines: machine 0 answers machine 1.
 
 use super::config::{Message, PingPong};
-use super::protocol::{Client, Server};
+use super::protocol::{PingPongClient, PingPongServer};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
@@ -45,9 +45,9 @@ impl System for PingPong {
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let PingPong { message, size, core, memory_core, peer_core, peer_memory_core, .. } = *self;
         let interval = site.server_interval();
-        site.add_server_on(peer_core, Server { message, size, near: peer_memory_core, interval });
+        site.add_server_on(peer_core, PingPongServer { message, size, near: peer_memory_core, interval });
         let interval = site.client_interval();
-        site.add_client((1, core), Client { message, size, near: memory_core, interval });
+        site.add_client((1, core), PingPongClient { message, size, near: memory_core, interval });
         Ok(())
     }
 }

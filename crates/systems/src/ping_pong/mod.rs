@@ -10,4 +10,4 @@ mod deployment;
 mod protocol;
 
 pub use config::{Message, PingPong};
-pub use protocol::{Client, Server};
+pub use protocol::{PingPongClient, PingPongServer};

@@ -31,7 +31,7 @@ fn key(what: &str, side: u32) -> String {
 }
 
 /// A side of the game.
-struct End<P: Provider> {
+struct PingPongEnd<P: Provider> {
     device: Device<P>,
     message: Message,
     size: u32,
@@ -47,9 +47,14 @@ struct End<P: Provider> {
     dest: Option<(Ah<P>, UdDest)>,
 }
 
-impl<P: Provider> End<P> {
+impl<P: Provider> PingPongEnd<P> {
     /// Ready, as the other side is; its buffers are at the socket of core `near`.
-    fn meet(p: &P, (message, size): (Message, u32), near: u32, own: u32) -> Result<End<P>, SystemError> {
+    fn meet(
+        p: &P,
+        (message, size): (Message, u32),
+        near: u32,
+        own: u32,
+    ) -> Result<PingPongEnd<P>, SystemError> {
         let device = Device::open(p)?;
         let header = if message == Message::SendUd { GRH_BYTES } else { 0 };
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
@@ -58,11 +63,12 @@ impl<P: Provider> End<P> {
         let received = device.context.create_cq(RECVS)?;
         let sent = device.context.create_cq(outbox::depth(1))?;
         let inline = size.min(INLINE).min(device.attr.max_inline_data.unwrap_or(64));
-        let qp = End::qp(&device, message, inline, (&sent, &received))?;
+        let qp = PingPongEnd::qp(&device, message, inline, (&sent, &received))?;
         let outbox = Outbox::new(qp, sent, 1);
         let (target, dest) = (RemoteAddr::default(), None);
         let inline = inline == size;
-        let mut end = End { device, message, size, inline, outbox, received, out, inbox, target, dest };
+        let mut end =
+            PingPongEnd { device, message, size, inline, outbox, received, out, inbox, target, dest };
         end.connect(own)?;
         // No message comes before its RECV.
         (0..if message.is_sent() { RECVS } else { 0 }).try_for_each(|_| end.expect())?;
@@ -168,7 +174,7 @@ fn other(side: u32) -> u32 {
 
 /// Who answers.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct PingPongServer {
     /// How messages travel.
     pub message: Message,
     /// Their bytes.
@@ -179,11 +185,11 @@ pub struct Server {
     pub interval: Interval,
 }
 
-impl Program for Server {
+impl Program for PingPongServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut end = End::meet(&p, (self.message, self.size), self.near, SERVER)?;
+        let mut end = PingPongEnd::meet(&p, (self.message, self.size), self.near, SERVER)?;
         let (mut measured, mut number) = (Measured::default(), 1);
         while !self.interval.is_over(&p) {
             if self.message != Message::ReadRc && end.came(number)? {
@@ -200,7 +206,7 @@ impl Program for Server {
 
 /// Who begins, and takes the time.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct PingPongClient {
     /// How messages travel.
     pub message: Message,
     /// Their bytes.
@@ -211,11 +217,11 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for PingPongClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut end = End::meet(&p, (self.message, self.size), self.near, CLIENT)?;
+        let mut end = PingPongEnd::meet(&p, (self.message, self.size), self.near, CLIENT)?;
         let interval = self.interval.begin(&p);
         let mut measured = Measured::default();
         for number in 1.. {
@@ -236,12 +242,12 @@ impl Program for Client {
     }
 }
 
-impl Client {
+impl PingPongClient {
     /// Waits for the answer; whether it came. One that comes late must not find the QP gone.
     fn is_answered<P: Provider>(
         &self,
         p: &P,
-        end: &mut End<P>,
+        end: &mut PingPongEnd<P>,
         number: u64,
         interval: &Interval,
     ) -> Result<bool, SystemError> {

@@ -2,9 +2,9 @@
 
 use super::channel::Channel;
 use super::config::{Path, Proxy};
-use super::protocol::{Client, MEMORY, SERVICE, fill};
+use super::protocol::{MEMORY, ProxyClient, SERVICE, fill};
 use crate::config::{Clients, Timing};
-use crate::ends::Server;
+use crate::ends::EndsServer;
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
 use doorbell_verbs::{AccessFlags, Cluster, PageSize};
@@ -81,7 +81,7 @@ pub fn put_up<C: Cluster, D: Dress>(
         site.cluster().preset(0, memory, |bytes| fill(socket, 0, bytes));
         memories.push(memory);
     }
-    let server = Server {
+    let server = EndsServer {
         service: SERVICE.into(),
         memories,
         access: AccessFlags::REMOTE_READ,
@@ -99,7 +99,7 @@ pub fn put_up<C: Cluster, D: Dress>(
         let others = (0..config.clients.clients).filter(|other| *other != number);
         let mine = |other: &u32| config.proxy(*other, config.socket(number)) == Some(number);
         let of = |other: u32| to[other as usize][config.socket(number) as usize];
-        let client = Client {
+        let client = ProxyClient {
             number,
             config: config.clone(),
             limit,

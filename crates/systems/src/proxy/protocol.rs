@@ -3,7 +3,7 @@
 use super::channel::{Channel, LATE};
 use super::config::{Path, Proxy};
 use crate::device::check;
-use crate::ends::{End, memory};
+use crate::ends::{SocketEnd, memory};
 use crate::measure::How;
 use crate::random::Random;
 use crate::{Interval, Measured, SystemError, work};
@@ -28,7 +28,7 @@ pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
 
 /// A client.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct ProxyClient {
     pub(super) number: u32,
     pub(super) config: Proxy,
     /// Ends after so many READs; 0 for no end.
@@ -52,7 +52,7 @@ struct Read {
 
 /// What another asked for, which is read.
 #[derive(Clone, Copy, Debug)]
-struct Served {
+struct ProxyServed {
     channel: usize,
     number: u64,
 }
@@ -60,7 +60,7 @@ struct Served {
 /// A client under way.
 struct Running<'a, P: Provider> {
     cpu: &'a P,
-    client: &'a Client,
+    client: &'a ProxyClient,
     socket: u32,
     interval: Interval,
     random: Random,
@@ -74,7 +74,7 @@ struct Running<'a, P: Provider> {
     asked: Vec<(u64, VecDeque<Read>)>,
     /// Where results for others go, by channel, and how many of its requests were taken.
     results: Vec<(Mr<P>, u64)>,
-    served: VecDeque<Served>,
+    served: VecDeque<ProxyServed>,
     /// READs that may be posted for others at a time.
     most_served: usize,
     begun: u64,
@@ -86,7 +86,7 @@ struct Running<'a, P: Provider> {
 /// `wr_id` of READs for others.
 const FOR_OTHERS: u64 = u64::MAX;
 
-impl Program for Client {
+impl Program for ProxyClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -100,10 +100,10 @@ impl Program for Client {
 }
 
 impl<'a, P: Provider> Running<'a, P> {
-    fn start(cpu: &'a P, client: &'a Client) -> Result<Running<'a, P>, SystemError> {
-        let Client { number, config, .. } = client;
+    fn start(cpu: &'a P, client: &'a ProxyClient) -> Result<Running<'a, P>, SystemError> {
+        let ProxyClient { number, config, .. } = client;
         let socket = config.socket(*number);
-        let end = End::open(cpu, socket)?;
+        let end = SocketEnd::open(cpu, socket)?;
         let outstanding = config.clients.outstanding;
         // Its own QP has READs of others, too, as many as it is asked for or fit.
         let asked = outstanding.saturating_mul(client.from.len() as u32);
@@ -146,7 +146,7 @@ impl<'a, P: Provider> Running<'a, P> {
     }
 
     fn run(&mut self, said: &mut bool) -> Result<Measured, SystemError> {
-        let Client { limit, done: (done, clients), .. } = *self.client;
+        let ProxyClient { limit, done: (done, clients), .. } = *self.client;
         loop {
             let over = self.cpu.now() >= self.interval.end() || limit > 0 && self.ended == limit;
             if over && !*said {
@@ -173,7 +173,7 @@ impl<'a, P: Provider> Running<'a, P> {
     }
 
     fn wants_more(&self) -> bool {
-        let Client { config, limit, .. } = self.client;
+        let ProxyClient { config, limit, .. } = self.client;
         let under_way = self.begun - self.ended;
         under_way < u64::from(config.clients.outstanding) && (*limit == 0 || self.begun < *limit)
     }
@@ -247,7 +247,7 @@ impl<'a, P: Provider> Running<'a, P> {
                 let sge = self.results[n].0.sge(channel.result_at(number), self.bytes.len() as u32);
                 self.read(self.socket, offset, sge, FOR_OTHERS)?;
                 self.results[n].1 += 1;
-                self.served.push_back(Served { channel: n, number });
+                self.served.push_back(ProxyServed { channel: n, number });
                 any = true;
             }
         }
@@ -261,7 +261,7 @@ impl<'a, P: Provider> Running<'a, P> {
         for wc in &wc[..found] {
             check(wc)?;
             if wc.wr_id == FOR_OTHERS {
-                let Some(Served { channel, number }) = self.served.pop_front() else { continue };
+                let Some(ProxyServed { channel, number }) = self.served.pop_front() else { continue };
                 self.client.from[channel].answer(self.cpu, number);
                 self.measured.post(&self.interval, self.cpu.now(), 1);
             } else if let Some(read) = self.own.get_mut(wc.wr_id as usize).and_then(Option::take) {

@@ -1,7 +1,7 @@
 //! The store that clients READ on machines.
 
 use super::config::ReadKv;
-use super::protocol::Client;
+use super::protocol::ReadKvClient;
 use crate::config::{Clients, Pairs, Scale, Timing, Travel, Values, Workers};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
@@ -37,7 +37,7 @@ impl System for ReadKv {
         let server = self.server();
         server.deploy(site)?;
         for number in 0..self.clients.clients {
-            let client = Client {
+            let client = ReadKvClient {
                 config: server.config.clone(),
                 layout: server.layout(),
                 number,

@@ -6,4 +6,4 @@ mod deployment;
 mod protocol;
 
 pub use config::ReadKv;
-pub use protocol::{Client, Gotten, Reader};
+pub use protocol::{Gotten, KvReader, ReadKvClient};

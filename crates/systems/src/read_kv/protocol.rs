@@ -5,9 +5,9 @@
 //! may have stopped it for milliseconds, and all that time the key is there.
 
 use crate::device::{self, Device, check};
-use crate::herd::{self, Config, Outcome};
+use crate::herd::{self, Config, RpcOutcome};
 use crate::kv::load::Draws;
-use crate::kv::store::{self, BUCKET, Seen, Slot};
+use crate::kv::store::{self, BUCKET, IndexSlot, SeenEntry};
 use crate::kv::{Key, Layout, Load, Reply, Request, owner};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
@@ -24,14 +24,14 @@ struct Get {
     stage: Stage,
     /// Slots that lead to another key's entry, or to what was overwritten. Places are given once, so
     /// they will never lead to this key's.
-    elsewhere: Vec<Slot>,
+    elsewhere: Vec<IndexSlot>,
 }
 
 #[derive(Clone, Copy)]
 enum Stage {
     Bucket,
-    Entry(Slot, u32),
-    Head(Slot),
+    Entry(IndexSlot, u32),
+    Head(IndexSlot),
 }
 
 /// A GET that has ended.
@@ -47,8 +47,8 @@ pub struct Gotten {
     pub again: u64,
 }
 
-/// A client that READs the tables of [`crate::herd_kv::Server`].
-pub struct Reader<P: Provider> {
+/// A client that READs the tables of [`crate::herd_kv::HerdKvServer`].
+pub struct KvReader<P: Provider> {
     device: Device<P>,
     qp: Qp<P>,
     cq: Cq<P>,
@@ -60,7 +60,7 @@ pub struct Reader<P: Provider> {
     wc: Vec<Wc>,
 }
 
-impl<P: Provider> Reader<P> {
+impl<P: Provider> KvReader<P> {
     /// Reader `number`, with up to `outstanding` GETs under way; returns once it is connected.
     pub fn start(
         cpu: &P,
@@ -68,7 +68,7 @@ impl<P: Provider> Reader<P> {
         partitions: u32,
         number: u32,
         outstanding: u32,
-    ) -> Result<Reader<P>, SystemError> {
+    ) -> Result<KvReader<P>, SystemError> {
         layout.check()?;
         let device = Device::open(cpu)?;
         let cq = device.context.create_cq(outstanding)?;
@@ -77,7 +77,17 @@ impl<P: Provider> Reader<P> {
         let bytes = u64::from(outstanding) * (BUCKET + layout.longest());
         let buffers = device.registered(bytes, AccessFlags::LOCAL_WRITE)?;
         let gets = (0..outstanding).map(|_| None).collect();
-        Ok(Reader { qp, cq, tables, layout, partitions, buffers, gets, wc: vec![Wc::default(); 16], device })
+        Ok(KvReader {
+            qp,
+            cq,
+            tables,
+            layout,
+            partitions,
+            buffers,
+            gets,
+            wc: vec![Wc::default(); 16],
+            device,
+        })
     }
 
     /// GETs that have not ended.
@@ -148,7 +158,7 @@ impl<P: Provider> Reader<P> {
         &mut self,
         at: usize,
         mut get: Get,
-        slot: Slot,
+        slot: IndexSlot,
         length: u32,
         done: &mut Vec<Gotten>,
     ) -> Result<(), SystemError> {
@@ -156,17 +166,17 @@ impl<P: Provider> Reader<P> {
         self.device.cpu.read(self.buffers.mem(), self.buffer(at), &mut bytes);
         self.device.cpu.work(store::checksum_work(length as usize));
         match store::judge(&bytes, &get.key) {
-            Seen::Value(version, value) => {
+            SeenEntry::Value(version, value) => {
                 let found = Some((version, value));
                 done.push(Gotten { tag: get.tag, began: get.began, found, again: get.again });
                 Ok(())
             }
-            Seen::OtherKey => {
+            SeenEntry::OtherKey => {
                 get.again += 1;
                 get.elsewhere.push(slot);
                 self.start_over(at, get)
             }
-            Seen::TornOrStale => {
+            SeenEntry::TornOrStale => {
                 get.again += 1;
                 let key = get.key;
                 get.stage = Stage::Head(slot);
@@ -177,7 +187,7 @@ impl<P: Provider> Reader<P> {
     }
 
     /// Tells an entry that is being written from what has overwritten one.
-    fn head(&mut self, at: usize, mut get: Get, slot: Slot) -> Result<(), SystemError> {
+    fn head(&mut self, at: usize, mut get: Get, slot: IndexSlot) -> Result<(), SystemError> {
         let head = self.device.cpu.load_u64(self.buffers.mem(), self.buffer(at));
         if !self.layout.is_current(slot, head) {
             get.elsewhere.push(slot);
@@ -203,7 +213,7 @@ fn draw(draws: &mut Draws) -> (Key, Option<Vec<u8>>) {
 
 /// A client with a load: GETs by READ, PUTs over HERD's RPCs.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct ReadKvClient {
     /// Shared with the server.
     pub config: Config,
     /// Sizes of a partition.
@@ -216,14 +226,14 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for ReadKvClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut measured = Measured::default();
         let outstanding = self.load.outstanding;
-        let mut rpc = herd::Client::start(&p, &self.config, self.number, outstanding)?;
-        let mut reader = Reader::start(&p, self.layout, self.config.workers, self.number, outstanding)?;
+        let mut rpc = herd::HerdClient::start(&p, &self.config, self.number, outstanding)?;
+        let mut reader = KvReader::start(&p, self.layout, self.config.workers, self.number, outstanding)?;
         let mut draws = Draws::new(self.load, self.number);
         let (mut gotten, mut put) = (Vec::new(), Vec::new());
         let mut next = None;
@@ -255,7 +265,7 @@ impl Program for Client {
                 measured.operation(&interval, g.began, p.now(), how);
             }
             for d in put.drain(..) {
-                if d.outcome != Outcome::Reply(Reply::Ok) {
+                if d.outcome != RpcOutcome::Reply(Reply::Ok) {
                     return Err(SystemError::Protocol(format!("a PUT: {:?}", d.outcome)));
                 }
                 measured.operation(&interval, d.sent, p.now(), How::default());

@@ -1,7 +1,7 @@
 //! An RPC on machines.
 
 use super::config::{Rpc, Times};
-use super::protocol::{Client, Load, Server};
+use super::protocol::{Load, RpcClient, RpcServer};
 use super::sizes::Sizes;
 use crate::config::{Clients, Timing, Workers};
 use crate::herd::{self, Replies, Requests};
@@ -100,7 +100,7 @@ impl System for Rpc {
         let region = site.alloc(config.region_bytes())?;
         let interval = site.server_interval();
         for number in 0..self.workers.cores {
-            site.add_server(Server {
+            site.add_server(RpcServer {
                 config: config.clone(),
                 number,
                 region,
@@ -113,7 +113,7 @@ impl System for Rpc {
         }
         for number in 0..self.clients.clients {
             let (load, interval) = (self.load(), site.client_interval());
-            let client = Client { config: config.clone(), number, load, interval };
+            let client = RpcClient { config: config.clone(), number, load, interval };
             site.add_client(self.clients.place(number), client);
         }
         Ok(())

@@ -11,5 +11,5 @@ mod text;
 
 pub use config::{Rpc, Times};
 pub use doorbell_schema::Arrivals;
-pub use protocol::{Client, Load, Server};
+pub use protocol::{Load, RpcClient, RpcServer};
 pub use sizes::Sizes;

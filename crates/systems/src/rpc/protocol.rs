@@ -3,7 +3,7 @@
 use super::config::Times;
 use super::sizes::Sizes;
 use super::text::Text;
-use crate::herd::{self, Config, Done, Handler, Outcome, Worker};
+use crate::herd::{self, Config, Done, Handler, RpcOutcome, Worker};
 use crate::measure::How;
 use crate::pace::Pace;
 use crate::random::Random;
@@ -52,7 +52,7 @@ fn compute<C: Cpu>(cpu: &C, span: Span) {
 
 /// A worker thread of the server.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct RpcServer {
     /// Shared with the clients.
     pub config: Config,
     /// Number of this worker.
@@ -71,11 +71,11 @@ pub struct Server {
     pub interval: Interval,
 }
 
-impl Program for Server {
+impl Program for RpcServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Server { handler, times, replies, .. } = self;
+        let RpcServer { handler, times, replies, .. } = self;
         let random = Random::new(self.seed, WORKERS + u64::from(self.number));
         let mut work = Work { handler, times, replies, random };
         let mut measured = Measured::default();
@@ -125,7 +125,7 @@ impl Load {
 
 /// A client. Its requests go to the workers in turn; one whose window has no room is passed over.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct RpcClient {
     /// Shared with the server.
     pub config: Config,
     /// Number of this client.
@@ -136,16 +136,16 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for RpcClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let caller = herd::Client::start(&p, &self.config, self.number, self.load.outstanding)?;
+        let caller = herd::HerdClient::start(&p, &self.config, self.number, self.load.outstanding)?;
         let interval = self.interval.begin(&p);
         let pace = self.load.pace(self.number, self.config.clients, p.now());
         let random = Random::new(self.load.seed, u64::from(self.number) << 1);
         let worker = self.number % self.config.workers;
-        let asker = Asker {
+        let asker = RpcAsker {
             client: &self,
             caller,
             interval,
@@ -163,15 +163,15 @@ impl Program for Client {
 
 /// A request under way.
 #[derive(Clone, Debug)]
-struct Asked {
+struct AskedRpc {
     since: Time,
     text: Text,
 }
 
 /// The state of a client.
-struct Asker<'a, P: Provider> {
-    client: &'a Client,
-    caller: herd::Client<P>,
+struct RpcAsker<'a, P: Provider> {
+    client: &'a RpcClient,
+    caller: herd::HerdClient<P>,
     interval: Interval,
     pace: Pace,
     random: Random,
@@ -185,9 +185,9 @@ struct Asker<'a, P: Provider> {
     counted: u64,
 }
 
-impl<P: Provider> Asker<'_, P> {
+impl<P: Provider> RpcAsker<'_, P> {
     fn ask(mut self, p: &P) -> Result<Measured, SystemError> {
-        let mut asked: Vec<Option<Asked>> = vec![None; self.client.load.outstanding as usize];
+        let mut asked: Vec<Option<AskedRpc>> = vec![None; self.client.load.outstanding as usize];
         let (mut measured, mut done) = (Measured::default(), Vec::new());
         let limit = self.client.load.limit;
         while p.now() < self.interval.end() && (limit == 0 || self.ended < limit) {
@@ -228,7 +228,7 @@ impl<P: Provider> Asker<'_, P> {
     }
 
     /// Sends what is due and may go; whether it sent anything.
-    fn send(&mut self, p: &P, asked: &mut [Option<Asked>]) -> Result<bool, SystemError> {
+    fn send(&mut self, p: &P, asked: &mut [Option<AskedRpc>]) -> Result<bool, SystemError> {
         let mut sent = false;
         while self.may_send() {
             let Some(worker) = self.free_worker() else { break };
@@ -237,7 +237,7 @@ impl<P: Provider> Asker<'_, P> {
             let text = Text::request(self.client.number, self.begun, length);
             let free = asked.iter().position(Option::is_none).expect("fewer are under way than may be");
             self.caller.send(worker, &text, free as u64)?;
-            asked[free] = Some(Asked { since, text });
+            asked[free] = Some(AskedRpc { since, text });
             self.begun += 1;
             self.worker = (worker + 1) % self.client.config.workers;
             sent = true;
@@ -250,20 +250,20 @@ impl<P: Provider> Asker<'_, P> {
         &mut self,
         now: Time,
         done: &Done<Text>,
-        asked: &mut [Option<Asked>],
+        asked: &mut [Option<AskedRpc>],
         measured: &mut Measured,
     ) -> Result<(), SystemError> {
         let number = self.client.number;
-        let Some(Asked { since, text }) = asked[done.tag as usize].take() else {
+        let Some(AskedRpc { since, text }) = asked[done.tag as usize].take() else {
             return Err(SystemError::Protocol(format!("a request of client {number} was answered twice")));
         };
         match &done.outcome {
-            Outcome::Reply(reply) if *reply == text.reply(reply.length()) => {}
-            Outcome::Reply(_) => {
+            RpcOutcome::Reply(reply) if *reply == text.reply(reply.length()) => {}
+            RpcOutcome::Reply(_) => {
                 let why = format!("a request of client {number} was answered by another's reply");
                 return Err(SystemError::Protocol(why));
             }
-            Outcome::Malformed => return Err(SystemError::Protocol("a request was refused".into())),
+            RpcOutcome::Malformed => return Err(SystemError::Protocol("a request was refused".into())),
         }
         self.ended += 1;
         self.pace.ended(now, (self.begun - self.ended) as u32);

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Sizes that some of the messages have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+struct SizePart {
     least: u32,
     most: u32,
     weight: u32,
@@ -18,14 +18,14 @@ struct Part {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sizes {
-    parts: Vec<Part>,
+    parts: Vec<SizePart>,
     text: String,
 }
 
 impl Sizes {
     /// All of so many bytes.
     pub fn fixed(bytes: u32) -> Sizes {
-        Sizes { parts: vec![Part { least: bytes, most: bytes, weight: 1 }], text: bytes.to_string() }
+        Sizes { parts: vec![SizePart { least: bytes, most: bytes, weight: 1 }], text: bytes.to_string() }
     }
 
     /// The largest.
@@ -50,17 +50,17 @@ impl Sizes {
     }
 }
 
-impl Part {
+impl SizePart {
     fn draw(&self, random: &mut Random) -> u32 {
         let others = self.most - self.least;
         if others == 0 { self.least } else { self.least + random.below(u64::from(others) + 1) as u32 }
     }
 }
 
-impl FromStr for Part {
+impl FromStr for SizePart {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Part, String> {
+    fn from_str(text: &str) -> Result<SizePart, String> {
         let number = |text: &str, what: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let number = text.parse().ok().filter(|_| digits);
@@ -68,14 +68,14 @@ impl FromStr for Part {
         };
         let (sizes, weight) = text.split_once(':').unwrap_or((text, "1"));
         let (least, most) = sizes.split_once('-').unwrap_or((sizes, sizes));
-        let part = Part {
+        let part = SizePart {
             least: number(least, "number of bytes")?,
             most: number(most, "number of bytes")?,
             weight: number(weight, "weight")?,
         };
         match part {
-            Part { weight: 0, .. } => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
-            Part { least, most, .. } if least > most => {
+            SizePart { weight: 0, .. } => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
+            SizePart { least, most, .. } if least > most => {
                 Err(format!("`{sizes}` ends before it begins; write {most}-{least}"))
             }
             part => Ok(part),

@@ -1,7 +1,7 @@
 //! The sequencer over HERD's RPCs on machines.
 
 use super::config::RpcSequencer;
-use super::protocol::{Client, Server};
+use super::protocol::{RpcSequencerClient, RpcSequencerServer};
 use crate::config::{Clients, Timing, Travel, Workers};
 use crate::herd::{Replies, Requests};
 use crate::site::{Dress, Site, SiteError};
@@ -57,7 +57,7 @@ impl System for RpcSequencer {
         let counter = site.counter(0)?;
         let interval = site.server_interval();
         for number in 0..self.workers.cores {
-            site.add_server(Server {
+            site.add_server(RpcSequencerServer {
                 config: config.clone(),
                 number,
                 region,
@@ -69,7 +69,7 @@ impl System for RpcSequencer {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
             site.add_client(
                 self.clients.place(number),
-                Client { config: config.clone(), number, drawing, interval },
+                RpcSequencerClient { config: config.clone(), number, drawing, interval },
             );
         }
         Ok(())

@@ -5,4 +5,4 @@ mod deployment;
 mod protocol;
 
 pub use config::RpcSequencer;
-pub use protocol::{Client, MAX_REPLY, MAX_REQUEST, Server};
+pub use protocol::{MAX_REPLY, MAX_REQUEST, RpcSequencerClient, RpcSequencerServer};

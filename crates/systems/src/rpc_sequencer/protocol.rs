@@ -2,7 +2,7 @@
 //! [`crate::herd::Config`].
 
 use crate::drawing::{Drawer, Drawing, Drawn};
-use crate::herd::{self, Config, Handler, Outcome, Worker};
+use crate::herd::{self, Config, Handler, RpcOutcome, Worker};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cpu, Mem, Program, Provider};
 
@@ -29,7 +29,7 @@ impl Handler for Counter {
 
 /// A worker thread of the server.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct RpcSequencerServer {
     /// Shared with the clients.
     pub config: Config,
     /// Number of this worker.
@@ -42,7 +42,7 @@ pub struct Server {
     pub interval: Interval,
 }
 
-impl Program for Server {
+impl Program for RpcSequencerServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -60,7 +60,7 @@ impl Program for Server {
 
 /// A client. Its requests go to the workers in turn.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct RpcSequencerClient {
     /// Shared with the server.
     pub config: Config,
     /// Number of this client.
@@ -71,11 +71,11 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for RpcSequencerClient {
     type Output = Result<Drawn, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut client = herd::Client::start(&p, &self.config, self.number, self.drawing.outstanding)?;
+        let mut client = herd::HerdClient::start(&p, &self.config, self.number, self.drawing.outstanding)?;
         let mut done = Vec::new();
         let mut worker = self.number % self.config.workers;
         let interval = self.interval.begin(&p);
@@ -94,8 +94,8 @@ impl Program for Client {
             busy |= client.poll(&mut done)?;
             for d in done.drain(..) {
                 match d.outcome {
-                    Outcome::Reply(value) => drawer.got(value, d.sent, p.now(), false),
-                    Outcome::Malformed => return Err(SystemError::Protocol("a draw was refused".into())),
+                    RpcOutcome::Reply(value) => drawer.got(value, d.sent, p.now(), false),
+                    RpcOutcome::Malformed => return Err(SystemError::Protocol("a draw was refused".into())),
                 }
             }
             let repeated = client.repeat()?;

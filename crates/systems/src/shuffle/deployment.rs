@@ -2,7 +2,7 @@
 
 use super::config::{Placement, Shuffle};
 use super::layout::{Full, Plan, Transfer};
-use super::protocol::Client;
+use super::protocol::ShuffleClient;
 use crate::config::{Clients, Seats, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::strategy::Chosen;
@@ -124,7 +124,7 @@ impl System for Shuffle {
                 }
             });
             let (shuffle, inboxes, interval) = (self.clone(), inboxes.clone(), site.client_interval());
-            site.add_client(place, Client { number, shuffle, plan, inboxes, input, interval });
+            site.add_client(place, ShuffleClient { number, shuffle, plan, inboxes, input, interval });
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ const LINE: u32 = 64;
 
 /// An executor.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct ShuffleClient {
     pub(super) number: u32,
     pub(super) shuffle: Shuffle,
     pub(super) plan: Plan,
@@ -25,11 +25,11 @@ pub(super) struct Client {
     pub(super) interval: Interval,
 }
 
-impl Program for Client {
+impl Program for ShuffleClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { number, shuffle, plan, inboxes, input, interval } = self;
+        let ShuffleClient { number, shuffle, plan, inboxes, input, interval } = self;
         let mut executor = Executor::open(&p, &plan, &shuffle.seats(), number, &inboxes, SERVICE)?;
         let source = executor.device().register(input, AccessFlags::LOCAL_WRITE)?;
         let interval = interval.begin(&p);

@@ -1,7 +1,7 @@
 //! Spec-S0 on machines.
 
 use super::config::SpecSequencer;
-use super::protocol::{Client, Server};
+use super::protocol::{SpecClient, SpecServer};
 use crate::config::{Clients, Timing, Workers};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
@@ -30,11 +30,16 @@ impl System for SpecSequencer {
         let counter = site.counter(0)?;
         let interval = site.server_interval();
         for number in 0..self.workers.cores {
-            site.add_server(Server { config: config.clone(), number, counter, interval: interval.clone() });
+            site.add_server(SpecServer {
+                config: config.clone(),
+                number,
+                counter,
+                interval: interval.clone(),
+            });
         }
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
-            let client = Client { config: config.clone(), number, guess: 0, drawing, interval };
+            let client = SpecClient { config: config.clone(), number, guess: 0, drawing, interval };
             site.add_client(self.clients.place(number), client);
         }
         Ok(())

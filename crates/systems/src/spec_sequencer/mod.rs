@@ -6,4 +6,4 @@ mod guess;
 mod protocol;
 
 pub use config::SpecSequencer;
-pub use protocol::{Client, Config, Server};
+pub use protocol::{Config, SpecClient, SpecServer};

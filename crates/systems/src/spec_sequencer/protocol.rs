@@ -71,7 +71,7 @@ fn key(worker: u32) -> String {
 
 /// A worker thread of the server.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct SpecServer {
     /// Shared with the clients.
     pub config: Config,
     /// Number of this worker.
@@ -83,7 +83,7 @@ pub struct Server {
 }
 
 struct Worker<'a, P: Provider> {
-    server: &'a Server,
+    server: &'a SpecServer,
     device: Device<P>,
     port: u8,
     requests: Cq<P>,
@@ -99,7 +99,7 @@ struct Worker<'a, P: Provider> {
 }
 
 impl<'a, P: Provider> Worker<'a, P> {
-    fn start(server: &'a Server, cpu: &P) -> Result<Worker<'a, P>, SystemError> {
+    fn start(server: &'a SpecServer, cpu: &P) -> Result<Worker<'a, P>, SystemError> {
         let config = &server.config;
         config.check()?;
         let device = Device::open(cpu)?;
@@ -190,7 +190,7 @@ impl<'a, P: Provider> Worker<'a, P> {
     }
 }
 
-impl Program for Server {
+impl Program for SpecServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -207,7 +207,7 @@ impl Program for Server {
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct SpecClient {
     /// Shared with the server.
     pub config: Config,
     /// Number of this client.
@@ -221,17 +221,17 @@ pub struct Client {
 }
 
 /// What a client has until it waits too long.
-struct Line<P: Provider> {
+struct CounterLine<P: Provider> {
     outbox: Outbox<P>,
     replies: Cq<P>,
     ring: RecvRing<P>,
 }
 
 struct Guesser<'a, P: Provider> {
-    client: &'a Client,
+    client: &'a SpecClient,
     device: Device<P>,
     port: u8,
-    line: Line<P>,
+    line: CounterLine<P>,
     server: UdDest,
     _ah: Ah<P>,
     guess: Guess,
@@ -242,7 +242,7 @@ struct Guesser<'a, P: Provider> {
 }
 
 impl<'a, P: Provider> Guesser<'a, P> {
-    fn start(client: &'a Client, cpu: &P) -> Result<Guesser<'a, P>, SystemError> {
+    fn start(client: &'a SpecClient, cpu: &P) -> Result<Guesser<'a, P>, SystemError> {
         client.config.check()?;
         let device = Device::open(cpu)?;
         let worker = client.number % client.config.workers;
@@ -324,17 +324,21 @@ impl<'a, P: Provider> Guesser<'a, P> {
     }
 }
 
-fn open_line<P: Provider>(device: &Device<P>, port: u8, outstanding: u32) -> Result<Line<P>, SystemError> {
+fn open_line<P: Provider>(
+    device: &Device<P>,
+    port: u8,
+    outstanding: u32,
+) -> Result<CounterLine<P>, SystemError> {
     let recvs = outstanding + 2 * recv_ring::BATCH;
     let sent = device.context.create_cq(outbox::cqe(outstanding))?;
     let replies = device.context.create_cq(recvs)?;
     let qp = device.ud(port, (&sent, &replies), outbox::depth(outstanding), recvs, 0)?;
     let mut ring = RecvRing::new(device, recvs, NUMBER)?;
     ring.post(&qp, true)?;
-    Ok(Line { outbox: Outbox::new(qp, sent, outstanding), replies, ring })
+    Ok(CounterLine { outbox: Outbox::new(qp, sent, outstanding), replies, ring })
 }
 
-impl Program for Client {
+impl Program for SpecClient {
     type Output = Result<Drawn, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {

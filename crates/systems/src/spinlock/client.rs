@@ -51,7 +51,7 @@ impl From<Held> for Measured {
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client<D> {
+pub struct SpinlockClient<D> {
     /// How it locks.
     pub design: D,
     /// Number of this client.
@@ -62,11 +62,11 @@ pub struct Client<D> {
     pub interval: Interval,
 }
 
-impl<D: Design> Program for Client<D> {
+impl<D: Design> Program for SpinlockClient<D> {
     type Output = Result<Held, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { design, number, section, interval } = self;
+        let SpinlockClient { design, number, section, interval } = self;
         let lock = design.open(&p, number)?;
         let mut random = Random::new(section.seed, number.into());
         let interval = interval.begin(&p);

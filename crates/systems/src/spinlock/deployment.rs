@@ -1,7 +1,7 @@
 //! Spinlocks on machines.
 
 use super::Waits;
-use super::client::{Client, Section};
+use super::client::{Section, SpinlockClient};
 use super::config::{LocalSpinlock, Locks, Release, RemoteSpinlock, RpcSpinlock};
 use super::layout::Layout;
 use super::leased::Leased;
@@ -46,7 +46,7 @@ fn add_clients<C: Cluster, D: Dress>(
 ) {
     for (number, place) in (0..).zip(places) {
         let interval = site.client_interval();
-        site.add_client(place, Client { design: design.clone(), number, section, interval });
+        site.add_client(place, SpinlockClient { design: design.clone(), number, section, interval });
     }
 }
 

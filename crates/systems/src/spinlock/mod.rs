@@ -63,7 +63,7 @@ mod rpc;
 pub(crate) mod word;
 
 pub use backoff::Waits;
-pub use client::{Client, Held, Section};
+pub use client::{Held, Section, SpinlockClient};
 pub use config::{LocalSpinlock, Locks, Release, RemoteSpinlock, RpcSpinlock};
 pub use layout::Layout;
 pub use leased::Leased;

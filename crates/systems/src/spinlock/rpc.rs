@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::lock::{Design, Lock};
 use super::reach::Reach;
 use super::remote;
-use crate::herd::{self, Config, Done, Handler, Outcome, Replies, Requests, Worker};
+use crate::herd::{self, Config, Done, Handler, Replies, Requests, RpcOutcome, Worker};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Measured, Record, SystemError};
 use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider};
@@ -14,16 +14,16 @@ const WORKER: u32 = 0;
 
 /// What is asked: a lock, for whom, and whether it is given back. On its way it is one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct AskedLock {
     lock: u32,
     /// Client, from 1.
     client: u32,
     gives: bool,
 }
 
-impl Asked {
-    fn of(number: u64) -> Asked {
-        Asked { lock: (number >> 32) as u32, client: number as u32 >> 1, gives: number & 1 == 1 }
+impl AskedLock {
+    fn of(number: u64) -> AskedLock {
+        AskedLock { lock: (number >> 32) as u32, client: number as u32 >> 1, gives: number & 1 == 1 }
     }
 
     fn number(self) -> u64 {
@@ -36,7 +36,7 @@ struct Holders(Vec<u32>);
 
 impl Holders {
     /// Whether what is asked was done.
-    fn did(&mut self, asked: Asked) -> bool {
+    fn did(&mut self, asked: AskedLock) -> bool {
         let (from, to) = if asked.gives { (asked.client, 0) } else { (0, asked.client) };
         match self.0.get_mut(asked.lock as usize) {
             Some(holder) if *holder == from => {
@@ -53,19 +53,19 @@ impl Handler for Holders {
     type Reply = u64;
 
     fn handle<C: Cpu>(&mut self, _: &C, requests: &[u64], replies: &mut Vec<u64>) {
-        replies.extend(requests.iter().map(|asked| u64::from(self.did(Asked::of(*asked)))));
+        replies.extend(requests.iter().map(|asked| u64::from(self.did(AskedLock::of(*asked)))));
     }
 }
 
 /// The server's thread.
-struct Server {
+struct RpcLockServer {
     config: Config,
     locks: u32,
     region: Mem,
     interval: Interval,
 }
 
-impl Program for Server {
+impl Program for RpcLockServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -112,7 +112,7 @@ impl Rpc {
             retry: None,
         };
         let (region, interval) = (site.alloc(config.region_bytes())?, site.server_interval());
-        site.add_server(Server { config: config.clone(), locks: layout.locks, region, interval });
+        site.add_server(RpcLockServer { config: config.clone(), locks: layout.locks, region, interval });
         if layout.data > 0 {
             remote::put_up(site, clients, &layout)?;
         }
@@ -121,20 +121,20 @@ impl Rpc {
 }
 
 impl Design for Rpc {
-    type Lock<P: Provider> = Asker<P>;
+    type Lock<P: Provider> = LockAsker<P>;
 
-    fn open<P: Provider>(&self, cpu: &P, number: u32) -> Result<Asker<P>, SystemError> {
-        let caller = herd::Client::start(cpu, &self.config, number, 1)?;
+    fn open<P: Provider>(&self, cpu: &P, number: u32) -> Result<LockAsker<P>, SystemError> {
+        let caller = herd::HerdClient::start(cpu, &self.config, number, 1)?;
         let guarded = self.layout.data > 0;
         let reach = guarded.then(|| remote::reach(cpu, number, &self.layout)).transpose()?;
-        Ok(Asker { cpu: cpu.clone(), caller, reach, layout: self.layout, client: number + 1 })
+        Ok(LockAsker { cpu: cpu.clone(), caller, reach, layout: self.layout, client: number + 1 })
     }
 }
 
 /// A client's way to them.
-pub struct Asker<P: Provider> {
+pub struct LockAsker<P: Provider> {
     cpu: P,
-    caller: herd::Client<P>,
+    caller: herd::HerdClient<P>,
     /// To what they guard.
     reach: Option<Reach<P>>,
     layout: Layout,
@@ -142,10 +142,10 @@ pub struct Asker<P: Provider> {
     client: u32,
 }
 
-impl<P: Provider> Asker<P> {
+impl<P: Provider> LockAsker<P> {
     /// Asks, and waits for the answer; `None` where the time was over before.
     fn ask(&mut self, lock: u32, gives: bool, interval: &Interval) -> Result<Option<bool>, SystemError> {
-        let asked = Asked { lock, client: self.client, gives };
+        let asked = AskedLock { lock, client: self.client, gives };
         self.caller.send(WORKER, &asked.number(), 0)?;
         let mut done: Vec<Done<u64>> = Vec::with_capacity(1);
         while !self.caller.poll(&mut done)? {
@@ -155,13 +155,13 @@ impl<P: Provider> Asker<P> {
             self.cpu.pause(interval.look());
         }
         match done.first().map(|done| &done.outcome) {
-            Some(Outcome::Reply(did)) => Ok(Some(*did == 1)),
+            Some(RpcOutcome::Reply(did)) => Ok(Some(*did == 1)),
             _ => Err(SystemError::Protocol("the server did not understand what it was asked".into())),
         }
     }
 }
 
-impl<P: Provider> Lock for Asker<P> {
+impl<P: Provider> Lock for LockAsker<P> {
     fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         Ok(self.ask(lock, false, interval)? == Some(true))
     }
@@ -195,8 +195,8 @@ mod tests {
     fn a_lock_is_one_clients_until_it_gives_it_back() {
         let mut holders = Holders(vec![0; 2]);
         let mut did = |lock, client, gives| {
-            let asked = Asked { lock, client, gives };
-            assert_eq!(Asked::of(asked.number()), asked);
+            let asked = AskedLock { lock, client, gives };
+            assert_eq!(AskedLock::of(asked.number()), asked);
             holders.did(asked)
         };
         assert!(did(1, 7, false) && !did(1, 8, false) && !did(1, 7, false));

@@ -1,6 +1,6 @@
 //! Parameters of the server that scans.
 
-use super::walk::Walk;
+use super::walk::LineWalk;
 use crate::config::Timing;
 use crate::names::named;
 use doorbell_schema::{Duration, Field, schema};
@@ -132,13 +132,13 @@ impl Touch {
     }
 
     /// The walk through a buffer that is to be sent, or one as large.
-    pub(super) fn walk(&self) -> Walk {
+    pub(super) fn walk(&self) -> LineWalk {
         self.walk_of(self.size.into())
     }
 
     /// The same through `len` bytes.
-    pub(super) fn walk_of(&self, len: u64) -> Walk {
-        let walk = Walk::new(len, self.step, self.instructions).ahead(self.prefetch_lines.into());
+    pub(super) fn walk_of(&self, len: u64) -> LineWalk {
+        let walk = LineWalk::new(len, self.step, self.instructions).ahead(self.prefetch_lines.into());
         match self.order {
             Order::Sequential => walk,
             Order::Random => walk.shuffled(self.timing.seed),

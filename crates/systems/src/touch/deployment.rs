@@ -1,7 +1,7 @@
 //! The server that scans on machines: machine 0, its client on machine 1.
 
 use super::config::{Mode, Order, Reading, Response, Scanned, Stack, Tenancy, Touch};
-use super::protocol::{Client, Server, Verdict};
+use super::protocol::{TouchClient, TouchServer, Verdict};
 use super::tenant::Tenant;
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
@@ -38,7 +38,7 @@ impl Touch {
 
 impl System for Touch {
     const NAME: &'static str = "touch";
-    const ABOUT: &'static str = "Server that scans a buffer before it answers";
+    const ABOUT: &'static str = "TouchServer that scans a buffer before it answers";
 
     /// As Table 3 of CoNEXT'13 has it: 256 kB, and every line gone through word by word.
     fn usual() -> Touch {
@@ -89,7 +89,7 @@ impl System for Touch {
         let own = if self.tenant == Tenancy::Own { Some(alloc(self.tenant_bytes)?) } else { None };
         let interval = site.server_interval();
         let (walk, sends_per_fill, compute) = (self.walk(), sends_per_fill.into(), self.compute.span());
-        site.add_server(Server {
+        site.add_server(TouchServer {
             stack,
             response,
             mode,
@@ -110,7 +110,10 @@ impl System for Touch {
         }
         let (walk, reading, interval) = (self.walk(), self.client_scan, site.client_interval());
         let verdict = Verdict::Trusted;
-        site.add_client((1, 0), Client { stack, response, size, reading, walk, limit: 0, verdict, interval });
+        site.add_client(
+            (1, 0),
+            TouchClient { stack, response, size, reading, walk, limit: 0, verdict, interval },
+        );
         Ok(())
     }
 }

@@ -16,6 +16,6 @@ mod tenant;
 mod walk;
 
 pub use config::{Mode, Order, Reading, Response, Scanned, Stack, Tenancy, Touch};
-pub use protocol::{Client, Server, Verdict};
+pub use protocol::{TouchClient, TouchServer, Verdict};
 pub use tenant::Tenant;
-pub use walk::Walk;
+pub use walk::LineWalk;

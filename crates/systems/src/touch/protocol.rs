@@ -2,7 +2,7 @@
 
 use super::config::{Mode, Reading, Response, Scanned, Stack};
 use super::stack::{Asking, Serving};
-use super::walk::Walk;
+use super::walk::LineWalk;
 use super::{rdma, tcp};
 use crate::measure::{How, Phase};
 use crate::{Interval, Measured, SystemError};
@@ -10,7 +10,7 @@ use doorbell_verbs::{Mem, PageSize, Program, Provider, Span, Time, Touch};
 
 /// The server's thread.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct TouchServer {
     /// What it talks over.
     pub stack: Stack,
     /// Verb of the response, over RDMA.
@@ -20,7 +20,7 @@ pub struct Server {
     /// What a scan does; stores are of the request's number.
     pub scan: Scanned,
     /// How it goes through the buffer.
-    pub walk: Walk,
+    pub walk: LineWalk,
     /// Responses for each scan.
     pub sends_per_fill: u64,
     /// Computation for each request.
@@ -31,25 +31,25 @@ pub struct Server {
     pub interval: Interval,
 }
 
-impl Program for Server {
+impl Program for TouchServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         match self.stack {
-            Stack::Rdma => self.serve(&p, rdma::Server::new(&p, self.response, self.buffer)?),
-            Stack::Tcp => self.serve(&p, tcp::Server::new(&p, self.buffer)?),
+            Stack::Rdma => self.serve(&p, rdma::RdmaServer::new(&p, self.response, self.buffer)?),
+            Stack::Tcp => self.serve(&p, tcp::TcpServer::new(&p, self.buffer)?),
         }
     }
 }
 
-impl Server {
+impl TouchServer {
     fn serve<P: Provider>(&self, p: &P, mut client: impl Serving) -> Result<Measured, SystemError> {
         let scanned = match self.mode {
             Mode::Touch => self.buffer,
             Mode::NoTouch => p.alloc(self.buffer.len(), PageSize::Small)?,
         };
         let mut measured = Measured::default();
-        let mut last: Option<Served> = None;
+        let mut last: Option<TouchServed> = None;
         while let Some(number) = client.next(&self.interval)? {
             let began = p.now();
             if let Some(last) = last {
@@ -66,7 +66,7 @@ impl Server {
             p.compute(self.compute);
             let sends = p.now();
             client.respond()?;
-            last = Some(Served { began, prepared, sends, sent: p.now() });
+            last = Some(TouchServed { began, prepared, sends, sent: p.now() });
         }
         Ok(measured)
     }
@@ -74,21 +74,21 @@ impl Server {
 
 /// A request that was served, by when its phases began and ended.
 #[derive(Clone, Copy)]
-struct Served {
+struct TouchServed {
     began: Time,
     prepared: Time,
     sends: Time,
     sent: Time,
 }
 
-impl Served {
+impl TouchServed {
     /// Counts all phases at `next`, when the next request came: the client has the whole response by then, so that
     /// phases are measured of those operations that are.
     fn count(self, measured: &mut Measured, interval: &Interval, next: Time) {
         if !interval.contains(next) {
             return;
         }
-        let Served { began, prepared, sends, sent } = self;
+        let TouchServed { began, prepared, sends, sent } = self;
         let whenever = Interval::endless();
         measured.spent(&whenever, Phase::Prepare, began, prepared);
         measured.spent(&whenever, Phase::Compute, prepared, sends);
@@ -112,7 +112,7 @@ pub enum Verdict {
 
 /// The client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct TouchClient {
     /// What it talks over.
     pub stack: Stack,
     /// Verb of the response, over RDMA.
@@ -122,7 +122,7 @@ pub struct Client {
     /// Which buffer it scans when it has the response.
     pub reading: Reading,
     /// How.
-    pub walk: Walk,
+    pub walk: LineWalk,
     /// Requests that it sends at most; 0 for no end.
     pub limit: u64,
     /// What it does with a response.
@@ -131,19 +131,19 @@ pub struct Client {
     pub interval: Interval,
 }
 
-impl Program for Client {
+impl Program for TouchClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let buffer = p.alloc(self.size.into(), PageSize::Small)?;
         match self.stack {
-            Stack::Rdma => self.ask(&p, buffer, rdma::Client::new(&p, self.response, buffer)?),
-            Stack::Tcp => self.ask(&p, buffer, tcp::Client::new(&p, buffer)?),
+            Stack::Rdma => self.ask(&p, buffer, rdma::RdmaClient::new(&p, self.response, buffer)?),
+            Stack::Tcp => self.ask(&p, buffer, tcp::TcpClient::new(&p, buffer)?),
         }
     }
 }
 
-impl Client {
+impl TouchClient {
     fn ask<P: Provider>(&self, p: &P, buffer: Mem, mut server: impl Asking) -> Result<Measured, SystemError> {
         let scanned = match self.reading {
             Reading::None => None,

@@ -21,7 +21,7 @@ const SOURCE: &str = "touch/source";
 const LIST: u32 = 2;
 
 /// What both ends have.
-struct End<P: Provider> {
+struct RdmaEnd<P: Provider> {
     cpu: P,
     outbox: Outbox<P>,
     received: Cq<P>,
@@ -32,9 +32,9 @@ struct End<P: Provider> {
     request: Mr<P>,
 }
 
-impl<P: Provider> End<P> {
+impl<P: Provider> RdmaEnd<P> {
     /// Not connected yet.
-    fn new(device: &Device<P>, response: Response, buffer: Mem) -> Result<End<P>, SystemError> {
+    fn new(device: &Device<P>, response: Response, buffer: Mem) -> Result<RdmaEnd<P>, SystemError> {
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
         let buffer = device.register(buffer, access)?;
         let request = device.registered(REQUEST.into(), AccessFlags::LOCAL_WRITE)?;
@@ -48,7 +48,7 @@ impl<P: Provider> End<P> {
         };
         let qp = device.pd.create_qp(&sent, &received, None, &QpInitAttr::new(QpType::Rc, cap))?;
         let outbox = Outbox::new(qp, sent, LIST);
-        Ok(End { cpu: device.cpu.clone(), outbox, received, response, buffer, request })
+        Ok(RdmaEnd { cpu: device.cpu.clone(), outbox, received, response, buffer, request })
     }
 
     fn qp(&self) -> &Qp<P> {
@@ -73,29 +73,29 @@ impl<P: Provider> End<P> {
 }
 
 /// The server's end.
-pub(super) struct Server<P: Provider> {
-    end: End<P>,
+pub(super) struct RdmaServer<P: Provider> {
+    end: RdmaEnd<P>,
     /// Where the response goes, where it is written.
     target: RemoteAddr,
 }
 
-impl<P: Provider> Server<P> {
+impl<P: Provider> RdmaServer<P> {
     /// Connected; it sends the whole of `buffer`.
-    pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<Server<P>, SystemError> {
+    pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<RdmaServer<P>, SystemError> {
         let device = Device::open(p)?;
-        let end = End::new(&device, response, buffer)?;
+        let end = RdmaEnd::new(&device, response, buffer)?;
         serve_qps(&device, 1, SERVICE, |_| Ok(end.qp().clone()))?;
         end.expect(&[end.request.sge(0, REQUEST)])?;
         // The client waits for this, so that no request comes before its RECV.
         p.publish(SOURCE, &end.buffer.remote(0).to_bytes());
         let target = RemoteAddr::from_bytes(&p.lookup(TARGET))?;
-        Ok(Server { end, target })
+        Ok(RdmaServer { end, target })
     }
 }
 
-impl<P: Provider> Serving for Server<P> {
+impl<P: Provider> Serving for RdmaServer<P> {
     fn next(&mut self, interval: &Interval) -> Result<Option<u64>, SystemError> {
-        let End { cpu, .. } = &self.end;
+        let RdmaEnd { cpu, .. } = &self.end;
         let cpu = cpu.clone();
         while !interval.is_over(&cpu) {
             if self.end.received()? {
@@ -123,25 +123,25 @@ impl<P: Provider> Serving for Server<P> {
 }
 
 /// The client's end.
-pub(super) struct Client<P: Provider> {
-    end: End<P>,
+pub(super) struct RdmaClient<P: Provider> {
+    end: RdmaEnd<P>,
     /// Where the response is, where it is read.
     source: RemoteAddr,
 }
 
-impl<P: Provider> Client<P> {
+impl<P: Provider> RdmaClient<P> {
     /// Connected; the response comes into the whole of `buffer`.
-    pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<Client<P>, SystemError> {
+    pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<RdmaClient<P>, SystemError> {
         let device = Device::open(p)?;
-        let end = End::new(&device, response, buffer)?;
+        let end = RdmaEnd::new(&device, response, buffer)?;
         p.publish(TARGET, &end.buffer.remote(0).to_bytes());
         connect_qp(&device, end.qp(), 0, SERVICE)?;
         let source = RemoteAddr::from_bytes(&p.lookup(SOURCE))?;
-        Ok(Client { end, source })
+        Ok(RdmaClient { end, source })
     }
 }
 
-impl<P: Provider> Asking for Client<P> {
+impl<P: Provider> Asking for RdmaClient<P> {
     fn ask(&mut self, number: u64) -> Result<(), SystemError> {
         let end = &mut self.end;
         match end.response {

@@ -11,7 +11,7 @@ const ADDRESS: &str = "touch/address";
 const NAP: Span = Span::from_ms(10);
 
 /// An end of a connection.
-struct End<P: Provider> {
+struct TcpEnd<P: Provider> {
     cpu: P,
     stream: TcpStream<P>,
     /// The buffer with the response.
@@ -20,10 +20,10 @@ struct End<P: Provider> {
     request: Mem,
 }
 
-impl<P: Provider> End<P> {
-    fn new(p: &P, stream: TcpStream<P>, buffer: Mem) -> Result<End<P>, SystemError> {
+impl<P: Provider> TcpEnd<P> {
+    fn new(p: &P, stream: TcpStream<P>, buffer: Mem) -> Result<TcpEnd<P>, SystemError> {
         let request = p.alloc(REQUEST.into(), PageSize::Small)?;
-        Ok(End { cpu: p.clone(), stream, buffer, request })
+        Ok(TcpEnd { cpu: p.clone(), stream, buffer, request })
     }
 }
 
@@ -36,20 +36,20 @@ fn unless_left<T>(ended: Result<T, SocketError>) -> Result<Option<T>, SystemErro
 }
 
 /// The server's end.
-pub(super) struct Server<P: Provider>(End<P>);
+pub(super) struct TcpServer<P: Provider>(TcpEnd<P>);
 
-impl<P: Provider> Server<P> {
+impl<P: Provider> TcpServer<P> {
     /// Connected; it sends the whole of `buffer`.
-    pub(super) fn new(p: &P, buffer: Mem) -> Result<Server<P>, SystemError> {
+    pub(super) fn new(p: &P, buffer: Mem) -> Result<TcpServer<P>, SystemError> {
         let listener = TcpListener::bind(p)?;
         p.publish(ADDRESS, listener.address().to_string().as_bytes());
-        Ok(Server(End::new(p, listener.accept()?, buffer)?))
+        Ok(TcpServer(TcpEnd::new(p, listener.accept()?, buffer)?))
     }
 }
 
-impl<P: Provider> Serving for Server<P> {
+impl<P: Provider> Serving for TcpServer<P> {
     fn next(&mut self, interval: &Interval) -> Result<Option<u64>, SystemError> {
-        let End { cpu, stream, request, .. } = &self.0;
+        let TcpEnd { cpu, stream, request, .. } = &self.0;
         loop {
             if interval.is_over(cpu) {
                 return Ok(None);
@@ -71,25 +71,25 @@ impl<P: Provider> Serving for Server<P> {
 }
 
 /// The client's end.
-pub(super) struct Client<P: Provider>(End<P>);
+pub(super) struct TcpClient<P: Provider>(TcpEnd<P>);
 
-impl<P: Provider> Client<P> {
+impl<P: Provider> TcpClient<P> {
     /// Connected; the response comes into the whole of `buffer`.
-    pub(super) fn new(p: &P, buffer: Mem) -> Result<Client<P>, SystemError> {
+    pub(super) fn new(p: &P, buffer: Mem) -> Result<TcpClient<P>, SystemError> {
         let address = String::from_utf8_lossy(&p.lookup(ADDRESS)).parse();
         let address = address.map_err(|_| SystemError::Protocol("the server's address is none".into()))?;
-        Ok(Client(End::new(p, TcpStream::connect(p, address)?, buffer)?))
+        Ok(TcpClient(TcpEnd::new(p, TcpStream::connect(p, address)?, buffer)?))
     }
 }
 
-impl<P: Provider> Asking for Client<P> {
+impl<P: Provider> Asking for TcpClient<P> {
     fn ask(&mut self, number: u64) -> Result<(), SystemError> {
         self.0.cpu.store_u64(self.0.request, 0, number);
         unless_left(self.0.stream.send(self.0.request, 0, REQUEST.into())).map(drop)
     }
 
     fn answered(&mut self, interval: &Interval) -> Result<bool, SystemError> {
-        let End { cpu, stream, buffer, .. } = &self.0;
+        let TcpEnd { cpu, stream, buffer, .. } = &self.0;
         let mut taken = 0;
         while taken < buffer.len() {
             match unless_left(stream.poll(interval.look()))? {

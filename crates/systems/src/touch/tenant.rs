@@ -1,6 +1,6 @@
 //! Another program on the server's machine, which loads memory again and again.
 
-use super::walk::Walk;
+use super::walk::LineWalk;
 use crate::measure::Phase;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Program, Provider, Touch};
@@ -9,7 +9,7 @@ use doorbell_verbs::{Mem, Program, Provider, Touch};
 #[derive(Clone, Debug)]
 pub struct Tenant {
     /// How it goes through it.
-    pub walk: Walk,
+    pub walk: LineWalk,
     /// The memory.
     pub memory: Mem,
     /// When it measures, and when it ends.

@@ -9,7 +9,7 @@ const LINE: u64 = 64;
 
 /// How a buffer is gone through. Which lines come when is known before; what deciding that takes is not charged.
 #[derive(Clone, Debug)]
-pub struct Walk {
+pub struct LineWalk {
     len: u64,
     step: u32,
     instructions: u32,
@@ -19,25 +19,25 @@ pub struct Walk {
     order: Option<Vec<u32>>,
 }
 
-impl Walk {
+impl LineWalk {
     /// Through `len` bytes in steps of `step`, a power of two of at most 64, each of so many instructions.
-    pub fn new(len: u64, step: u32, instructions: u32) -> Walk {
-        Walk { len, step, instructions, ahead: 0, order: None }
+    pub fn new(len: u64, step: u32, instructions: u32) -> LineWalk {
+        LineWalk { len, step, instructions, ahead: 0, order: None }
     }
 
     /// The same with each line prefetched that many lines ahead, by an instruction.
-    pub(super) fn ahead(self, lines: u64) -> Walk {
-        Walk { ahead: lines, ..self }
+    pub(super) fn ahead(self, lines: u64) -> LineWalk {
+        LineWalk { ahead: lines, ..self }
     }
 
     /// The same, with the lines in an order drawn by `seed`.
-    pub(super) fn shuffled(self, seed: u64) -> Walk {
+    pub(super) fn shuffled(self, seed: u64) -> LineWalk {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut order: Vec<u32> = (0..self.lines() as u32).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, (draws.next_u64() % (last as u64 + 1)) as usize);
         }
-        Walk { order: Some(order), ..self }
+        LineWalk { order: Some(order), ..self }
     }
 
     fn lines(&self) -> u64 {
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_drawn_order_has_each_line_once() {
-        let walk = Walk::new(1000, 8, 8);
-        let of = |walk: &Walk| (0..).map_while(|n| walk.line(n)).collect::<Vec<_>>();
+        let walk = LineWalk::new(1000, 8, 8);
+        let of = |walk: &LineWalk| (0..).map_while(|n| walk.line(n)).collect::<Vec<_>>();
         let mut drawn = of(&walk.clone().shuffled(1));
         assert_ne!(drawn, of(&walk));
         drawn.sort_unstable();

@@ -1,7 +1,7 @@
 //! Vector I/O on machines.
 
 use super::config::VectorIo;
-use super::protocol::{Client, SERVICE, places};
+use super::protocol::{SERVICE, VectorClient, places};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::strategy::{Chosen, Strategy, VectorCalls};
@@ -60,7 +60,7 @@ impl System for VectorIo {
             let interval = site.client_interval();
             site.add_client(
                 self.clients.place(number),
-                Client { number, io: self.clone(), strategy, interval },
+                VectorClient { number, io: self.clone(), strategy, interval },
             );
         }
         Ok(())

@@ -12,5 +12,5 @@ mod writer;
 
 pub use crate::strategy::{Chosen, Strategy};
 pub use config::VectorIo;
-pub use protocol::{Client, SERVICE};
+pub use protocol::{SERVICE, VectorClient};
 pub use writer::{Piece, Writer};

@@ -13,7 +13,7 @@ pub const SERVICE: &str = "vector-io";
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct VectorClient {
     /// Number of this client.
     pub number: u32,
     /// What it writes.
@@ -30,7 +30,7 @@ pub(super) fn places(io: &VectorIo) -> (u64, u64) {
     (each, each * u64::from(io.clients.outstanding))
 }
 
-impl Client {
+impl VectorClient {
     fn writer<P: Provider>(&self, device: &Device<P>) -> Result<Writer<P>, SystemError> {
         let VectorIo { iovcnt: pieces, inline_bytes, clients, .. } = &self.io;
         let cq = device.context.create_cq(clients.outstanding)?;
@@ -51,7 +51,7 @@ impl Client {
     }
 }
 
-impl Program for Client {
+impl Program for VectorClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {

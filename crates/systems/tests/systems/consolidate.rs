@@ -4,7 +4,7 @@
 use crate::common::cluster;
 use doorbell_systems::consolidate::{Holding, Rules};
 use doorbell_systems_suite::Faults;
-use doorbell_systems_suite::consolidate::{Case, two_writers, written_again};
+use doorbell_systems_suite::consolidate::{ConsolidateCase, two_writers, written_again};
 use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ const PATIENCE: Span = Span::from_ms(60_000);
 const LOSS_PPM: u32 = 2_000;
 
 /// A case and its loss.
-fn cases() -> impl Strategy<Value = (Case, u32)> {
+fn cases() -> impl Strategy<Value = (ConsolidateCase, u32)> {
     let rules = (
         prop_oneof![Just(64u32), Just(100), Just(1024)],
         1..20u32,
@@ -40,7 +40,7 @@ fn cases() -> impl Strategy<Value = (Case, u32)> {
         let faults = Faults { hesitation, ..Faults::default() };
         // By what a full queue and a READ take, unless packets are lost; waits for what else is posted come to that.
         let late = (loss == 0).then_some(Span::from_us(400));
-        (Case { clients, steps: 150, blocks, longest, rules, late, seed, faults }, loss)
+        (ConsolidateCase { clients, steps: 150, blocks, longest, rules, late, seed, faults }, loss)
     })
 }
 

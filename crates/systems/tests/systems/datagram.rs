@@ -4,7 +4,9 @@
 
 use crate::common::{alloc, cluster, interval, results, spawn};
 use doorbell_sim::SimCluster;
-use doorbell_systems::herd::{Client, Config, Handler, Message, Outcome, Replies, Requests, Worker, ways};
+use doorbell_systems::herd::{
+    Config, Handler, HerdClient, Message, Replies, Requests, RpcOutcome, Worker, ways,
+};
 use doorbell_systems::{Interval, Measured, SystemError};
 use doorbell_systems_suite::{Layer, Layered};
 use doorbell_verbs::{
@@ -112,7 +114,7 @@ impl Program for Sender {
     type Output = Result<Vec<u32>, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut client = Client::start(&p, &self.config, self.number, self.outstanding)?;
+        let mut client = HerdClient::start(&p, &self.config, self.number, self.outstanding)?;
         let (mut sent, mut ended, mut done) = (0, Vec::new(), Vec::new());
         while ended.len() < self.jobs as usize && p.now() < self.until {
             let mut busy = false;
@@ -127,7 +129,11 @@ impl Program for Sender {
             }
             busy |= client.poll(&mut done)?;
             for d in done.drain(..) {
-                assert_eq!(d.outcome, Outcome::Reply(self.job(d.tag as u32)), "the reply of another request");
+                assert_eq!(
+                    d.outcome,
+                    RpcOutcome::Reply(self.job(d.tag as u32)),
+                    "the reply of another request"
+                );
                 ended.push(self.job(d.tag as u32).name);
             }
             busy |= client.repeat()? > 0;
@@ -335,10 +341,10 @@ struct Misuse {
 }
 
 impl Program for Misuse {
-    type Output = Result<Vec<Outcome<Job>>, SystemError>;
+    type Output = Result<Vec<RpcOutcome<Job>>, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut client = Client::start(&p, &self.config, 0, WINDOW)?;
+        let mut client = HerdClient::start(&p, &self.config, 0, WINDOW)?;
         let most = self.config.max_request as u16;
         assert!(client.send(0, &Junk(most + 1), 0).is_err(), "longer than a request may be");
         let mut done = Vec::new();
@@ -370,9 +376,9 @@ fn what_is_out_of_range_is_refused() {
         let task = cluster.spawn(1, 0, Misuse { config: case.config() });
         cluster.run().expect("the run ends");
         let outcomes = results(vec![task]).remove(0);
-        let job = || Outcome::Reply(Job { name: 9, padding: LONGEST - 4 });
+        let job = || RpcOutcome::Reply(Job { name: 9, padding: LONGEST - 4 });
         assert_eq!(outcomes.len() as u32, WINDOW);
-        assert!(outcomes.chunks(2).all(|two| *two == [Outcome::Malformed, job()]), "{by:?} {outcomes:?}");
+        assert!(outcomes.chunks(2).all(|two| *two == [RpcOutcome::Malformed, job()]), "{by:?} {outcomes:?}");
     }
 }
 
@@ -400,7 +406,7 @@ impl Program for TooLong {
     type Output = Result<usize, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut client = Client::start(&p, &self.config, 0, 1)?;
+        let mut client = HerdClient::start(&p, &self.config, 0, 1)?;
         client.send(0, &Junk(1500), 0)?;
         let mut done = Vec::new();
         while p.now() < self.until {

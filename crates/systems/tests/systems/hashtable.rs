@@ -7,7 +7,7 @@ use doorbell_schema::{Duration, Share};
 use doorbell_sim::SimCluster;
 use doorbell_systems::System;
 use doorbell_systems::proxy::Path;
-use doorbell_systems_suite::hashtable::{Case, Seen, small};
+use doorbell_systems_suite::hashtable::{SeenValue, TableCase, small};
 use doorbell_systems_suite::{Apart, Faults, Stop};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
@@ -19,23 +19,23 @@ const fn us(us: u64) -> Duration {
 /// Stops make writers give numbers up, each of which holds others up.
 const LONGER: Span = Span::from_ms(300);
 
-fn machines(case: &Case) -> SimCluster {
+fn machines(case: &TableCase) -> SimCluster {
     cluster("cx3-dual", case.config.shape().machines, |config| {
         (config.seed, config.end) = (case.faults.seed, config.end + LONGER);
     })
 }
 
-fn run(case: &Case) -> Result<Seen, String> {
+fn run(case: &TableCase) -> Result<SeenValue, String> {
     let seen = case.run(&mut machines(case), PATIENCE + LONGER)?;
     seen.ok_or_else(|| "nobody saw anything".into())
 }
 
 /// Front-ends on one hot or cold key, with as few versions as there can be.
-fn one_key(front_ends: u32, hot: u32) -> Case {
+fn one_key(front_ends: u32, hot: u32) -> TableCase {
     let mut config = small(front_ends);
     (config.pairs.pairs, config.hot, config.block_log2) = (1, Share::of_percent(hot), 0);
     (config.versions, config.clients.outstanding) = (2, 1);
-    Case { config, operations: 60, faults: Faults::default() }
+    TableCase { config, operations: 60, faults: Faults::default() }
 }
 
 /// What goes wrong, with the drift that bounds it.
@@ -49,7 +49,7 @@ fn troubles() -> impl Strategy<Value = (Faults, Duration)> {
     prop_oneof![Just((Faults::default(), us(100))), stops, hesitates]
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = TableCase> {
     let shape = (2..6u32, 1..5u32, 1..40u64, 0..=4u32, 0..4u32, 1..3u32);
     let shares = (prop::sample::select(&[50, 500, 950, 1000]), prop::sample::select(&[0, 0, 20, 300]));
     let path = prop::sample::select(&[Path::Direct, Path::Proxy]);
@@ -69,7 +69,7 @@ fn cases() -> impl Strategy<Value = Case> {
             config.clients.clients_per_machine = clients;
             (config.table_lease, config.drift) = (us(1_000), us(1_000));
         }
-        Case { config, operations: 60, faults: Faults { seed, ..faults } }
+        TableCase { config, operations: 60, faults: Faults { seed, ..faults } }
     })
 }
 
@@ -85,7 +85,7 @@ proptest! {
     #[test]
     fn hot_keys_survive_any_stop(case in cases(), span in 100..2_000u64, one_in in 20..60u32) {
         let stop = Some(Stop { one_in, span: Span::from_us(span) });
-        let mut case = Case { faults: Faults { stop, seed: case.faults.seed, ..Faults::default() }, ..case };
+        let mut case = TableCase { faults: Faults { stop, seed: case.faults.seed, ..Faults::default() }, ..case };
         (case.config.hot, case.config.block_log2, case.config.drift) = (Share::of_percent(100), 0, us(1));
         // A move writes records, as cold writes do.
         case.config.move_permille = 0;
@@ -94,7 +94,7 @@ proptest! {
 }
 
 /// Few keys, of which several want the same place in a block, and are moved all the time.
-fn moving() -> impl Strategy<Value = Case> {
+fn moving() -> impl Strategy<Value = TableCase> {
     let shape = (2..9u64, 1..4u32, 50..400u32, prop::option::of(1..40u64), 30..100u64);
     (cases(), shape).prop_map(|(mut case, (pairs, part, moves, apart, lease))| {
         if case.config.path == Path::Direct {
@@ -124,7 +124,7 @@ proptest! {
 fn the_promise_holds_where_packets_are_lost() {
     for seed in 0..6 {
         let mut case =
-            Case { config: small(4), operations: 40, faults: Faults { seed, ..Faults::default() } };
+            TableCase { config: small(4), operations: 40, faults: Faults { seed, ..Faults::default() } };
         (case.config.table_lease, case.config.drift) = (us(10_000), us(200_000));
         let mut cluster = cluster("cx3-dual", case.config.shape().machines, |config| {
             (config.seed, config.end) = (seed, config.end + Span::from_ms(8_000));
@@ -184,7 +184,7 @@ fn a_reader_takes_no_block_that_is_being_written() {
 #[test]
 fn hot_writes_are_published_in_time() {
     for theta in [1, 4, 64] {
-        let mut case = Case { config: small(5), operations: 300, faults: Faults::default() };
+        let mut case = TableCase { config: small(5), operations: 300, faults: Faults::default() };
         (case.config.theta, case.config.hot) = (theta, Share::of_percent(100));
         // Room to publish all blocks at once.
         case.config.clients.outstanding = 6;

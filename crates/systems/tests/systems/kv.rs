@@ -16,24 +16,24 @@ use std::collections::BTreeMap;
 use suite::Faults;
 use suite::drtm_kv::Drtm;
 use suite::herd_kv::Herd;
-use suite::kv::{Case, History, Store};
+use suite::kv::{CaseStore, History, KvCase};
 use suite::read_kv::Reads;
 
 /// A case, where it runs, and what the fabric loses in a million packets; its seed is that of the schedule, too.
 #[derive(Clone, Copy, Debug)]
 struct Run<S> {
-    case: Case<S>,
+    case: KvCase<S>,
     profile: &'static str,
     loss_ppm: u32,
 }
 
 /// Runs on the NIC of this profile; where `loses`, some of them lose messages.
-fn runs<S: Store>(store: S, profile: &'static str, loses: bool) -> impl Strategy<Value = Run<S>> {
+fn runs<S: CaseStore>(store: S, profile: &'static str, loses: bool) -> impl Strategy<Value = Run<S>> {
     let shape = (2..6u32, 1..4u32, 0..3u32, 1..10u32, any::<bool>(), any::<bool>());
     let loss = prop_oneof![Just(0), Just(30_000u32)];
     let hesitation = prop_oneof![3 => Just(None), 1 => (1..30u64).prop_map(|us| Some(Span::from_us(us)))];
     (shape, loss, hesitation, any::<u64>()).prop_map(move |(s, loss_ppm, hesitation, seed)| {
-        let case = Case {
+        let case = KvCase {
             store,
             clients: s.0,
             workers: s.1,
@@ -52,20 +52,20 @@ fn runs<S: Store>(store: S, profile: &'static str, loses: bool) -> impl Strategy
     })
 }
 
-impl<S: Store> Run<S> {
+impl<S: CaseStore> Run<S> {
     fn run(&self) -> Result<Vec<History>, String> {
         let mut cluster = cluster(self.profile, 4, |c| {
             c.seed = self.case.seed;
             c.layers.loss_ppm = self.loss_ppm;
         });
         let retry = (self.loss_ppm > 0).then_some(Span::from_us(50));
-        let histories = Case { retry, ..self.case }.run(&mut cluster, PATIENCE)?;
+        let histories = KvCase { retry, ..self.case }.run(&mut cluster, PATIENCE)?;
         assert_eq!(histories.len(), self.case.clients as usize);
         Ok(histories)
     }
 }
 
-fn tested<S: Store>(run: Run<S>) -> Result<(), TestCaseError> {
+fn tested<S: CaseStore>(run: Run<S>) -> Result<(), TestCaseError> {
     run.run().map(drop).map_err(TestCaseError::fail)
 }
 
@@ -108,8 +108,8 @@ proptest! {
     }
 }
 
-fn run<S: Store>(store: S, profile: &'static str) -> Run<S> {
-    let case = Case {
+fn run<S: CaseStore>(store: S, profile: &'static str) -> Run<S> {
+    let case = KvCase {
         store,
         clients: 5,
         workers: 2,
@@ -129,7 +129,7 @@ fn run<S: Store>(store: S, profile: &'static str) -> Run<S> {
 fn torn_and_stale_reads_happen() {
     let of = |seed| {
         let run = run(Reads, "cib");
-        Run { case: Case { seed, ..run.case }, ..run }.run().unwrap()
+        Run { case: KvCase { seed, ..run.case }, ..run }.run().unwrap()
     };
     let again: u64 = (0..5).flat_map(of).map(|history| history.again).sum();
     assert!(again > 0, "no READ was torn or stale");
@@ -145,7 +145,7 @@ fn locks_are_contended() {
 fn versions_are_found_unchanged() {
     let of = |seed| {
         let run = run(Herd, "cib");
-        Run { case: Case { seed, ..run.case }, ..run }.run().unwrap()
+        Run { case: KvCase { seed, ..run.case }, ..run }.run().unwrap()
     };
     // Few of these clients ask for a pair again before another one has changed it.
     let unchanged: u64 = (0..8).flat_map(of).map(|history| history.unchanged).sum();
@@ -189,7 +189,7 @@ impl Program for Model {
     type Output = Result<(), String>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut store = kv::Store::new(self.mem, self.layout).map_err(|e| e.to_string())?;
+        let mut store = kv::PartitionStore::new(self.mem, self.layout).map_err(|e| e.to_string())?;
         let mut model: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let mut below = |n: u64| random.next_u64() % n;
@@ -269,7 +269,7 @@ fn loads_are_served() {
         let readers = if reads { config.clients } else { 0 };
         for number in 0..2 {
             let config = config.clone();
-            let server = herd_kv::Server {
+            let server = herd_kv::HerdKvServer {
                 config,
                 number,
                 region,
@@ -285,7 +285,7 @@ fn loads_are_served() {
             cluster.spawn(0, number, server);
         }
         let tasks: Vec<Measured> = if reads {
-            let tasks = spawn(&mut cluster, config.clients, |number| read::Client {
+            let tasks = spawn(&mut cluster, config.clients, |number| read::ReadKvClient {
                 config: config.clone(),
                 layout,
                 number,
@@ -295,7 +295,7 @@ fn loads_are_served() {
             cluster.run().expect("the run ends");
             results(tasks)
         } else {
-            let tasks = spawn(&mut cluster, config.clients, |number| herd_kv::Client {
+            let tasks = spawn(&mut cluster, config.clients, |number| herd_kv::HerdKvClient {
                 config: config.clone(),
                 number,
                 load,

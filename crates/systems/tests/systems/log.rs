@@ -4,13 +4,13 @@
 use crate::common::{PATIENCE, cluster};
 use doorbell_systems::log::{Full, Reserve};
 use doorbell_systems::vector_io::Strategy as Gathering;
-use doorbell_systems_suite::log::{Case, Had};
+use doorbell_systems_suite::log::{Had, LogCase};
 use doorbell_systems_suite::{Faults, LateWrite, Stop};
 use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
-fn case() -> Case {
-    Case {
+fn case() -> LogCase {
+    LogCase {
         engines: 3,
         readers: 1,
         appends: 20,
@@ -29,7 +29,7 @@ fn case() -> Case {
     }
 }
 
-fn run(case: Case) -> Result<Vec<Had>, String> {
+fn run(case: LogCase) -> Result<Vec<Had>, String> {
     case.run(&mut cluster("cib", 4, |c| c.seed = case.seed), PATIENCE)
 }
 
@@ -40,7 +40,7 @@ fn faults() -> impl Strategy<Value = Faults> {
         .prop_map(|(stop, hesitation, seed)| Faults { stop, hesitation, seed, ..Faults::default() })
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = LogCase> {
     let engines = (1..6u32, 0..3u32, 1..30u64, 1..5u32);
     let shape = (prop_oneof![1..6u32, 28..40u32], prop_oneof![Just(8u32), Just(64), Just(200)], 1..90u64);
     let ways = (
@@ -53,7 +53,7 @@ fn cases() -> impl Strategy<Value = Case> {
             let (strategy, reserve, full) = ways;
             let slots = u64::from(records) + more;
             let appends = if records > 6 { appends.min(8) } else { appends };
-            Case {
+            LogCase {
                 engines,
                 readers,
                 appends,
@@ -89,7 +89,7 @@ fn a_log_that_refuses_is_read_to_its_end() {
     let stop = Some(Stop { one_in: 20, span: Span::from_us(4) });
     let hesitation = Some(Span::from_us(7));
     let faults = Faults { hesitation, stop, seed: 7104384177231415443, ..Faults::default() };
-    let case = Case {
+    let case = LogCase {
         engines: 4,
         readers: 0,
         appends: 8,
@@ -120,7 +120,7 @@ proptest! {
             c.end = Time::START + patience;
         });
         let (reserve, appends) = (Reserve::FetchAdd, case.appends.min(5));
-        let case = Case { reserve, appends, patience, ..case };
+        let case = LogCase { reserve, appends, patience, ..case };
         case.run(&mut cluster, patience).map_err(TestCaseError::fail)?;
     }
 }
@@ -135,7 +135,7 @@ fn late(append: u32, span: Span) -> (usize, bool, u64) {
     // Its retries end after half a second of silence, or more.
     let patience = Span::from_ms(10_000);
     let faults = Faults { late_write, ..Faults::default() };
-    let case = Case {
+    let case = LogCase {
         appends: APPENDS as u64,
         slots: 1024,
         outstanding: 1,
@@ -189,7 +189,7 @@ fn who_waits_behind_a_hole_is_not_fenced() {
     for (slots, append) in (5..10).flat_map(|slots| (0..5).map(move |append| (slots, append))) {
         let late_write = Some(LateWrite { client: 0, number: 1 + append, span: Span::from_us(400) });
         let faults = Faults { late_write, ..Faults::default() };
-        let case = Case {
+        let case = LogCase {
             readers: 0,
             slots,
             appends: 8,
@@ -211,7 +211,7 @@ fn who_waits_behind_a_hole_is_not_fenced() {
 fn engines_of_a_dead_log_machine_end_with_an_error_in_time() {
     // Eight times 67 ms by the specification, of which an NIC may make four times as much.
     let most = Span::from_ms(8 * 67 * 4);
-    let case = Case { appends: u64::MAX, slots: 1024, ..case() };
+    let case = LogCase { appends: u64::MAX, slots: 1024, ..case() };
     let mut cluster = cluster("cib", 4, |c| c.end = Time::START + most * 2);
     let ended = case.without_log_machine(&mut cluster, Span::from_us(300)).expect("an end");
     assert_eq!(ended.len(), 3);

@@ -5,14 +5,14 @@
 use crate::common::{PATIENCE, cluster};
 use doorbell_systems::herd::{Replies, Requests, ways};
 use doorbell_systems_suite::Faults;
-use doorbell_systems_suite::herd::{Answered, Case};
+use doorbell_systems_suite::herd::{Answered, HerdCase};
 use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
 
 /// A case, what the fabric loses in a million packets, and the seed of its schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    case: Case,
+    case: HerdCase,
     loss_ppm: u32,
     seed: u64,
 }
@@ -28,7 +28,7 @@ impl Run {
             true => Some(Span::from_us(2)),
             false => (self.loss_ppm > 0).then_some(Span::from_us(50)),
         };
-        let answered = Case { retry, ..self.case }.run(&mut cluster, PATIENCE)?;
+        let answered = HerdCase { retry, ..self.case }.run(&mut cluster, PATIENCE)?;
         assert_eq!(answered.len(), self.case.clients as usize);
         Ok(answered)
     }
@@ -47,7 +47,7 @@ fn runs() -> impl Strategy<Value = Run> {
         // What RC sends again is late by milliseconds, and what clients send again without need is not dropped.
         let (loss_ppm, late) = if by.0.transport() == QpType::Rc { (0, None) } else { (loss_ppm, late) };
         let datagrams = by.1.transport() == QpType::Ud;
-        let case = Case {
+        let case = HerdCase {
             by,
             clients: s.0,
             workers: s.1,
@@ -75,7 +75,7 @@ proptest! {
 /// One of the clients ends first, with requests that it has sent again without need: the server does not wait for it.
 #[test]
 fn a_client_that_leaves_keeps_no_other_waiting() {
-    let case = Case {
+    let case = HerdCase {
         by: (Requests::SendRc, Replies::WriteRc),
         clients: 2,
         workers: 1,

@@ -5,7 +5,7 @@
 use crate::common::{PATIENCE, cluster};
 use doorbell_systems_suite::Faults;
 use doorbell_systems_suite::atomics_sequencer::Atomics;
-use doorbell_systems_suite::drawing::{Case, Draws, Sequencer};
+use doorbell_systems_suite::drawing::{DrawingCase, Draws, Sequencer};
 use doorbell_systems_suite::local_sequencer::Local;
 use doorbell_systems_suite::rpc_sequencer::HerdRpc;
 use doorbell_systems_suite::spec_sequencer::SpecS0;
@@ -18,7 +18,7 @@ const LOSS_PPM: u32 = 30_000;
 /// A case, what the fabric loses in a million packets, and the seed of its schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run<S> {
-    case: Case<S>,
+    case: DrawingCase<S>,
     loss_ppm: u32,
     seed: u64,
 }
@@ -30,7 +30,7 @@ impl<S: Sequencer> Run<S> {
             c.layers.loss_ppm = self.loss_ppm;
         });
         let retry = (self.loss_ppm > 0).then_some(Span::from_us(50));
-        let drawn = Case { retry, ..self.case }.run(&mut cluster, PATIENCE)?;
+        let drawn = DrawingCase { retry, ..self.case }.run(&mut cluster, PATIENCE)?;
         assert_eq!(drawn.len(), self.case.clients as usize);
         Ok(drawn)
     }
@@ -44,7 +44,7 @@ fn runs<S: Sequencer>(sequencer: impl Fn(u32) -> S) -> impl Strategy<Value = Run
     let firsts = prop_oneof![Just(0u64), (1u64 << 32) - 400..1 << 32, (7u64 << 32) - 400..7 << 32];
     let shape = (1..7u32, 1..4u32, 0..5u32, any::<bool>(), 1..20u32, any::<bool>(), 1..4u32);
     (shape, firsts, 0..9u32, any::<u64>()).prop_map(move |(s, first, guess, seed)| {
-        let case = Case {
+        let case = DrawingCase {
             sequencer: sequencer(guess),
             clients: s.0,
             workers: s.1,
@@ -101,7 +101,7 @@ proptest! {
 }
 
 fn run<S: Sequencer>(sequencer: S) -> Run<S> {
-    let case = Case {
+    let case = DrawingCase {
         sequencer,
         clients: 5,
         workers: 2,
@@ -122,7 +122,7 @@ fn run<S: Sequencer>(sequencer: S) -> Run<S> {
 fn wrong_guesses_are_corrected_once() {
     for (first, guess, wrong) in [((3 << 32) - 200, 2, 1), ((3 << 32) - 200, 0, 2), (100, 0, 0)] {
         let spec = run(SpecS0 { guess });
-        let case = Case { first, outstanding: 1, ..spec.case };
+        let case = DrawingCase { first, outstanding: 1, ..spec.case };
         for drawn in (Run { case, ..spec }).run().unwrap() {
             assert_eq!(DRAWS - drawn.header_only, wrong, "from {first} with guess {guess}");
         }
@@ -144,7 +144,7 @@ fn loss_is_noticed() {
 fn messages_that_never_leave_are_noticed() {
     fn drawn<S: Sequencer>(sequencer: S) -> Vec<Draws> {
         let faults = Faults { loss_ppm: LOSS_PPM, ..Faults::default() };
-        let case = Case { faults, retry: Some(Span::from_us(50)), ..run(sequencer).case };
+        let case = DrawingCase { faults, retry: Some(Span::from_us(50)), ..run(sequencer).case };
         case.run(&mut cluster("cib", 4, |_| {}), PATIENCE).unwrap()
     }
     assert!(again(&drawn(HerdRpc)) > 0);

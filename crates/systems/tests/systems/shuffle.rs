@@ -7,7 +7,7 @@ use doorbell_systems::config::Seats;
 use doorbell_systems::join::TUPLE;
 use doorbell_systems::shuffle::{Full, Plan, Transfer};
 use doorbell_systems::vector_io;
-use doorbell_systems_suite::shuffle::{self, Case};
+use doorbell_systems_suite::shuffle::{self, ShuffleCase};
 use doorbell_systems_suite::{Faults, Scale, Stop, join};
 use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
@@ -46,11 +46,11 @@ fn plans() -> impl Strategy<Value = Plan> {
     )
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = ShuffleCase> {
     let work = (1..5u64, 0..120u64, prop_oneof![Just(1u64), Just(3), Just(10_000)], any::<bool>());
     let slow = prop::option::of((any::<u32>(), 100..2_000u64));
     (plans(), 1..4u32, 1..3u32, work, slow, any::<u64>()).prop_map(
-        |(plan, per_machine, sockets, (rounds, entries, keys, known), slow, seed)| Case {
+        |(plan, per_machine, sockets, (rounds, entries, keys, known), slow, seed)| ShuffleCase {
             plan,
             seats: Seats { per_machine, sockets, cores_per_socket: 4 },
             // Who is told of the end is told a round before.
@@ -64,12 +64,12 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-fn joins() -> impl Strategy<Value = join::Case> {
+fn joins() -> impl Strategy<Value = join::JoinCase> {
     let work = (1..5u64, (0..100u64, 0..100u64), 1..200u64, 0..11u64, 0..150u64, any::<bool>());
     (plans(), 1..4u32, work, any::<u64>()).prop_map(
         |(plan, per_machine, (joins, tuples, keys, skew, room, known), seed)| {
             let (all, entry) = (plan.executors, (TUPLE as u32).max(plan.entry));
-            join::Case {
+            join::JoinCase {
                 plan: Plan { senders: all, receivers: all, entry, ..plan },
                 seats: Seats { per_machine, sockets: 2, cores_per_socket: 4 },
                 joins,
@@ -182,7 +182,7 @@ fn what_is_lost_is_sent_again_whatever_the_plan() {
             let again = cluster.metrics().sent_again;
             assert!(again.packets > 0, "{plan:?}, seed {seed}: nothing was lost: {again:?}");
             let plan = Plan { senders: 6, receivers: 6, entry: TUPLE as u32, ..plan };
-            let join = join::Case { plan, keys: 40, skew: 3, seed, ..join::small(6, &Scale::SMALL) };
+            let join = join::JoinCase { plan, keys: 40, skew: 3, seed, ..join::small(6, &Scale::SMALL) };
             let joined = join.run(
                 &mut lossy_cluster(machines(&plan, &join.seats), seed, layers),
                 Faults::default(),

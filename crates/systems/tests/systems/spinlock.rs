@@ -4,7 +4,7 @@
 
 use crate::common::{PATIENCE, cluster};
 use doorbell_systems::spinlock::{Release, Waits};
-use doorbell_systems_suite::spinlock::{Case, Counted, Kind};
+use doorbell_systems_suite::spinlock::{Counted, LockKind, SpinlockCase};
 use doorbell_systems_suite::{Faults, LateWrite, Stop};
 use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
@@ -13,15 +13,15 @@ use proptest::prelude::*;
 const LEASE: Span = Span::from_us(30);
 const LATE: Span = Span::from_us(200);
 
-fn leased(fencing: bool) -> Kind {
-    Kind::Leased { lease: LEASE, drift: Span::from_us(5), fencing }
+fn leased(fencing: bool) -> LockKind {
+    LockKind::Leased { lease: LEASE, drift: Span::from_us(5), fencing }
 }
 
 /// Longer than an operation whose WRITE hesitates: a lease that ends before nobody can keep.
 const LONGER: Span = Span::from_us(80);
 
-fn case(kind: Kind) -> Case {
-    Case {
+fn case(kind: LockKind) -> SpinlockCase {
+    SpinlockCase {
         kind,
         clients: 4,
         locks: 1,
@@ -35,18 +35,18 @@ fn case(kind: Kind) -> Case {
     }
 }
 
-fn run(case: Case) -> Result<Vec<Counted>, String> {
+fn run(case: SpinlockCase) -> Result<Vec<Counted>, String> {
     case.run(&mut cluster("cib", 4, |c| c.seed = case.seed), PATIENCE)
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
-    let leased = Kind::Leased { lease: LONGER, drift: Span::from_us(5), fencing: true };
+fn kinds() -> impl Strategy<Value = LockKind> {
+    let leased = LockKind::Leased { lease: LONGER, drift: Span::from_us(5), fencing: true };
     prop_oneof![
-        1 => Just(Kind::Local(Release::Write)),
-        1 => Just(Kind::Local(Release::Cas)),
-        1 => Just(Kind::Remote(Release::Write)),
-        1 => Just(Kind::Remote(Release::Cas)),
-        1 => Just(Kind::Rpc),
+        1 => Just(LockKind::Local(Release::Write)),
+        1 => Just(LockKind::Local(Release::Cas)),
+        1 => Just(LockKind::Remote(Release::Write)),
+        1 => Just(LockKind::Remote(Release::Cas)),
+        1 => Just(LockKind::Rpc),
         2 => Just(leased),
     ]
 }
@@ -59,11 +59,11 @@ fn faults() -> impl Strategy<Value = Faults> {
         .prop_map(|(stop, hesitation, seed)| Faults { stop, hesitation, seed, ..Faults::default() })
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = SpinlockCase> {
     let shape = (1..7u32, 1..4u32, prop_oneof![Just(8u32), Just(64), Just(400)], 1..20u64);
     let waits = prop_oneof![Just(0u64), 1..20u64];
     (kinds(), shape, waits, prop_oneof![Just(0u64), 1..3000u64], faults(), any::<u64>()).prop_map(
-        |(kind, (clients, locks, data, sections), first, hold, faults, seed)| Case {
+        |(kind, (clients, locks, data, sections), first, hold, faults, seed)| SpinlockCase {
             clients,
             locks,
             data,
@@ -96,10 +96,10 @@ proptest! {
         });
         // What is lost last is missed after tens of milliseconds only: no lease is that long, and few sections do.
         let sections = case.sections.min(6);
-        let kind = if let Kind::Leased { .. } = case.kind { Kind::Remote(Release::Cas) } else { case.kind };
+        let kind = if let LockKind::Leased { .. } = case.kind { LockKind::Remote(Release::Cas) } else { case.kind };
         // Spinning for so long takes long.
         let waits = Waits { first: Span::from_us(5), most: Span::from_ms(10) };
-        let case = Case { kind, sections, waits, ..case };
+        let case = SpinlockCase { kind, sections, waits, ..case };
         case.run(&mut cluster, patience).map_err(TestCaseError::fail)?;
     }
 }
@@ -107,7 +107,7 @@ proptest! {
 /// A client whose WRITE comes after its lease was taken over, by chance and by what others have done meanwhile.
 fn late(fencing: bool, number: u32) -> Result<Vec<Counted>, String> {
     let late_write = Some(LateWrite { client: 0, number, span: LATE });
-    run(Case { faults: Faults { late_write, ..Faults::default() }, ..case(leased(fencing)) })
+    run(SpinlockCase { faults: Faults { late_write, ..Faults::default() }, ..case(leased(fencing)) })
 }
 
 #[test]
@@ -131,16 +131,16 @@ fn a_late_write_takes_counts_back_where_it_is_not() {
 #[test]
 fn stops_take_locks_away_that_have_leases() {
     let faults = Faults { stop: Some(Stop { one_in: 20, span: LATE }), ..Faults::default() };
-    run(Case { faults, ..case(leased(true)) }).unwrap();
-    run(Case { faults, ..case(leased(false)) }).unwrap_err();
+    run(SpinlockCase { faults, ..case(leased(true)) }).unwrap();
+    run(SpinlockCase { faults, ..case(leased(false)) }).unwrap_err();
 }
 
 #[test]
 fn a_dead_holders_lock_is_taken_over_where_it_has_a_lease() {
-    run(Case { dies: true, ..case(leased(true)) }).unwrap();
-    for kind in [Kind::Remote(Release::Cas), Kind::Rpc, Kind::Local(Release::Write)] {
+    run(SpinlockCase { dies: true, ..case(leased(true)) }).unwrap();
+    for kind in [LockKind::Remote(Release::Cas), LockKind::Rpc, LockKind::Local(Release::Write)] {
         let waits = Waits { first: Span::from_us(10), most: Span::from_ms(10) };
-        let wrong = run(Case { dies: true, waits, ..case(kind) }).unwrap_err();
+        let wrong = run(SpinlockCase { dies: true, waits, ..case(kind) }).unwrap_err();
         assert!(wrong.contains("sections in time"), "{kind:?}: {wrong}");
         // Those that nobody answered are told as well: by them one sees whether a lock stayed taken.
         assert!(!wrong.contains("(0 attempts failed)"), "{kind:?}: {wrong}");

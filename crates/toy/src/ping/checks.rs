@@ -2,7 +2,7 @@
 
 use super::config::Ping;
 use super::protocol::{Client, Server};
-use doorbell_systems_suite::drawing::{Case, Draws, Keeping, Sequencer, Shape};
+use doorbell_systems_suite::drawing::{DrawingCase, DrawingShape, Draws, Keeping, Sequencer};
 use doorbell_systems_suite::stage::{Stage, place};
 use doorbell_systems_suite::{Check, deployed};
 use doorbell_verbs::{Cluster, Span};
@@ -12,8 +12,11 @@ use doorbell_verbs::{Cluster, Span};
 struct OverSends;
 
 impl Sequencer for OverSends {
-    fn put_up<C: Cluster>(case: &Case<OverSends>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
-        let Case { clients, outstanding, first, .. } = *case;
+    fn put_up<C: Cluster>(
+        case: &DrawingCase<OverSends>,
+        stage: &mut Stage<'_, C, Draws>,
+    ) -> Result<(), String> {
+        let DrawingCase { clients, outstanding, first, .. } = *case;
         let interval = stage.server_interval();
         stage.add_server(Server { clients, outstanding, first, service: Span::ZERO, interval });
         let (drawing, interval) = (case.drawing(), stage.client_interval());
@@ -31,8 +34,8 @@ impl Sequencer for OverSends {
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
-        Shape::new(OverSends, 1).check("systems/ping/one_outstanding"),
-        Shape::new(OverSends, 8).check("systems/ping/several_outstanding"),
+        DrawingShape::new(OverSends, 1).check("systems/ping/one_outstanding"),
+        DrawingShape::new(OverSends, 8).check("systems/ping/several_outstanding"),
         deployed::check::<Ping, C>(),
     ]
 }

@@ -7,20 +7,20 @@ use doorbell_systems::log::{Full, Reserve};
 use doorbell_systems::vector_io::Strategy as Gathering;
 use doorbell_systems_suite::kills::{MACHINES, engines, readers};
 use doorbell_systems_suite::log::{self, Had};
-use doorbell_systems_suite::{Faults, Way};
+use doorbell_systems_suite::{Faults, KillWay};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
 
-const WAYS: [Way; 2] = [Way::Stops, Way::LosesQps];
+const WAYS: [KillWay; 2] = [KillWay::Stops, KillWay::LosesQps];
 
 fn machines(seed: u64) -> SimCluster {
     cluster("cib", MACHINES, |config| config.seed = seed)
 }
 
 /// The patience is longer than what anybody does who lives.
-fn appended(way: Way, seed: u64) -> engines::Case {
-    engines::Case {
-        log: log::Case {
+fn appended(way: KillWay, seed: u64) -> engines::EngineKills {
+    engines::EngineKills {
+        log: log::LogCase {
             engines: 0,
             readers: 1,
             appends: 12,
@@ -41,7 +41,7 @@ fn appended(way: Way, seed: u64) -> engines::Case {
     }
 }
 
-fn engines() -> impl Strategy<Value = engines::Case> {
+fn engines() -> impl Strategy<Value = engines::EngineKills> {
     let shape = (prop_oneof![1..7u32, 28..40u32], prop_oneof![Just(8u32), Just(400)], 1..100u64, 1..5u32);
     let gathering = prop_oneof![3 => Just(Gathering::Sgl), 1 => Just(Gathering::Doorbell)];
     let reserve = prop_oneof![4 => Just(Reserve::FetchAdd), 1 => Just(Reserve::Rpc)];
@@ -51,7 +51,7 @@ fn engines() -> impl Strategy<Value = engines::Case> {
         |((records, record, more, outstanding), appends, (strategy, reserve, full, way), seed)| {
             let case = appended(way, seed);
             let slots = u64::from(records) + more;
-            let log = log::Case {
+            let log = log::LogCase {
                 records,
                 record,
                 slots,
@@ -62,7 +62,7 @@ fn engines() -> impl Strategy<Value = engines::Case> {
                 full,
                 ..case.log
             };
-            engines::Case { log, ..case }
+            engines::EngineKills { log, ..case }
         },
     )
 }
@@ -108,8 +108,8 @@ proptest! {
         (records, more) in (1..7u32, 1..100u64), way in prop::sample::select(&WAYS), seed: u64,
     ) {
         let slots = u64::from(records) + more;
-        let log = log::Case { records, slots, ..appended(way, seed).log };
-        let case = readers::Case { log, way };
+        let log = log::LogCase { records, slots, ..appended(way, seed).log };
+        let case = readers::ReaderKills { log, way };
         case.run(&mut machines(seed), PATIENCE).map_err(TestCaseError::fail)?;
     }
 }

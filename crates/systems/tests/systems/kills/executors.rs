@@ -6,13 +6,13 @@ use doorbell_systems::shuffle::{Full, Transfer};
 use doorbell_systems_suite::join;
 use doorbell_systems_suite::kills::RETRIES;
 use doorbell_systems_suite::kills::executors::{self, Job};
-use doorbell_systems_suite::{Scale, Way};
+use doorbell_systems_suite::{KillWay, Scale};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
 
-const WAYS: [Way; 2] = [Way::Stops, Way::LosesQps];
+const WAYS: [KillWay; 2] = [KillWay::Stops, KillWay::LosesQps];
 
-fn shuffled() -> impl Strategy<Value = executors::Case> {
+fn shuffled() -> impl Strategy<Value = executors::ExecutorKills> {
     let who = prop::sample::select(&[(4u32, 4u32), (2, 2), (3, 1), (1, 4)]);
     let how = (
         prop_oneof![Just(Transfer::Push), Just(Transfer::Pull)],
@@ -24,17 +24,17 @@ fn shuffled() -> impl Strategy<Value = executors::Case> {
             job.plan.give_up = GIVE_UP;
             (job.plan.senders, job.plan.receivers, job.plan.batch) = (senders, receivers, batch);
             (job.plan.transfer, job.plan.full, job.seed) = (transfer, full, seed);
-            executors::Case { job: Job::Shuffle(job), victim, steps, way }
+            executors::ExecutorKills { job: Job::Shuffle(job), victim, steps, way }
         },
     )
 }
 
-fn joined() -> impl Strategy<Value = executors::Case> {
+fn joined() -> impl Strategy<Value = executors::ExecutorKills> {
     (0..4u32, 1..2_000u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
         |(victim, steps, way, seed)| {
-            let mut job = join::Case { seed, ..Job::join(&Scale::SMALL) };
+            let mut job = join::JoinCase { seed, ..Job::join(&Scale::SMALL) };
             job.plan.give_up = GIVE_UP;
-            executors::Case { job: Job::Join(job), victim, steps, way }
+            executors::ExecutorKills { job: Job::Join(job), victim, steps, way }
         },
     )
 }
@@ -77,7 +77,7 @@ fn who_gives_up_tells_the_others() {
             (job.plan.transfer, job.plan.senders, job.plan.receivers) = (transfer, senders, receivers);
             (job.plan.give_up, job.seed) = (give_up, seed);
             let job = Job::Shuffle(job);
-            let case = executors::Case { job, victim, steps: 400, way: Way::LosesQps };
+            let case = executors::ExecutorKills { job, victim, steps: 400, way: KillWay::LosesQps };
             let patience = give_up * 2;
             let mut cluster = cluster("cib", executors::MACHINES, |config| {
                 (config.seed, config.end) = (seed, config.end + patience);

@@ -9,20 +9,20 @@ use crate::common::{PATIENCE, cluster};
 use doorbell_sim::SimCluster;
 use doorbell_systems::consolidate::Holding;
 use doorbell_systems::spinlock::Release;
-use doorbell_systems_suite::Way;
+use doorbell_systems_suite::KillWay;
 use doorbell_systems_suite::kills::{self, MACHINES, locks, proxies, tables, writers};
 use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
-const WAYS: [Way; 2] = [Way::Stops, Way::LosesQps];
+const WAYS: [KillWay; 2] = [KillWay::Stops, KillWay::LosesQps];
 
 fn machines(seed: u64) -> SimCluster {
     cluster("cib", MACHINES, |config| config.seed = seed)
 }
 
 /// A lease is longer than what anybody does who lives.
-fn locked(way: Way, seed: u64) -> locks::Case {
-    locks::Case {
+fn locked(way: KillWay, seed: u64) -> locks::LockKills {
+    locks::LockKills {
         lease: Span::from_us(200),
         drift: Span::from_us(5),
         fencing: true,
@@ -34,18 +34,18 @@ fn locked(way: Way, seed: u64) -> locks::Case {
     }
 }
 
-fn locks() -> impl Strategy<Value = locks::Case> {
+fn locks() -> impl Strategy<Value = locks::LockKills> {
     let shape = (prop_oneof![Just(8u32), Just(64), Just(400), Just(5000)], 1..8u64, 0..3000u64);
     (shape, prop::sample::select(&WAYS), any::<u64>()).prop_map(|((data, sections, hold), way, seed)| {
-        locks::Case { data, sections, hold: Span::from_ns(hold), ..locked(way, seed) }
+        locks::LockKills { data, sections, hold: Span::from_ns(hold), ..locked(way, seed) }
     })
 }
 
-fn writers() -> impl Strategy<Value = writers::Case> {
+fn writers() -> impl Strategy<Value = writers::WriterKills> {
     let holding = prop_oneof![Just(Holding::Exclusive), Just(Holding::Shared)];
     let shape = (prop_oneof![Just(64u32), Just(100), Just(1024)], 6..12u32, 1..8u32, 1..300u64);
     (holding, shape, 1..60u64, 1..30u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
-        |(holding, (block, blocks, theta, longest), writes, flushes, way, seed)| writers::Case {
+        |(holding, (block, blocks, theta, longest), writes, flushes, way, seed)| writers::WriterKills {
             block,
             blocks,
             theta,
@@ -86,7 +86,7 @@ proptest! {
     ) {
         let mut config = tables::table(25 * hot, (Span::from_us(100), Span::from_us(50)), seed);
         (config.versions, config.theta, config.move_permille) = (versions, theta, moves);
-        let case = tables::Case { config, operations: 40, way, seed };
+        let case = tables::TableKills { config, operations: 40, way, seed };
         case.run(&mut machines(seed), PATIENCE).map_err(TestCaseError::fail)?;
     }
 }
@@ -95,7 +95,7 @@ proptest! {
 #[test]
 fn half_a_write_is_left_where_it_is_not_fenced() {
     let harmed = |seed: &u64| {
-        let case = locks::Case { fencing: false, ..locked(Way::Stops, *seed) };
+        let case = locks::LockKills { fencing: false, ..locked(KillWay::Stops, *seed) };
         let ended = case.run(&mut machines(*seed), PATIENCE);
         ended.is_err_and(|why| why.contains("half written"))
     };
@@ -107,7 +107,7 @@ fn half_a_write_is_left_where_it_is_not_fenced() {
 fn the_lock_of_a_killed_holder_stays_taken_where_it_has_no_lease() {
     for release in [Release::Write, Release::Cas] {
         for (way, seed) in WAYS.into_iter().flat_map(|way| (0..5).map(move |seed| (way, seed))) {
-            let ended = locks::Taken { release, way, seed }.run(&mut machines(seed), PATIENCE);
+            let ended = locks::TakenLock { release, way, seed }.run(&mut machines(seed), PATIENCE);
             assert_eq!(ended, Ok(()), "{release:?}, {way:?}, seed {seed}");
         }
     }
@@ -120,7 +120,8 @@ fn who_asks_a_killed_proxy_waits_in_vain_and_nobody_else_does() {
     for (way, seed) in WAYS.into_iter().flat_map(|way| (0..10).map(move |seed| (way, seed))) {
         let mut cluster = cluster("cx3-dual-split", 3, |config| config.end += Span::from_ms(2_000));
         let clients = (proxies::OF_A_MACHINE + 1, 1);
-        let done = proxies::Case { reads: READS, clients, way, seed }.run(&mut cluster, PATIENCE).unwrap();
+        let done =
+            proxies::ProxyKills { reads: READS, clients, way, seed }.run(&mut cluster, PATIENCE).unwrap();
         let [one, other, asks] = done[..] else { panic!("{way:?}, seed {seed}: {done:?}") };
         assert!((one, other) == (READS, READS) && asks < READS, "{way:?}, seed {seed}: {done:?}");
     }
