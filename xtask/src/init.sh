@@ -46,7 +46,8 @@ set --
 while read -r argument; do
     set -- "$@" "$argument"
 done </arguments
-timeout 600 /native-test "$@"
+# It ends a program that hangs. On a machine that does other work, one that does not hang may take half an hour.
+timeout 2400 /native-test "$@"
 code=$?
 # The device takes seven bits; higher codes are those of signals, of the time-out's among them.
 if [ $code -gt 127 ]; then

@@ -1,9 +1,9 @@
 //! Checks that take too long for every change: run once per issue.
 
-use crate::asan;
 use crate::command::Task;
 use crate::soak::{self, Apps, Soft};
-use crate::test::{CheckStep, run_steps};
+use crate::test::{self, CheckStep, run_steps};
+use crate::{asan, first_run};
 use std::process::ExitCode;
 
 /// Minutes of the software NIC's soak, and kills of each role of the applications: `cargo xtask soak` does more.
@@ -18,7 +18,9 @@ fn apps() -> Task<()> {
     soak::run_apps(&Apps { kills: KILLS.to_owned(), ..Apps::default() })
 }
 
-const STEPS: [CheckStep<'static>; 5] = [
+const STEPS: [CheckStep<'static>; 7] = [
+    ("the first command on a fresh clone", &first_run::check),
+    ("instructions per verb, release beside dist", &test::compare_profiles),
     ("AddressSanitizer", &asan::run_all),
     ("random programs", &|| soak::run_parts(Some("sim"))),
     ("random options", &|| soak::run_parts(Some("options"))),

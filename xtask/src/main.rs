@@ -5,12 +5,14 @@ mod asan;
 mod bless;
 mod calibrate;
 mod command;
+mod first_run;
 mod initramfs;
 mod kernel;
 mod long;
 mod packages;
 mod peers;
 mod qemu;
+mod record;
 mod rxe;
 mod same;
 mod soak;
@@ -27,7 +29,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   test --quick [COMMIT]
                   formatting, lints and the tests that a change since COMMIT, HEAD if not told, reaches: those of
                   the crates with changed files, and a selection of those above; prints what it leaves out
-  long            checks that take hours, run once per issue: AddressSanitizer and soaks
+  long            checks that take hours, run once per issue: the first command on a fresh clone, instructions per
+                  verb of both profiles, AddressSanitizer and soaks
+  first-run       how long the README's first command takes on a fresh clone, three times, download apart
   bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
   rxe [--kills COUNT] [--seed SEED] [FILTER]
                   samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         ["test", "--quick"] => quick("HEAD"),
         ["test", "--quick", commit] if !commit.starts_with('-') => quick(commit),
         ["long"] => long::run_all(),
+        ["first-run"] => ended(first_run::check().map(|()| 0)),
         ["bless"] => bless::run_all(),
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {

@@ -61,6 +61,9 @@ const MEASURED_PROGRAMS: [(&str, &str); 4] = [
     ("util-linux", "taskset"),
 ];
 
+/// The package that instructions are counted with, and its program.
+const COUNTING: [(&str, &str); 1] = [("valgrind", "valgrind")];
+
 fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
     let absent = programs.iter().filter(|(_, program)| find(program).is_none());
     absent.map(|(package, _)| *package).collect()
@@ -120,6 +123,11 @@ pub(crate) fn ensure_tested_programs() -> Task<()> {
 /// Installs what `peers` measures with, where that is possible.
 pub(crate) fn ensure_measured_programs() -> Task<()> {
     install(|| without_program(&MEASURED_PROGRAMS))
+}
+
+/// Installs what instructions are counted with, where that is possible.
+pub(crate) fn ensure_valgrind() -> Task<()> {
+    install(|| without_program(&COUNTING))
 }
 
 fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {

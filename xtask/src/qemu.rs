@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Seconds after which the machine is ended; its program ends itself before.
-const TIME_LIMIT: &str = "660";
+const TIME_LIMIT: &str = "2460";
 
 /// Starts the machine, prints what it prints, and returns the exit code that it ends with.
 pub(crate) fn boot(vmlinux: &Path, archive: &Path) -> Task<u8> {

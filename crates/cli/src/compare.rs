@@ -158,7 +158,7 @@ fn results(sides: &[Side]) -> String {
             report::mean(latency.mean, None),
             ns(latency.p50),
             ns(latency.p99),
-            found.bottleneck.class.clone(),
+            found.bottleneck.class_name().to_owned(),
         ]
     };
     table::columns(&header, sides.iter().map(row).collect())
@@ -166,8 +166,8 @@ fn results(sides: &[Side]) -> String {
 
 /// Whether a resource limits some side, by what was found or by its bounds.
 fn matters(c: &Comparison, cost: &Cost) -> bool {
-    let name = cost.resource.name();
-    let observed = c.sides.iter().filter_map(|side| side.found.as_ref()).any(|f| f.bottleneck.class == name);
+    let found = c.sides.iter().filter_map(|side| side.found.as_ref());
+    let observed = found.into_iter().any(|found| found.bottleneck.class == Some(cost.resource));
     let least = |at: usize| {
         let all = c.costs.iter().filter_map(|cost| Some((cost.resource, cost.mops[at]?)));
         all.min_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|(resource, _)| resource == cost.resource)

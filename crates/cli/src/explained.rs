@@ -2,7 +2,7 @@
 
 use crate::table::{self, Align};
 use doorbell_lab::{Advice, Gain, Lift, OperationTime, TogetherLift, change};
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, Resource};
 use std::fmt::Write;
 
 /// Characters of a line in which several things are listed.
@@ -28,11 +28,11 @@ pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
 
 /// Each resource once, with all that there was more of it.
 fn by_resource(lifts: &[&Lift]) -> Vec<String> {
-    let mut all: Vec<(&str, String)> = Vec::new();
+    let mut all: Vec<(Resource, String)> = Vec::new();
     for lift in lifts {
         match all.iter_mut().find(|(resource, _)| *resource == lift.resource) {
             Some((_, more)) => *more += &format!(" {}", lift.amount()),
-            None => all.push((&lift.resource, lift.more())),
+            None => all.push((lift.resource, lift.more())),
         }
     }
     all.into_iter().map(|(_, more)| more).collect()
@@ -66,7 +66,7 @@ pub(crate) fn time(time: &OperationTime) -> String {
     let row = |part: &str, ns: f64| {
         vec![part.to_owned(), format!("{} ns", Digits(ns, 0)), format!("{}%", Digits(ns / all * 100.0, 1))]
     };
-    let mut rows: Vec<_> = time.parts.iter().map(|part| row(&part.part, part.ns)).collect();
+    let mut rows: Vec<_> = time.parts.iter().map(|part| row(part.part.name(), part.ns)).collect();
     rows.push(row("waits and idle QPs", time.waiting_ns));
     let header = [("", Align::Left), ("takes", Align::Right), ("of all", Align::Right)];
     format!("\nTime of an operation\n{}", table::columns(&header, rows))

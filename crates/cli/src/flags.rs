@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
 use doorbell_nic::Profile;
-use doorbell_schema::{Field, Given, Kind, Says, Settings, Value};
+use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use std::path::{Path, PathBuf};
 
 /// What is asked for, by a file and by flags over it: workloads of verbs.
@@ -141,7 +141,7 @@ impl FileAndFlags {
             FileAndFlags { file: None, flags: Given::default(), of_groups: Vec::new(), wrong: None };
         for field in fields {
             let taken = match field.kind {
-                Kind::Settings => all.take_settings(field, matches),
+                FieldKind::Settings => all.take_settings(field, matches),
                 _ => value(field, matches).map_or(Ok(()), |value| all.flags.set(field, value?)),
             };
             all.wrong = all.wrong.or(taken.err());
@@ -204,7 +204,7 @@ fn of_systems(field: &Field) -> String {
     } else {
         field.usual.to_owned()
     };
-    let shown = if value.is_empty() || matches!(field.kind, Kind::Switch) {
+    let shown = if value.is_empty() || matches!(field.kind, FieldKind::Switch) {
         String::new()
     } else {
         format!(" [default: {value}]")
@@ -327,7 +327,7 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
         let arg = arg.help(format!("{about}{usual}"));
         args.push(match says {
             Says::Switch(_) => arg.action(ArgAction::SetTrue),
-            Says::Value(shown) if field.kind == Kind::Settings => {
+            Says::Value(shown) if field.kind == FieldKind::Settings => {
                 arg.value_name(shown).action(ArgAction::Append)
             }
             Says::Value(shown) => with_value(arg.value_name(shown), field.kind),
@@ -336,24 +336,24 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
     args
 }
 
-fn with_value(arg: Arg, kind: Kind) -> Arg {
+fn with_value(arg: Arg, kind: FieldKind) -> Arg {
     match kind {
         // That it is out of range is for the field to say.
-        Kind::Number { .. } => arg.allow_negative_numbers(true),
-        Kind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
-        Kind::Time { .. }
-        | Kind::Share(..)
-        | Kind::Switch
-        | Kind::Text
-        | Kind::Tables(_)
-        | Kind::Settings => arg,
+        FieldKind::Number { .. } => arg.allow_negative_numbers(true),
+        FieldKind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
+        FieldKind::Time { .. }
+        | FieldKind::Share(..)
+        | FieldKind::Switch
+        | FieldKind::Text
+        | FieldKind::Tables(_)
+        | FieldKind::Settings => arg,
     }
 }
 
 /// What is usual, as help shows it; that a switch is off is not worth a word.
 fn usual(field: &Field) -> String {
     match (field.kind, field.usual) {
-        (_, "") | (Kind::Switch, "true" | "false") => String::new(),
+        (_, "") | (FieldKind::Switch, "true" | "false") => String::new(),
         (_, usual) => format!(" [default: {usual}]"),
     }
 }

@@ -7,11 +7,12 @@ use crate::args::LiveArgs;
 use crate::exit::{self, Exit};
 use crate::flags::USUAL_LIVE;
 use crate::progress;
+use crate::run::not_launched;
 use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
 use doorbell_launch::Launch;
 use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
-use doorbell_schema::{Field, Kind, Value};
+use doorbell_schema::{Field, FieldKind, Value};
 pub(crate) use result::Live;
 use result::{Device, IN_TURN, Machine, Run, SCHEMA};
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ fn usual(fields: &[&Field], mut given: Given) -> Given {
 /// What is to be run one after the other.
 fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
     let stacks = called(fields, IN_TURN).filter(|_| given.get(IN_TURN).is_none());
-    let Some((field, Kind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
+    let Some((field, FieldKind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
         return vec![given];
     };
     let with = |name: &&str| {
@@ -97,7 +98,7 @@ fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
 fn library(args: &LiveArgs) -> Result<PathBuf, Exit> {
     match &args.lib {
         Some(library) => Ok(library.clone()),
-        None => Launch::default().find_library().map_err(Exit::bad_input),
+        None => Launch::default().find_library().map_err(|error| not_launched(&error)),
     }
 }
 

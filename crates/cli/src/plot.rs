@@ -362,7 +362,7 @@ impl<'a> Bars<'a> {
         let (&Value::Number(paper), &Value::Number(doorbell)) = (&claim.paper_value, &claim.simulated) else {
             return None;
         };
-        let class = |class: &str| if class.is_empty() { String::new() } else { format!(", {class}") };
+        let (by_paper, observed) = (claim.bottleneck.paper, claim.bottleneck.observed);
         let error = claim.error.map_or(String::new(), |e| format!("{:.1}% off, ", e * 100.0));
         let fails = if claim.holds { "" } else { ", does not hold" };
         let remark = format!(" ({error}{}{fails})", claim.basis.name());
@@ -370,9 +370,10 @@ impl<'a> Bars<'a> {
             name: short(claim, all),
             unit: &claim.unit,
             paper,
-            paper_label: qualified(&claim.id, paper) + &class(&claim.bottleneck.paper),
+            paper_label: qualified(&claim.id, paper)
+                + &by_paper.map_or(String::new(), |class| format!(", {class}")),
             doorbell,
-            label: number(doorbell) + &class(&claim.bottleneck.observed) + &remark,
+            label: number(doorbell) + &observed.map_or(String::new(), |class| format!(", {class}")) + &remark,
         })
     }
 }
@@ -554,7 +555,7 @@ mod tests {
             error: Some(0.02),
             basis: Basis::Predicted,
             holds: true,
-            bottleneck: BottleneckPair { paper: String::new(), observed: String::new() },
+            bottleneck: BottleneckPair { paper: None, observed: None },
             contested: vec![],
             note: String::new(),
             experiment: "tab99".into(),

@@ -203,10 +203,10 @@ fn table_of(claims: &[&ClaimReport]) -> String {
 
 fn row(c: &ClaimReport) -> Vec<String> {
     let unit = if matches!(c.paper_value, Value::Number(_)) { c.unit.clone() } else { String::new() };
-    let observed = match (c.bottleneck.paper.as_str(), c.bottleneck.observed.as_str()) {
-        (_, "") => String::new(),
-        ("", observed) => observed.to_owned(),
-        (paper, observed) => format!("{observed} (paper: {paper})"),
+    let observed = match (c.bottleneck.paper, c.bottleneck.observed) {
+        (_, None) => String::new(),
+        (None, Some(observed)) => observed.to_string(),
+        (Some(paper), Some(observed)) => format!("{observed} (paper: {paper})"),
     };
     vec![
         c.id.clone(),

@@ -61,12 +61,17 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     if let Some(option) = program.to_str().filter(|name| name.starts_with('-')) {
         return Err(Exit::bad_input(mistake::no_option(option, &mistake::given())));
     }
-    Err(match launch.run(program, arguments) {
-        error @ LaunchError::Program { .. } => {
+    Err(not_launched(&launch.run(program, arguments)))
+}
+
+/// How this command ends where it runs nothing.
+pub(crate) fn not_launched(error: &LaunchError) -> Exit {
+    match error {
+        LaunchError::Program { .. } => {
             Exit { code: if error.is_not_there() { 127 } else { 126 }, message: Some(error.to_string()) }
         }
-        error @ LaunchError::Unserved { .. } => Exit { code: 126, message: Some(error.to_string()) },
-        error @ LaunchError::Counting(_) => Exit::failed(error),
+        LaunchError::Unserved { .. } => Exit { code: 126, message: Some(error.to_string()) },
+        LaunchError::Counting(_) | LaunchError::NotBuilt(_) => Exit::failed(error),
         error => Exit::bad_input(error),
-    })
+    }
 }

@@ -166,7 +166,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
             mean,
             ns(point.found.latency_ns.p50),
             ns(point.found.latency_ns.p99),
-            point.found.bottleneck.class.clone(),
+            point.found.bottleneck.class_name().to_owned(),
         ]);
         cells
     };

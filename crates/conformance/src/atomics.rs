@@ -1,11 +1,11 @@
 //! Compare-and-swap and fetch-and-add.
 
 use crate::bench::{Bench, Pair};
-use crate::step::{Step, holds, needs, same};
+use crate::step::{CheckStep, holds, needs, same};
 use doorbell_verbs::{Provider, QpType, RemoteAddr, SendOp, VerbsError, WcOpcode, WcStatus};
 
 /// Executes one atomic; returns what it found.
-fn atomic<P: Provider>(b: &Bench<P>, p: &Pair<P>, op: SendOp) -> Step<u64> {
+fn atomic<P: Provider>(b: &Bench<P>, p: &Pair<P>, op: SendOp) -> CheckStep<u64> {
     b.provider.store_u64(p.parts.mr.mem(), 0, 0x5555_5555_5555_5555);
     p.post(1, op, 0, 8)?;
     let wc = p.sent(1, WcStatus::Success)?;
@@ -20,7 +20,7 @@ fn sequence<P: Provider>(
     steps: &dyn Fn(RemoteAddr) -> Vec<(SendOp, u64)>,
     start: u64,
     end: u64,
-) -> Step {
+) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -40,7 +40,7 @@ fn sequence<P: Provider>(
 
 /// Compare-and-swap swaps what equals and leaves what does not; either way it returns what it
 /// found.
-pub(crate) fn compare_swap<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn compare_swap<P: Provider>(b: &Bench<P>) -> CheckStep {
     let old = 0x0102_0304_0506_0708;
     let new = 0x1112_1314_1516_1718;
     let cas = |remote, compare, swap| SendOp::CompareSwap { remote, compare, swap };
@@ -51,7 +51,7 @@ pub(crate) fn compare_swap<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Fetch-and-add adds, wraps around, and returns what it found.
-pub(crate) fn fetch_add<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn fetch_add<P: Provider>(b: &Bench<P>) -> CheckStep {
     let add = |remote, add| SendOp::FetchAdd { remote, add };
     let steps =
         move |r| vec![(add(r, 3), u64::MAX - 1), (add(r, 0), 1), (add(r, u64::MAX), 1), (add(r, 1 << 40), 0)];
@@ -59,7 +59,7 @@ pub(crate) fn fetch_add<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Fetch-and-adds from two QPs lose nothing: each result is found once, and the sum is right.
-pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let options = b.options(QpType::Rc);
     let pairs = [b.pair(&options)?, b.pair(&options)?];
@@ -87,7 +87,7 @@ pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> Step {
 
 /// Compare-and-swap from both sides at once: a lock that each takes and gives back, around a
 /// counter that each READs and WRITEs.
-pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let options = b.options(QpType::Rc);
     let parts = b.parts(&options)?;
@@ -116,7 +116,7 @@ pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> Step {
 /// An atomic on an address that is no multiple of 8 changes nothing: the responder finds an invalid
 /// request (IB specification, 9.4.5). A driver may see it already when it is posted, as Soft-RoCE's
 /// does.
-pub(crate) fn misaligned<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn misaligned<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     for at in [1, 4] {
         let p = b.pair(&b.options(QpType::Rc))?;
@@ -139,9 +139,9 @@ pub(crate) fn misaligned<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A device without atomics says so when they are posted.
-pub(crate) fn refused_without<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn refused_without<P: Provider>(b: &Bench<P>) -> CheckStep {
     if b.device.atomics {
-        return Err(crate::step::Stop::Skipped("the device has atomics".into()));
+        return Err(crate::step::CheckStop::Skipped("the device has atomics".into()));
     }
     let p = b.loopback(&b.options(QpType::Rc))?;
     let wr = p.post(1, SendOp::FetchAdd { remote: p.remote, add: 1 }, 64, 8);

@@ -1,7 +1,7 @@
 //! What checks are written with: a device, and pairs of connected QPs on it.
 
-use crate::line::{Line, Side};
-use crate::step::{Step, failed, same};
+use crate::line::{LineSide, TestLine};
+use crate::step::{CheckStep, failed, same};
 use doorbell_verbs::{
     AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, Mr, Mtu, PageSize, Pd, PortAttr,
     Provider, Qp, QpCap, QpInitAttr, QpState, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
@@ -47,7 +47,7 @@ pub(crate) struct Parts<P: Provider> {
 /// One side of a check.
 pub(crate) struct Bench<P: Provider> {
     pub(crate) provider: P,
-    line: Line<P>,
+    line: TestLine<P>,
     pub(crate) context: Context<P>,
     pub(crate) pd: Pd<P>,
     pub(crate) device: DeviceAttr,
@@ -59,8 +59,13 @@ pub(crate) struct Bench<P: Provider> {
 
 impl<P: Provider> Bench<P> {
     /// Runs one side of a check and, where there are two, ends with the other.
-    pub(crate) fn run(provider: P, side: Side, two: bool, body: impl FnOnce(&Bench<P>) -> Step) -> Step {
-        let line = || Line::new(provider.clone(), side);
+    pub(crate) fn run(
+        provider: P,
+        side: LineSide,
+        two: bool,
+        body: impl FnOnce(&Bench<P>) -> CheckStep,
+    ) -> CheckStep {
+        let line = || TestLine::new(provider.clone(), side);
         match Bench::open(provider.clone(), line()) {
             Ok(bench) => {
                 let step = body(&bench);
@@ -78,7 +83,7 @@ impl<P: Provider> Bench<P> {
         }
     }
 
-    fn open(provider: P, line: Line<P>) -> Step<Bench<P>> {
+    fn open(provider: P, line: TestLine<P>) -> CheckStep<Bench<P>> {
         let context = Context::open(&provider, 0)?;
         let pd = context.alloc_pd()?;
         let device = context.query_device()?;
@@ -97,7 +102,7 @@ impl<P: Provider> Bench<P> {
 
     /// Whether this side is the requester.
     pub(crate) fn is_requester(&self) -> bool {
-        self.line.side() == Side::Requester
+        self.line.side() == LineSide::Requester
     }
 
     /// Says something to the other side.
@@ -106,18 +111,18 @@ impl<P: Provider> Bench<P> {
     }
 
     /// What the other side says next.
-    pub(crate) fn hear(&self) -> Step<Vec<u8>> {
+    pub(crate) fn hear(&self) -> CheckStep<Vec<u8>> {
         self.line.hear()
     }
 
     /// A remote address that the other side says next.
-    pub(crate) fn hear_remote(&self) -> Step<RemoteAddr> {
+    pub(crate) fn hear_remote(&self) -> CheckStep<RemoteAddr> {
         Ok(RemoteAddr::from_bytes(&self.hear()?)?)
     }
 
     /// Waits until the other side has come to this call too, and then until what the device has
     /// acknowledged has reached memory: an ACK may overtake the DMA it stands for.
-    pub(crate) fn meet(&self) -> Step {
+    pub(crate) fn meet(&self) -> CheckStep {
         self.say(&[]);
         self.hear()?;
         self.sleep(LANDING);
@@ -125,7 +130,7 @@ impl<P: Provider> Bench<P> {
     }
 
     /// Leaves the field to the other side until it has ended.
-    pub(crate) fn until_peer_ends(&self) -> Step {
+    pub(crate) fn until_peer_ends(&self) -> CheckStep {
         self.line.until_peer_ends();
         Ok(())
     }
@@ -150,7 +155,7 @@ impl<P: Provider> Bench<P> {
 
     /// Fails unless the QP gets into Err: the completion of what failed may come a little sooner.
     #[track_caller]
-    pub(crate) fn ends_in_error(&self, qp: &Qp<P>) -> Step {
+    pub(crate) fn ends_in_error(&self, qp: &Qp<P>) -> CheckStep {
         let until = self.deadline();
         while qp.state()? != QpState::Err && self.provider.now() < until {
             self.sleep(LANDING);
@@ -185,14 +190,14 @@ impl<P: Provider> Bench<P> {
     }
 
     /// Memory of this machine, registered.
-    pub(crate) fn region(&self, len: u64, rights: AccessFlags) -> Step<Mr<P>> {
+    pub(crate) fn region(&self, len: u64, rights: AccessFlags) -> CheckStep<Mr<P>> {
         let mr = self.pd.reg_mr(self.provider.alloc(len, PageSize::Small)?, rights)?;
         self.regions.borrow_mut().push(mr.clone());
         Ok(mr)
     }
 
     /// CQs and memory for QPs.
-    pub(crate) fn parts(&self, options: &Options) -> Step<Parts<P>> {
+    pub(crate) fn parts(&self, options: &Options) -> CheckStep<Parts<P>> {
         Ok(Parts {
             send_cq: self.context.create_cq(options.cqe)?,
             recv_cq: self.context.create_cq(options.cqe)?,
@@ -202,26 +207,26 @@ impl<P: Provider> Bench<P> {
     }
 
     /// A QP in Reset.
-    pub(crate) fn qp(&self, parts: &Parts<P>, options: &Options) -> Step<Qp<P>> {
+    pub(crate) fn qp(&self, parts: &Parts<P>, options: &Options) -> CheckStep<Qp<P>> {
         let qp = self.pd.create_qp(&parts.send_cq, &parts.recv_cq, parts.srq.as_ref(), &options.qp)?;
         self.qps.borrow_mut().push(qp.clone());
         Ok(qp)
     }
 
     /// Tells the other side of a QP and memory, and hears of its.
-    pub(crate) fn exchange(&self, qp: &Qp<P>, mr: &Mr<P>) -> Step<(Endpoint, RemoteAddr)> {
+    pub(crate) fn exchange(&self, qp: &Qp<P>, mr: &Mr<P>) -> CheckStep<(Endpoint, RemoteAddr)> {
         self.say(&qp.endpoint(PORT)?.to_bytes());
         self.say(&mr.remote(0).to_bytes());
         Ok((Endpoint::from_bytes(&self.hear()?)?, self.hear_remote()?))
     }
 
     /// Both sides of a pair in Rts, each with its own CQs and memory.
-    pub(crate) fn pair(&self, options: &Options) -> Step<Pair<P>> {
+    pub(crate) fn pair(&self, options: &Options) -> CheckStep<Pair<P>> {
         self.pair_on(&self.parts(options)?, options)
     }
 
     /// Both sides of a pair in Rts, on these CQs and this memory.
-    pub(crate) fn pair_on(&self, parts: &Parts<P>, options: &Options) -> Step<Pair<P>> {
+    pub(crate) fn pair_on(&self, parts: &Parts<P>, options: &Options) -> CheckStep<Pair<P>> {
         let qp = self.qp(parts, options)?;
         let (peer, remote) = self.exchange(&qp, &parts.mr)?;
         let pair = self.bring_up(parts, options, qp, peer, remote)?;
@@ -230,12 +235,12 @@ impl<P: Provider> Bench<P> {
     }
 
     /// A QP in Rts that is connected to itself, for checks that need no other machine.
-    pub(crate) fn loopback(&self, options: &Options) -> Step<Pair<P>> {
+    pub(crate) fn loopback(&self, options: &Options) -> CheckStep<Pair<P>> {
         self.loopback_on(&self.parts(options)?, options)
     }
 
     /// A QP in Rts that is connected to itself, on these CQs and this memory.
-    pub(crate) fn loopback_on(&self, parts: &Parts<P>, options: &Options) -> Step<Pair<P>> {
+    pub(crate) fn loopback_on(&self, parts: &Parts<P>, options: &Options) -> CheckStep<Pair<P>> {
         let qp = self.qp(parts, options)?;
         let (peer, remote) = (qp.endpoint(PORT)?, parts.mr.remote(0));
         self.bring_up(parts, options, qp, peer, remote)
@@ -248,7 +253,7 @@ impl<P: Provider> Bench<P> {
         qp: Qp<P>,
         peer: Endpoint,
         remote: RemoteAddr,
-    ) -> Step<Pair<P>> {
+    ) -> CheckStep<Pair<P>> {
         let ah = if qp.qp_type() == QpType::Ud {
             qp.activate(PORT, QKEY)?;
             Some(Ah::to_endpoint(&self.pd, PORT, &peer)?)
@@ -302,7 +307,7 @@ impl<P: Provider> Pair<P> {
 
     /// Fails unless the bytes are those of a message.
     #[track_caller]
-    pub(crate) fn has(&self, offset: u64, len: u32, seed: u8) -> Step {
+    pub(crate) fn has(&self, offset: u64, len: u32, seed: u8) -> CheckStep {
         let mut bytes = vec![0; len as usize];
         self.provider.read(self.parts.mr.mem(), offset, &mut bytes);
         match (0u64..).zip(&bytes).find(|&(i, &byte)| byte != pattern(seed, i)) {
@@ -316,7 +321,7 @@ impl<P: Provider> Pair<P> {
 
     /// Fails unless the bytes are zero, as allocated.
     #[track_caller]
-    pub(crate) fn is_untouched(&self, offset: u64, len: u32) -> Step {
+    pub(crate) fn is_untouched(&self, offset: u64, len: u32) -> CheckStep {
         let mut bytes = vec![0; len as usize];
         self.provider.read(self.parts.mr.mem(), offset, &mut bytes);
         match bytes.iter().position(|&b| b != 0) {
@@ -337,19 +342,19 @@ impl<P: Provider> Pair<P> {
 
     /// Posts a signalled work request on a part of this side's memory.
     #[track_caller]
-    pub(crate) fn post(&self, wr_id: u64, op: SendOp, offset: u64, len: u32) -> Step {
+    pub(crate) fn post(&self, wr_id: u64, op: SendOp, offset: u64, len: u32) -> CheckStep {
         Ok(self.qp.post_send(&[self.signaled(wr_id, op, &[self.sge(offset, len)])])?)
     }
 
     /// Posts a RECV for a payload of up to `len` bytes; on UD it begins 40 bytes after `offset`.
     #[track_caller]
-    pub(crate) fn recv(&self, wr_id: u64, offset: u64, len: u32) -> Step {
+    pub(crate) fn recv(&self, wr_id: u64, offset: u64, len: u32) -> CheckStep {
         let sge = self.sge(offset, len + self.grh() as u32);
         Ok(self.qp.post_recv(&[RecvWr { wr_id, sg_list: &[sge] }])?)
     }
 
     #[track_caller]
-    fn completes(&self, cq: &Cq<P>, what: &str, wr_id: u64, status: WcStatus) -> Step<Wc> {
+    fn completes(&self, cq: &Cq<P>, what: &str, wr_id: u64, status: WcStatus) -> CheckStep<Wc> {
         let Some(wc) = cq.wait(self.provider.now() + PATIENCE)? else {
             return Err(failed(format!(
                 "no completion of {what} {wr_id} within {} s",
@@ -364,19 +369,19 @@ impl<P: Provider> Pair<P> {
 
     /// The next completion of the send queue, which must be this one.
     #[track_caller]
-    pub(crate) fn sent(&self, wr_id: u64, status: WcStatus) -> Step<Wc> {
+    pub(crate) fn sent(&self, wr_id: u64, status: WcStatus) -> CheckStep<Wc> {
         self.completes(&self.parts.send_cq, "send work request", wr_id, status)
     }
 
     /// The next completion of the receive queue, which must be this one.
     #[track_caller]
-    pub(crate) fn received(&self, wr_id: u64, status: WcStatus) -> Step<Wc> {
+    pub(crate) fn received(&self, wr_id: u64, status: WcStatus) -> CheckStep<Wc> {
         self.completes(&self.parts.recv_cq, "RECV", wr_id, status)
     }
 
     /// Fails if either queue has a completion now.
     #[track_caller]
-    pub(crate) fn has_no_completions(&self) -> Step {
+    pub(crate) fn has_no_completions(&self) -> CheckStep {
         for (queue, cq) in [("send", &self.parts.send_cq), ("receive", &self.parts.recv_cq)] {
             let mut wc = [Wc::default()];
             if let Some(wc) = cq.poll(&mut wc)?.first() {

@@ -1,12 +1,12 @@
 //! Completions: which there are, and what they say.
 
 use crate::bench::{Bench, Options};
-use crate::step::{Step, same};
+use crate::step::{CheckStep, same};
 use doorbell_verbs::{Provider, QpType, SendOp, SendWr, Wc, WcOpcode, WcStatus};
 
 /// What a requester's and a responder's completions say, on each transport. Whether a requester's
 /// completion repeats the immediate is the device's affair.
-pub(crate) fn fields<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn fields<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.pair(&b.options(qp_type))?;
         if b.is_requester() {
@@ -36,14 +36,14 @@ pub(crate) fn fields<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// The completion of a READ says how many bytes it brought (ibv_poll_cq(3)).
-pub(crate) fn byte_len_of_read<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn byte_len_of_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.post(1, SendOp::Read(p.remote), 4096, 1500)?;
     same("byte_len", p.sent(1, WcStatus::Success)?.byte_len, 1500)
 }
 
 /// Without `SIGNALED` a work request that succeeds gives no completion.
-pub(crate) fn unsignaled<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn unsignaled<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let p = b.pair(&b.options(qp_type))?;
         if b.is_requester() {
@@ -61,7 +61,7 @@ pub(crate) fn unsignaled<P: Provider>(b: &Bench<P>) -> Step {
 
 /// The slots of unsignalled work requests come free with the next signalled completion: many
 /// times the queue goes through it, one in sixteen signalled.
-pub(crate) fn slots_are_reclaimed<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn slots_are_reclaimed<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.cap.max_send_wr = 32;
     let p = b.pair(&options)?;
@@ -79,7 +79,7 @@ pub(crate) fn slots_are_reclaimed<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// With `sq_sig_all` every work request gives a completion.
-pub(crate) fn sq_sig_all<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn sq_sig_all<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.sq_sig_all = true;
     let p = b.pair(&options)?;
@@ -98,7 +98,7 @@ pub(crate) fn sq_sig_all<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A failed work request gives a completion though it is not signalled.
-pub(crate) fn failures_are_signaled<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn failures_are_signaled<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let mut wrong = p.remote;
@@ -110,7 +110,7 @@ pub(crate) fn failures_are_signaled<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// One poll takes as many completions as there is room for, oldest first, and leaves the rest.
-pub(crate) fn polls_many<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn polls_many<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     let sges = [p.sge(0, 8)];
     let list: Vec<SendWr<'_>> =
@@ -125,7 +125,7 @@ pub(crate) fn polls_many<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A list of work requests is as if each were posted.
-pub(crate) fn lists<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn lists<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.pair(&b.options(qp_type))?;
         if b.is_requester() {
@@ -152,7 +152,7 @@ pub(crate) fn lists<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// One CQ may serve both queues of several QPs; `qp_num` tells them apart.
-pub(crate) fn one_cq_for_all<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn one_cq_for_all<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options: Options = b.options(QpType::Rc);
     let mut parts = b.parts(&options)?;
     parts.recv_cq = parts.send_cq.clone();

@@ -1,7 +1,7 @@
 //! Connections: peers that are not there, several side by side, and what crosses them.
 
 use crate::bench::{Bench, Options, PORT, Pair};
-use crate::step::{Step, needs, same};
+use crate::step::{CheckStep, needs, same};
 use doorbell_verbs::{
     AccessFlags, Endpoint, Provider, QpAttr, QpState, QpType, RemoteAddr, SendOp, SendWr, WcStatus,
 };
@@ -16,7 +16,7 @@ pub(crate) fn impatient<P: Provider>(b: &Bench<P>) -> Options {
 }
 
 /// The requester connects to what the responder says and posts a WRITE, to no avail.
-fn nobody_there<P: Provider>(b: &Bench<P>, state: Option<QpState>) -> Step {
+fn nobody_there<P: Provider>(b: &Bench<P>, state: Option<QpState>) -> CheckStep {
     let options = impatient(b);
     let parts = b.parts(&options)?;
     let qp = b.qp(&parts, &options)?;
@@ -51,27 +51,27 @@ fn nobody_there<P: Provider>(b: &Bench<P>, state: Option<QpState>) -> Step {
 }
 
 /// The peer QP does not exist.
-pub(crate) fn no_peer<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn no_peer<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, None)
 }
 
 /// The peer QP is in Reset.
-pub(crate) fn peer_in_reset<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn peer_in_reset<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, Some(QpState::Reset))
 }
 
 /// The peer QP is in Init.
-pub(crate) fn peer_in_init<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn peer_in_init<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, Some(QpState::Init))
 }
 
 /// The peer QP is in Err.
-pub(crate) fn peer_in_error<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn peer_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, Some(QpState::Err))
 }
 
 /// A peer that comes up late is reached by a retry.
-pub(crate) fn late_peer<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn late_peer<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     // 67 ms, 7 times.
     options.connect.timeout = 14;
@@ -97,7 +97,7 @@ pub(crate) fn late_peer<P: Provider>(b: &Bench<P>) -> Step {
 
 /// Two connections between the same two machines: messages keep to their own, and an error of one
 /// leaves the other alone.
-pub(crate) fn two_side_by_side<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn two_side_by_side<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let pairs = [b.pair(&options)?, b.pair(&options)?];
     if !b.is_requester() {
@@ -128,7 +128,7 @@ pub(crate) fn two_side_by_side<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Both sides post at once, each way.
-pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     let seed = |mine: bool, n: u64| n as u8 + if mine == b.is_requester() { 0 } else { 100 };
     for n in 0..16 {
@@ -148,7 +148,7 @@ pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// An RC QP may be connected to itself.
-pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let p = b.loopback(&b.options(qp_type))?;
         p.fill(0, 3000, 1);
@@ -162,7 +162,7 @@ pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Posts READs in one list and expects all of them, whole.
-fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> Step {
+fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> CheckStep {
     if !b.is_requester() {
         p.fill(0, 30_000, 3);
         b.meet()?;
@@ -180,7 +180,7 @@ fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> Step {
 }
 
 /// Many READs with max_rd_atomic 1: they wait for each other, and all come.
-pub(crate) fn one_read_at_a_time<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn one_read_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.max_rd_atomic = 1;
     let p = b.pair(&options)?;
@@ -188,13 +188,13 @@ pub(crate) fn one_read_at_a_time<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Many READs with as many outstanding as the device has.
-pub(crate) fn many_reads_at_a_time<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn many_reads_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     many_reads(b, &p)
 }
 
 /// More READs outstanding than the device has is refused.
-pub(crate) fn too_many_rd_atomic<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn too_many_rd_atomic<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("a limit on READs outstanding", b.device.max_qp_rd_atom < u8::MAX)?;
     let options = b.options(QpType::Rc);
     let parts = b.parts(&options)?;
@@ -206,7 +206,7 @@ pub(crate) fn too_many_rd_atomic<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// PSNs are of 24 bits and wrap around.
-pub(crate) fn psn_wraps<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn psn_wraps<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.psn = 0xff_fff5;
     let p = b.pair(&options)?;

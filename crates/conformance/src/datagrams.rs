@@ -1,14 +1,14 @@
 //! What is particular to UD.
 
 use crate::bench::{Bench, PORT, QKEY};
-use crate::step::{Step, holds, refused, same};
+use crate::step::{CheckStep, holds, refused, same};
 use doorbell_verbs::{
     Ah, AhAttr, GRH_BYTES, GlobalRoute, LinkLayer, Provider, QpType, SendOp, UdDest, VerbsError, WcStatus,
 };
 
 /// The payload begins 40 bytes into the RECV buffer, and `byte_len` counts them
 /// (ibv_post_recv(3)).
-pub(crate) fn grh_offset<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn grh_offset<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     if b.is_requester() {
         p.fill(0, 100, 1);
@@ -24,7 +24,7 @@ pub(crate) fn grh_offset<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A datagram that must not arrive, and one that must.
-fn dropped<P: Provider>(b: &Bench<P>, wrong: impl Fn(UdDest) -> UdDest) -> Step {
+fn dropped<P: Provider>(b: &Bench<P>, wrong: impl Fn(UdDest) -> UdDest) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     if b.is_requester() {
         p.fill(0, 64, 1);
@@ -48,19 +48,19 @@ fn dropped<P: Provider>(b: &Bench<P>, wrong: impl Fn(UdDest) -> UdDest) -> Step 
 }
 
 /// A datagram whose Q_Key is not the receiver's is dropped, and its sender does not hear of it.
-pub(crate) fn wrong_qkey<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn wrong_qkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     dropped(b, |dest| UdDest { qkey: QKEY + 1, ..dest })
 }
 
 /// A datagram to a QP that does not exist is dropped.
-pub(crate) fn wrong_qpn<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn wrong_qpn<P: Provider>(b: &Bench<P>) -> CheckStep {
     dropped(b, |dest| UdDest { qpn: dest.qpn ^ 0x7f_0000, ..dest })
 }
 
 /// Nothing of a datagram longer than the MTU is sent. The IB specification forbids an error for it
 /// (C10-93.1.1), and Soft-RoCE pretends success; other devices complete it with a local length error
 /// or refuse to post it. All three are taken.
-pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     let len = b.mtu(QpType::Ud) + 1;
     if b.is_requester() {
@@ -83,7 +83,7 @@ pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// One UD QP reaches several, and one hears from several; `src_qp` tells them apart.
-pub(crate) fn many_to_many<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn many_to_many<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Ud);
     let (first, second) = (b.pair(&options)?, b.pair(&options)?);
     let dests = [first.dest(), second.dest()];
@@ -111,7 +111,7 @@ pub(crate) fn many_to_many<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A datagram to its own QP arrives.
-pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Ud))?;
     p.fill(1024, 64, 5);
     p.recv(7, 0, 64)?;
@@ -122,7 +122,7 @@ pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A receiver may answer: the address of the sender's port and `src_qp` are enough.
-pub(crate) fn answer<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn answer<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     p.recv(7, 0, 64)?;
     b.meet()?;
@@ -142,7 +142,7 @@ pub(crate) fn answer<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A datagram needs a destination.
-pub(crate) fn no_destination<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn no_destination<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Ud))?;
     let sges = [p.sge(0, 8)];
     let wr = doorbell_verbs::SendWr::new(1, SendOp::Send, &sges);
@@ -151,7 +151,7 @@ pub(crate) fn no_destination<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// An address handle needs a port that is there and, on Ethernet, a GID.
-pub(crate) fn bad_address_handles<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn bad_address_handles<P: Provider>(b: &Bench<P>) -> CheckStep {
     let own = AhAttr {
         port_num: PORT,
         dlid: b.port.lid,

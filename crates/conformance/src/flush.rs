@@ -2,17 +2,17 @@
 
 use crate::bench::{Bench, PORT, Pair};
 use crate::connections::impatient;
-use crate::step::{Step, same};
+use crate::step::{CheckStep, same};
 use doorbell_verbs::{
     Endpoint, Provider, QpAttr, QpState, QpType, RecvWr, RemoteAddr, SendOp, SendWr, WcStatus,
 };
 
-fn to_error<P: Provider>(p: &Pair<P>) -> Step {
+fn to_error<P: Provider>(p: &Pair<P>) -> CheckStep {
     Ok(p.qp.modify(&QpAttr::state(QpState::Err))?)
 }
 
 /// What follows a failed work request is flushed in order, signalled or not, and executes nothing.
-pub(crate) fn sends_after_a_failure<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn sends_after_a_failure<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         p.fill(0, 8, 1);
@@ -34,7 +34,7 @@ pub(crate) fn sends_after_a_failure<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// RECVs are flushed in order when the QP goes to Err.
-pub(crate) fn recvs<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recvs<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.loopback(&b.options(qp_type))?;
         for wr_id in 0..8 {
@@ -51,7 +51,7 @@ pub(crate) fn recvs<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// SENDs that wait for a RECV are flushed in order when the QP goes to Err, signalled or not.
-pub(crate) fn waiting_sends<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn waiting_sends<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let sges = [p.sge(0, 8)];
@@ -68,7 +68,7 @@ pub(crate) fn waiting_sends<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// In Err send work requests are taken, and flushed (IB specification, 10.3.1.7).
-pub(crate) fn sends_posted_in_error<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn sends_posted_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.loopback(&b.options(qp_type))?;
         to_error(&p)?;
@@ -79,7 +79,7 @@ pub(crate) fn sends_posted_in_error<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// In Err RECVs are taken, and flushed.
-pub(crate) fn recvs_posted_in_error<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recvs_posted_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.loopback(&b.options(qp_type))?;
         to_error(&p)?;
@@ -90,7 +90,7 @@ pub(crate) fn recvs_posted_in_error<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// When the responder refuses an access, its own RECVs are flushed.
-pub(crate) fn recvs_of_a_refusing_responder<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recvs_of_a_refusing_responder<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         b.meet()?;
@@ -111,7 +111,7 @@ pub(crate) fn recvs_of_a_refusing_responder<P: Provider>(b: &Bench<P>) -> Step {
 
 /// When the requester's retries run out, the QP is in Err by itself, and its own RECVs are flushed too
 /// (IB specification, 10.3.1.7).
-pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = impatient(b);
     let parts = b.parts(&options)?;
     let qp = b.qp(&parts, &options)?;
@@ -138,7 +138,7 @@ pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// What completed before the error stays as it was; only the rest is flushed.
-pub(crate) fn only_the_rest<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn only_the_rest<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     for wr_id in 0..4 {
         p.recv(wr_id, 1024, 8)?;
@@ -156,7 +156,7 @@ pub(crate) fn only_the_rest<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// After Err, Reset and a new connection the QP works again.
-pub(crate) fn recovery<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recovery<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let p = b.pair(&options)?;
     if b.is_requester() {

@@ -1,7 +1,7 @@
 //! Keys, bounds and rights: what protects memory.
 
 use crate::bench::{ALL_RIGHTS, Bench, Options};
-use crate::step::{Step, failed, holds, needs, refused, same};
+use crate::step::{CheckStep, failed, holds, needs, refused, same};
 use doorbell_verbs::{
     AccessFlags, PageSize, Provider, QpState, QpType, RecvWr, RemoteAddr, SendOp, Sge, WcStatus,
 };
@@ -24,9 +24,9 @@ fn responder_refuses<P: Provider>(
     b: &Bench<P>,
     options: &Options,
     status: WcStatus,
-    target: impl Fn(&Bench<P>, RemoteAddr) -> Step<RemoteAddr>,
+    target: impl Fn(&Bench<P>, RemoteAddr) -> CheckStep<RemoteAddr>,
     keep: impl Fn(&SendOp) -> bool,
-) -> Step {
+) -> CheckStep {
     let count = one_sided(RemoteAddr::default(), b.device.atomics).len();
     for index in 0..count {
         if !keep(&one_sided(RemoteAddr::default(), b.device.atomics)[index]) {
@@ -52,21 +52,23 @@ fn responder_refuses<P: Provider>(
 }
 
 /// Says which operation failed the check.
-fn about(op: &SendOp, stop: crate::step::Stop) -> crate::step::Stop {
+fn about(op: &SendOp, stop: crate::step::CheckStop) -> crate::step::CheckStop {
     match stop {
-        crate::step::Stop::Failed(why) => crate::step::Stop::Failed(format!("{:?}: {why}", op.opcode())),
+        crate::step::CheckStop::Failed(why) => {
+            crate::step::CheckStop::Failed(format!("{:?}: {why}", op.opcode()))
+        }
         other => other,
     }
 }
 
 /// An rkey that does not exist.
-pub(crate) fn wrong_rkey<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn wrong_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wrong = |_: &Bench<P>, r: RemoteAddr| Ok(RemoteAddr { rkey: !r.rkey, ..r });
     responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, wrong, |_| true)
 }
 
 /// An rkey of a region that is no more.
-pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let stale = |b: &Bench<P>, _| {
         let mr = b.pd.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
         Ok(mr.remote(0))
@@ -75,7 +77,7 @@ pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// An rkey of a region in another protection domain than the responder's QP.
-pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.context.alloc_pd()?.reg_mr(mem, ALL_RIGHTS)?;
     let other = |_: &Bench<P>, _| Ok(mr.remote(0));
@@ -84,7 +86,7 @@ pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Eight bytes of which the last lies behind the region, or the first before it.
-pub(crate) fn rkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let mem = b.provider.alloc(12 << 10, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem.slice(4096, 4096), ALL_RIGHTS)?;
@@ -101,7 +103,7 @@ pub(crate) fn rkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Up to its very last byte a region is open, and a region may begin and end anywhere.
-pub(crate) fn bounds_are_exact<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn bounds_are_exact<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let remote = b.hear_remote()?;
@@ -122,7 +124,7 @@ pub(crate) fn bounds_are_exact<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A region that lacks the right to what is asked.
-pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     let others = |missing| ALL_RIGHTS.difference(missing);
     type Keep = fn(&SendOp) -> bool;
     let cases: [(AccessFlags, Keep); 3] = [
@@ -140,7 +142,7 @@ pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> Step {
 /// A QP that does not let its peer do what is asked, though the region would: the status is that
 /// of a request the receive queue does not support (IB specification, 11.6.2, Remote Invalid
 /// Request Error).
-pub(crate) fn rights_of_qp<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rights_of_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     if !b.is_requester() {
         options.connect.access = AccessFlags::empty();
@@ -149,7 +151,7 @@ pub(crate) fn rights_of_qp<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A refused access takes the responder's QP to Err too (IB specification, 9.9.3, class C).
-pub(crate) fn refusal_ends_responder<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn refusal_ends_responder<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         p.post(1, SendOp::Write(RemoteAddr { rkey: !p.remote.rkey, ..p.remote }), 0, 8)?;
@@ -161,7 +163,7 @@ pub(crate) fn refusal_ends_responder<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A message of several packets that overruns the region is refused as a whole.
-pub(crate) fn nothing_of_a_long_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn nothing_of_a_long_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let p = b.pair(&options)?;
     let len = 3 * b.mtu(QpType::Rc);
@@ -176,7 +178,7 @@ pub(crate) fn nothing_of_a_long_write<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// The address and the rkey of an empty WRITE or READ are not looked at (IB specification, C9-88).
-pub(crate) fn zero_length_needs_no_rkey<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn zero_length_needs_no_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let nowhere = RemoteAddr { addr: 8, rkey: !p.remote.rkey };
@@ -194,7 +196,7 @@ fn uc_drops<P: Provider>(
     b: &Bench<P>,
     options: &Options,
     places: &dyn Fn(RemoteAddr) -> Vec<RemoteAddr>,
-) -> Step {
+) -> CheckStep {
     let p = b.pair(options)?;
     if b.is_requester() {
         p.fill(0, 64, 1);
@@ -216,21 +218,21 @@ fn uc_drops<P: Provider>(
 }
 
 /// A bad rkey, and bounds overrun, on UC.
-pub(crate) fn uc_drops_bad_writes<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_drops_bad_writes<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Uc);
     let len = options.len;
     uc_drops(b, &options, &|r| vec![RemoteAddr { rkey: !r.rkey, ..r }, r.at(len - 63), r.at(len)])
 }
 
 /// A UC QP that does not let its peer write drops its WRITEs.
-pub(crate) fn uc_rights_of_qp<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_rights_of_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Uc);
     options.connect.access = AccessFlags::empty();
     uc_drops(b, &options, &|r| vec![r, r.at(64)])
 }
 
 /// A region that may not be written remotely drops WRITEs on UC.
-pub(crate) fn uc_rights_of_region<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = Options { rights: AccessFlags::LOCAL_WRITE, ..b.options(QpType::Uc) };
     uc_drops(b, &options, &|r| vec![r, r.at(64)])
 }
@@ -240,9 +242,9 @@ pub(crate) fn uc_rights_of_region<P: Provider>(b: &Bench<P>) -> Step {
 fn bad_local<P: Provider>(
     b: &Bench<P>,
     op: impl Fn(RemoteAddr) -> SendOp,
-    sge: impl Fn(&Bench<P>, Sge) -> Step<Sge>,
+    sge: impl Fn(&Bench<P>, Sge) -> CheckStep<Sge>,
     right: impl Fn(WcStatus) -> bool,
-) -> Step {
+) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let sges = [sge(b, p.sge(0, 8))?];
@@ -264,39 +266,39 @@ fn protection(status: WcStatus) -> bool {
 }
 
 /// With an lkey that does not exist a SEND or WRITE fails and sends nothing.
-pub(crate) fn wrong_lkey<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn wrong_lkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wrong = |_: &Bench<P>, sge: Sge| Ok(Sge { lkey: !sge.lkey, ..sge });
     bad_local(b, SendOp::Write, wrong, |status| status != WcStatus::Success)?;
     bad_local(b, |_| SendOp::Send, wrong, |status| status != WcStatus::Success)
 }
 
 /// And it fails with a local protection error.
-pub(crate) fn wrong_lkey_status<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn wrong_lkey_status<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wrong = |_: &Bench<P>, sge: Sge| Ok(Sge { lkey: !sge.lkey, ..sge });
     bad_local(b, SendOp::Write, wrong, protection)?;
     bad_local(b, |_| SendOp::Send, wrong, protection)
 }
 
 /// The lkey of a READ's buffer does not exist.
-pub(crate) fn wrong_lkey_of_read<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn wrong_lkey_of_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, SendOp::Read, |_, sge| Ok(Sge { lkey: !sge.lkey, ..sge }), protection)
 }
 
 /// With the lkey of a region in another protection domain than the QP's a WRITE fails and sends
 /// nothing.
-pub(crate) fn lkey_of_other_pd<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn lkey_of_other_pd<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mr = b.context.alloc_pd()?.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
     bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)), |status| status != WcStatus::Success)
 }
 
 /// And it fails with a local protection error.
-pub(crate) fn lkey_of_other_pd_status<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn lkey_of_other_pd_status<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mr = b.context.alloc_pd()?.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
     bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
 /// The buffer ends behind its region.
-pub(crate) fn lkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn lkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(8192, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem.slice(0, 4096), ALL_RIGHTS)?;
     let over = |_: &Bench<P>, _| Ok(Sge { addr: mem.addr(4092), length: 8, lkey: mr.lkey() });
@@ -304,7 +306,7 @@ pub(crate) fn lkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A READ into memory without LOCAL_WRITE.
-pub(crate) fn read_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn read_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
     bad_local(b, SendOp::Read, |_, _| Ok(mr.sge(0, 8)), protection)
@@ -312,7 +314,7 @@ pub(crate) fn read_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
 
 /// An atomic whose result goes to memory without LOCAL_WRITE. It may be executed before that is
 /// found, so it adds nothing.
-pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
@@ -320,7 +322,7 @@ pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// SEND and WRITE only read their buffer: it needs no rights at all.
-pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let mem = b.provider.alloc(4096, PageSize::Small)?;
@@ -335,7 +337,11 @@ pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A SEND to a RECV whose buffer the device may not write; each side says so in its way.
-fn bad_recv<P: Provider>(b: &Bench<P>, requester: Option<WcStatus>, responder: Option<WcStatus>) -> Step {
+fn bad_recv<P: Provider>(
+    b: &Bench<P>,
+    requester: Option<WcStatus>,
+    responder: Option<WcStatus>,
+) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         b.meet()?;
@@ -357,17 +363,17 @@ fn bad_recv<P: Provider>(b: &Bench<P>, requester: Option<WcStatus>, responder: O
 }
 
 /// A RECV into memory without LOCAL_WRITE: the requester hears that the responder could not.
-pub(crate) fn recv_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recv_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_recv(b, Some(WcStatus::RemOpErr), None)
 }
 
 /// A RECV into memory without LOCAL_WRITE completes with a local protection error.
-pub(crate) fn recv_protection_error<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recv_protection_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_recv(b, None, Some(WcStatus::LocProtErr))
 }
 
 /// Remote WRITE and remote atomics cannot be given without LOCAL_WRITE (ibv_reg_mr(3)).
-pub(crate) fn remote_write_needs_local<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn remote_write_needs_local<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     for right in [AccessFlags::REMOTE_WRITE, AccessFlags::REMOTE_ATOMIC] {
         refused(&format!("{right:?} without LOCAL_WRITE"), b.pd.reg_mr(mem, right))?;
@@ -376,7 +382,7 @@ pub(crate) fn remote_write_needs_local<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Two regions over the same memory have rights of their own.
-pub(crate) fn regions_may_overlap<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn regions_may_overlap<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let (writable, readable) = (b.hear_remote()?, b.hear_remote()?);

@@ -1,24 +1,24 @@
 //! Limits: what is over one is refused, at once and without a trace.
 
 use crate::bench::Bench;
-use crate::step::{Step, holds, needs, refused, same};
+use crate::step::{CheckStep, holds, needs, refused, same};
 use doorbell_verbs::{
     Context, PostError, Provider, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge, Span, SrqAttr, VerbsError,
     WcStatus,
 };
 
-fn is_full(error: &PostError) -> Step {
+fn is_full(error: &PostError) -> CheckStep {
     let no_room = matches!(error.cause, VerbsError::NoRoom(_));
     holds(&format!("the refusal of a full queue is ENOMEM: {error}"), no_room)
 }
 
 /// A device that the machine does not have.
-pub(crate) fn no_such_device<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn no_such_device<P: Provider>(b: &Bench<P>) -> CheckStep {
     refused("opening a device too many", Context::open(&b.provider, b.provider.num_devices())).map(drop)
 }
 
 /// Queues, SGEs and CQs beyond the device's limits.
-pub(crate) fn over_device_limits<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn over_device_limits<P: Provider>(b: &Bench<P>) -> CheckStep {
     let usual = b.options(QpType::Rc);
     let parts = b.parts(&usual)?;
     let create = |what: &str, change: &dyn Fn(&mut doorbell_verbs::QpCap)| {
@@ -42,7 +42,7 @@ pub(crate) fn over_device_limits<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A CQ without entries (ibv_create_cq(3): at least 1).
-pub(crate) fn empty_cq<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn empty_cq<P: Provider>(b: &Bench<P>) -> CheckStep {
     refused("a CQ of 0 entries", b.context.create_cq(0)).map(drop)
 }
 
@@ -52,7 +52,7 @@ fn bad_in_the_midst<P: Provider>(
     b: &Bench<P>,
     inline: u32,
     bad: &dyn Fn(Sge) -> (Vec<Sge>, SendFlags),
-) -> Step {
+) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.cap.max_inline_data = inline;
     let p = b.loopback(&options)?;
@@ -80,18 +80,18 @@ fn bad_in_the_midst<P: Provider>(
 
 /// More SGEs than the send queue was made for. Devices may give more than was asked, so this asks
 /// for more than the device has.
-pub(crate) fn too_many_sges<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn too_many_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let count = b.device.max_sge as usize + 1;
     bad_in_the_midst(b, 0, &|sge| (vec![Sge { length: 1, ..sge }; count], SendFlags::empty()))
 }
 
 /// An inline payload of 16 KiB, which is over any device's limit.
-pub(crate) fn too_much_inline<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn too_much_inline<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_in_the_midst(b, 16, &|sge| (vec![sge], SendFlags::INLINE))
 }
 
 /// More SGEs than the receive queue was made for.
-pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     let good = [p.sge(0, 8)];
     let bad = vec![p.sge(0, 1); b.device.max_sge as usize + 1];
@@ -106,7 +106,7 @@ pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> Step {
 /// is executed, and then it takes more.
 ///
 /// The peer has no RECV at first, so that nothing completes before the queue is full.
-pub(crate) fn send_queue_full<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn send_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.cap.max_send_wr = 16;
     options.cqe = 1024.min(b.device.max_cqe);
@@ -139,7 +139,7 @@ pub(crate) fn send_queue_full<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A receive queue takes at least as many as it was made for, then refuses with ENOMEM.
-pub(crate) fn recv_queue_full<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recv_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.cap.max_recv_wr = 16;
     let p = b.loopback(&options)?;
@@ -155,7 +155,7 @@ pub(crate) fn recv_queue_full<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A shared receive queue takes at least as many as it was made for, then refuses with ENOMEM.
-pub(crate) fn srq_full<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn srq_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("shared receive queues", b.device.max_srq_wr > 0)?;
     let mr = b.region(4096, crate::bench::ALL_RIGHTS)?;
     let srq = b.pd.create_srq(&SrqAttr { max_wr: 16, max_sge: 1 })?;
@@ -167,7 +167,7 @@ pub(crate) fn srq_full<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// An empty list is posted without effect.
-pub(crate) fn empty_list<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn empty_list<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.qp.post_send(&[])?;
     p.qp.post_recv(&[])?;

@@ -3,31 +3,31 @@
 //! Each side numbers what it says, so that nothing is overwritten before it is heard; and a side
 //! that stops early says so, so that the other never waits for it in vain.
 
-use crate::step::{Step, Stop};
+use crate::step::{CheckStep, CheckStop};
 use doorbell_verbs::Provider;
 use std::cell::Cell;
 
 /// Which part a thread plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum LineSide {
     /// Machine 0, which mostly posts.
     Requester,
     /// Machine 1, which mostly is posted to.
     Responder,
 }
 
-impl Side {
+impl LineSide {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Side::Requester => "requester",
-            Side::Responder => "responder",
+            LineSide::Requester => "requester",
+            LineSide::Responder => "responder",
         }
     }
 
-    fn peer(self) -> Side {
+    fn peer(self) -> LineSide {
         match self {
-            Side::Requester => Side::Responder,
-            Side::Responder => Side::Requester,
+            LineSide::Requester => LineSide::Responder,
+            LineSide::Responder => LineSide::Requester,
         }
     }
 }
@@ -36,21 +36,21 @@ const DATA: u8 = 0;
 const END: u8 = 1;
 
 /// A side's end of the line.
-pub(crate) struct Line<P> {
+pub(crate) struct TestLine<P> {
     provider: P,
-    side: Side,
+    side: LineSide,
     said: Cell<u32>,
     heard: Cell<u32>,
     /// Whether the other side has said that it ended.
     over: Cell<bool>,
 }
 
-impl<P: Provider> Line<P> {
-    pub(crate) fn new(provider: P, side: Side) -> Line<P> {
-        Line { provider, side, said: Cell::new(0), heard: Cell::new(0), over: Cell::new(false) }
+impl<P: Provider> TestLine<P> {
+    pub(crate) fn new(provider: P, side: LineSide) -> TestLine<P> {
+        TestLine { provider, side, said: Cell::new(0), heard: Cell::new(0), over: Cell::new(false) }
     }
 
-    pub(crate) fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> LineSide {
         self.side
     }
 
@@ -81,8 +81,8 @@ impl<P: Provider> Line<P> {
     }
 
     /// Waits for what the other side says next.
-    pub(crate) fn hear(&self) -> Step<Vec<u8>> {
-        self.next().ok_or(Stop::PeerStopped)
+    pub(crate) fn hear(&self) -> CheckStep<Vec<u8>> {
+        self.next().ok_or(CheckStop::PeerStopped)
     }
 
     /// Waits until the other side has ended.

@@ -1,11 +1,11 @@
 //! Order: of completions, and of what a QP's operations do to memory.
 
 use crate::bench::Bench;
-use crate::step::{Step, needs, same};
+use crate::step::{CheckStep, needs, same};
 use doorbell_verbs::{Provider, QpType, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 
 /// Completions come in the order of posting, whatever the verbs (IB specification, 10.8.3).
-pub(crate) fn completions_in_post_order<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn completions_in_post_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if !b.is_requester() {
         for wr_id in 0..16 {
@@ -36,7 +36,7 @@ pub(crate) fn completions_in_post_order<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// When the RECV of a SEND completes, the WRITEs before it are in memory.
-pub(crate) fn write_then_send<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn write_then_send<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     let len = 4000;
     for round in 0..8u64 {
@@ -62,7 +62,7 @@ pub(crate) fn write_then_send<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// When the RECV of a WRITE with immediate completes, its bytes are in memory.
-pub(crate) fn write_with_imm_has_landed<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn write_with_imm_has_landed<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let p = b.pair(&b.options(qp_type))?;
         for round in 0..8u64 {
@@ -83,7 +83,7 @@ pub(crate) fn write_with_imm_has_landed<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A READ sees the WRITE before it (IB specification, 10.8.3, the table of ordering).
-pub(crate) fn read_after_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn read_after_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         for round in 0..16u64 {
@@ -101,7 +101,7 @@ pub(crate) fn read_after_write<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Of two WRITEs to the same place the later one stays.
-pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         p.fill(0, 2500, 1);
@@ -121,7 +121,7 @@ pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> Step {
 /// The last byte of a WRITE is written last: who sees it sees the whole message. The IB
 /// specification does not promise this (9.5 forbids to rely on it); all NICs of the papers and
 /// Soft-RoCE on x86 do it, and HERD, FaRM and others live on it, so a device here must.
-pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     for (round, len) in (1u64..).zip([64, 200, 1000, 1024, 1025, 5000, 16 << 10]) {
         if b.is_requester() {
@@ -148,7 +148,7 @@ pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> Step {
 
 /// A fenced SEND waits for the READ before it, so it can send what the READ brought
 /// (ibv_post_send(3), IBV_SEND_FENCE).
-pub(crate) fn fence_after_read<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn fence_after_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     for round in 0..8u64 {
         if b.is_requester() {
@@ -172,7 +172,7 @@ pub(crate) fn fence_after_read<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A fenced WRITE does not change what the READ before it brings.
-pub(crate) fn fenced_write_after_read<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn fenced_write_after_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         p.fill(0, 3000, 7);
@@ -191,7 +191,7 @@ pub(crate) fn fenced_write_after_read<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Atomics of a QP on the same word take effect in order.
-pub(crate) fn atomics_in_order<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn atomics_in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -207,7 +207,7 @@ pub(crate) fn atomics_in_order<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Messages of a QP take its RECVs in order, on UC and UD as on RC.
-pub(crate) fn recvs_in_order<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recvs_in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.pair(&b.options(qp_type))?;
         if b.is_requester() {

@@ -1,11 +1,11 @@
 //! SENDs that find no RECV, or one that is too small.
 
 use crate::bench::{Bench, Pair};
-use crate::step::{Step, failed, holds, same};
+use crate::step::{CheckStep, failed, holds, same};
 use doorbell_verbs::{Provider, QpState, QpType, SendOp, Span, WcStatus};
 
 /// Posts to a peer without RECVs, with these retries, and must fail.
-fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> SendOp) -> Step {
+fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> SendOp) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.rnr_retry = rnr_retry;
     let p = b.pair(&options)?;
@@ -21,22 +21,22 @@ fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> S
 }
 
 /// rnr_retry 0: the first RNR NAK ends it.
-pub(crate) fn no_retry<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn no_retry<P: Provider>(b: &Bench<P>) -> CheckStep {
     gives_up(b, 0, |_| SendOp::Send)
 }
 
 /// rnr_retry 3: the fourth RNR NAK ends it.
-pub(crate) fn few_retries<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn few_retries<P: Provider>(b: &Bench<P>) -> CheckStep {
     gives_up(b, 3, |_| SendOp::Send)
 }
 
 /// A WRITE with immediate needs a RECV as well.
-pub(crate) fn write_with_imm_needs_recv<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn write_with_imm_needs_recv<P: Provider>(b: &Bench<P>) -> CheckStep {
     gives_up(b, 0, |p| SendOp::WriteWithImm(p.remote, 1))
 }
 
 /// With rnr_retry 7 (no limit) SENDs wait for late RECVs, and keep their order.
-pub(crate) fn late_recv<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn late_recv<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         for wr_id in 0..4 {
@@ -58,7 +58,7 @@ pub(crate) fn late_recv<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// WRITE, READ and atomics need no RECV.
-pub(crate) fn one_sided_needs_none<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn one_sided_needs_none<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.rnr_retry = 0;
     let p = b.pair(&options)?;
@@ -78,7 +78,7 @@ pub(crate) fn one_sided_needs_none<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A message that fills its RECV to the last byte fits.
-pub(crate) fn exact_fit<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn exact_fit<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     let len = b.mtu(QpType::Rc) + 100;
     if b.is_requester() {
@@ -96,7 +96,7 @@ pub(crate) fn exact_fit<P: Provider>(b: &Bench<P>) -> Step {
 
 /// A message one byte longer than its RECV; looks at the status that this side's work request ends
 /// with.
-fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> Step) -> Step {
+fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> CheckStep) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     let cq = if b.is_requester() {
         p.fill(0, len, 3);
@@ -117,7 +117,7 @@ fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> Step
 
 /// A message longer than its RECV fails on both sides, ends both QPs, and writes nothing behind the
 /// buffer.
-pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> CheckStep {
     let fails = |status| holds(&format!("an error status: {status:?}"), status != WcStatus::Success);
     too_long(b, 65, fails)?;
     too_long(b, 2 * b.mtu(QpType::Rc), fails)
@@ -125,7 +125,7 @@ pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> Step {
 
 /// The requester then hears of an invalid request, and the RECV has a local length error (IB
 /// specification, 11.6.2).
-pub(crate) fn recv_too_small_statuses<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recv_too_small_statuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wanted = if b.is_requester() { WcStatus::RemInvReqErr } else { WcStatus::LocLenErr };
     let look = |status| same("the status", status, wanted);
     too_long(b, 65, look)?;
@@ -134,7 +134,7 @@ pub(crate) fn recv_too_small_statuses<P: Provider>(b: &Bench<P>) -> Step {
 
 /// Without a RECV a message on UC or UD is dropped, and its requester does not hear of it; the
 /// next one, that finds a RECV, arrives.
-fn dropped<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
+fn dropped<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let p = b.pair(&b.options(qp_type))?;
     if b.is_requester() {
         p.fill(0, 64, 1);
@@ -156,11 +156,11 @@ fn dropped<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
 }
 
 /// A SEND on UC without a RECV is dropped.
-pub(crate) fn uc_drops<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_drops<P: Provider>(b: &Bench<P>) -> CheckStep {
     dropped(b, QpType::Uc)
 }
 
 /// A datagram without a RECV is dropped.
-pub(crate) fn ud_drops<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn ud_drops<P: Provider>(b: &Bench<P>) -> CheckStep {
     dropped(b, QpType::Ud)
 }

@@ -1,7 +1,7 @@
 //! Kernel TCP beside verbs: bytes in order, the end of a connection, and what waits for what.
 
 use crate::bench::Bench;
-use crate::step::{Step, Stop, failed, holds, refused, same};
+use crate::step::{CheckStep, CheckStop, failed, holds, refused, same};
 use doorbell_verbs::{
     Mem, PageSize, Provider, SocketError, SocketHandle, Span, TcpListener, TcpStream, Time,
 };
@@ -15,34 +15,34 @@ const LEN: u64 = 64 << 10;
 const UNTOUCHED: u8 = 0xEE;
 
 /// A listener; the check is skipped where there is no TCP.
-fn listener<P: Provider>(b: &Bench<P>) -> Step<TcpListener<P>> {
+fn listener<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     match TcpListener::bind(&b.provider) {
-        Err(SocketError::Unsupported(why)) => Err(Stop::Skipped(format!("no TCP here: {why}"))),
+        Err(SocketError::Unsupported(why)) => Err(CheckStop::Skipped(format!("no TCP here: {why}"))),
         bound => Ok(bound?),
     }
 }
 
 /// The responder listens, and says where.
-fn listen<P: Provider>(b: &Bench<P>) -> Step<TcpListener<P>> {
+fn listen<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     let listener = listener(b)?;
     b.say(listener.address().to_string().as_bytes());
     Ok(listener)
 }
 
 /// Where the responder listens.
-fn hear_address<P: Provider>(b: &Bench<P>) -> Step<SocketAddr> {
+fn hear_address<P: Provider>(b: &Bench<P>) -> CheckStep<SocketAddr> {
     Ok(String::from_utf8_lossy(&b.hear()?).parse()?)
 }
 
 /// Each side's end of a connection.
-fn connection<P: Provider>(b: &Bench<P>) -> Step<TcpStream<P>> {
+fn connection<P: Provider>(b: &Bench<P>) -> CheckStep<TcpStream<P>> {
     match b.is_requester() {
         true => Ok(TcpStream::connect(&b.provider, hear_address(b)?)?),
         false => Ok(listen(b)?.accept()?),
     }
 }
 
-fn memory<P: Provider>(b: &Bench<P>, len: u64) -> Step<Mem> {
+fn memory<P: Provider>(b: &Bench<P>, len: u64) -> CheckStep<Mem> {
     Ok(b.provider.alloc(len, PageSize::Small)?)
 }
 
@@ -65,7 +65,7 @@ fn bytes<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, len: u64) -> Vec<u8> 
 
 /// Fails unless the `len` bytes at `offset` are those of a stream from byte `at` of it on.
 #[track_caller]
-fn has<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) -> Step {
+fn has<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) -> CheckStep {
     match (at..).zip(bytes(b, mem, offset, len)).find(|&(at, found)| found != byte(at)) {
         None => Ok(()),
         Some((at, found)) => {
@@ -75,14 +75,14 @@ fn has<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) -> S
 }
 
 /// Sends `len` bytes of a stream, from byte `at` of it on.
-fn send<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, len: u64) -> Step {
+fn send<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, len: u64) -> CheckStep {
     fill(b, mem, 8, at, len);
     Ok(stream.send(mem, 8, len)?)
 }
 
 /// Takes what is there of a stream, at most `most` bytes, from byte `at` of it on; returns how many.
 #[track_caller]
-fn take<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, most: u64) -> Step<u64> {
+fn take<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, most: u64) -> CheckStep<u64> {
     b.provider.write(mem, 0, &vec![UNTOUCHED; most as usize + 16]);
     let taken = stream.recv(mem, 8, most)?;
     holds("at most as many bytes are taken as were asked for", taken <= most)?;
@@ -94,7 +94,7 @@ fn take<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, mos
 
 /// Takes a stream from byte `at` of it on until it ends; returns its length.
 #[track_caller]
-fn take_all<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, mut at: u64) -> Step<u64> {
+fn take_all<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, mut at: u64) -> CheckStep<u64> {
     loop {
         match take(b, stream, mem, at, LEN - 16)? {
             0 => return Ok(at),
@@ -104,7 +104,7 @@ fn take_all<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, mut at: 
 }
 
 /// Sends of all sizes, taken in other sizes: each byte comes once and in order.
-pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     const SENT: [u64; 9] = [1, 2, 3, 1447, 1448, 1449, 8191, 4096, 30_000];
     const TAKEN: [u64; 4] = [5, 1000, 1449, 20_000];
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
@@ -130,7 +130,7 @@ pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A part of what came is taken, the rest later; and what came does not wait for more to come.
-pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
         send(b, &stream, mem, 0, 10)?;
@@ -149,7 +149,7 @@ pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Both sides send before either takes.
-pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> CheckStep {
     const EACH: u64 = 8 << 10;
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     for round in 0..4 {
@@ -161,7 +161,7 @@ pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Connections of one listener keep their bytes apart.
-pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = memory(b, LEN)?;
     if b.is_requester() {
         let address = hear_address(b)?;
@@ -188,7 +188,7 @@ pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A connection stands, and takes bytes, before it is accepted; a listener that has one has something to take.
-pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = memory(b, LEN)?;
     if b.is_requester() {
         let stream = TcpStream::connect(&b.provider, hear_address(b)?)?;
@@ -197,7 +197,7 @@ pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> Step {
         return b.until_peer_ends();
     }
     let (listener, address) = match b.provider.tcp_listen() {
-        Err(SocketError::Unsupported(why)) => return Err(Stop::Skipped(format!("no TCP here: {why}"))),
+        Err(SocketError::Unsupported(why)) => return Err(CheckStop::Skipped(format!("no TCP here: {why}"))),
         listening => listening?,
     };
     let soon = b.provider.now() + Span::from_ms(1);
@@ -213,7 +213,7 @@ pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// The end comes after all that was sent, and stays.
-pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
         send(b, &stream, mem, 0, 5000)?;
@@ -227,7 +227,7 @@ pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// What was sent arrives though the sender has closed while it was still on its way.
-pub(crate) fn closed_while_sending<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn closed_while_sending<P: Provider>(b: &Bench<P>) -> CheckStep {
     const SENT: u64 = 8 * (LEN - 16);
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
@@ -248,7 +248,7 @@ fn flood<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem) -> Result<(
 }
 
 /// A sender waits while nobody takes: it cannot have sent all before the other side begins to.
-pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
         flood(b, &stream, mem)?;
@@ -267,7 +267,7 @@ pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A sender that waits hears of it when the peer goes, having taken nothing.
-pub(crate) fn peer_goes<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn peer_goes<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
         return same("the outcome of sending", flood(b, &stream, mem), Err(SocketError::Reset));
@@ -278,7 +278,7 @@ pub(crate) fn peer_goes<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Who sends to a peer that has closed hears of it, if not at once.
-pub(crate) fn peer_gone<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn peer_gone<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if !b.is_requester() {
         drop(stream);
@@ -297,7 +297,7 @@ pub(crate) fn peer_gone<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Nobody listens any more.
-pub(crate) fn nobody_listens<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn nobody_listens<P: Provider>(b: &Bench<P>) -> CheckStep {
     if !b.is_requester() {
         drop(listen(b)?);
         b.say(&[]);
@@ -310,7 +310,7 @@ pub(crate) fn nobody_listens<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A poll ends at its deadline where nothing comes, at once where something is there, and does not take it.
-pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if !b.is_requester() {
         b.hear()?;
@@ -320,7 +320,7 @@ pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> Step {
         return b.until_peer_ends();
     }
     let p = &b.provider;
-    let nothing = || -> Step {
+    let nothing = || -> CheckStep {
         let deadline = p.now() + Span::from_ms(20);
         same("whether there is something to take", stream.poll(deadline)?, false)?;
         holds("the deadline has come", p.now() >= deadline)
@@ -344,7 +344,7 @@ pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Of several sockets the first that has something.
-pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (p, mem) = (&b.provider, memory(b, LEN)?);
     if b.is_requester() {
         let address = hear_address(b)?;
@@ -379,12 +379,12 @@ pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Numbers that name nothing, or a socket that cannot do this.
-pub(crate) fn wrong_sockets<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn wrong_sockets<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (listens, mem) = (listener(b)?, memory(b, 64)?);
     let p = &b.provider;
     let (closed, _) = p.tcp_listen()?;
     p.tcp_close(closed);
-    let invalid = |what: &str, outcome: Result<(), SocketError>| -> Step {
+    let invalid = |what: &str, outcome: Result<(), SocketError>| -> CheckStep {
         let refusal = refused(what, outcome)?;
         holds(&format!("{what}: {refusal:?} is Invalid"), matches!(refusal, SocketError::Invalid(_)))
     };

@@ -1,11 +1,11 @@
 //! Shared receive queues.
 
 use crate::bench::{Bench, Options, Pair, Parts};
-use crate::step::{Step, needs, refused, same};
+use crate::step::{CheckStep, needs, refused, same};
 use doorbell_verbs::{Provider, QpType, RecvWr, SendOp, Span, SrqAttr, WcStatus};
 
 /// CQs, memory and, at the responder, a shared receive queue.
-fn parts<P: Provider>(b: &Bench<P>, options: &Options) -> Step<Parts<P>> {
+fn parts<P: Provider>(b: &Bench<P>, options: &Options) -> CheckStep<Parts<P>> {
     needs("shared receive queues", b.device.max_srq_wr > 0)?;
     let mut parts = b.parts(options)?;
     if !b.is_requester() {
@@ -15,7 +15,7 @@ fn parts<P: Provider>(b: &Bench<P>, options: &Options) -> Step<Parts<P>> {
 }
 
 /// Posts a RECV of 128 bytes at 128 times `wr_id` to the shared receive queue.
-fn recv<P: Provider>(parts: &Parts<P>, wr_id: u64) -> Step {
+fn recv<P: Provider>(parts: &Parts<P>, wr_id: u64) -> CheckStep {
     let sge = parts.mr.sge(wr_id * 128, 128);
     match &parts.srq {
         Some(srq) => Ok(srq.post_recv(&[RecvWr { wr_id, sg_list: &[sge] }])?),
@@ -24,7 +24,7 @@ fn recv<P: Provider>(parts: &Parts<P>, wr_id: u64) -> Step {
 }
 
 /// Two QPs take the RECVs of one queue in order, whichever gets a message.
-fn shared<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
+fn shared<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let options = b.options(qp_type);
     let parts = parts(b, &options)?;
     let pairs: [Pair<P>; 2] = [b.pair_on(&parts, &options)?, b.pair_on(&parts, &options)?];
@@ -47,17 +47,17 @@ fn shared<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
 }
 
 /// Two RC QPs share a receive queue.
-pub(crate) fn rc_shared<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rc_shared<P: Provider>(b: &Bench<P>) -> CheckStep {
     shared(b, QpType::Rc)
 }
 
 /// Two UD QPs share a receive queue.
-pub(crate) fn ud_shared<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn ud_shared<P: Provider>(b: &Bench<P>) -> CheckStep {
     shared(b, QpType::Ud)
 }
 
 /// An empty shared receive queue answers RNR, and a RECV posted to it later takes the message.
-pub(crate) fn empty_then_filled<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn empty_then_filled<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let parts = parts(b, &options)?;
     let p = b.pair_on(&parts, &options)?;
@@ -73,7 +73,7 @@ pub(crate) fn empty_then_filled<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A QP with a shared receive queue takes no RECVs of its own (ibv_post_recv(3)).
-pub(crate) fn no_own_recvs<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn no_own_recvs<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("shared receive queues", b.device.max_srq_wr > 0)?;
     let options = b.options(QpType::Rc);
     let mut parts = b.parts(&options)?;
@@ -86,7 +86,7 @@ pub(crate) fn no_own_recvs<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A QP that goes to Err leaves the RECVs of a shared receive queue to the others.
-pub(crate) fn survives_a_qp<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn survives_a_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let parts = parts(b, &options)?;
     let (first, second) = (b.pair_on(&parts, &options)?, b.pair_on(&parts, &options)?);

@@ -1,7 +1,7 @@
 //! States of a QP: the transitions of ibv_modify_qp(3), and what each state takes.
 
 use crate::bench::{Bench, PORT, QKEY};
-use crate::step::{Step, holds, refused, same};
+use crate::step::{CheckStep, holds, refused, same};
 use doorbell_verbs::{
     AccessFlags, AhAttr, Endpoint, Provider, Qp, QpAttr, QpState, QpType, RecvWr, SendOp, SendWr, Span,
     VerbsError, WcStatus,
@@ -10,7 +10,7 @@ use doorbell_verbs::{
 const TYPES: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
 
 /// The attributes that a transition needs, all of them; the QP is its own peer.
-fn to_state<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> Step<QpAttr> {
+fn to_state<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> CheckStep<QpAttr> {
     let (rc, ud) = (qp.qp_type() == QpType::Rc, qp.qp_type() == QpType::Ud);
     let options = b.options(qp.qp_type());
     let attr = QpAttr::state(state);
@@ -48,7 +48,7 @@ fn own_path<P: Provider>(b: &Bench<P>, own: &Endpoint) -> AhAttr {
 }
 
 /// Brings a QP in Reset to `state` by the way that leads there.
-fn bring<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> Step {
+fn bring<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> CheckStep {
     let way = [QpState::Init, QpState::Rtr, QpState::Rts];
     let steps = way.iter().position(|&s| s == state).map_or(0, |n| n + 1);
     for next in &way[..steps] {
@@ -59,7 +59,7 @@ fn bring<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> Step {
 }
 
 /// A QP of its own in `state`.
-fn qp_in<P: Provider>(b: &Bench<P>, qp_type: QpType, state: QpState) -> Step<Qp<P>> {
+fn qp_in<P: Provider>(b: &Bench<P>, qp_type: QpType, state: QpState) -> CheckStep<Qp<P>> {
     let options = b.options(qp_type);
     let qp = b.qp(&b.parts(&options)?, &options)?;
     bring(b, &qp, state)?;
@@ -67,7 +67,7 @@ fn qp_in<P: Provider>(b: &Bench<P>, qp_type: QpType, state: QpState) -> Step<Qp<
 }
 
 /// A new QP is in Reset (ibv_create_qp(3)).
-pub(crate) fn new_qp_is_reset<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn new_qp_is_reset<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in TYPES {
         same("the state", qp_in(b, qp_type, QpState::Reset)?.state()?, QpState::Reset)?;
     }
@@ -75,7 +75,7 @@ pub(crate) fn new_qp_is_reset<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Reset, Init, Rtr, Rts, Err, and Reset again, and the same once more.
-pub(crate) fn full_circle<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn full_circle<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in TYPES {
         let qp = qp_in(b, qp_type, QpState::Reset)?;
         for _ in 0..2 {
@@ -90,7 +90,7 @@ pub(crate) fn full_circle<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Init, Rtr and Rts lead to Err and to Reset (IB specification, 10.3.1).
-pub(crate) fn any_state_to_error_and_reset<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn any_state_to_error_and_reset<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in TYPES {
         for from in [QpState::Init, QpState::Rtr, QpState::Rts] {
             for to in [QpState::Err, QpState::Reset] {
@@ -104,7 +104,7 @@ pub(crate) fn any_state_to_error_and_reset<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A state cannot be left out, nor the way be gone back but through Reset; the state stays.
-pub(crate) fn illegal_transitions<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn illegal_transitions<P: Provider>(b: &Bench<P>) -> CheckStep {
     use QpState::{Err, Init, Reset, Rtr, Rts};
     for qp_type in TYPES {
         for (from, to) in [(Reset, Rtr), (Reset, Rts), (Init, Rts), (Rtr, Init), (Rts, Init), (Rts, Rtr)] {
@@ -133,7 +133,7 @@ fn with_one_less(attr: &QpAttr) -> Vec<(&'static str, QpAttr)> {
 }
 
 /// A transition without any one of the attributes that ibv_modify_qp(3) lists for it is refused.
-pub(crate) fn missing_attributes<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn missing_attributes<P: Provider>(b: &Bench<P>) -> CheckStep {
     use QpState::{Init, Reset, Rtr, Rts};
     for qp_type in TYPES {
         for (from, to) in [(Reset, Init), (Init, Rtr), (Rtr, Rts)] {
@@ -149,7 +149,7 @@ pub(crate) fn missing_attributes<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// An attribute that does not belong to the transition is refused.
-pub(crate) fn foreign_attributes<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn foreign_attributes<P: Provider>(b: &Bench<P>) -> CheckStep {
     let qp = qp_in(b, QpType::Rc, QpState::Reset)?;
     let init = to_state(b, &qp, QpState::Init)?;
     refused("a Q_Key on RC", qp.modify(&QpAttr { qkey: Some(QKEY), ..init }))?;
@@ -163,7 +163,7 @@ pub(crate) fn foreign_attributes<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A port that the device does not have is refused.
-pub(crate) fn bad_port<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn bad_port<P: Provider>(b: &Bench<P>) -> CheckStep {
     for port in [0, b.device.ports + 1] {
         refused(&format!("querying port {port}"), b.context.query_port(port))?;
         let qp = qp_in(b, QpType::Rc, QpState::Reset)?;
@@ -176,7 +176,7 @@ pub(crate) fn bad_port<P: Provider>(b: &Bench<P>) -> Step {
 
 /// Send work requests are refused in Reset, Init and Rtr (IB specification, 10.3.1), and what was
 /// refused is not sent later.
-pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let options = b.options(qp_type);
         let parts = b.parts(&options)?;
@@ -199,7 +199,7 @@ pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A RECV is refused in Reset and taken from Init on (IB specification, 10.3.1).
-pub(crate) fn recvs_from_init_on<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn recvs_from_init_on<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in TYPES {
         let options = b.options(qp_type);
         let parts = b.parts(&options)?;
@@ -217,7 +217,7 @@ pub(crate) fn recvs_from_init_on<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A RECV posted in Init takes the first message, and a QP in Rtr receives.
-pub(crate) fn rtr_receives<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rtr_receives<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     if b.is_requester() {
         let p = b.pair(&options)?;
@@ -241,7 +241,7 @@ pub(crate) fn rtr_receives<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Reset forgets what is posted: no completions come of it (IB specification, 10.3.1.1).
-pub(crate) fn reset_forgets<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn reset_forgets<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.recv(1, 0, 64)?;
     p.recv(2, 64, 64)?;
@@ -258,7 +258,7 @@ pub(crate) fn reset_forgets<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// In Sqd what is posted waits; back in Rts it is sent (IB specification, 10.3.1.5).
-pub(crate) fn sqd_holds_back<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn sqd_holds_back<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.qp.modify(&QpAttr::state(QpState::Sqd))?;
     same("the state", p.qp.state()?, QpState::Sqd)?;

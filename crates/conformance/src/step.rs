@@ -6,7 +6,7 @@ use std::panic::Location;
 
 /// Why a body stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum CheckStop {
     /// The device did not do what it must.
     Failed(String),
     /// The device lacks what the check is about.
@@ -16,38 +16,38 @@ pub(crate) enum Stop {
 }
 
 /// What the steps of a body return.
-pub(crate) type Step<T = ()> = Result<T, Stop>;
+pub(crate) type CheckStep<T = ()> = Result<T, CheckStop>;
 
-impl<E: std::error::Error> From<E> for Stop {
+impl<E: std::error::Error> From<E> for CheckStop {
     #[track_caller]
-    fn from(error: E) -> Stop {
+    fn from(error: E) -> CheckStop {
         failed(error.to_string())
     }
 }
 
 /// A failure at the caller's line.
 #[track_caller]
-pub(crate) fn failed(what: impl Into<String>) -> Stop {
+pub(crate) fn failed(what: impl Into<String>) -> CheckStop {
     let place = Location::caller();
     let file = place.file().rsplit(['/', '\\']).next().unwrap_or_default();
-    Stop::Failed(format!("{} ({file}:{})", what.into(), place.line()))
+    CheckStop::Failed(format!("{} ({file}:{})", what.into(), place.line()))
 }
 
 /// Fails unless `what` is as wanted.
 #[track_caller]
-pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: T, want: T) -> Step {
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: T, want: T) -> CheckStep {
     if got == want { Ok(()) } else { Err(failed(format!("{what} is {got:?}, not {want:?}"))) }
 }
 
 /// Fails unless the condition holds.
 #[track_caller]
-pub(crate) fn holds(what: &str, condition: bool) -> Step {
+pub(crate) fn holds(what: &str, condition: bool) -> CheckStep {
     if condition { Ok(()) } else { Err(failed(format!("not so: {what}"))) }
 }
 
 /// Fails unless the verb was refused; returns the refusal.
 #[track_caller]
-pub(crate) fn refused<T, E>(what: &str, result: Result<T, E>) -> Step<E> {
+pub(crate) fn refused<T, E>(what: &str, result: Result<T, E>) -> CheckStep<E> {
     match result {
         Ok(_) => Err(failed(format!("{what} was not refused"))),
         Err(refusal) => Ok(refusal),
@@ -55,16 +55,16 @@ pub(crate) fn refused<T, E>(what: &str, result: Result<T, E>) -> Step<E> {
 }
 
 /// Ends the check as skipped unless the device has what it needs.
-pub(crate) fn needs(what: &str, has: bool) -> Step {
-    if has { Ok(()) } else { Err(Stop::Skipped(format!("the device has no {what}"))) }
+pub(crate) fn needs(what: &str, has: bool) -> CheckStep {
+    if has { Ok(()) } else { Err(CheckStop::Skipped(format!("the device has no {what}"))) }
 }
 
 /// The outcome of a check from what its sides came to.
-pub(crate) fn outcome(sides: &[(&str, Step)]) -> Outcome {
+pub(crate) fn outcome(sides: &[(&str, CheckStep)]) -> Outcome {
     let stops = || sides.iter().filter_map(|(side, step)| step.as_ref().err().map(|stop| (side, stop)));
     let failures: Vec<String> = stops()
         .filter_map(|(side, stop)| match stop {
-            Stop::Failed(why) => Some(format!("{side}: {why}")),
+            CheckStop::Failed(why) => Some(format!("{side}: {why}")),
             _ => None,
         })
         .collect();
@@ -72,7 +72,7 @@ pub(crate) fn outcome(sides: &[(&str, Step)]) -> Outcome {
         return Outcome::Failed(failures.join("; "));
     }
     let skip = stops().find_map(|(_, stop)| match stop {
-        Stop::Skipped(why) => Some(why.clone()),
+        CheckStop::Skipped(why) => Some(why.clone()),
         _ => None,
     });
     match skip {
@@ -88,10 +88,11 @@ mod tests {
 
     #[test]
     fn a_failure_wins_over_a_skip_and_a_skip_over_success() {
-        let fail = Err(Stop::Failed("broken".into()));
-        let skip = Err(Stop::Skipped("nothing there".into()));
-        let peer = Err(Stop::PeerStopped);
-        let of = |a: &Step, b: &Step| outcome(&[("requester", a.clone()), ("responder", b.clone())]);
+        let fail = Err(CheckStop::Failed("broken".into()));
+        let skip = Err(CheckStop::Skipped("nothing there".into()));
+        let peer = Err(CheckStop::PeerStopped);
+        let of =
+            |a: &CheckStep, b: &CheckStep| outcome(&[("requester", a.clone()), ("responder", b.clone())]);
         assert_eq!(of(&Ok(()), &Ok(())), Outcome::Passed);
         assert_eq!(of(&fail, &peer), Outcome::Failed("requester: broken".into()));
         assert_eq!(of(&fail, &fail), Outcome::Failed("requester: broken; responder: broken".into()));
@@ -103,13 +104,13 @@ mod tests {
 
     #[test]
     fn a_failure_says_where() {
-        let Stop::Failed(why) = same("state", 1, 2).unwrap_err() else { panic!("not a failure") };
+        let CheckStop::Failed(why) = same("state", 1, 2).unwrap_err() else { panic!("not a failure") };
         assert!(why.starts_with("state is 1, not 2 (step.rs:"), "{why}");
-        fn through() -> Step {
+        fn through() -> CheckStep {
             "x".parse::<u32>()?;
             Ok(())
         }
-        let Stop::Failed(why) = through().unwrap_err() else { panic!("not a failure") };
+        let CheckStop::Failed(why) = through().unwrap_err() else { panic!("not a failure") };
         assert!(why.contains("(step.rs:"), "{why}");
     }
 

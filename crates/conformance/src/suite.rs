@@ -1,22 +1,22 @@
 //! Running the suite.
 
 use crate::bench::Bench;
-use crate::line::Side;
-use crate::step::{Step, failed, outcome};
-use crate::table::{Check, SUITE, body};
+use crate::line::LineSide;
+use crate::step::{CheckStep, failed, outcome};
+use crate::table::{SUITE, TableCheck, body};
 use crate::{CheckResult, Outcome, Report};
 use doorbell_verbs::{Cluster, Program, Provider};
 
 /// One side of a check.
 struct Body {
-    check: Check,
-    side: Side,
+    check: TableCheck,
+    side: LineSide,
 }
 
 impl Program for Body {
-    type Output = Step;
+    type Output = CheckStep;
 
-    fn run<P: Provider>(self, provider: P) -> Step {
+    fn run<P: Provider>(self, provider: P) -> CheckStep {
         Bench::run(provider, self.side, self.check.machines == 2, |bench| body(self.check.name, bench))
     }
 }
@@ -37,7 +37,7 @@ pub fn run<C: Cluster>(
     each: &mut dyn FnMut(&CheckResult),
 ) -> Report {
     let mut report = Report::default();
-    let wanted = |check: &&Check| filter.is_none_or(|part| check.name.contains(part));
+    let wanted = |check: &&TableCheck| filter.is_none_or(|part| check.name.contains(part));
     for check in SUITE.iter().filter(wanted) {
         let result = CheckResult { name: check.name, outcome: run_check(make(check.machines), *check) };
         each(&result);
@@ -46,14 +46,14 @@ pub fn run<C: Cluster>(
     report
 }
 
-fn run_check<C: Cluster>(mut cluster: C, check: Check) -> Outcome {
-    let sides = [Side::Requester, Side::Responder];
+fn run_check<C: Cluster>(mut cluster: C, check: TableCheck) -> Outcome {
+    let sides = [LineSide::Requester, LineSide::Responder];
     let tasks: Vec<_> = (0..check.machines)
         .zip(sides)
         .map(|(machine, side)| (side, cluster.spawn(machine, 0, Body { check, side })))
         .collect();
     let ran = cluster.run();
-    let mut steps: Vec<(&str, Step)> = vec![];
+    let mut steps: Vec<(&str, CheckStep)> = vec![];
     for (side, task) in tasks {
         match (task.take(), &ran) {
             (Some(step), _) => steps.push((side.name(), step)),

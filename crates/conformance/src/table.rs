@@ -1,12 +1,12 @@
 //! The suite: one row for each check.
 
 use crate::bench::Bench;
-use crate::step::{Step, failed};
+use crate::step::{CheckStep, failed};
 use doorbell_verbs::Provider;
 
 /// A check as the table names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
+pub(crate) struct TableCheck {
     /// `group/check`: the file and the function.
     pub(crate) name: &'static str,
     /// Machines it takes: with two the function runs on both.
@@ -16,12 +16,12 @@ pub(crate) struct Check {
 macro_rules! suite {
     ($($group:ident { $($machines:literal $check:ident)* })*) => {
         /// All checks, in the order in which they run.
-        pub(crate) const SUITE: &[Check] = &[$($(
-            Check { name: concat!(stringify!($group), "/", stringify!($check)), machines: $machines },
+        pub(crate) const SUITE: &[TableCheck] = &[$($(
+            TableCheck { name: concat!(stringify!($group), "/", stringify!($check)), machines: $machines },
         )*)*];
 
         /// Runs the body of the check of this name.
-        pub(crate) fn body<P: Provider>(name: &str, bench: &Bench<P>) -> Step {
+        pub(crate) fn body<P: Provider>(name: &str, bench: &Bench<P>) -> CheckStep {
             $($(
                 if name == concat!(stringify!($group), "/", stringify!($check)) {
                     return crate::$group::$check(bench);

@@ -1,7 +1,7 @@
 //! Each verb on each transport that has it, at many sizes, and a clear refusal where it has not.
 
 use crate::bench::{Bench, Pair};
-use crate::step::{Step, holds, needs, refused, same};
+use crate::step::{CheckStep, holds, needs, refused, same};
 use doorbell_verbs::{
     Mtu, Opcode, Provider, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, Sge, VerbsError, WcOpcode, WcStatus,
 };
@@ -26,7 +26,7 @@ fn op(opcode: Opcode, remote: RemoteAddr) -> SendOp {
 
 /// Moves one message of each size. Requester and responder go in step, so that each message is
 /// looked at before the next comes.
-fn transfer<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, sizes: &[u32]) -> Step {
+fn transfer<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, sizes: &[u32]) -> CheckStep {
     for (wr_id, &size) in (100u64..).zip(sizes) {
         if b.is_requester() {
             request(b, p, opcode, wr_id, size)?;
@@ -38,7 +38,7 @@ fn transfer<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, sizes: &[u32
 }
 
 /// The requester's part; its memory is used from the start.
-fn request<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> Step {
+fn request<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> CheckStep {
     p.fill(0, size, if opcode.returns_data() { 0 } else { wr_id as u8 });
     b.meet()?;
     p.post(wr_id, op(opcode, p.remote), 0, size)?;
@@ -51,7 +51,7 @@ fn request<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, s
 }
 
 /// The responder's part; its memory is used from [`TARGET`].
-fn respond<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> Step {
+fn respond<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> CheckStep {
     let at = TARGET + p.grh();
     p.fill(at, size, if opcode.returns_data() { wr_id as u8 } else { 0 });
     match opcode {
@@ -86,68 +86,68 @@ fn sizes<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Vec<u32> {
     sizes
 }
 
-fn check<P: Provider>(b: &Bench<P>, qp_type: QpType, opcode: Opcode) -> Step {
+fn check<P: Provider>(b: &Bench<P>, qp_type: QpType, opcode: Opcode) -> CheckStep {
     let p = b.pair(&b.options(qp_type))?;
     transfer(b, &p, opcode, &sizes(b, qp_type))
 }
 
 /// SEND on RC.
-pub(crate) fn rc_send<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rc_send<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Rc, Opcode::Send)
 }
 
 /// SEND with immediate on RC.
-pub(crate) fn rc_send_with_imm<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rc_send_with_imm<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Rc, Opcode::SendWithImm)
 }
 
 /// WRITE on RC.
-pub(crate) fn rc_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rc_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Rc, Opcode::Write)
 }
 
 /// WRITE with immediate on RC; the RECV it consumes may be empty.
-pub(crate) fn rc_write_with_imm<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rc_write_with_imm<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Rc, Opcode::WriteWithImm)
 }
 
 /// READ on RC.
-pub(crate) fn rc_read<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rc_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Rc, Opcode::Read)
 }
 
 /// SEND on UC.
-pub(crate) fn uc_send<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_send<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Uc, Opcode::Send)
 }
 
 /// SEND with immediate on UC.
-pub(crate) fn uc_send_with_imm<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_send_with_imm<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Uc, Opcode::SendWithImm)
 }
 
 /// WRITE on UC.
-pub(crate) fn uc_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Uc, Opcode::Write)
 }
 
 /// WRITE with immediate on UC.
-pub(crate) fn uc_write_with_imm<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_write_with_imm<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Uc, Opcode::WriteWithImm)
 }
 
 /// SEND on UD.
-pub(crate) fn ud_send<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn ud_send<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Ud, Opcode::Send)
 }
 
 /// SEND with immediate on UD.
-pub(crate) fn ud_send_with_imm<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn ud_send_with_imm<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Ud, Opcode::SendWithImm)
 }
 
 /// Every path MTU that the port has, with messages around it.
-pub(crate) fn every_mtu<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn every_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
     for mtu in Mtu::ALL.into_iter().filter(|&mtu| mtu <= b.port.active_mtu) {
         let mut options = b.options(QpType::Rc);
         options.connect.mtu = Some(mtu);
@@ -162,7 +162,7 @@ pub(crate) fn every_mtu<P: Provider>(b: &Bench<P>) -> Step {
 
 /// The verbs that a transport has not are refused when posted, with EINVAL, and leave the QP as it
 /// was.
-fn refuses<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
+fn refuses<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let p = b.loopback(&b.options(qp_type))?;
     for opcode in Opcode::ALL.into_iter().filter(|o| !o.is_offered_by(qp_type)) {
         let error = refused(
@@ -182,12 +182,12 @@ fn refuses<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
 }
 
 /// UC has no READ and no atomics.
-pub(crate) fn uc_refuses<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_refuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     refuses(b, QpType::Uc)
 }
 
 /// UD has SEND only.
-pub(crate) fn ud_refuses<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn ud_refuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     refuses(b, QpType::Ud)
 }
 
@@ -197,7 +197,7 @@ fn parts<P: Provider>(p: &Pair<P>, parts: &[(u64, u32)]) -> Vec<Sge> {
 }
 
 /// Gathers pieces into one message and scatters it to others, over packet borders.
-pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("work requests of four SGEs", b.device.max_sge >= 4)?;
     let p = b.pair(&b.options(QpType::Rc))?;
     let mtu = b.mtu(QpType::Rc);
@@ -228,7 +228,7 @@ pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// Scattered pieces land where each SGE says, not side by side.
-pub(crate) fn scatter_apart<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn scatter_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("work requests of two SGEs", b.device.max_sge >= 2)?;
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -248,7 +248,7 @@ pub(crate) fn scatter_apart<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// A message without any SGE is an empty one.
-pub(crate) fn no_sges<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn no_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         b.meet()?;
@@ -268,7 +268,7 @@ pub(crate) fn no_sges<P: Provider>(b: &Bench<P>) -> Step {
 
 /// An inline payload is taken when the work request is posted: the buffer may be overwritten at
 /// once, and its lkey is not looked at (ibv_post_send(3)).
-fn inline<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
+fn inline<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let limit = b.device.max_inline_data.unwrap_or(64).min(64);
     needs("inline payloads", limit > 0)?;
     let mut options = b.options(qp_type);
@@ -302,22 +302,22 @@ fn inline<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
 }
 
 /// Inline SENDs on RC.
-pub(crate) fn rc_inline<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn rc_inline<P: Provider>(b: &Bench<P>) -> CheckStep {
     inline(b, QpType::Rc)
 }
 
 /// Inline SENDs on UC.
-pub(crate) fn uc_inline<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn uc_inline<P: Provider>(b: &Bench<P>) -> CheckStep {
     inline(b, QpType::Uc)
 }
 
 /// Inline SENDs on UD.
-pub(crate) fn ud_inline<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn ud_inline<P: Provider>(b: &Bench<P>) -> CheckStep {
     inline(b, QpType::Ud)
 }
 
 /// An inline WRITE, gathered from two SGEs.
-pub(crate) fn inline_write<P: Provider>(b: &Bench<P>) -> Step {
+pub(crate) fn inline_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     let limit = b.device.max_inline_data.unwrap_or(32);
     needs("inline payloads of 32 bytes", limit >= 32)?;
     needs("work requests of two SGEs", b.device.max_sge >= 2)?;

@@ -44,7 +44,7 @@ pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, si
 pub use results::{
     Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
     OfKind, OperationTime, Outcome, Pcie, PhaseTime, Ran, Relaxed, SCHEMA, SYSTEM_SCHEMA, SentAgain, Served,
-    SystemOutcome, TimePart, TogetherLift, UncoreUse, Utilization,
+    SystemOutcome, TimePart, TogetherLift, UncoreUse, Utilization, class_name,
 };
 pub use run_error::SimulateError;
 pub use support::{Support, name_of, page, supports, supports_system};

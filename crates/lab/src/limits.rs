@@ -1,7 +1,7 @@
 //! What a workload can reach at most, without simulation.
 
 use doorbell_nic::limits::Pattern as NicPattern;
-use doorbell_nic::limits::{self, Limit, Machines, Mix, Term};
+use doorbell_nic::limits::{self, Limit, Machines, Mix, PartTime};
 use doorbell_nic::{PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, ResolvedClass, Window};
@@ -45,8 +45,8 @@ pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     w.classes().iter().map(of).min().unwrap_or(Span::ZERO)
 }
 
-/// The parts of that time.
-pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<Term> {
+/// What each part of the machines takes of that time.
+pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<PartTime> {
     limits::unloaded_way_of_groups(&groups(profiles, w), &kinds(w))
 }
 

@@ -27,4 +27,4 @@ pub mod trust;
 pub mod variables;
 
 pub use address::is_of_one_host;
-pub use launcher::{LIBRARY, Launch, LaunchError, Link, MOST_RANKS, Unserved};
+pub use launcher::{LIBRARY, Launch, LaunchError, Link, MOST_RANKS, NotBuilt, Unserved};

@@ -2,7 +2,7 @@
 
 use crate::error::last_refusal;
 use crate::library::Library;
-use crate::objects::Device;
+use crate::objects::IbvDevice;
 use doorbell_abi::ibv_device;
 use doorbell_verbs::VerbsError;
 use std::ffi::{CStr, c_int};
@@ -75,12 +75,12 @@ impl NativeDevice {
     }
 
     /// A context of this device of one's own.
-    pub(crate) fn context(&self) -> Result<Device, VerbsError> {
+    pub(crate) fn context(&self) -> Result<IbvDevice, VerbsError> {
         let list = DeviceList::new(&self.library)?;
         let device =
             list.get(self.index).ok_or_else(|| VerbsError::NoDevice(format!("{} is gone", self.name)))?;
         // SAFETY: an entry of the list, which lives.
-        unsafe { Device::open(&self.library, device, &self.name) }
+        unsafe { IbvDevice::open(&self.library, device, &self.name) }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 pub(crate) struct Stopped;
 
 #[derive(Default)]
-struct State {
+struct ExchangeState {
     values: HashMap<String, Vec<u8>>,
     /// Threads that have not ended.
     running: usize,
@@ -19,7 +19,7 @@ struct State {
     deadlock: Option<String>,
 }
 
-impl State {
+impl ExchangeState {
     /// If all running threads wait for what nobody can publish any more: who waits for what.
     fn deadlock(&self) -> Option<String> {
         let stuck = !self.waiting.is_empty()
@@ -36,7 +36,7 @@ impl State {
 /// Shared by the threads of a cluster.
 #[derive(Default)]
 pub(crate) struct Exchange {
-    state: Mutex<State>,
+    state: Mutex<ExchangeState>,
     changed: Condvar,
     stopped: AtomicBool,
     /// Set by whoever wants the run to end.
@@ -44,13 +44,13 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ExchangeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a run of `threads` threads, with nothing published.
     pub(crate) fn begin(&self, threads: usize) {
-        *self.state() = State { running: threads, ..State::default() };
+        *self.state() = ExchangeState { running: threads, ..ExchangeState::default() };
         self.stopped.store(false, Ordering::Relaxed);
     }
 
@@ -69,7 +69,7 @@ impl Exchange {
         state.waiting.push((thread.to_owned(), key.to_owned()));
         self.stop_if_stuck(&mut state);
         let stopped = || self.stopped.load(Ordering::Relaxed);
-        let wait = |state: &mut State| !state.values.contains_key(key) && !stopped();
+        let wait = |state: &mut ExchangeState| !state.values.contains_key(key) && !stopped();
         state = self.changed.wait_while(state, wait).unwrap_or_else(PoisonError::into_inner);
         state.waiting.retain(|(name, _)| name != thread);
         let value = state.values.get(key).cloned();
@@ -111,7 +111,7 @@ impl Exchange {
         self.changed.notify_all();
     }
 
-    fn stop_if_stuck(&self, state: &mut State) {
+    fn stop_if_stuck(&self, state: &mut ExchangeState) {
         // Threads of a stopped run may still be listed as waiting until they wake up.
         if self.stopped.load(Ordering::Relaxed) {
             return;

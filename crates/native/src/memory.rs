@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An allocation: memory of one machine, mapped as long as the [`Memory`] it belongs to.
+/// An allocation: memory of one machine, mapped as long as the [`ClusterMemory`] it belongs to.
 #[derive(Clone, Copy)]
 struct Allocation {
     machine: u32,
@@ -29,7 +29,7 @@ unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and whoever knows an address within it is gone (`Memory`).
+        // SAFETY: mapped by `map`, and whoever knows an address within it is gone (`ClusterMemory`).
         // Unmapping a whole mapping does not fail; if it did, the memory would stay mapped.
         let _ = unsafe { munmap(self.start, self.len) };
     }
@@ -44,7 +44,7 @@ struct Tables {
 /// All allocations of a cluster. They are only ever added, and freed together when the cluster and
 /// the last thread's [`View`] are gone; a view is dropped after all its thread's regions.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<Tables>);
+pub(crate) struct ClusterMemory(Mutex<Tables>);
 
 /// Maps `len` zeroed bytes at a multiple of `page`.
 fn map(len: u64, page: PageSize) -> Option<(Mapping, *mut u8)> {
@@ -66,7 +66,7 @@ fn map(len: u64, page: PageSize) -> Option<(Mapping, *mut u8)> {
     Some((mapping, base))
 }
 
-impl Memory {
+impl ClusterMemory {
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,19 +89,19 @@ impl Memory {
 /// What one thread may reach of a cluster's memory: a copy of the table, renewed when an allocation
 /// is not in it.
 pub(crate) struct View {
-    memory: Arc<Memory>,
+    memory: Arc<ClusterMemory>,
     machine: u32,
-    known: RefCell<Known>,
+    known: RefCell<KnownAllocations>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownAllocations {
     allocations: Vec<Allocation>,
     /// Those of the view's machine, by address.
     sorted: Vec<Allocation>,
 }
 
-impl Known {
+impl KnownAllocations {
     /// Whether the `len` bytes at `addr` lie within one allocation of the machine.
     fn covers(&self, addr: u64, len: u64) -> bool {
         let after = self.sorted.partition_point(|a| a.base.addr() as u64 <= addr);
@@ -114,7 +114,7 @@ impl Known {
 
 impl View {
     /// The view of a thread of `machine`.
-    pub(crate) fn new(memory: Arc<Memory>, machine: u32) -> View {
+    pub(crate) fn new(memory: Arc<ClusterMemory>, machine: u32) -> View {
         View { memory, machine, known: RefCell::default() }
     }
 
@@ -122,7 +122,7 @@ impl View {
         let allocations = self.memory.tables().allocations.clone();
         let mut sorted: Vec<_> = allocations.iter().filter(|a| a.machine == self.machine).copied().collect();
         sorted.sort_by_key(|a| a.base.addr());
-        *self.known.borrow_mut() = Known { allocations, sorted };
+        *self.known.borrow_mut() = KnownAllocations { allocations, sorted };
     }
 
     /// Allocates for this view's machine.

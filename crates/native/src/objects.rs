@@ -32,17 +32,17 @@ macro_rules! destroyed_by {
 }
 
 destroyed_by! {
-    Device.ibv_close_device;
-    Pd.ibv_dealloc_pd through device;
-    Mr.ibv_dereg_mr through pd;
-    Cq.ibv_destroy_cq through device;
-    Srq.ibv_destroy_srq through pd;
-    Ah.ibv_destroy_ah through pd;
-    Qp.ibv_destroy_qp through pd;
+    IbvDevice.ibv_close_device;
+    IbvPd.ibv_dealloc_pd through device;
+    IbvMr.ibv_dereg_mr through pd;
+    IbvCq.ibv_destroy_cq through device;
+    IbvSrq.ibv_destroy_srq through pd;
+    IbvAh.ibv_destroy_ah through pd;
+    IbvQp.ibv_destroy_qp through pd;
 }
 
 /// An opened device.
-pub(crate) struct Device {
+pub(crate) struct IbvDevice {
     library: Arc<Library>,
     name: String,
     raw: NonNull<ibv_context>,
@@ -52,7 +52,7 @@ pub(crate) struct Device {
     post_recv: PostRecv,
 }
 
-impl Device {
+impl IbvDevice {
     /// Opens `device`.
     ///
     /// # Safety
@@ -61,7 +61,7 @@ impl Device {
         library: &Arc<Library>,
         device: *mut ibv_device,
         name: &str,
-    ) -> Result<Device, VerbsError> {
+    ) -> Result<IbvDevice, VerbsError> {
         // SAFETY: vouched for by the caller.
         let raw = created("ibv_open_device", unsafe { (library.ibv_open_device)(device) })?;
         // SAFETY: an opened context, whose table libibverbs fills before it returns it.
@@ -74,7 +74,7 @@ impl Device {
             return Err(VerbsError::Unsupported(format!("{name} has no operations to post and poll")));
         };
         let (library, name) = (library.clone(), name.to_owned());
-        Ok(Device { library, name, raw, poll_cq, post_srq_recv, post_send, post_recv })
+        Ok(IbvDevice { library, name, raw, poll_cq, post_srq_recv, post_send, post_recv })
     }
 
     pub(crate) fn library(&self) -> &Library {
@@ -91,16 +91,16 @@ impl Device {
 }
 
 /// A protection domain.
-pub(crate) struct Pd {
-    device: Rc<Device>,
+pub(crate) struct IbvPd {
+    device: Rc<IbvDevice>,
     raw: NonNull<ibv_pd>,
 }
 
-impl Pd {
-    pub(crate) fn alloc(device: Rc<Device>) -> Result<Pd, VerbsError> {
+impl IbvPd {
+    pub(crate) fn alloc(device: Rc<IbvDevice>) -> Result<IbvPd, VerbsError> {
         // SAFETY: an open context.
         let raw = created("ibv_alloc_pd", unsafe { (device.library.ibv_alloc_pd)(device.raw()) })?;
-        Ok(Pd { device, raw })
+        Ok(IbvPd { device, raw })
     }
 
     fn library(&self) -> &Library {
@@ -109,28 +109,28 @@ impl Pd {
 }
 
 /// A memory region.
-pub(crate) struct Mr {
-    pd: Rc<Pd>,
+pub(crate) struct IbvMr {
+    pd: Rc<IbvPd>,
     raw: NonNull<ibv_mr>,
 }
 
-impl Mr {
+impl IbvMr {
     /// Registers `len` bytes at `base`.
     ///
     /// # Safety
     /// They are memory of the cluster, and stay mapped as long as the region exists.
     pub(crate) unsafe fn register(
-        pd: Rc<Pd>,
+        pd: Rc<IbvPd>,
         base: *mut u8,
         len: usize,
         access: AccessFlags,
-    ) -> Result<Mr, VerbsError> {
+    ) -> Result<IbvMr, VerbsError> {
         // The bits of AccessFlags are few and low.
         let access = access.bits() as c_int;
         // SAFETY: a live protection domain; the memory is vouched for by the caller.
         let mr = unsafe { (pd.library().ibv_reg_mr)(pd.raw.as_ptr(), base.cast(), len, access) };
         let raw = created("ibv_reg_mr", mr)?;
-        Ok(Mr { pd, raw })
+        Ok(IbvMr { pd, raw })
     }
 
     pub(crate) fn keys(&self) -> MrKeys {
@@ -141,20 +141,20 @@ impl Mr {
 }
 
 /// A completion queue.
-pub(crate) struct Cq {
-    device: Rc<Device>,
+pub(crate) struct IbvCq {
+    device: Rc<IbvDevice>,
     raw: NonNull<ibv_cq>,
 }
 
-impl Cq {
-    pub(crate) fn create(device: Rc<Device>, cqe: u32) -> Result<Cq, VerbsError> {
+impl IbvCq {
+    pub(crate) fn create(device: Rc<IbvDevice>, cqe: u32) -> Result<IbvCq, VerbsError> {
         let cqe = c_int::try_from(cqe)
             .map_err(|_| VerbsError::Invalid(format!("a CQ takes at most 2^31 - 1 entries, got {cqe}")))?;
         // SAFETY: an open context; a queue may go without context and completion channel.
         let cq =
             unsafe { (device.library.ibv_create_cq)(device.raw(), cqe, ptr::null_mut(), ptr::null_mut(), 0) };
         let raw = created("ibv_create_cq", cq)?;
-        Ok(Cq { device, raw })
+        Ok(IbvCq { device, raw })
     }
 
     /// The queue and the function that polls it.
@@ -164,19 +164,19 @@ impl Cq {
 }
 
 /// A shared receive queue.
-pub(crate) struct Srq {
-    pd: Rc<Pd>,
+pub(crate) struct IbvSrq {
+    pd: Rc<IbvPd>,
     raw: NonNull<ibv_srq>,
 }
 
-impl Srq {
-    pub(crate) fn create(pd: Rc<Pd>, attr: &SrqAttr) -> Result<Srq, VerbsError> {
+impl IbvSrq {
+    pub(crate) fn create(pd: Rc<IbvPd>, attr: &SrqAttr) -> Result<IbvSrq, VerbsError> {
         let attr = ibv_srq_attr { max_wr: attr.max_wr, max_sge: attr.max_sge, srq_limit: 0 };
         let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
         // SAFETY: a live protection domain.
         let srq = unsafe { (pd.library().ibv_create_srq)(pd.raw.as_ptr(), &mut init) };
         let raw = created("ibv_create_srq", srq)?;
-        Ok(Srq { pd, raw })
+        Ok(IbvSrq { pd, raw })
     }
 
     /// The queue and the function that posts to it.
@@ -204,18 +204,18 @@ pub(crate) fn ah_attr(attr: &AhAttr) -> ibv_ah_attr {
 }
 
 /// An address handle.
-pub(crate) struct Ah {
-    pd: Rc<Pd>,
+pub(crate) struct IbvAh {
+    pd: Rc<IbvPd>,
     raw: NonNull<ibv_ah>,
 }
 
-impl Ah {
-    pub(crate) fn create(pd: Rc<Pd>, attr: &AhAttr) -> Result<Ah, VerbsError> {
+impl IbvAh {
+    pub(crate) fn create(pd: Rc<IbvPd>, attr: &AhAttr) -> Result<IbvAh, VerbsError> {
         let mut attr = ah_attr(attr);
         // SAFETY: a live protection domain.
         let ah = unsafe { (pd.library().ibv_create_ah)(pd.raw.as_ptr(), &mut attr) };
         let raw = created("ibv_create_ah", ah)?;
-        Ok(Ah { pd, raw })
+        Ok(IbvAh { pd, raw })
     }
 
     pub(crate) fn raw(&self) -> *mut ibv_ah {
@@ -224,23 +224,23 @@ impl Ah {
 }
 
 /// A queue pair.
-pub(crate) struct Qp {
-    pd: Rc<Pd>,
-    _send_cq: Rc<Cq>,
-    _recv_cq: Rc<Cq>,
-    srq: Option<Rc<Srq>>,
+pub(crate) struct IbvQp {
+    pd: Rc<IbvPd>,
+    _send_cq: Rc<IbvCq>,
+    _recv_cq: Rc<IbvCq>,
+    srq: Option<Rc<IbvSrq>>,
     qp_type: QpType,
     raw: NonNull<ibv_qp>,
 }
 
-impl Qp {
+impl IbvQp {
     pub(crate) fn create(
-        pd: Rc<Pd>,
-        send_cq: Rc<Cq>,
-        recv_cq: Rc<Cq>,
-        srq: Option<Rc<Srq>>,
+        pd: Rc<IbvPd>,
+        send_cq: Rc<IbvCq>,
+        recv_cq: Rc<IbvCq>,
+        srq: Option<Rc<IbvSrq>>,
         attr: &QpInitAttr,
-    ) -> Result<Qp, VerbsError> {
+    ) -> Result<IbvQp, VerbsError> {
         let devices = [&send_cq.device, &recv_cq.device].into_iter().chain(srq.iter().map(|s| &s.pd.device));
         if !devices.into_iter().all(|device| Rc::ptr_eq(device, &pd.device)) {
             let what = "a QP, its CQs and its SRQ belong to one opened device, and these do not";
@@ -258,7 +258,7 @@ impl Qp {
         // SAFETY: live objects, which the new one holds.
         let qp = unsafe { (pd.library().ibv_create_qp)(pd.raw.as_ptr(), &mut init) };
         let raw = created("ibv_create_qp", qp)?;
-        Ok(Qp { pd, _send_cq: send_cq, _recv_cq: recv_cq, srq, qp_type: attr.qp_type, raw })
+        Ok(IbvQp { pd, _send_cq: send_cq, _recv_cq: recv_cq, srq, qp_type: attr.qp_type, raw })
     }
 
     pub(crate) fn library(&self) -> &Library {

@@ -2,8 +2,8 @@
 
 use crate::error::refused;
 use crate::memory::View;
-use crate::objects::{Ah, Cq, Qp, Srq};
-use crate::table::Table;
+use crate::objects::{IbvAh, IbvCq, IbvQp, IbvSrq};
+use crate::table::HandleTable;
 use doorbell_abi::{
     CEnum, IBV_WC_WITH_IMM, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw,
     ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_wc,
@@ -26,7 +26,7 @@ pub(crate) struct Scratch {
 
 /// What a send work request may refer to.
 pub(crate) struct Scope<'t> {
-    pub(crate) ahs: &'t Table<Ah>,
+    pub(crate) ahs: &'t HandleTable<IbvAh>,
     pub(crate) view: &'t View,
 }
 
@@ -59,7 +59,7 @@ fn num_sge(list: &[Sge]) -> Result<c_int, VerbsError> {
 fn destination(
     transport: QpType,
     dest: Option<UdDest>,
-    ahs: &Table<Ah>,
+    ahs: &HandleTable<IbvAh>,
 ) -> Result<Option<ibv_send_wr_ud>, VerbsError> {
     match (transport, dest) {
         (QpType::Ud, Some(dest)) => {
@@ -145,7 +145,7 @@ impl Scratch {
     /// ibv_post_send(3).
     pub(crate) fn post_send(
         &mut self,
-        qp: &Qp,
+        qp: &IbvQp,
         scope: &Scope<'_>,
         list: &[SendWr<'_>],
     ) -> Result<(), PostError> {
@@ -192,7 +192,7 @@ impl Scratch {
     }
 
     /// ibv_post_recv(3).
-    pub(crate) fn post_recv(&mut self, qp: &Qp, list: &[RecvWr<'_>]) -> Result<(), PostError> {
+    pub(crate) fn post_recv(&mut self, qp: &IbvQp, list: &[RecvWr<'_>]) -> Result<(), PostError> {
         if qp.has_srq() {
             return Err(at_first(invalid("the QP's RECVs come from a shared receive queue: post there")));
         }
@@ -210,7 +210,7 @@ impl Scratch {
     }
 
     /// ibv_post_srq_recv(3).
-    pub(crate) fn post_srq_recv(&mut self, srq: &Srq, list: &[RecvWr<'_>]) -> Result<(), PostError> {
+    pub(crate) fn post_srq_recv(&mut self, srq: &IbvSrq, list: &[RecvWr<'_>]) -> Result<(), PostError> {
         self.build_recvs(list)?;
         let Some(first) = self.recvs.first_mut() else { return Ok(()) };
         let mut bad = ptr::null_mut();
@@ -236,7 +236,7 @@ impl Scratch {
     }
 
     /// ibv_poll_cq(3).
-    pub(crate) fn poll_cq(&mut self, cq: &Cq, into: &mut [Wc]) -> Result<usize, VerbsError> {
+    pub(crate) fn poll_cq(&mut self, cq: &IbvCq, into: &mut [Wc]) -> Result<usize, VerbsError> {
         let room = into.len().min(c_int::MAX as usize);
         if self.completions.len() < room {
             self.completions.resize(room, ibv_wc::default());
@@ -285,7 +285,7 @@ mod tests {
         list: impl Fn(u64) -> Vec<(SendOp, SendFlags, Sge)>,
     ) -> (Scratch, Result<(), PostError>) {
         let view = View::new(Arc::default(), 0);
-        let ahs = Table::new("address handle");
+        let ahs = HandleTable::new("address handle");
         let addr = view.alloc(64, PageSize::Small).unwrap().addr(0);
         let parts = list(addr);
         let wrs: Vec<_> = parts
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_destination_is_for_ud_only() {
-        let ahs = Table::new("address handle");
+        let ahs = HandleTable::new("address handle");
         let dest = UdDest { ah: AhHandle(0), qpn: 1, qkey: 2 };
         let refusal = |transport, dest| destination(transport, dest, &ahs).err().unwrap().to_string();
         assert!(refusal(QpType::Ud, None).contains("needs a destination"));

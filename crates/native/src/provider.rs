@@ -2,12 +2,12 @@
 
 use crate::exchange::Exchange;
 use crate::memory::View;
-use crate::objects::{Ah, Cq, Device, Mr, Pd, Qp, Srq};
+use crate::objects::{IbvAh, IbvCq, IbvDevice, IbvMr, IbvPd, IbvQp, IbvSrq};
 use crate::post::{Scope, Scratch};
 use crate::query;
 use crate::shared::Shared;
 use crate::socket::Socket;
-use crate::table::Table;
+use crate::table::HandleTable;
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PdHandle,
     PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, RecvWr, SendWr, SrqAttr,
@@ -24,14 +24,14 @@ pub struct NativeProvider(Rc<Thread>);
 
 /// Objects come first, as fields are dropped in order: regions go before what keeps memory mapped.
 struct Thread {
-    qps: Table<Qp>,
-    ahs: Table<Ah>,
-    srqs: Table<Srq>,
-    cqs: Table<Cq>,
-    mrs: Table<Mr>,
-    pds: Table<Pd>,
-    devices: Table<Device>,
-    sockets: Table<Socket>,
+    qps: HandleTable<IbvQp>,
+    ahs: HandleTable<IbvAh>,
+    srqs: HandleTable<IbvSrq>,
+    cqs: HandleTable<IbvCq>,
+    mrs: HandleTable<IbvMr>,
+    pds: HandleTable<IbvPd>,
+    devices: HandleTable<IbvDevice>,
+    sockets: HandleTable<Socket>,
     scratch: RefCell<Scratch>,
     pauses: Cell<u32>,
     name: String,
@@ -44,14 +44,14 @@ impl NativeProvider {
     /// For the calling thread, which has this name in messages and runs on `machine`.
     pub(crate) fn new(shared: Arc<Shared>, machine: u32, name: String) -> NativeProvider {
         NativeProvider(Rc::new(Thread {
-            qps: Table::new("QP"),
-            ahs: Table::new("address handle"),
-            srqs: Table::new("SRQ"),
-            cqs: Table::new("CQ"),
-            mrs: Table::new("memory region"),
-            pds: Table::new("protection domain"),
-            devices: Table::new("device"),
-            sockets: Table::new("TCP socket"),
+            qps: HandleTable::new("QP"),
+            ahs: HandleTable::new("address handle"),
+            srqs: HandleTable::new("SRQ"),
+            cqs: HandleTable::new("CQ"),
+            mrs: HandleTable::new("memory region"),
+            pds: HandleTable::new("protection domain"),
+            devices: HandleTable::new("device"),
+            sockets: HandleTable::new("TCP socket"),
             scratch: RefCell::default(),
             pauses: Cell::new(0),
             name,
@@ -69,7 +69,7 @@ impl NativeProvider {
         &self.0.shared.exchange
     }
 
-    pub(crate) fn sockets(&self) -> &Table<Socket> {
+    pub(crate) fn sockets(&self) -> &HandleTable<Socket> {
         &self.0.sockets
     }
 
@@ -123,7 +123,7 @@ impl Provider for NativeProvider {
     }
 
     fn alloc_pd(&self, device: DeviceHandle) -> Result<PdHandle, VerbsError> {
-        let pd = Pd::alloc(self.0.devices.get(device.0)?)?;
+        let pd = IbvPd::alloc(self.0.devices.get(device.0)?)?;
         self.0.pds.insert(pd).map(PdHandle)
     }
 
@@ -136,7 +136,7 @@ impl Provider for NativeProvider {
         let base = self.0.view.base(mem)?;
         // SAFETY: checked by `base`; it stays mapped as long as this thread's view, which outlives
         // the thread's regions. Being mapped, its length fits a usize.
-        let mr = unsafe { Mr::register(pd, base, mem.len() as usize, access)? };
+        let mr = unsafe { IbvMr::register(pd, base, mem.len() as usize, access)? };
         let keys = mr.keys();
         Ok((MrHandle(self.0.mrs.insert(mr)?), keys))
     }
@@ -146,7 +146,7 @@ impl Provider for NativeProvider {
     }
 
     fn create_cq(&self, device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError> {
-        let cq = Cq::create(self.0.devices.get(device.0)?, cqe)?;
+        let cq = IbvCq::create(self.0.devices.get(device.0)?, cqe)?;
         self.0.cqs.insert(cq).map(CqHandle)
     }
 
@@ -159,7 +159,7 @@ impl Provider for NativeProvider {
     }
 
     fn create_srq(&self, pd: PdHandle, attr: &SrqAttr) -> Result<SrqHandle, VerbsError> {
-        let srq = Srq::create(self.0.pds.get(pd.0)?, attr)?;
+        let srq = IbvSrq::create(self.0.pds.get(pd.0)?, attr)?;
         self.0.srqs.insert(srq).map(SrqHandle)
     }
 
@@ -173,7 +173,7 @@ impl Provider for NativeProvider {
     }
 
     fn create_ah(&self, pd: PdHandle, attr: &AhAttr) -> Result<AhHandle, VerbsError> {
-        let ah = Ah::create(self.0.pds.get(pd.0)?, attr)?;
+        let ah = IbvAh::create(self.0.pds.get(pd.0)?, attr)?;
         self.0.ahs.insert(ah).map(AhHandle)
     }
 
@@ -191,7 +191,7 @@ impl Provider for NativeProvider {
         let send_cq = self.0.cqs.get(objects.send_cq.0)?;
         let recv_cq = self.0.cqs.get(objects.recv_cq.0)?;
         let srq = objects.srq.map(|srq| self.0.srqs.get(srq.0)).transpose()?;
-        let qp = Qp::create(pd, send_cq, recv_cq, srq, attr)?;
+        let qp = IbvQp::create(pd, send_cq, recv_cq, srq, attr)?;
         let qp_num = qp.qp_num();
         Ok((QpHandle(self.0.qps.insert(qp)?), qp_num))
     }

@@ -1,7 +1,7 @@
 //! Attributes of devices, ports and QPs.
 
 use crate::error::{outcome, refused};
-use crate::objects::{Device, Qp, ah_attr};
+use crate::objects::{IbvDevice, IbvQp, ah_attr};
 use doorbell_abi::{
     CEnum, IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V2, IBV_PORT_ACTIVE, ibv_device_attr, ibv_gid_entry,
     ibv_port_attr, ibv_qp_attr, ibv_qp_attr_mask as mask, ibv_qp_init_attr,
@@ -15,7 +15,7 @@ fn limit<T: TryFrom<c_int> + Default>(value: c_int, most: T) -> T {
     if value < 0 { T::default() } else { T::try_from(value).unwrap_or(most) }
 }
 
-fn c_device_attr(device: &Device) -> Result<ibv_device_attr, VerbsError> {
+fn c_device_attr(device: &IbvDevice) -> Result<ibv_device_attr, VerbsError> {
     let mut attr = MaybeUninit::<ibv_device_attr>::zeroed();
     // SAFETY: an open context, and room for the result.
     let errno = unsafe { (device.library().ibv_query_device)(device.raw(), attr.as_mut_ptr()) };
@@ -25,7 +25,7 @@ fn c_device_attr(device: &Device) -> Result<ibv_device_attr, VerbsError> {
 }
 
 /// The limits of a device.
-pub(crate) fn device(device: &Device) -> Result<DeviceAttr, VerbsError> {
+pub(crate) fn device(device: &IbvDevice) -> Result<DeviceAttr, VerbsError> {
     let attr = c_device_attr(device)?;
     Ok(DeviceAttr {
         name: device.name().to_owned(),
@@ -59,7 +59,7 @@ fn best_gid(entries: &[ibv_gid_entry], port: u8) -> Option<(u8, Gid)> {
 }
 
 /// All valid GIDs of a device whose ports have `per_port` entries each.
-fn gid_table(device: &Device, per_port: c_int) -> Result<Vec<ibv_gid_entry>, VerbsError> {
+fn gid_table(device: &IbvDevice, per_port: c_int) -> Result<Vec<ibv_gid_entry>, VerbsError> {
     let ports = usize::from(c_device_attr(device)?.phys_port_cnt);
     let mut entries = vec![ibv_gid_entry::default(); ports * usize::try_from(per_port).unwrap_or(0)];
     let (room, size) = (entries.len(), size_of::<ibv_gid_entry>());
@@ -72,7 +72,7 @@ fn gid_table(device: &Device, per_port: c_int) -> Result<Vec<ibv_gid_entry>, Ver
 }
 
 /// State and addresses of a port.
-pub(crate) fn port(device: &Device, port: u8) -> Result<PortAttr, VerbsError> {
+pub(crate) fn port(device: &IbvDevice, port: u8) -> Result<PortAttr, VerbsError> {
     let mut attr = ibv_port_attr::default();
     // SAFETY: an open context, and more room than the exported function fills.
     let errno = unsafe { (device.library().ibv_query_port)(device.raw(), port, &mut attr) };
@@ -123,14 +123,14 @@ fn c_qp_attr(attr: &QpAttr) -> (ibv_qp_attr, c_int) {
 }
 
 /// Changes a QP.
-pub(crate) fn modify_qp(qp: &Qp, attr: &QpAttr) -> Result<(), VerbsError> {
+pub(crate) fn modify_qp(qp: &IbvQp, attr: &QpAttr) -> Result<(), VerbsError> {
     let (mut attr, named) = c_qp_attr(attr);
     // SAFETY: a live QP.
     outcome("ibv_modify_qp", unsafe { (qp.library().ibv_modify_qp)(qp.raw(), &mut attr, named) })
 }
 
 /// The state of a QP.
-pub(crate) fn qp_state(qp: &Qp) -> Result<QpState, VerbsError> {
+pub(crate) fn qp_state(qp: &IbvQp) -> Result<QpState, VerbsError> {
     let mut attr = ibv_qp_attr::default();
     let mut init = MaybeUninit::<ibv_qp_init_attr>::zeroed();
     // SAFETY: a live QP, and room for both results.

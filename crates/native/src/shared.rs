@@ -2,14 +2,14 @@
 
 use crate::device::NativeDevice;
 use crate::exchange::Exchange;
-use crate::memory::Memory;
+use crate::memory::ClusterMemory;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// What the threads of a cluster share.
 pub(crate) struct Shared {
     pub(crate) device: NativeDevice,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<ClusterMemory>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) start: Instant,
 }

@@ -6,15 +6,15 @@ use std::rc::Rc;
 
 /// Objects under numbers that are never used again, so that a number of an object that is gone
 /// names nothing.
-pub(crate) struct Table<T> {
+pub(crate) struct HandleTable<T> {
     kind: &'static str,
     entries: RefCell<Vec<Option<Rc<T>>>>,
 }
 
-impl<T> Table<T> {
+impl<T> HandleTable<T> {
     /// An empty table; `kind` is what messages call an entry.
-    pub(crate) fn new(kind: &'static str) -> Table<T> {
-        Table { kind, entries: RefCell::new(Vec::new()) }
+    pub(crate) fn new(kind: &'static str) -> HandleTable<T> {
+        HandleTable { kind, entries: RefCell::new(Vec::new()) }
     }
 
     /// Adds an object and returns its number.
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_removed_number_names_nothing_for_good() {
-        let table = Table::new("thing");
+        let table = HandleTable::new("thing");
         let first = table.insert('a').unwrap();
         table.remove(first);
         let second = table.insert('b').unwrap();
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_object_in_use_outlives_its_removal() {
-        let table = Table::new("thing");
+        let table = HandleTable::new("thing");
         let number = table.insert(String::from("still here")).unwrap();
         let user = table.get(number).unwrap();
         table.remove(number);

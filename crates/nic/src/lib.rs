@@ -22,7 +22,7 @@ pub mod wqe;
 pub use accounting::Transactions;
 pub use digits::{Digits, counted};
 pub use generation::{Generation, Method};
-pub use parts::{NicCache, Part};
+pub use parts::{LatencyPart, NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Hierarchy, Host, Link, Measured, Met,

@@ -3,6 +3,7 @@
 use crate::Resource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A part of a machine that is busy or not. Where there are several of a sort, or several devices, its name in
 /// reports tells which.
@@ -34,6 +35,21 @@ pub enum Part {
 }
 
 impl Part {
+    /// All of them.
+    pub const ALL: [Part; 11] = [
+        Part::Core,
+        Part::PcieMmio,
+        Part::PcieReadCompletions,
+        Part::PcieToHost,
+        Part::SendingUnits,
+        Part::BusiestSendingUnit,
+        Part::ReceivingUnits,
+        Part::BusiestReceivingUnit,
+        Part::BusiestLock,
+        Part::PortOut,
+        Part::PortIn,
+    ];
+
     /// Which of the things that can limit a workload it is.
     pub const fn resource(self) -> Resource {
         match self {
@@ -46,6 +62,49 @@ impl Part {
             Part::BusiestLock => Resource::AtomicLocks,
             Part::PortOut | Part::PortIn => Resource::LinkBandwidth,
         }
+    }
+}
+
+/// A part of the machines that takes a step of an operation's time where nothing waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum LatencyPart {
+    /// A core: the call, and the poll.
+    #[serde(rename = "core")]
+    Core,
+    /// The PCIe link, and memory behind it.
+    #[serde(rename = "PCIe")]
+    Pcie,
+    /// A sending unit of a NIC.
+    #[serde(rename = "sending unit")]
+    SendingUnit,
+    /// A receiving unit of a NIC.
+    #[serde(rename = "receiving unit")]
+    ReceivingUnit,
+    /// A port's link: the time of the packets' bits.
+    #[serde(rename = "link")]
+    Link,
+    /// Between the ports: the time that a bit takes.
+    #[serde(rename = "cables and switch")]
+    Cables,
+}
+
+impl LatencyPart {
+    /// Its name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LatencyPart::Core => "core",
+            LatencyPart::Pcie => "PCIe",
+            LatencyPart::SendingUnit => "sending unit",
+            LatencyPart::ReceivingUnit => "receiving unit",
+            LatencyPart::Link => "link",
+            LatencyPart::Cables => "cables and switch",
+        }
+    }
+}
+
+impl fmt::Display for LatencyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

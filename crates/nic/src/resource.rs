@@ -100,6 +100,12 @@ impl Resource {
         matches!(self, Resource::WqeCache | Resource::QpContextCache | Resource::TranslationCache)
     }
 
+    /// Whether it is of the NIC itself: its units, locks and caches.
+    pub const fn is_of_nic(self) -> bool {
+        let counted = matches!(self, Resource::TxUnits | Resource::RxUnits | Resource::AtomicLocks);
+        counted || self.is_cache()
+    }
+
     /// Its name in reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {

@@ -17,7 +17,7 @@ pub trait Simulated: Debug + Send + Sync {
     /// Its parameters with their values.
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
 
-    /// Its shape.
+    /// Its shape with these parameters.
     fn shape(&self) -> SystemShape;
 
     /// Its shape where its parameters are as usual.
@@ -26,10 +26,11 @@ pub trait Simulated: Debug + Send + Sync {
     /// What is measured.
     fn timing(&self) -> &Timing;
 
-    /// It with other times.
+    /// The system measured at other times.
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
 
-    /// It with what its parameters leave to the profile decided: see [`System::decide`].
+    /// The system with what its parameters leave to the profile decided. `fastest` names the strategy with which
+    /// most of these calls of vector I/O are done in a second.
     fn decided(&self, fastest: &dyn Fn(&VectorCalls) -> Strategy) -> Arc<dyn Simulated>;
 
     /// Runs it on simulated machines; `None` where machine 0 is another process.

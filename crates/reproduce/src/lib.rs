@@ -11,12 +11,13 @@ mod experiment;
 mod judge;
 pub mod papers;
 
+pub use data::bottlenecks::{BottleneckPair, ObservedLimit, PaperClass, PaperLimit};
 pub use data::claims;
 pub use data::measurements::{MeasurementReport, Role};
 pub use experiment::{Check, Ctx, Curve, Experiment, Findings, Found, Register, Runs};
 pub use judge::accuracy::Accuracy;
 pub use judge::checked::{CheckedClaims, Headline};
-pub use judge::claim_report::{Basis, BottleneckPair, ClaimReport, Explained, NotChecked};
+pub use judge::claim_report::{Basis, ClaimReport, Explained, NotChecked};
 pub use judge::intervals::{Coverage, Intervals, intervals};
 pub use judge::measured::MeasuredReport;
 pub use judge::report::{MissingExperiment, ParameterCounts, REPORT_SCHEMA, Report, judge, reproduce};

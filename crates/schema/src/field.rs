@@ -11,7 +11,7 @@ pub struct Field {
     /// One sentence, without its full stop.
     pub about: &'static str,
     /// What its values are.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// What it is where nothing is said, in words; empty where that follows from a value.
     pub usual: &'static str,
     /// Its flags.
@@ -22,7 +22,7 @@ pub struct Field {
 
 /// What the values of a field are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum FieldKind {
     /// A whole number.
     Number {
         /// Its unit; empty where it is a count.
@@ -110,58 +110,58 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl Field {
-    const fn of(kind: Kind) -> Field {
+    const fn of(kind: FieldKind) -> Field {
         Field { key: "", about: "", kind, usual: "", flags: Flags::Own("N"), required: false }
     }
 
     /// A count from `least` to `most`.
     pub const fn count(least: u64, most: u64) -> Field {
-        Field::of(Kind::Number { unit: "", least, most })
+        Field::of(FieldKind::Number { unit: "", least, most })
     }
 
     /// A number of bytes from `least` to `most`.
     pub const fn bytes(least: u64, most: u64) -> Field {
-        Field::of(Kind::Number { unit: "B", least, most }).shown("BYTES")
+        Field::of(FieldKind::Number { unit: "B", least, most }).shown("BYTES")
     }
 
     /// Yes or no.
     pub const fn switch() -> Field {
-        Field::of(Kind::Switch)
+        Field::of(FieldKind::Switch)
     }
 
     /// One of these names.
     pub const fn name(names: &'static [&'static str]) -> Field {
-        Field::of(Kind::Name(names)).shown("NAME")
+        Field::of(FieldKind::Name(names)).shown("NAME")
     }
 
     /// A span of virtual time, or none.
     pub const fn time() -> Field {
-        Field::of(Kind::Time { zero: true }).shown("D")
+        Field::of(FieldKind::Time { zero: true }).shown("D")
     }
 
     /// A span of virtual time that is longer than none.
     pub const fn positive_time() -> Field {
-        Field::of(Kind::Time { zero: false }).shown("D")
+        Field::of(FieldKind::Time { zero: false }).shown("D")
     }
 
     /// A share from `least` to `most`.
     pub const fn share(least: Share, most: Share) -> Field {
-        Field::of(Kind::Share(least, most)).shown("PERCENT")
+        Field::of(FieldKind::Share(least, most)).shown("PERCENT")
     }
 
     /// A text.
     pub const fn text() -> Field {
-        Field::of(Kind::Text).shown("TEXT")
+        Field::of(FieldKind::Text).shown("TEXT")
     }
 
     /// Tables, each with these fields; only in files.
     pub const fn tables(fields: &'static [Field]) -> Field {
-        Field::of(Kind::Tables(fields)).in_files()
+        Field::of(FieldKind::Tables(fields)).in_files()
     }
 
     /// Numbers by names.
     pub const fn settings() -> Field {
-        Field::of(Kind::Settings).shown("NAME=NUMBER")
+        Field::of(FieldKind::Settings).shown("NAME=NUMBER")
     }
 
     /// The same with what is usual, in words.
@@ -221,14 +221,16 @@ impl Field {
     /// One sentence where it is none of this field's.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
-            Kind::Number { unit: "B", .. } => {
+            FieldKind::Number { unit: "B", .. } => {
                 Value::Number(bytes(text).map_err(|_| self.refuse_number(text))?)
             }
-            Kind::Number { .. } => Value::Number(text.parse().map_err(|_| self.refuse_number(text))?),
-            Kind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
-            Kind::Name(_) | Kind::Time { .. } | Kind::Share(..) | Kind::Text => Value::Text(text.to_owned()),
-            Kind::Tables(_) => return Err(format!("{} is for files, which have tables", self.key)),
-            Kind::Settings => Value::Settings(self.setting(text)?),
+            FieldKind::Number { .. } => Value::Number(text.parse().map_err(|_| self.refuse_number(text))?),
+            FieldKind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
+            FieldKind::Name(_) | FieldKind::Time { .. } | FieldKind::Share(..) | FieldKind::Text => {
+                Value::Text(text.to_owned())
+            }
+            FieldKind::Tables(_) => return Err(format!("{} is for files, which have tables", self.key)),
+            FieldKind::Settings => Value::Settings(self.setting(text)?),
         };
         check(self, &value).map(|()| value)
     }
@@ -253,7 +255,7 @@ impl Field {
     }
 
     fn refuse_number(&self, text: &str) -> String {
-        let Kind::Number { unit, least, most } = self.kind else {
+        let FieldKind::Number { unit, least, most } = self.kind else {
             return self.refuse(text, "a whole number");
         };
         let wanted = if unit == "B" {
@@ -274,7 +276,7 @@ impl Field {
     /// Its range or names, for docs.
     pub fn range(&self) -> String {
         match self.kind {
-            Kind::Number { unit, least, most } => {
+            FieldKind::Number { unit, least, most } => {
                 let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
                 // What hardware limits has no bound here.
                 match most >= u64::from(u32::MAX) {
@@ -282,16 +284,16 @@ impl Field {
                     false => format!("{least} to {most}{unit}"),
                 }
             }
-            Kind::Switch => "true, false".into(),
-            Kind::Name(names) => names.join(", "),
-            Kind::Time { .. } => "a time, as `500us`".into(),
-            Kind::Share(least, most) => format!("{least} to {most}"),
-            Kind::Text => "text".into(),
-            Kind::Tables(fields) => {
+            FieldKind::Switch => "true, false".into(),
+            FieldKind::Name(names) => names.join(", "),
+            FieldKind::Time { .. } => "a time, as `500us`".into(),
+            FieldKind::Share(least, most) => format!("{least} to {most}"),
+            FieldKind::Text => "text".into(),
+            FieldKind::Tables(fields) => {
                 let keys: Vec<&str> = fields.iter().map(|field| field.key).collect();
                 format!("tables of {}", keys.join(", "))
             }
-            Kind::Settings => "numbers by names".into(),
+            FieldKind::Settings => "numbers by names".into(),
         }
     }
 
@@ -300,7 +302,8 @@ impl Field {
         match self.flags {
             Flags::None => Vec::new(),
             Flags::Own(shown) => {
-                let says = if self.kind == Kind::Switch { Says::Switch(true) } else { Says::Value(shown) };
+                let says =
+                    if self.kind == FieldKind::Switch { Says::Switch(true) } else { Says::Value(shown) };
                 vec![(self.key.replace('_', "-"), says, self.about)]
             }
             Flags::These(flags) => {
@@ -338,23 +341,23 @@ const LONGEST: Span = Span::from_ms(1_000_000);
 pub fn check(field: &Field, value: &Value) -> Result<(), String> {
     let Field { key, .. } = field;
     match (field.kind, value) {
-        (Kind::Number { least, .. }, Value::Number(n)) if *n < least => {
+        (FieldKind::Number { least, .. }, Value::Number(n)) if *n < least => {
             Err(format!("{key} is {n}, but must be at least {least}"))
         }
-        (Kind::Number { unit, most, .. }, Value::Number(n)) if *n > most => {
+        (FieldKind::Number { unit, most, .. }, Value::Number(n)) if *n > most => {
             let gib = (unit == "B" && most >= GIB && most.is_multiple_of(GIB))
                 .then(|| format!(" ({}GiB)", most / GIB));
             Err(format!("{key} is {n}, but must be at most {most}{}", gib.unwrap_or_default()))
         }
-        (Kind::Number { .. }, Value::Number(_))
-        | (Kind::Switch, Value::Switch(_))
-        | (Kind::Text, Value::Text(_))
-        | (Kind::Settings, Value::Settings(_)) => Ok(()),
-        (Kind::Name(names), Value::Text(name)) => match names.contains(&name.as_str()) {
+        (FieldKind::Number { .. }, Value::Number(_))
+        | (FieldKind::Switch, Value::Switch(_))
+        | (FieldKind::Text, Value::Text(_))
+        | (FieldKind::Settings, Value::Settings(_)) => Ok(()),
+        (FieldKind::Name(names), Value::Text(name)) => match names.contains(&name.as_str()) {
             true => Ok(()),
             false => Err(format!("{key} is `{name}`, but must be {}", one_of(names))),
         },
-        (Kind::Time { zero }, Value::Text(text)) => match text.parse::<Duration>() {
+        (FieldKind::Time { zero }, Value::Text(text)) => match text.parse::<Duration>() {
             Ok(time) if time.span() == Span::ZERO && !zero => {
                 Err(format!("{key} is {time}, but must be longer"))
             }
@@ -367,13 +370,13 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
             }
             Err(error) => Err(format!("{key}: {error}")),
         },
-        (Kind::Share(least, most), Value::Text(text)) => match text.parse::<Share>() {
+        (FieldKind::Share(least, most), Value::Text(text)) => match text.parse::<Share>() {
             Ok(share) if share < least => Err(format!("{key} is {share}, but must be at least {least}")),
             Ok(share) if share > most => Err(format!("{key} is {share}, but must be at most {most}")),
             Ok(_) => Ok(()),
             Err(error) => Err(format!("{key}: {error}")),
         },
-        (Kind::Tables(fields), Value::Tables(tables)) => check_tables(fields, tables),
+        (FieldKind::Tables(fields), Value::Tables(tables)) => check_tables(fields, tables),
         (kind, value) => Err(field.refuse(value, kind.wanted())),
     }
 }
@@ -399,16 +402,16 @@ fn check_tables(fields: &[Field], tables: &[Given]) -> Result<(), String> {
     Ok(())
 }
 
-impl Kind {
+impl FieldKind {
     pub(crate) fn wanted(self) -> &'static str {
         match self {
-            Kind::Number { .. } => "a whole number",
-            Kind::Switch => "true or false",
-            Kind::Name(_) | Kind::Text => "a text",
-            Kind::Time { .. } => "a time, as \"500us\"",
-            Kind::Share(..) => "a share, as \"1%\"",
-            Kind::Tables(_) => "a list of tables",
-            Kind::Settings => "a table of numbers",
+            FieldKind::Number { .. } => "a whole number",
+            FieldKind::Switch => "true or false",
+            FieldKind::Name(_) | FieldKind::Text => "a text",
+            FieldKind::Time { .. } => "a time, as \"500us\"",
+            FieldKind::Share(..) => "a share, as \"1%\"",
+            FieldKind::Tables(_) => "a list of tables",
+            FieldKind::Settings => "a table of numbers",
         }
     }
 }

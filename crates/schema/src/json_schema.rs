@@ -1,6 +1,6 @@
 //! JSON Schemas of what is made of fields.
 
-use crate::{Field, Kind};
+use crate::{Field, FieldKind};
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
@@ -40,16 +40,18 @@ pub fn of_object<'f>(fields: impl IntoIterator<Item = (&'f Field, Presence)>) ->
     object.try_into().expect("an object is a schema")
 }
 
-fn of_kind(kind: Kind) -> Value {
+fn of_kind(kind: FieldKind) -> Value {
     match kind {
-        Kind::Number { least, most, .. } => json!({ "type": "integer", "minimum": least, "maximum": most }),
-        Kind::Switch => json!({ "type": "boolean" }),
-        Kind::Name(names) => json!({ "type": "string", "enum": names }),
-        Kind::Time { .. } => json!({ "type": "string", "pattern": "^[0-9]+(ps|ns|us|ms|s)$" }),
-        Kind::Share(..) => json!({ "type": "string", "pattern": "^[0-9]+([.][0-9]{1,4})?%$" }),
-        Kind::Settings => json!({ "type": "object", "additionalProperties": { "type": "number" } }),
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Tables(fields) => {
+        FieldKind::Number { least, most, .. } => {
+            json!({ "type": "integer", "minimum": least, "maximum": most })
+        }
+        FieldKind::Switch => json!({ "type": "boolean" }),
+        FieldKind::Name(names) => json!({ "type": "string", "enum": names }),
+        FieldKind::Time { .. } => json!({ "type": "string", "pattern": "^[0-9]+(ps|ns|us|ms|s)$" }),
+        FieldKind::Share(..) => json!({ "type": "string", "pattern": "^[0-9]+([.][0-9]{1,4})?%$" }),
+        FieldKind::Settings => json!({ "type": "object", "additionalProperties": { "type": "number" } }),
+        FieldKind::Text => json!({ "type": "string" }),
+        FieldKind::Tables(fields) => {
             let presence = |field: &Field| if field.required { Presence::Always } else { Presence::OrAbsent };
             let table = of_object(fields.iter().map(|field| (field, presence(field))));
             json!({ "type": "array", "items": table })

@@ -18,7 +18,7 @@ mod value;
 
 pub use arrivals::Arrivals;
 pub use duration::{BadDuration, Duration};
-pub use field::{Field, Flag, Flags, Kind, Says, check, one_of, table};
+pub use field::{Field, FieldKind, Flag, Flags, Says, check, one_of, table};
 pub use read::{FieldTable, SchemaError, VERSION, line_of, meant, nearest};
 pub use settings::{Real, Settings};
 pub use share::{BadShare, Share};

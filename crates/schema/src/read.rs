@@ -1,6 +1,6 @@
 //! Files: TOML and JSON, each value checked where it stands, so that an error says its line.
 
-use crate::field::Kind;
+use crate::field::FieldKind;
 use crate::{Field, Given, Says, Value, settings};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -241,8 +241,8 @@ impl<'de> Visitor<'de> for ValueOf {
     fn visit_i128<E: Error>(self, number: i128) -> Result<Option<Value>, E> {
         let (wanted, bound) = match (u64::try_from(number), self.0.kind) {
             (Ok(number), _) => return self.checked(Value::Number(number)),
-            (Err(_), Kind::Number { most, .. }) if number > 0 => ("at most", most),
-            (Err(_), Kind::Number { least, .. }) => ("at least", least),
+            (Err(_), FieldKind::Number { most, .. }) if number > 0 => ("at most", most),
+            (Err(_), FieldKind::Number { least, .. }) => ("at least", least),
             (Err(_), _) => return Err(self.refuse(number)),
         };
         Err(E::custom(self.0.refuse(number, &format!("{wanted} {bound}"))))
@@ -255,7 +255,7 @@ impl<'de> Visitor<'de> for ValueOf {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<Value>, A::Error> {
         match self.0.kind {
-            Kind::Settings => self.checked(Value::Settings(settings::read(map)?)),
+            FieldKind::Settings => self.checked(Value::Settings(settings::read(map)?)),
             _ => Err(self.refuse("a table")),
         }
     }
@@ -269,7 +269,7 @@ impl<'de> Visitor<'de> for ValueOf {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<Value>, A::Error> {
-        let Kind::Tables(fields) = self.0.kind else {
+        let FieldKind::Tables(fields) = self.0.kind else {
             return Err(self.refuse("a list"));
         };
         let fields: Vec<&'static Field> = fields.iter().collect();

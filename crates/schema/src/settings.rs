@@ -98,57 +98,57 @@ impl IntoDeserializer<'_, ValueError> for Real {
 
 impl<'de> Deserialize<'de> for Real {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Real, D::Error> {
-        match Told::deserialize(deserializer)? {
-            Told::Number(number) => Ok(number),
-            Told::Section(_) => Err(D::Error::custom(format!("a table, but must be {WANTED}"))),
+        match SettingOrSection::deserialize(deserializer)? {
+            SettingOrSection::Number(number) => Ok(number),
+            SettingOrSection::Section(_) => Err(D::Error::custom(format!("a table, but must be {WANTED}"))),
         }
     }
 }
 
 /// A setting, or those of a section: in TOML `tx.send_ns = 20` is a table `tx`.
-enum Told {
+enum SettingOrSection {
     Number(Real),
     Section(Settings),
 }
 
-impl<'de> Deserialize<'de> for Told {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Told, D::Error> {
-        deserializer.deserialize_any(ToldVisitor)
+impl<'de> Deserialize<'de> for SettingOrSection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SettingOrSection, D::Error> {
+        deserializer.deserialize_any(SettingVisitor)
     }
 }
 
-struct ToldVisitor;
+struct SettingVisitor;
 
-impl<'de> Visitor<'de> for ToldVisitor {
-    type Value = Told;
+impl<'de> Visitor<'de> for SettingVisitor {
+    type Value = SettingOrSection;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(WANTED)
     }
 
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<Told, E> {
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<SettingOrSection, E> {
         self.visit_f64(f64::from(u8::from(flag)))
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Told, E> {
+    fn visit_i64<E: Error>(self, number: i64) -> Result<SettingOrSection, E> {
         self.visit_f64(number as f64)
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Told, E> {
+    fn visit_u64<E: Error>(self, number: u64) -> Result<SettingOrSection, E> {
         self.visit_f64(number as f64)
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Told, E> {
+    fn visit_f64<E: Error>(self, number: f64) -> Result<SettingOrSection, E> {
         let finite = Real::new(number).ok_or_else(|| E::custom(format!("{number} is not finite")))?;
-        Ok(Told::Number(finite))
+        Ok(SettingOrSection::Number(finite))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Told, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SettingOrSection, A::Error> {
         let mut section = Settings::new();
         while let Some((name, number)) = map.next_entry::<String, Real>()? {
             insert::<A::Error>(&mut section, name, number)?;
         }
-        Ok(Told::Section(section))
+        Ok(SettingOrSection::Section(section))
     }
 }
 
@@ -162,10 +162,10 @@ fn insert<E: Error>(settings: &mut Settings, name: String, number: Real) -> Resu
 /// Reads settings, of which some may be in sections.
 pub(crate) fn read<'de, A: MapAccess<'de>>(mut map: A) -> Result<Settings, A::Error> {
     let mut settings = Settings::new();
-    while let Some((name, told)) = map.next_entry::<String, Told>()? {
+    while let Some((name, told)) = map.next_entry::<String, SettingOrSection>()? {
         match told {
-            Told::Number(number) => insert::<A::Error>(&mut settings, name, number)?,
-            Told::Section(section) => {
+            SettingOrSection::Number(number) => insert::<A::Error>(&mut settings, name, number)?,
+            SettingOrSection::Section(section) => {
                 for (key, number) in section {
                     insert::<A::Error>(&mut settings, format!("{name}.{key}"), number)?;
                 }

@@ -25,7 +25,7 @@ pub use cluster::SimCluster;
 pub use config::{DeviceSlot, Machine, SimConfig, devices};
 pub use fabric::Layers;
 pub use host::{Uncore, memory_bytes};
-pub use meter::{Meter, MeterKind};
+pub use meter::{Meter, MeterKind, NoMeter};
 pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
 pub use provider::SimProvider;
 pub use see::{Traced, Tracing};

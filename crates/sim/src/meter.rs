@@ -2,6 +2,7 @@
 
 use doorbell_nic::Part;
 use std::fmt;
+use std::str::FromStr;
 
 /// What is metered of a machine: a part, and which one of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,8 +14,8 @@ pub struct Meter {
 
 impl Meter {
     /// The core with this number.
-    pub const fn core(core: u8) -> Meter {
-        Meter { part: Part::Core, number: Some(core as u32), device: None }
+    pub const fn core(core: u32) -> Meter {
+        Meter { part: Part::Core, number: Some(core), device: None }
     }
 
     /// A part that a device has once.
@@ -123,6 +124,41 @@ impl fmt::Display for MeterKind {
     }
 }
 
+/// A text that is no meter's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoMeter(String);
+
+impl fmt::Display for NoMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not the name of a meter", self.0)
+    }
+}
+
+impl std::error::Error for NoMeter {}
+
+/// Reads what [`Meter`]'s `Display` writes, as results in files have it.
+impl FromStr for Meter {
+    type Err = NoMeter;
+
+    fn from_str(text: &str) -> Result<Meter, NoMeter> {
+        let (of_machine, device) = match text.rsplit_once(" of device ") {
+            Some((rest, device)) => (rest, Some(device.parse().map_err(|_| NoMeter(text.to_owned()))?)),
+            None => (text, None),
+        };
+        let meter = Part::ALL.into_iter().find_map(|part| {
+            let PartWords { before_number, behind } = words(part);
+            let rest = of_machine.strip_suffix(behind)?;
+            let number = match before_number {
+                Some(before) => Some(rest.strip_prefix(before)?.strip_prefix(' ')?.parse().ok()?),
+                None if rest.is_empty() => None,
+                None => return None,
+            };
+            Some(Meter { part, number, device })
+        });
+        meter.ok_or_else(|| NoMeter(text.to_owned()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,11 +194,24 @@ mod tests {
 
     #[test]
     fn every_part_has_its_name() {
+        assert_eq!(all().map(|(meter, ..)| meter.part()), Part::ALL);
         for (meter, name, kind) in all() {
             assert_eq!((meter.to_string().as_str(), meter.kind().to_string().as_str()), (name, kind));
             let on = meter.on(1);
             let (name, kind) = (format!("{name} of device 1"), format!("{kind} of device"));
             assert_eq!((on.to_string(), on.kind().to_string()), (name, kind));
+        }
+    }
+
+    #[test]
+    fn a_name_is_of_one_meter() {
+        for meter in all().iter().flat_map(|(meter, ..)| [*meter, meter.on(0), meter.on(12)]) {
+            assert_eq!(meter.to_string().parse(), Ok(meter));
+        }
+        for text in
+            ["", "core", "core x", "core 1 out", "port out", "sending units 3", "port 1 out of device x"]
+        {
+            assert_eq!(text.parse::<Meter>(), Err(NoMeter(text.to_owned())));
         }
     }
 }

@@ -207,7 +207,7 @@ impl Metrics {
         for thread in w.threads.iter().filter(|t| t.machine == machine) {
             let until = if thread.waiting == Waiting::Ended { thread.clock } else { window.to };
             let busy = window.overlap(Ps::ZERO, until).saturating_sub(thread.idle);
-            self.add(w, Meter::core(thread.core.0), machine, busy);
+            self.add(w, Meter::core(thread.core.0.into()), machine, busy);
         }
     }
 

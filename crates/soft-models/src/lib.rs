@@ -18,6 +18,7 @@
 
 pub mod completions;
 pub mod locks;
+pub mod recvs;
 mod run;
 
 // No model uses all of the software NIC's modules.

@@ -16,13 +16,15 @@ pub(crate) fn check(name: &str, bounds: Bounds, model: impl Fn() + Send + Sync +
     let runs = Arc::new(AtomicU64::new(0));
     let counted = runs.clone();
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(bounds.preemptions);
+    // LOOM_MAX_PREEMPTIONS comes first.
+    let preemptions = builder.preemption_bound.or(bounds.preemptions);
+    builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
         model();
     });
     let runs = runs.load(Relaxed);
-    println!("model {name}: {runs} runs, {:?} preemptions", bounds.preemptions);
+    println!("model {name}: {runs} runs, {preemptions:?} preemptions");
     runs
 }

@@ -1,6 +1,6 @@
 //! Runs the models.
 
-use doorbell_soft_models::{completions, locks};
+use doorbell_soft_models::{completions, locks, recvs};
 
 #[test]
 fn lock_favourite_and_other() {
@@ -35,4 +35,24 @@ fn completions_resized() {
 #[test]
 fn completions_asleep() {
     assert!(completions::asleep() > 1);
+}
+
+#[test]
+fn recvs_of_one_sender() {
+    assert!(recvs::one_sender() > 1);
+}
+
+#[test]
+fn recvs_flushed() {
+    assert!(recvs::flushed() > 1);
+}
+
+#[test]
+fn recvs_of_two_senders() {
+    assert!(recvs::two_senders() > 1);
+}
+
+#[test]
+fn recvs_lane_ended() {
+    assert!(recvs::lane_ended() > 1);
 }

@@ -27,6 +27,9 @@ pub struct Scale {
     pub hesitation: Span,
     /// After how long threads give up.
     pub patience: Span,
+    /// The least time-out code of RC QPs ([`doorbell_verbs::QpAttr::timeout`]) of machines in processes of their own: a
+    /// peer that lives answers within it, also where it waits for a processor.
+    pub time_out: u8,
     /// How long clients of deployed systems measure.
     pub deployed: Span,
     /// Whether a WRITE to a word may be lost which others compare-and-swap, as the device writes back what it has compared in vain. No specification
@@ -45,6 +48,7 @@ impl Scale {
         retry: Span::from_ms(5),
         hesitation: Span::from_us(100),
         patience: Span::from_ms(60_000),
+        time_out: 14,
         deployed: Span::from_ms(100),
         writes_back: false,
     };
@@ -58,6 +62,8 @@ impl Scale {
         retry: Span::from_ms(50),
         hesitation: Span::from_us(500),
         patience: Span::from_ms(60_000),
+        // 0.5 s, seven times. The kernel of a machine that is emulated beside other work answers late.
+        time_out: 17,
         deployed: Span::from_ms(500),
         writes_back: true,
     };

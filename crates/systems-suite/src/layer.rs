@@ -59,6 +59,11 @@ pub trait Layer: Clone {
     /// A QP was created.
     fn created(&self, _qp: QpHandle, _attr: &QpInitAttr) {}
 
+    /// A QP is to be modified; returns the changes that are made.
+    fn modifying(&self, attr: &QpAttr) -> QpAttr {
+        *attr
+    }
+
     /// [`Provider::poll_cq`].
     fn poll_cq<P: Provider>(&self, below: &P, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
         below.poll_cq(cq, wc)
@@ -169,6 +174,10 @@ impl<P: Provider, L: Layer> Provider for Layered<P, L> {
         Ok(created)
     }
 
+    fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError> {
+        self.below.modify_qp(qp, &self.layer.modifying(attr))
+    }
+
     fn poll_cq(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
         self.layer.poll_cq(&self.below, cq, wc)
     }
@@ -196,7 +205,6 @@ impl<P: Provider, L: Layer> Provider for Layered<P, L> {
         fn create_ah(&self, pd: PdHandle, attr: &AhAttr) -> Result<AhHandle, VerbsError>;
         fn destroy_ah(&self, ah: AhHandle);
         fn destroy_qp(&self, qp: QpHandle);
-        fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError>;
         fn query_qp(&self, qp: QpHandle) -> Result<QpState, VerbsError>;
         fn post_recv(&self, qp: QpHandle, list: &[RecvWr<'_>]) -> Result<(), PostError>;
     }

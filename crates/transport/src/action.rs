@@ -1,6 +1,6 @@
 //! What a QP asks of whoever drives it.
 
-use crate::{AtomicOp, Body, Packet, Part};
+use crate::{AtomicOp, Body, Packet, PacketPart};
 use doorbell_verbs::{QpType, Wc};
 
 /// Where the payload of a packet comes from.
@@ -78,10 +78,10 @@ impl Iterator for ReadStream {
         let len = self.left.min(self.mtu);
         let last = len == self.left;
         let part = match (self.at_start, last) {
-            (true, true) => Part::Only,
-            (true, false) => Part::First,
-            (false, true) => Part::Last,
-            (false, false) => Part::Middle,
+            (true, true) => PacketPart::Only,
+            (true, false) => PacketPart::First,
+            (false, true) => PacketPart::Last,
+            (false, false) => PacketPart::Middle,
         };
         let packet = Packet {
             transport: QpType::Rc,

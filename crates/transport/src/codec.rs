@@ -4,7 +4,7 @@
 //! A17 of the specification) also covers the IP and UDP headers before it, with the fields that a
 //! router changes set to ones, so both directions take a [`Route`].
 
-use crate::{AtomicOp, Body, Deth, NakCode, Packet, Part, Reth, Syndrome};
+use crate::{AtomicOp, Body, Deth, NakCode, Packet, PacketPart, Reth, Syndrome};
 use doorbell_verbs::QpType;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -127,7 +127,7 @@ fn encode_body(packet: &Packet, out: &mut Vec<u8>) {
             encode_imm(imm, out);
         }
         Body::ReadRequest(reth) => encode_reth(reth, out),
-        Body::ReadResponse { part: Part::Middle } => {}
+        Body::ReadResponse { part: PacketPart::Middle } => {}
         Body::ReadResponse { .. } => out.extend_from_slice(&aeth(CREDITS_UNLIMITED).to_be_bytes()),
         Body::Atomic { va, rkey, op } => {
             let (swap_or_add, compare) = match op {
@@ -167,20 +167,20 @@ fn opcode(packet: &Packet) -> u8 {
         QpType::Ud => 0x60,
     };
     let with_imm = |part, imm: Option<u32>| match part {
-        Part::First => 0,
-        Part::Middle => 1,
-        Part::Last => 2 + u8::from(imm.is_some()),
-        Part::Only => 4 + u8::from(imm.is_some()),
+        PacketPart::First => 0,
+        PacketPart::Middle => 1,
+        PacketPart::Last => 2 + u8::from(imm.is_some()),
+        PacketPart::Only => 4 + u8::from(imm.is_some()),
     };
     service
         | match packet.body {
             Body::Send { part, imm } => with_imm(part, imm),
             Body::Write { part, imm, .. } => 6 + with_imm(part, imm),
             Body::ReadRequest(_) => 12,
-            Body::ReadResponse { part: Part::First } => 13,
-            Body::ReadResponse { part: Part::Middle } => 14,
-            Body::ReadResponse { part: Part::Last } => 15,
-            Body::ReadResponse { part: Part::Only } => 16,
+            Body::ReadResponse { part: PacketPart::First } => 13,
+            Body::ReadResponse { part: PacketPart::Middle } => 14,
+            Body::ReadResponse { part: PacketPart::Last } => 15,
+            Body::ReadResponse { part: PacketPart::Only } => 16,
             Body::Ack(_) => 17,
             Body::AtomicAck { .. } => 18,
             Body::Atomic { op: AtomicOp::CompareSwap { .. }, .. } => 19,
@@ -225,12 +225,12 @@ fn syndrome(byte: u8) -> Result<Syndrome, DecodeError> {
 }
 
 /// Reads headers one after the other.
-struct Reader<'a> {
+struct HeaderReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl HeaderReader<'_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let truncated = DecodeError::Truncated(self.bytes.len());
         let part = self.bytes.get(self.at..self.at + N).ok_or(truncated)?;
@@ -273,10 +273,10 @@ impl Reader<'_> {
     /// What follows BTH and DETH, with the message sequence number (0 where there is none).
     fn body(&mut self, operation: u8) -> Result<(Body, u32), DecodeError> {
         let (part, with_imm) = match operation % 6 {
-            0 => (Part::First, false),
-            1 => (Part::Middle, false),
-            2 | 3 => (Part::Last, operation % 6 == 3),
-            _ => (Part::Only, operation % 6 == 5),
+            0 => (PacketPart::First, false),
+            1 => (PacketPart::Middle, false),
+            2 | 3 => (PacketPart::Last, operation % 6 == 3),
+            _ => (PacketPart::Only, operation % 6 == 5),
         };
         let request = |body| Ok((body, 0));
         match operation {
@@ -286,9 +286,10 @@ impl Reader<'_> {
                 request(Body::Write { part, reth, imm: self.imm(with_imm)? })
             }
             12 => request(Body::ReadRequest(self.reth()?)),
-            14 => Ok((Body::ReadResponse { part: Part::Middle }, 0)),
+            14 => Ok((Body::ReadResponse { part: PacketPart::Middle }, 0)),
             13 | 15 | 16 => {
-                let part = [Part::First, Part::Middle, Part::Last, Part::Only][usize::from(operation - 13)];
+                let part = [PacketPart::First, PacketPart::Middle, PacketPart::Last, PacketPart::Only]
+                    [usize::from(operation - 13)];
                 Ok((Body::ReadResponse { part }, self.aeth()?.1))
             }
             17 => {
@@ -319,7 +320,7 @@ pub fn decode(bytes: &[u8], route: &Route) -> Result<(Packet, Range<usize>), Dec
     if found != expected {
         return Err(DecodeError::Icrc { found, expected });
     }
-    let mut reader = Reader { bytes: covered, at: 0 };
+    let mut reader = HeaderReader { bytes: covered, at: 0 };
     let [code, flags, pkey @ ..] = reader.array::<4>()?;
     let (dest_qp, psn) = (reader.u32()? & 0xff_ffff, reader.u32()?);
     let (transport, operation) = split_opcode(code).ok_or(DecodeError::Opcode(code))?;

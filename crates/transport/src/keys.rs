@@ -58,12 +58,12 @@ pub enum KeyError {
 /// the slot, so that a stale key finds nothing until the tag comes round.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    slots: Vec<Slot>,
+    slots: Vec<KeySlot>,
     free: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct KeySlot {
     region: Option<Region>,
     /// Low 8 bits of the key that it has or will have next.
     tag: u8,
@@ -76,7 +76,7 @@ impl Keys {
     /// If there are 2^24 - 1 regions already, which no driver lets happen.
     pub fn register(&mut self, region: Region) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(KeySlot::default());
             (self.slots.len() - 1) as u32
         });
         assert!(number < (1 << 24) - 1, "more than 2^24 - 1 memory regions");
@@ -125,7 +125,7 @@ impl Keys {
     }
 
     /// The slot of the region with this key.
-    fn slot_mut(&mut self, key: u32) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, key: u32) -> Option<&mut KeySlot> {
         let slot = self.slots.get_mut(Keys::slot_of(key)?)?;
         (slot.tag == key as u8 && slot.region.is_some()).then_some(slot)
     }

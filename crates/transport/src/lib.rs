@@ -28,7 +28,7 @@ mod wr;
 pub use action::{Action, Queue, ReadStream, Source, TxPacket};
 pub use fault::{Fault, check_enabled};
 pub use keys::{KeyError, Keys, Region};
-pub use packet::{AtomicOp, Body, Deth, NakCode, Packet, Part, Reth, Syndrome};
+pub use packet::{AtomicOp, Body, Deth, NakCode, Packet, PacketPart, Reth, Syndrome};
 pub use qp::Qp;
 pub use recv_queue::RecvQueue;
 pub use retry::{Repeats, Retries, ack_timeout, rnr_wait};

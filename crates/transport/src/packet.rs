@@ -4,7 +4,7 @@ use doorbell_verbs::{LinkLayer, QpType, WcStatus};
 
 /// Position of a packet within its message (IB specification vol. 1, 9.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PacketPart {
     /// First of several.
     First,
     /// Neither first nor last.
@@ -15,15 +15,15 @@ pub enum Part {
     Only,
 }
 
-impl Part {
+impl PacketPart {
     /// Whether a message begins here.
     pub const fn begins(self) -> bool {
-        matches!(self, Part::First | Part::Only)
+        matches!(self, PacketPart::First | PacketPart::Only)
     }
 
     /// Whether a message ends here.
     pub const fn ends(self) -> bool {
-        matches!(self, Part::Last | Part::Only)
+        matches!(self, PacketPart::Last | PacketPart::Only)
     }
 }
 
@@ -111,17 +111,17 @@ pub enum Syndrome {
 /// What a packet is, with the extended headers that only it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Part of a SEND.
+    /// PacketPart of a SEND.
     Send {
         /// Which part.
-        part: Part,
+        part: PacketPart,
         /// Immediate, on a part that ends the message.
         imm: Option<u32>,
     },
-    /// Part of a WRITE.
+    /// PacketPart of a WRITE.
     Write {
         /// Which part.
-        part: Part,
+        part: PacketPart,
         /// Present where the part begins the message.
         reth: Option<Reth>,
         /// Immediate, on a part that ends the message.
@@ -129,10 +129,10 @@ pub enum Body {
     },
     /// READ request.
     ReadRequest(Reth),
-    /// Part of the answer to a READ.
+    /// PacketPart of the answer to a READ.
     ReadResponse {
         /// Which part; `Middle` has no AETH.
-        part: Part,
+        part: PacketPart,
     },
     /// Atomic request.
     Atomic {
@@ -201,7 +201,7 @@ impl Packet {
                 (if reth.is_some() { 16 } else { 0 }) + (if imm.is_some() { 4 } else { 0 })
             }
             Body::ReadRequest(_) => 16,
-            Body::ReadResponse { part: Part::Middle } => 0,
+            Body::ReadResponse { part: PacketPart::Middle } => 0,
             Body::ReadResponse { .. } => 4,
             Body::Atomic { .. } => 28,
             Body::AtomicAck { .. } => 4 + 8,

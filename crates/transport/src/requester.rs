@@ -2,10 +2,10 @@
 
 use crate::qp::Qp;
 use crate::scatter::scatter;
-use crate::send_queue::Entry;
+use crate::send_queue::SendEntry;
 use crate::{
-    Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, Part, RecvQueue, Reth, Source, Syndrome, TxPacket,
-    check_initiator, local_rights, psn, rnr_wait, sent_qkey, state_after_failed_send,
+    Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, PacketPart, RecvQueue, Reth, Source, Syndrome,
+    TxPacket, check_initiator, local_rights, psn, rnr_wait, sent_qkey, state_after_failed_send,
 };
 use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
 
@@ -130,10 +130,10 @@ impl Qp {
         let left = entry.len - offset;
         let ends = index + 1 == entry.packets;
         let part = match (index == 0, ends) {
-            (true, true) => Part::Only,
-            (true, false) => Part::First,
-            (false, true) => Part::Last,
-            (false, false) => Part::Middle,
+            (true, true) => PacketPart::Only,
+            (true, false) => PacketPart::First,
+            (false, true) => PacketPart::Last,
+            (false, false) => PacketPart::Middle,
         };
         let imm = if ends { entry.op.imm() } else { None };
         let atomic = |op| (atomic_body(entry, op), 0);
@@ -379,7 +379,7 @@ impl Qp {
     }
 }
 
-fn atomic_body(entry: &Entry, op: AtomicOp) -> Body {
+fn atomic_body(entry: &SendEntry, op: AtomicOp) -> Body {
     let remote = entry.op.remote().unwrap_or_default();
     Body::Atomic { va: remote.addr, rkey: remote.rkey, op }
 }

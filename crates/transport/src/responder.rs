@@ -6,8 +6,8 @@ use crate::receive_state::{Inbound, SavedAtomic};
 use crate::recv_queue::{RecvWqe, capacity};
 use crate::scatter::scatter;
 use crate::{
-    Action, AtomicOp, Body, Fault, Keys, MAX_MESSAGE_BYTES, NakCode, Packet, Part, ReadStream, RecvQueue,
-    Reth, Source, Syndrome, TxPacket, check_enabled, psn,
+    Action, AtomicOp, Body, Fault, Keys, MAX_MESSAGE_BYTES, NakCode, Packet, PacketPart, ReadStream,
+    RecvQueue, Reth, Source, Syndrome, TxPacket, check_enabled, psn,
 };
 use doorbell_verbs::{AccessFlags, GRH_BYTES, QpType, Wc, WcOpcode, WcStatus};
 
@@ -135,7 +135,9 @@ impl Qp {
 
     /// A datagram (IB specification vol. 1, 9.8.3).
     fn receive_ud(&mut self, packet: &Packet, keys: &Keys, rq: &mut RecvQueue, out: &mut Vec<Action>) {
-        let (Body::Send { part: Part::Only, imm }, Some(deth)) = (packet.body, packet.deth) else { return };
+        let (Body::Send { part: PacketPart::Only, imm }, Some(deth)) = (packet.body, packet.deth) else {
+            return;
+        };
         if deth.qkey != self.settings.qkey {
             return;
         }
@@ -161,7 +163,7 @@ impl Qp {
     fn send_packet(
         &mut self,
         packet: &Packet,
-        part: Part,
+        part: PacketPart,
         imm: Option<u32>,
         keys: &Keys,
         rq: &mut RecvQueue,
@@ -173,7 +175,7 @@ impl Qp {
             _ => return Err(Fault::Invalid),
         };
         self.check_part(part, packet.payload_len)?;
-        if part == Part::Only {
+        if part == PacketPart::Only {
             self.receive_only(packet, imm, 0, 0, keys, rq, out)?;
             self.resp.message_done();
             return Ok(1);
@@ -235,7 +237,7 @@ impl Qp {
     fn write_packet(
         &mut self,
         packet: &Packet,
-        part: Part,
+        part: PacketPart,
         reth: Option<Reth>,
         imm: Option<u32>,
         keys: &Keys,
@@ -330,12 +332,12 @@ impl Qp {
     }
 
     /// Every part but the last is full, and only a message of one packet may be empty.
-    fn check_part(&self, part: Part, payload: u32) -> Result<(), Fault> {
+    fn check_part(&self, part: PacketPart, payload: u32) -> Result<(), Fault> {
         let mtu = self.settings.mtu();
         let fits = match part {
-            Part::First | Part::Middle => payload == mtu,
-            Part::Last => (1..=mtu).contains(&payload),
-            Part::Only => payload <= mtu,
+            PacketPart::First | PacketPart::Middle => payload == mtu,
+            PacketPart::Last => (1..=mtu).contains(&payload),
+            PacketPart::Only => payload <= mtu,
         };
         if fits { Ok(()) } else { Err(Fault::Invalid) }
     }

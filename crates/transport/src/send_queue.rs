@@ -4,7 +4,7 @@ use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge, UdDest, VerbsError};
 
 /// A send work request in the ring.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct SendEntry {
     pub(crate) wr_id: u64,
     pub(crate) op: SendOp,
     pub(crate) dest: Option<UdDest>,
@@ -18,8 +18,8 @@ pub(crate) struct Entry {
     pub(crate) packets: u32,
 }
 
-impl Entry {
-    const EMPTY: Entry = Entry {
+impl SendEntry {
+    const EMPTY: SendEntry = SendEntry {
         wr_id: 0,
         op: SendOp::Send,
         dest: None,
@@ -61,7 +61,7 @@ pub struct SendWqe<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
     /// As many as there is room for.
-    entries: Box<[Entry]>,
+    entries: Box<[SendEntry]>,
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
     max_sge: u32,
@@ -86,7 +86,7 @@ impl SendQueue {
     pub(crate) fn new(depth: u32, max_sge: u32) -> SendQueue {
         let (room, mask) = if depth.is_power_of_two() { (0, 0) } else { (depth as usize, u32::MAX) };
         SendQueue {
-            entries: vec![Entry::EMPTY; room].into(),
+            entries: vec![SendEntry::EMPTY; room].into(),
             sges: vec![Sge::default(); room * max_sge as usize].into(),
             max_sge,
             mask,
@@ -118,7 +118,7 @@ impl SendQueue {
         let room = (2 * old.len()).max(1);
         let max_sge = self.max_sge as usize;
         let old_mask = std::mem::replace(&mut self.mask, room as u32 - 1) as usize;
-        self.entries = vec![Entry::EMPTY; room].into();
+        self.entries = vec![SendEntry::EMPTY; room].into();
         self.sges = vec![Sge::default(); room * max_sge].into();
         for position in self.freed..self.posted {
             let slot = self.slot(position);
@@ -129,11 +129,11 @@ impl SendQueue {
         }
     }
 
-    pub(crate) fn entry(&self, slot: usize) -> &Entry {
+    pub(crate) fn entry(&self, slot: usize) -> &SendEntry {
         &self.entries[self.place(slot)]
     }
 
-    pub(crate) fn entry_mut(&mut self, slot: usize) -> &mut Entry {
+    pub(crate) fn entry_mut(&mut self, slot: usize) -> &mut SendEntry {
         let place = self.place(slot);
         &mut self.entries[place]
     }
@@ -161,7 +161,7 @@ impl SendQueue {
             self.grow();
         }
         let slot = self.slot(self.posted);
-        *self.entry_mut(slot) = Entry {
+        *self.entry_mut(slot) = SendEntry {
             wr_id: wr.wr_id,
             op: wr.op,
             dest: wr.dest,

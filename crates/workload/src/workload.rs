@@ -5,7 +5,9 @@ use crate::file::{given_of_file, given_of_json};
 use crate::older::as_meant;
 use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window};
 use doorbell_nic::Profile;
-use doorbell_schema::{Arrivals, Duration, Field, Flag, Given, Kind, Schema, Settings, Share, Value, schema};
+use doorbell_schema::{
+    Arrivals, Duration, Field, FieldKind, Flag, Given, Schema, Settings, Share, Value, schema,
+};
 use doorbell_verbs::QpType;
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -358,7 +360,7 @@ impl Workload {
         let field = |fields: &[&'static Field], key| fields.iter().copied().find(|field| field.key == key);
         let fields = Workload::fields();
         let machine = field(&fields, "machine").expect("it was given");
-        let Kind::Tables(of_group) = machine.kind else { unreachable!("groups are tables") };
+        let FieldKind::Tables(of_group) = machine.kind else { unreachable!("groups are tables") };
         let set_of = of_group.iter().find(|field| field.key == "set").expect("groups have it");
         let mut above = Given::default();
         above.set(set_of, Value::Settings(set)).map_err(WorkloadError::Invalid)?;

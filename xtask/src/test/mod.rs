@@ -1,23 +1,24 @@
 //! Everything that must hold before a change is merged.
 
+mod instructions;
 mod processor;
 mod quick;
 mod reach;
 mod steps;
 mod summary;
 
+pub(crate) use instructions::compare_profiles;
 pub(crate) use quick::run_quick;
 pub(crate) use steps::cargo;
-pub(crate) use summary::{CheckStep, run_steps};
+pub(crate) use summary::{CheckStep, Meter, run_steps};
 
 use crate::command::{Task, failed, run};
 use crate::{packages, rxe, wheels};
 use std::process::ExitCode;
 
-/// `cargo run`, as the README has it, knows which program is meant. It has other features of dependencies than the
-/// tests, so that most is built anew: soon, as the program does no more than say its version.
+/// `cargo run --release`, as the README has it, knows which program is meant, and builds it.
 fn the_command() -> Task<()> {
-    run(cargo(&["run", "--quiet", "--", "--version"]).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0"))
+    run(&mut cargo(&["run", "--quiet", "--release", "--", "--version"]))
 }
 
 /// All tests. Where the packages of real programs are there, none of these may be skipped.
@@ -36,14 +37,15 @@ fn soft_roce() -> Task<()> {
     }
 }
 
-const STEPS: [CheckStep<'static>; 8] = [
+const STEPS: [CheckStep<'static>; 9] = [
     ("formatting", &steps::formatting),
     ("lints", &steps::lints),
     ("documentation", &steps::documentation),
     ("programs for the tests", &packages::ensure_tested_programs),
     ("wheels for the tests", &wheels::ensure),
     ("tests", &tests),
-    ("the command", &the_command),
+    ("the first command", &the_command),
+    ("instructions per verb", &instructions::check),
     ("Soft-RoCE", &soft_roce),
 ];
 

@@ -7,19 +7,68 @@ use super::reach::{self, ChangeReach, Workspace};
 use super::steps::{self, cargo};
 use super::summary::{CheckStep, run_steps};
 use crate::command::{Task, run};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// What a quick run has of the test program of a crate.
+/// What a quick run has of the tests of a crate.
 struct Selection {
     package: &'static str,
-    program: &'static str,
     /// Modules and tests that are too slow for a quick run.
     slow: &'static [&'static str],
-    /// Modules and tests that are run where a crate below has changed.
-    above: &'static [&'static str],
+    /// The test program, and the modules that are run where another crate has changed.
+    above: (&'static str, &'static [&'static str]),
+    /// These other crates. Programs that take long to build are run for the crates right below alone.
+    below: &'static [&'static str],
 }
 
-const SELECTIONS: [Selection; 0] = [];
+const SELECTIONS: [Selection; 8] = [
+    Selection { package: "doorbell-nic", slow: &["limits::"], above: ("nic", &[]), below: &[] },
+    Selection {
+        package: "doorbell-sim",
+        slow: &["soak::"],
+        above: ("sim", &["accounting::", "conformance::", "virtual_time::"]),
+        below: &["doorbell-nic", "doorbell-transport", "doorbell-verbs"],
+    },
+    Selection {
+        package: "doorbell-conformance",
+        slow: &[],
+        above: ("finds_flaws", &[""]),
+        below: &["doorbell-sim", "doorbell-transport", "doorbell-verbs"],
+    },
+    Selection { package: "doorbell-systems", slow: &["kills::"], above: ("systems", &[]), below: &[] },
+    Selection {
+        package: "doorbell-lab",
+        slow: &["cliffs", "cover::", "options::", "uncertainty::", "walk::"],
+        above: ("lab", &["allocation::", "simulate::"]),
+        below: &["doorbell-programs", "doorbell-schema", "doorbell-workload"],
+    },
+    Selection {
+        package: "doorbell-cli",
+        slow: &["curves::", "interrupts::", "live::", "trace::"],
+        above: ("cli", &["docs::", "schemas::"]),
+        below: &["doorbell-lab", "doorbell-launch", "doorbell-live", "doorbell-reproduce"],
+    },
+    Selection {
+        package: "doorbell-soft",
+        slow: &["tests::many", "tests::soak"],
+        above: ("soft", &[]),
+        below: &[],
+    },
+    Selection {
+        package: "doorbell-soft-so",
+        slow: &["ci::", "joined::", "programs::", "pyverbs::", "stacks::", "systems::"],
+        above: ("soft-so", &["edges::", "headers::", "library::", "refusals::"]),
+        below: &["doorbell-abi", "doorbell-launch", "doorbell-soft"],
+    },
+];
+
+impl Selection {
+    /// The modules that are run where these crates have changed.
+    fn above(&self, changed: &BTreeSet<String>) -> &'static [&'static str] {
+        let is_below = self.below.iter().any(|&name| changed.contains(name));
+        if is_below && !changed.contains(self.package) { self.above.1 } else { &[] }
+    }
+}
 
 fn selection(package: &str) -> Option<&'static Selection> {
     SELECTIONS.iter().find(|selection| selection.package == package)
@@ -35,18 +84,21 @@ fn tests_of(package: &str) -> Task<()> {
 /// The selected tests of a crate above. They are built as those of the whole workspace are, whose features of other
 /// crates differ from those of one crate.
 fn tests_above(selection: &Selection) -> Task<()> {
-    let mut tests = cargo(&["test", "--quiet", "--workspace", "--test", selection.program, "--"]);
-    run(tests.args(selection.above))
+    let (program, modules) = selection.above;
+    let mut tests = cargo(&["test", "--quiet", "--workspace", "--test", program, "--"]);
+    run(tests.args(modules))
 }
 
 /// What a quick run leaves out of everything.
 fn left_out(reach: &ChangeReach) -> Vec<String> {
     let slow = reach.changed.iter().filter_map(|name| selection(name)).filter(|s| !s.slow.is_empty());
     let slow = slow.map(|s| format!("tests of {}: {}", s.package, s.slow.join(", ")));
-    let above = reach.above.iter().map(|name| match selection(name).map_or(&[][..], |s| s.above) {
-        [] => format!("tests of {name}"),
-        some => format!("tests of {name} other than {}", some.join(", ")),
-    });
+    let above =
+        reach.above.iter().filter_map(|name| match selection(name).map(|s| s.above(&reach.changed)) {
+            Some([""]) => None,
+            Some([]) | None => Some(format!("tests of {name}")),
+            Some(some) => Some(format!("tests of {name} other than {}", some.join(", "))),
+        });
     let always = ["documentation, instructions per verb, Soft-RoCE".to_owned()];
     slow.chain(above).chain(always).collect()
 }
@@ -55,17 +107,15 @@ fn left_out(reach: &ChangeReach) -> Vec<String> {
 pub(crate) fn run_quick(commit: &str) -> Task<ExitCode> {
     let files = reach::changed_files(commit)?;
     let reach = Workspace::read()?.reach(&files);
-    let names = |names: &std::collections::BTreeSet<String>| {
-        if names.is_empty() {
-            "nothing".to_owned()
-        } else {
-            names.iter().cloned().collect::<Vec<_>>().join(", ")
-        }
+    let names = |names: &BTreeSet<String>| match names.iter().cloned().collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "nothing".to_owned(),
+        some => some,
     };
     println!("changed since {commit}: {}; above: {}", names(&reach.changed), names(&reach.above));
     let own: Vec<(String, _)> =
         reach.changed.iter().map(|name| (format!("tests of {name}"), move || tests_of(name))).collect();
-    let above = reach.above.iter().filter_map(|name| selection(name)).filter(|s| !s.above.is_empty());
+    let above =
+        reach.above.iter().filter_map(|name| selection(name)).filter(|s| !s.above(&reach.changed).is_empty());
     let above: Vec<(String, _)> =
         above.map(|s| (format!("selected tests of {}", s.package), move || tests_above(s))).collect();
     let mut all: Vec<CheckStep<'_>> = vec![("formatting", &steps::formatting), ("lints", &steps::lints)];
@@ -77,4 +127,38 @@ pub(crate) fn run_quick(commit: &str) -> Task<ExitCode> {
         println!("  {what}");
     }
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(changed: &[&str], above: &[&str]) -> ChangeReach {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        ChangeReach { changed: names(changed), above: names(above) }
+    }
+
+    #[test]
+    fn selected_crates_and_programs_are_in_the_workspace() {
+        let workspace = Workspace::read().ok().expect("cargo says it");
+        let names: BTreeSet<&str> = workspace.names().collect();
+        for selection in &SELECTIONS {
+            let all = selection.below.iter().chain([&selection.package]);
+            assert!(all.clone().all(|name| names.contains(name)), "{:?}", all.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_named() {
+        let reach = reach(&["doorbell-sim"], &["doorbell-conformance", "doorbell-lab", "doorbell-toy"]);
+        assert_eq!(
+            left_out(&reach),
+            [
+                "tests of doorbell-sim: soak::",
+                "tests of doorbell-lab",
+                "tests of doorbell-toy",
+                "documentation, instructions per verb, Soft-RoCE"
+            ]
+        );
+    }
 }

@@ -8,8 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Files outside of crates, by how their paths begin, and the crate that compiles them in or tests them.
-const OUTSIDE: [(&str, &str); 4] =
-    [("profiles/", "doorbell-nic"), ("papers/", "doorbell-lab"), ("docs/", "doorbell-cli"), ("", "xtask")];
+const OUTSIDE: [(&str, &str); 4] = [
+    ("profiles/", "doorbell-nic"),
+    ("papers/", "doorbell-reproduce"),
+    ("docs/", "doorbell-cli"),
+    ("", "xtask"),
+];
 
 /// A crate of the workspace.
 #[derive(Default)]
@@ -72,6 +76,12 @@ impl Workspace {
             Some((package["name"].as_str()?.to_owned(), member))
         });
         Some(Workspace { members: members.collect::<Option<_>>()? })
+    }
+
+    /// Names of all crates.
+    #[cfg(test)]
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.keys().map(String::as_str)
     }
 
     /// The crate that a file is of.

@@ -24,8 +24,8 @@ impl StepEnd {
 }
 
 /// How long something took.
-struct Took {
-    wall: Duration,
+pub(crate) struct Took {
+    pub(crate) wall: Duration,
     /// Time on processors of all programs that it ran, where the system says it.
     processor: Option<Duration>,
 }
@@ -45,17 +45,17 @@ impl fmt::Display for Took {
 }
 
 /// Measures from when it is made.
-struct Meter {
+pub(crate) struct Meter {
     begin: Instant,
     processor: Option<Duration>,
 }
 
 impl Meter {
-    fn start() -> Meter {
+    pub(crate) fn start() -> Meter {
         Meter { begin: Instant::now(), processor: processor::time_of_children() }
     }
 
-    fn read(&self) -> Took {
+    pub(crate) fn read(&self) -> Took {
         let processor = processor::time_of_children().zip(self.processor).map(|(now, then)| now - then);
         Took { wall: self.begin.elapsed(), processor }
     }

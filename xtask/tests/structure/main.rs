@@ -3,3 +3,4 @@
 mod circles;
 mod source;
 mod type_names;
+mod typed_names;

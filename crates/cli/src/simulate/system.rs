@@ -139,7 +139,7 @@ fn text(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
         let _ = write!(text, "\nCaches and snoops\n{}", uncore(o));
     }
     text += &told.text();
-    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
+    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class_name(), o.bottleneck.text);
     text += &explained::lifts(&o.lift, o.together.as_ref());
     if !o.lift.is_empty() && !o.uncore.is_empty() {
         text += MEMORY_APART;

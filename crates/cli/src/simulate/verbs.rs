@@ -77,7 +77,7 @@ fn text(told: &Told<'_, Outcome>) -> String {
         let _ = write!(text, "\nItems of the mix\n{}", posted::kinds(o));
     }
     text += &told.text();
-    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
+    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class_name(), o.bottleneck.text);
     text += &explained::lifts(&o.lift, o.together.as_ref());
     if let Some(time) = &o.operation_time {
         text += &explained::time(time);
@@ -129,8 +129,7 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
 fn resources(o: &Outcome) -> String {
     let mut kinds: BTreeMap<String, Vec<&doorbell_lab::Utilization>> = BTreeMap::new();
     for r in &o.resources {
-        let kind: Vec<&str> = r.name.split(' ').filter(|w| !w.bytes().all(|b| b.is_ascii_digit())).collect();
-        kinds.entry(kind.join(" ")).or_default().push(r);
+        kinds.entry(r.meter.kind().to_string()).or_default().push(r);
     }
     let row = |(kind, all): (String, Vec<&doorbell_lab::Utilization>)| {
         let busiest = all.iter().max_by(|a, b| a.utilization.total_cmp(&b.utilization))?;
@@ -138,7 +137,7 @@ fn resources(o: &Outcome) -> String {
         Some(vec![
             kind,
             format!("{}%", Digits(busiest.utilization * 100.0, 1)),
-            format!("{} of {}", busiest.name, o.workload.machine_name(busiest.machine)),
+            format!("{} of {}", busiest.meter, o.workload.machine_name(busiest.machine)),
             format!("{}%", Digits(mean * 100.0, 1)),
             all.len().to_string(),
         ])

@@ -29,7 +29,7 @@ fn cells(point: &Point) -> [String; 10] {
         whole(latency.p99),
         whole(latency.p999),
         point.found.dropped.to_string(),
-        point.found.bottleneck.class.clone(),
+        point.found.bottleneck.class_name().to_owned(),
         interval.unsettled.clone().unwrap_or_default(),
     ]
 }

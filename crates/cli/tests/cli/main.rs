@@ -9,6 +9,7 @@ mod docs;
 mod fits;
 mod interrupts;
 mod launch;
+mod library;
 mod live;
 mod ranks;
 mod run;

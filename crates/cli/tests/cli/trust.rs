@@ -11,6 +11,8 @@ fn copied(test: &str) -> (PathBuf, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trust-{test}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
+    // As the command names it: cargo's target folder may be a symbolic link.
+    let folder = folder.canonicalize().expect("it is there");
     let copy = folder.join("libibverbs.so");
     std::fs::copy(library(), &copy).expect("it can be copied");
     (folder, copy)

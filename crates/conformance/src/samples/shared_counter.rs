@@ -18,7 +18,7 @@ struct Counter {
 }
 
 /// Waits for the counters to finish and checks the sum.
-struct Checker {
+struct SumChecker {
     shared: Mem,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn run<C: Cluster>(cluster: &mut C) -> Result<(), String> {
     let tasks = [
         cluster.spawn(0, 0, Counter { shared }),
         cluster.spawn(0, 1, Counter { shared }),
-        cluster.spawn(0, 2, Checker { shared }),
+        cluster.spawn(0, 2, SumChecker { shared }),
     ];
     finish(cluster, &tasks)
 }
@@ -63,7 +63,7 @@ fn increment<P: Provider>(p: &P, shared: Mem) -> u64 {
     }
 }
 
-impl Program for Checker {
+impl Program for SumChecker {
     type Output = SampleEnded;
 
     fn run<P: Provider>(self, p: P) -> SampleEnded {

@@ -15,16 +15,16 @@ const RECVS: u64 = 4;
 /// Bytes of a slot: the GRH and the number, aligned.
 const SLOT: u64 = 64;
 
-struct Side {
+struct DatagramSide {
     me: u32,
 }
 
 pub(super) fn run<C: Cluster>(cluster: &mut C) -> Result<(), String> {
-    let tasks = [cluster.spawn(0, 0, Side { me: 0 }), cluster.spawn(1, 0, Side { me: 1 })];
+    let tasks = [cluster.spawn(0, 0, DatagramSide { me: 0 }), cluster.spawn(1, 0, DatagramSide { me: 1 })];
     finish(cluster, &tasks)
 }
 
-impl Program for Side {
+impl Program for DatagramSide {
     type Output = SampleEnded;
 
     fn run<P: Provider>(self, p: P) -> SampleEnded {

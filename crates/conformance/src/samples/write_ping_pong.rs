@@ -11,16 +11,16 @@ const ROUNDS: u64 = 1_000;
 /// One WRITE in so many is signalled; twice as many fit into the send queue.
 const SIGNAL_EVERY: u64 = 16;
 
-struct Side {
+struct WriteSide {
     me: u32,
 }
 
 pub(super) fn run<C: Cluster>(cluster: &mut C) -> Result<(), String> {
-    let tasks = [cluster.spawn(0, 0, Side { me: 0 }), cluster.spawn(1, 0, Side { me: 1 })];
+    let tasks = [cluster.spawn(0, 0, WriteSide { me: 0 }), cluster.spawn(1, 0, WriteSide { me: 1 })];
     finish(cluster, &tasks)
 }
 
-impl Program for Side {
+impl Program for WriteSide {
     type Output = SampleEnded;
 
     fn run<P: Provider>(self, p: P) -> SampleEnded {

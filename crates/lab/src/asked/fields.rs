@@ -1,7 +1,7 @@
 //! The fields of what can be asked for: those of workloads, and those that only systems have.
 
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
-use doorbell_schema::{Field, Given, Kind, Schema, Settings, Value, meant};
+use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant};
 use doorbell_workload::Workload;
 use std::sync::LazyLock;
 
@@ -55,7 +55,7 @@ pub fn fields() -> Vec<&'static Field> {
 pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
     let key = name.trim_start_matches('-').replace('-', "_");
     match fields().into_iter().find(|field| field.key == key) {
-        Some(field) if matches!(field.kind, Kind::Tables(_)) => {
+        Some(field) if matches!(field.kind, FieldKind::Tables(_)) => {
             Err(format!("{key} has tables, which only a file can say"))
         }
         Some(field) => Ok(field),

@@ -119,7 +119,7 @@ impl SystemWorkload {
         self.shape.begin() - Time::START
     }
 
-    /// Another system, or other parameters, on the machines of this one.
+    /// Its profile, host and settings with a system of other parameters.
     fn with(&self, system: Arc<dyn Simulated>) -> SystemWorkload {
         let (profile, host, set) = (self.profile.clone(), self.host.clone(), self.set.clone());
         SystemWorkload { profile, host, set, ..SystemWorkload::of(system) }
@@ -205,8 +205,10 @@ impl SystemWorkload {
         let own = (profile.socket_count(), host.cores);
         if let Some((sockets, cores)) = shape.sockets.filter(|asked| *asked != own) {
             let why = format!(
-                "a machine is to have {sockets} sockets of {cores} cores (--sockets, --cores-per-socket), but one of profile {name} has {} of {}; those of cx3-dual and cx3-dual-split have 2 of 8",
-                own.0, own.1
+                "a machine is to have {sockets} sockets of {cores} cores (--sockets, --cores-per-socket), but one of profile {name} has {} of {}{}",
+                own.0,
+                own.1,
+                with_sockets()
             );
             return Err(WorkloadError::Invalid(why));
         }
@@ -218,7 +220,8 @@ impl SystemWorkload {
         }
         if let Some((key, value)) = shape.needs_sizes.as_ref().filter(|_| profile.hierarchy.is_none()) {
             let why = format!(
-                "{key} is {value}, but means nothing on profile {name}, which says no sizes of caches: --host names a host that does, as e7520"
+                "{key} is {value}, but means nothing on profile {name}, which says no sizes of caches: --host names a host that does{}",
+                host_with_sizes(profile)
             );
             return Err(WorkloadError::Invalid(why));
         }
@@ -317,4 +320,17 @@ impl<'de> Deserialize<'de> for SystemWorkload {
         let system = entry.with(&given).map_err(D::Error::custom)?;
         Ok(SystemWorkload { profile, host, set, ..SystemWorkload::of(system) })
     }
+}
+
+/// The built-in profiles whose machines have several sockets, for a message.
+fn with_sockets() -> String {
+    let profiles = Profile::names().filter_map(|name| Profile::named(name).ok());
+    let several = profiles.filter(|profile| profile.socket_count() > 1);
+    several.map(|p| format!("; those of {} have {} of {}", p.name, p.socket_count(), p.host.cores)).collect()
+}
+
+/// A host that says sizes of caches, for a message.
+fn host_with_sizes(profile: &Profile) -> String {
+    let has_sizes = |host: &&str| profile.clone().on_host(host).is_ok_and(|moved| moved.hierarchy.is_some());
+    Profile::host_names().find(has_sizes).map_or_else(String::new, |host| format!(", as {host}"))
 }

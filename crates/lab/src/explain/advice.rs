@@ -33,7 +33,7 @@ pub fn advise(typed: &Typed, profiles: &Profiles, outcome: Outcome, control: &Co
     if outcome.waits.is_some() || outcome.workload.has_classes() {
         return outcome;
     }
-    let changes = candidates(typed, profiles, &outcome.workload, &outcome.bottleneck.class);
+    let changes = candidates(typed, profiles, &outcome.workload, outcome.bottleneck.class);
     let run = Run::verbs(profiles.clone(), outcome.workload.clone());
     let base = Ran { of: Of::Verbs(Box::new(outcome)), without_effect: Vec::new() };
     let advice = of_changes(typed, &run, changes, &base, control);

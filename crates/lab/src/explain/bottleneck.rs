@@ -36,7 +36,7 @@ fn counting<'a>(
     lifts: &[(More, Gain)],
 ) -> impl Iterator<Item = &'a Utilization> {
     let cores = lifts.iter().any(|(more, gain)| *more == More::Tenth(Resource::Cpu) && gain.may_be_more());
-    resources.iter().filter(move |r| cores || r.class != Resource::Cpu)
+    resources.iter().filter(move |r| cores || r.class() != Resource::Cpu)
 }
 
 /// What changed the rate how much: what matters most, and the next.
@@ -72,7 +72,7 @@ pub(super) fn observed(
 ) -> Bottleneck {
     let evidence = evidence(lifts, best);
     let named = |resource: Resource| Bottleneck {
-        class: resource.name().to_owned(),
+        class: Some(resource),
         text: format!("{}: {evidence}", words(resource)),
         group: None,
     };
@@ -90,8 +90,8 @@ pub(super) fn observed(
     match (best, top(counting(resources, lifts))) {
         (Some((more, _)), _) => named(more.resource()),
         (None, Some(busiest)) => Bottleneck {
-            class: busiest.class.name().to_owned(),
-            text: format!("{} of {}: the most used, but {evidence}", busiest.name, name(busiest.machine)),
+            class: Some(busiest.class()),
+            text: format!("{} of {}: the most used, but {evidence}", busiest.meter, name(busiest.machine)),
             group: None,
         },
         (None, None) => too_little(format!("{}: {evidence}", words(Resource::Latency))),
@@ -106,7 +106,7 @@ fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
     let names: Vec<&str> = set.all.iter().map(|more| more.resource().name()).collect();
     let more: Vec<String> = set.all.iter().map(More::to_string).collect();
     Bottleneck {
-        class: own.unwrap_or(first).name().to_owned(),
+        class: Some(own.unwrap_or(first)),
         text: format!(
             "{} limit the rate together: {} at once change it by {}; {alone}",
             listed(&names),
@@ -158,13 +158,19 @@ pub fn words(resource: Resource) -> &'static str {
 mod tests {
     use super::*;
     use doorbell_nic::Part;
+    use doorbell_sim::Meter;
 
     fn number(machine: u32) -> String {
         format!("machine {machine}")
     }
 
     fn used(part: Part, utilization: f64) -> Utilization {
-        Utilization { class: part.resource(), part, name: "port 1 out".into(), machine: 3, utilization }
+        let meter = match part {
+            Part::Core => Meter::core(0),
+            Part::PortOut => Meter::port_out(1),
+            part => Meter::of_device(part),
+        };
+        Utilization { meter, machine: 3, utilization }
     }
 
     fn gain(gain: f64) -> Gain {
@@ -193,9 +199,9 @@ mod tests {
     #[test]
     fn the_largest_lift_names_the_bottleneck_of_a_busy_machine() {
         let lifts = [(DMA, 0.08), (CPU, 0.01)];
-        assert_eq!(found(&[used(Part::PortOut, 0.97)], &lifts, None).class, "dma-bw");
+        assert_eq!(found(&[used(Part::PortOut, 0.97)], &lifts, None).class_name(), "dma-bw");
         let idle = found(&[used(Part::PortOut, 0.5)], &lifts, None);
-        assert_eq!(idle.class, "latency");
+        assert_eq!(idle.class_name(), "latency");
         assert!(idle.text.contains("dma-bw changes the rate by +8.0%"), "{}", idle.text);
     }
 
@@ -203,7 +209,7 @@ mod tests {
     fn a_cache_that_thrashes_is_named_though_nothing_is_busy() {
         for busy in [0.5, 0.97] {
             let cache = found(&[used(Part::PortOut, busy)], &[(CACHE, 3.0), (DMA, 0.05)], None);
-            assert_eq!(cache.class, "nic-qp-cache");
+            assert_eq!(cache.class_name(), "nic-qp-cache");
             assert!(
                 cache
                     .text
@@ -216,16 +222,16 @@ mod tests {
     fn where_nothing_lifts_the_busiest_is_named() {
         let nothing = [(DMA, 0.004), (CPU, 0.0)];
         let found = found(&[used(Part::PortOut, 0.97)], &nothing, None);
-        assert_eq!(found.class, "ib-bw");
+        assert_eq!(found.class_name(), "ib-bw");
         assert!(found.text.contains("more of no single one lifts"), "{}", found.text);
     }
 
     #[test]
     fn a_core_that_only_waits_is_no_bottleneck() {
         let all = [used(Part::Core, 1.0), used(Part::PortOut, 0.9)];
-        assert_eq!(found(&all, &[(CPU, 0.0)], None).class, "ib-bw");
-        assert_eq!(found(&all[..1], &[(CPU, 0.0)], None).class, "latency");
-        assert_eq!(found(&all[..1], &[(CPU, 0.07)], None).class, "cpu");
+        assert_eq!(found(&all, &[(CPU, 0.0)], None).class_name(), "ib-bw");
+        assert_eq!(found(&all[..1], &[(CPU, 0.0)], None).class_name(), "latency");
+        assert_eq!(found(&all[..1], &[(CPU, 0.07)], None).class_name(), "cpu");
     }
 
     #[test]
@@ -234,7 +240,7 @@ mod tests {
         let set = Set { all: vec![mmio, DMA], gain: gain(0.1) };
         let halves = [used(Part::PcieMmio, 0.5), used(Part::PcieReadCompletions, 0.49)];
         let both = found(&halves, &[(DMA, 0.05), (mmio, 0.045)], Some(&set));
-        assert_eq!(both.class, "dma-bw");
+        assert_eq!(both.class_name(), "dma-bw");
         assert!(
             both.text.starts_with(
                 "mmio-bw and dma-bw limit the rate together: mmio-bw +10%, dma-bw +10% at once change it by +10.0%"

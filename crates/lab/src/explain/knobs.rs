@@ -67,9 +67,13 @@ fn of(bottleneck: Resource) -> &'static [Knob] {
 }
 
 /// Changes of a workload that may lift its rate, the likeliest first for what limits it.
-pub(super) fn candidates(typed: &Typed, profiles: &Profiles, w: &Resolved, bottleneck: &str) -> Vec<Change> {
-    let resource = Resource::ALL.into_iter().find(|resource| resource.name() == bottleneck);
-    let first = resource.map_or(&[][..], of);
+pub(super) fn candidates(
+    typed: &Typed,
+    profiles: &Profiles,
+    w: &Resolved,
+    bottleneck: Option<Resource>,
+) -> Vec<Change> {
+    let first = bottleneck.map_or(&[][..], of);
     let rest = ALL.iter().filter(|knob| !first.contains(knob));
     let now = Now { typed, profiles, w };
     first.iter().chain(rest).flat_map(|knob| now.changes(*knob)).collect()

@@ -69,7 +69,7 @@ fn by_group(
         (0..groups).map(|group| (more.to_string(), run.with_of_group(group, more))).collect();
     let lift = |(group, ran): (usize, Option<Ran>)| {
         let Gain { gain, half } = gain(base, &ran?);
-        Some(GroupLift { group, resource: more.resource().name().to_owned(), gain, gain_half: half })
+        Some(GroupLift { group, resource: more.resource(), gain, gain_half: half })
     };
     Ok(all(&runs, control)?.into_iter().enumerate().filter_map(lift).collect())
 }

@@ -49,7 +49,7 @@ pub(super) fn observed<E>(
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);
-    let is_latency = depth == Depth::Whole && found.class == Resource::Latency.name();
+    let is_latency = depth == Depth::Whole && found.class == Some(Resource::Latency);
     let time = if is_latency { latency::operation_time(base, run) } else { None };
     let found = bottleneck::with_time(found, time.as_ref());
     let ran = base.with(found, told, set.as_ref().map(told_together), time);
@@ -73,7 +73,7 @@ fn best(lifts: &[(More, Gain)]) -> Option<(More, Gain)> {
 
 fn told_together(set: &Set) -> TogetherLift {
     TogetherLift {
-        resources: set.all.iter().map(|more| more.resource().name().to_owned()).collect(),
+        resources: set.all.iter().map(|more| more.resource()).collect(),
         more: set.all.iter().map(More::to_string).collect(),
         gain: set.gain.gain,
         gain_half: set.gain.half,

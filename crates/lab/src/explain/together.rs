@@ -82,7 +82,7 @@ fn busiest(base: &Ran) -> Vec<More> {
 fn loads(used: &[Utilization]) -> BTreeMap<Resource, f64> {
     let mut loads: BTreeMap<Resource, f64> = BTreeMap::new();
     for r in used {
-        let load = loads.entry(r.class).or_default();
+        let load = loads.entry(r.class()).or_default();
         *load = load.max(towards_the_nic(used, r).unwrap_or(r.utilization));
     }
     loads
@@ -91,31 +91,31 @@ fn loads(used: &[Utilization]) -> BTreeMap<Resource, f64> {
 /// The use of the PCIe direction that a part shares with another kind of TLP.
 pub(super) fn towards_the_nic(used: &[Utilization], part: &Utilization) -> Option<f64> {
     let shares = |part: Part| matches!(part, Part::PcieMmio | Part::PcieReadCompletions);
-    // Of several devices each has a name that ends with its number.
-    let device = |name: &str| name.split_once(" of device ").map(|(_, number)| number.to_owned());
     let same = |other: &&Utilization| {
-        shares(other.part) && other.machine == part.machine && device(&other.name) == device(&part.name)
+        let (own, other_meter) = (part.meter, other.meter);
+        shares(other_meter.part()) && other.machine == part.machine && other_meter.device() == own.device()
     };
     // What takes next to nothing of it does not bind.
-    let takes_part = shares(part.part) && part.utilization > 0.05;
+    let takes_part = shares(part.meter.part()) && part.utilization > 0.05;
     takes_part.then(|| used.iter().filter(same).map(|r| r.utilization).sum())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_sim::Meter;
 
-    fn used(part: Part, machine: u32, utilization: f64) -> Utilization {
-        Utilization { name: "it".into(), machine, utilization, class: part.resource(), part }
+    fn used(meter: Meter, machine: u32, utilization: f64) -> Utilization {
+        Utilization { meter, machine, utilization }
     }
 
     #[test]
     fn a_direction_is_busy_with_all_that_passes_it() {
         let all = [
-            used(Part::PcieMmio, 0, 0.5),
-            used(Part::PcieReadCompletions, 0, 0.45),
-            used(Part::PcieReadCompletions, 1, 0.6),
-            used(Part::PortOut, 0, 0.3),
+            used(Meter::of_device(Part::PcieMmio), 0, 0.5),
+            used(Meter::of_device(Part::PcieReadCompletions), 0, 0.45),
+            used(Meter::of_device(Part::PcieReadCompletions), 1, 0.6),
+            used(Meter::port_out(1), 0, 0.3),
         ];
         let loads = loads(&all);
         assert_eq!(loads[&Resource::MmioBandwidth], 0.95);

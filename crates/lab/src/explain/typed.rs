@@ -1,7 +1,7 @@
 //! What somebody typed, and what they could type instead.
 
 use crate::asked::fields;
-use doorbell_schema::{Field, Given, Kind, Says, Settings, Value};
+use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use doorbell_workload::{Workload, WorkloadError};
 
 /// What a command says of a workload or a system.
@@ -106,7 +106,7 @@ impl Typed {
 /// The flags that say a value of a field; none where there are none.
 fn words(field: &Field, value: &Value) -> Option<Vec<String>> {
     let flags = field.all_flags();
-    if let (Kind::Switch, Value::Switch(said)) = (field.kind, value) {
+    if let (FieldKind::Switch, Value::Switch(said)) = (field.kind, value) {
         let says = |says: &Says| *says == Says::Switch(*said);
         let (name, ..) = flags.iter().find(|(_, of, _)| says(of))?;
         return Some(vec![format!("--{name}")]);

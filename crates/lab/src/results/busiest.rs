@@ -8,9 +8,6 @@ use doorbell_nic::Resource;
 /// operations spend their time on their way.
 pub(crate) const BUSY: f64 = 0.8;
 
-/// What is said in place of a resource where nothing completed.
-const NONE: &str = "none";
-
 /// The resource that was busiest.
 pub(crate) fn top<'a>(resources: impl Iterator<Item = &'a Utilization>) -> Option<&'a Utilization> {
     resources.max_by(|a, b| a.utilization.total_cmp(&b.utilization))
@@ -18,7 +15,7 @@ pub(crate) fn top<'a>(resources: impl Iterator<Item = &'a Utilization>) -> Optio
 
 /// That too little is outstanding, in these words.
 pub(crate) fn latency(text: String) -> Bottleneck {
-    Bottleneck { class: Resource::Latency.name().to_owned(), text, group: None }
+    Bottleneck { class: Some(Resource::Latency), text, group: None }
 }
 
 /// The bottleneck as far as one run tells, of which it is known whether anything completed.
@@ -29,14 +26,12 @@ pub(crate) fn busiest(
 ) -> Bottleneck {
     let note = "not confirmed by reruns";
     match top(resources.iter()) {
-        _ if !completed => {
-            Bottleneck { class: NONE.into(), text: "no operation completed".into(), group: None }
-        }
+        _ if !completed => Bottleneck { class: None, text: "no operation completed".into(), group: None },
         Some(r) if r.utilization >= BUSY => Bottleneck {
-            class: r.class.name().to_owned(),
+            class: Some(r.class()),
             text: format!(
                 "most used: {} of {}, {:.0}% of the time ({note})",
-                r.name,
+                r.meter,
                 name(r.machine),
                 r.utilization * 100.0
             ),
@@ -52,22 +47,22 @@ pub(crate) fn busiest(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_nic::Part;
+    use doorbell_sim::Meter;
 
     fn number(machine: u32) -> String {
         format!("machine {machine}")
     }
 
-    fn used(part: Part, utilization: f64) -> Utilization {
-        Utilization { class: part.resource(), part, name: "port 1 out".into(), machine: 3, utilization }
+    fn used(utilization: f64) -> Utilization {
+        Utilization { meter: Meter::port_out(1), machine: 3, utilization }
     }
 
     #[test]
     fn one_run_only_guesses() {
-        let found = busiest(&[used(Part::PortOut, 0.97)], true, &number);
-        assert_eq!(found.class, "ib-bw");
+        let found = busiest(&[used(0.97)], true, &number);
+        assert_eq!(found.class, Some(Resource::LinkBandwidth));
         assert!(found.text.contains("port 1 out of machine 3") && found.text.contains("not confirmed"));
-        assert_eq!(busiest(&[used(Part::PortOut, 0.5)], true, &number).class, "latency");
-        assert_eq!(busiest(&[used(Part::PortOut, 0.97)], false, &number).class, "none");
+        assert_eq!(busiest(&[used(0.5)], true, &number).class, Some(Resource::Latency));
+        assert_eq!(busiest(&[used(0.97)], false, &number).class, None);
     }
 }

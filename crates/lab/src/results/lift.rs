@@ -1,20 +1,62 @@
 //! What limits a workload, what more of something brings, and what else could be asked for.
 
-use doorbell_nic::More;
+use doorbell_nic::{LatencyPart, More, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What limits a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottleneck {
-    /// Its class, as `nic-tx-pu`.
-    pub class: String,
+    /// Its class, as `nic-tx-pu`; none where no operation completed.
+    #[serde(with = "class_in_json")]
+    #[schemars(with = "String")]
+    pub class: Option<Resource>,
     /// In words, with the evidence.
     pub text: String,
     /// Where machines differ, and reruns were asked for: the number of the group whose resource it is, of
     /// those in the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<usize>,
+}
+
+impl Bottleneck {
+    /// Its class in reports and JSON.
+    pub fn class_name(&self) -> &'static str {
+        class_name(self.class)
+    }
+}
+
+/// What is said in place of a resource where nothing completed.
+const NONE: &str = "none";
+
+/// The name of a bottleneck's class in reports and JSON.
+pub fn class_name(class: Option<Resource>) -> &'static str {
+    class.map_or(NONE, Resource::name)
+}
+
+/// Classes in JSON: the names of resources, and `none`.
+mod class_in_json {
+    use super::{NONE, class_name};
+    use doorbell_nic::Resource;
+    use serde::de::IntoDeserializer;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        class: &Option<Resource>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        class_name(*class).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Resource>, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if name == NONE {
+            return Ok(None);
+        }
+        Resource::deserialize(IntoDeserializer::<D::Error>::into_deserializer(name)).map(Some)
+    }
 }
 
 /// A relative change of the rate, and how sure it is.
@@ -64,7 +106,8 @@ impl Gain {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lift {
     /// Name of the resource.
-    pub resource: String,
+    #[schemars(with = "String")]
+    pub resource: Resource,
     /// Relative change of the rate: 0.1 is 10% more.
     pub gain: f64,
     /// Half of the interval around it that holds the true one in 95 of 100 cases; null where it is not known.
@@ -92,8 +135,7 @@ impl Lift {
             More::Tenth(_) => Relaxed::Speed,
             More::Times(..) => Relaxed::Number,
         };
-        let resource = more.resource().name().to_owned();
-        Lift { resource, gain: gain.gain, gain_half: gain.half, factor: more.factor(), of }
+        Lift { resource: more.resource(), gain: gain.gain, gain_half: gain.half, factor: more.factor(), of }
     }
 
     /// The change of the rate.
@@ -119,7 +161,8 @@ impl Lift {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TogetherLift {
     /// Names of the resources.
-    pub resources: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub resources: Vec<Resource>,
     /// What there was more of, in words, in the same order.
     pub more: Vec<String>,
     /// Relative change of the rate: 0.1 is 10% more.
@@ -134,7 +177,8 @@ pub struct GroupLift {
     /// Number of the group in the workload.
     pub group: usize,
     /// Name of the resource.
-    pub resource: String,
+    #[schemars(with = "String")]
+    pub resource: Resource,
     /// Relative change of the rate.
     pub gain: f64,
     /// Half of the interval around it that holds the true one in 95 of 100 cases; null where it is not known.
@@ -157,7 +201,8 @@ pub struct OperationTime {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimePart {
     /// Which: `PCIe`, `core`, `sending unit`, `receiving unit`, `link`, `cables and switch`.
-    pub part: String,
+    #[schemars(with = "String")]
+    pub part: LatencyPart,
     /// Nanoseconds.
     pub ns: f64,
 }
@@ -190,7 +235,6 @@ impl Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_nic::Resource;
 
     #[test]
     fn a_gain_is_as_sure_as_both_rates() {

@@ -14,7 +14,9 @@ mod uses;
 pub(crate) use busiest::{BUSY, busiest, latency, top};
 pub use found::Found;
 pub use kinds::{OfClass, OfKind};
-pub use lift::{Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift};
+pub use lift::{
+    Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift, class_name,
+};
 pub(crate) use outcome::rates;
 pub use outcome::{Outcome, SCHEMA};
 pub(crate) use ran::Of;

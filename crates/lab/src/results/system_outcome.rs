@@ -4,6 +4,7 @@ use super::lift::{Advice, Bottleneck, Lift, TogetherLift};
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::{Cache, Latency, Pcie, PhaseTime, SentAgain, UncoreUse, Utilization, rate};
 use crate::asked::SystemWorkload;
+use doorbell_sim::Meter;
 use doorbell_systems::config::Clients;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,9 +104,9 @@ const FINE: f64 = 200.0;
 impl SystemOutcome {
     /// Of the use of resources that which operations depend on.
     pub(crate) fn of_operations(w: &SystemWorkload, all: &[Utilization]) -> Vec<Utilization> {
-        let beside = w.beside().map(|thread| format!("core {thread}"));
-        let is_beside = |r: &Utilization| r.machine == 0 && Some(&r.name) == beside.as_ref();
-        all.iter().filter(|r| !is_beside(r)).cloned().collect()
+        let beside = w.beside().map(Meter::core);
+        let is_beside = |r: &Utilization| r.machine == 0 && Some(r.meter) == beside;
+        all.iter().filter(|r| !is_beside(r)).copied().collect()
     }
 
     /// Its rate in millions per second, as reruns are compared by. One client with one operation at a time does few in

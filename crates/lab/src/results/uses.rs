@@ -2,11 +2,12 @@
 
 use doorbell_nic::{NicCache, Part, Resource, counted};
 use doorbell_programs::steady::{Batch, CompletionSeries, is_known};
-use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
+use doorbell_sim::{CacheUse, Meter, NoMeter, PcieUse, ResourceUse, Uncore};
 use doorbell_systems::{Latencies, Measured, Phase, Spent};
 use hdrhistogram::Histogram;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Rates in JSON: null where nothing completed, as nothing is known of them then.
 pub(crate) mod rate {
@@ -63,18 +64,64 @@ pub struct Latency {
 }
 
 /// Use of a resource within the measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "UtilizationJson", try_from = "UtilizationJson")]
 pub struct Utilization {
     /// Which.
-    pub name: String,
+    pub meter: Meter,
     /// Whose.
     pub machine: u32,
     /// Share of time in which it was busy, 0 to 1.
     pub utilization: f64,
+}
+
+impl Utilization {
     /// Which of the things that can limit a workload it is.
-    pub class: Resource,
+    pub const fn class(&self) -> Resource {
+        self.meter.part().resource()
+    }
+}
+
+/// Use of a resource within the measurement.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct UtilizationJson {
+    /// Which.
+    name: String,
+    /// Whose.
+    machine: u32,
+    /// Share of time in which it was busy, 0 to 1.
+    utilization: f64,
+    /// Which of the things that can limit a workload it is.
+    class: Resource,
     /// Which part of the machine it is.
-    pub part: Part,
+    part: Part,
+}
+
+impl From<Utilization> for UtilizationJson {
+    fn from(of: Utilization) -> UtilizationJson {
+        let Utilization { meter, machine, utilization } = of;
+        let (class, part) = (of.class(), meter.part());
+        UtilizationJson { name: meter.to_string(), machine, utilization, class, part }
+    }
+}
+
+impl TryFrom<UtilizationJson> for Utilization {
+    type Error = NoMeter;
+
+    fn try_from(json: UtilizationJson) -> Result<Utilization, NoMeter> {
+        let UtilizationJson { name, machine, utilization, .. } = json;
+        Ok(Utilization { meter: name.parse()?, machine, utilization })
+    }
+}
+
+impl JsonSchema for Utilization {
+    fn schema_name() -> Cow<'static, str> {
+        "Utilization".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        UtilizationJson::json_schema(generator)
+    }
 }
 
 /// Look-ups in a cache within the measurement.
@@ -186,13 +233,7 @@ impl PhaseTime {
 
 impl From<&ResourceUse> for Utilization {
     fn from(r: &ResourceUse) -> Utilization {
-        Utilization {
-            name: r.meter.to_string(),
-            machine: r.machine,
-            utilization: r.utilization,
-            class: r.meter.part().resource(),
-            part: r.meter.part(),
-        }
+        Utilization { meter: r.meter, machine: r.machine, utilization: r.utilization }
     }
 }
 

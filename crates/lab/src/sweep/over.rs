@@ -1,7 +1,7 @@
 //! What is swept over: an option, and its values in the notation of `--over`.
 
 use crate::asked;
-use doorbell_schema::{Field, Kind, Value};
+use doorbell_schema::{Field, FieldKind, Value};
 
 /// Values of an option at most.
 const MOST: usize = 10_000;
@@ -92,7 +92,7 @@ struct Range {
 impl Range {
     /// A range, if it is one.
     fn parse(field: &'static Field, text: &str) -> Result<Option<Range>, String> {
-        let (Some((from, rest)), Kind::Number { .. }) = (text.split_once(".."), field.kind) else {
+        let (Some((from, rest)), FieldKind::Number { .. }) = (text.split_once(".."), field.kind) else {
             return Ok(None);
         };
         let number = |text: &str| match field.parse(text)? {

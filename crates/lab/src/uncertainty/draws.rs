@@ -103,8 +103,9 @@ mod tests {
     /// Of another host everything is drawn anew.
     #[test]
     fn a_nic_in_another_host_has_draws() {
-        for name in ["cib", "cx3", "cx"] {
-            let moved = Profile::named(name).and_then(|p| p.on_host("e7520-t4")).expect("built-in profiles");
+        let profiles = Profile::names().map(|name| Profile::named(name).expect("a built-in profile"));
+        for profile in profiles.filter(|profile| profile.calibrated.is_some()) {
+            let moved = profile.on_host("e7520-t4").expect("a built-in profile");
             assert_eq!(drawn(&moved, 1).len(), DRAWS);
         }
     }

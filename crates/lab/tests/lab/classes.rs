@@ -1,8 +1,8 @@
 //! Classes of threads on the simulator.
 
 use doorbell_lab::{Control, Ended, OfClass, Outcome, Profiles, Resolved, Workload};
-use doorbell_nic::Profile;
 use doorbell_nic::cost::Costs;
+use doorbell_nic::{Profile, Resource};
 
 fn resolved(toml: &str) -> (Profiles, Resolved) {
     let workload = Workload::from_toml("test", toml).unwrap_or_else(|e| panic!("{toml}: {e}"));
@@ -169,6 +169,6 @@ fn an_explanation_is_of_all_classes_and_says_no_time_of_an_operation() {
     let o = doorbell_lab::explain(&profiles, &w, &Control::quiet()).unwrap();
     assert!(!o.lift.is_empty() && o.operation_time.is_none() && o.classes.len() == 2);
     // Twice the READs that a QP may have under way are twice those that the class asks for.
-    let reads = o.lift.iter().find(|lift| lift.resource == "rd-atomic" && lift.factor == 2.0);
+    let reads = o.lift.iter().find(|lift| lift.resource == Resource::OutstandingReads && lift.factor == 2.0);
     assert!(reads.is_some_and(|lift| lift.gain > 0.2), "{:?}", o.lift);
 }

@@ -3,8 +3,9 @@
 //! The profiles beside this file are copies, so that what a later measurement says of the machines leaves them alone.
 
 use doorbell_lab::{
-    Advice, Bottleneck, Control, Given, Outcome, Schema, Typed, Watch, Workload, advise, explain, simulate,
+    Advice, Control, Given, Outcome, Schema, Typed, Watch, Workload, advise, explain, simulate,
 };
+use doorbell_nic::Resource;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -57,7 +58,7 @@ impl Cliff {
         let bad = advised(&self.typed(self.bad));
         let all = bad.advice.as_deref().unwrap_or_default();
         let told: Vec<String> = all.iter().map(|a| format!("{:.3} {}", a.mops, a.command)).collect();
-        let Bottleneck { class: found, text, .. } = &bad.bottleneck;
+        let (found, text) = (bad.bottleneck.class_name(), &bad.bottleneck.text);
         let seen = format!(
             "{}: {good:.3} Mops, {}: {:.3} Mops by {found}: {text}\n{}",
             self.good,
@@ -126,10 +127,14 @@ fn what_shares_a_direction_of_pcie_binds_together() {
     let (profiles, workload) = resolved(&typed);
     let found = explain(&profiles, &workload, &Control::quiet()).unwrap();
     let together = found.together.unwrap_or_else(|| panic!("{:?}", found.bottleneck));
-    assert_eq!(together.resources, ["mmio-bw", "dma-bw"], "{together:?}");
+    assert_eq!(together.resources, [Resource::MmioBandwidth, Resource::DmaBandwidth], "{together:?}");
     assert!((together.gain - 0.1).abs() < 0.01, "{together:?}");
-    let alone = |name: &str| found.lift.iter().find(|lift| lift.resource == name).unwrap().gain;
-    assert!(alone("mmio-bw") < 0.07 && alone("dma-bw") < 0.07, "{:?}", found.lift);
+    let alone = |resource| found.lift.iter().find(|lift| lift.resource == resource).unwrap().gain;
+    assert!(
+        alone(Resource::MmioBandwidth) < 0.07 && alone(Resource::DmaBandwidth) < 0.07,
+        "{:?}",
+        found.lift
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Workloads on the simulator.
 
 use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, SentAgain, Warmed, Workload};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{Part, Profile, Resource};
 use doorbell_verbs::Span;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -201,7 +201,7 @@ fn one_at_a_time_takes_the_latency() {
     );
     let from_latency = 1e3 / outcome.latency_ns.mean.unwrap();
     assert!((outcome.mops / from_latency - 1.0).abs() < 0.05, "{outcome:?}");
-    assert_eq!(outcome.bottleneck.class, "latency");
+    assert_eq!(outcome.bottleneck.class, Some(Resource::Latency));
 }
 
 /// Bytes per operation at machine 0.
@@ -312,7 +312,7 @@ fn what_crosses_the_end_of_a_completion_takes_one_more() {
     let busy = |toml: &str| {
         let outcome = simulate(&format!("{base}{toml}"));
         let found =
-            outcome.resources.iter().find(|r| r.machine == 0 && r.name == "PCIe to NIC, read completions");
+            outcome.resources.iter().find(|r| r.machine == 0 && r.meter.part() == Part::PcieReadCompletions);
         found.unwrap().utilization / outcome.mops * 1e6
     };
     let aligned = busy("");
@@ -431,7 +431,7 @@ fn explanation_names_what_lifts_most() {
         let (profiles, workload) = resolve(toml);
         let control = Control::quiet();
         let outcome = doorbell_lab::explain(&profiles, &workload, &control).unwrap();
-        assert_eq!(outcome.bottleneck.class, class, "{toml}\n{:?}", outcome.lift);
+        assert_eq!(outcome.bottleneck.class_name(), class, "{toml}\n{:?}", outcome.lift);
         // Caches that miss are tried once more, much larger.
         let missing = Resource::COUNTED.iter().filter(|resource| misses(&outcome, **resource)).count();
         let tried = Resource::FASTER.len() + Resource::COUNTED.len() + missing;
@@ -451,7 +451,7 @@ fn explanation_names_the_group_that_matters() {
     // One cx has less to send answers with than three cib to take them in.
     let outcome = explained("[[machine]]\nprofile = \"cx\"\n[[machine]]\nprofile = \"cib\"\ncount = 3\n");
     assert_eq!(
-        (outcome.bottleneck.class.as_str(), outcome.bottleneck.group),
+        (outcome.bottleneck.class_name(), outcome.bottleneck.group),
         ("dma-bw", Some(0)),
         "{outcome:?}"
     );
@@ -537,7 +537,7 @@ fn a_time_too_short_for_a_rate_is_told() {
     assert_eq!((nothing.mops, nothing.interval.mops), (0.0, None));
     let waits = nothing.waits.unwrap();
     assert!(waits.contains("the thread on core 0 of machine 1 waits for a completion in CQ"), "{waits}");
-    assert_eq!(nothing.bottleneck.class, "none");
+    assert_eq!(nothing.bottleneck.class_name(), "none");
     let usual = simulate("verb = \"read\"");
     assert_eq!((usual.interval.unsettled, usual.measured.ended), (None, Ended::Settled));
     let rate = usual.interval.mops.unwrap() / usual.mops;

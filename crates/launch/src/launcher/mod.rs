@@ -3,12 +3,14 @@
 
 mod folder;
 mod front;
+mod library;
 mod lines;
 mod monitor;
 mod ranks;
 mod served;
 mod signals;
 
+pub use library::{LIBRARY, NotBuilt};
 pub use ranks::MOST_RANKS;
 pub use served::Unserved;
 
@@ -30,9 +32,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
-
-/// File name of the library, as `cargo build` makes it.
-pub const LIBRARY: &str = "libibverbs.so";
 
 /// How the device presents itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -83,10 +82,16 @@ pub struct Launch {
 #[derive(Debug, Error)]
 pub enum LaunchError {
     /// The library is not where it should be.
-    #[error("there is no library at {}: build it with `cargo build --release`, or name one with --lib", .0.display())]
+    #[error(
+        "there is no library at {}: `cargo build --release -p doorbell-soft-so` in Doorbell's sources builds one, and --lib \
+         names one", .0.display()
+    )]
     NoLibrary(PathBuf),
+    /// The library cannot be built.
+    #[error(transparent)]
+    NotBuilt(#[from] NotBuilt),
     /// What is there is not the library.
-    #[error("{} is not the software NIC's library: name the {LIBRARY} that `cargo build --release` makes", .0.display())]
+    #[error("{} is not the software NIC's library: name the {LIBRARY} that `cargo build --release -p doorbell-soft-so` makes", .0.display())]
     NoLibraryOfOurs(PathBuf),
     /// The loader separates what its lists have by these, and replaces words with a $.
     #[error("the loader cannot take a library from {}: the path holds a space, a colon, a semicolon or a $", .0.display())]
@@ -318,17 +323,16 @@ impl Launch {
         Ok(folder)
     }
 
-    /// The library's file.
+    /// The library's file: the one that is named, or the one beside this executable. Where cargo has put this executable the
+    /// latter is built when it is missing or older than its sources.
     ///
     /// # Errors
-    /// If it is not there, or where the loader cannot take it from, or others than this user and root may change it.
+    /// If it is not there and cannot be built, or where the loader cannot take it from, or others than this user and root may
+    /// change it.
     pub fn find_library(&self) -> Result<PathBuf, LaunchError> {
         let path = match &self.library {
             Some(path) => path.clone(),
-            None => {
-                let executable = std::env::current_exe().unwrap_or_default();
-                executable.with_file_name(LIBRARY)
-            }
+            None => library::beside_executable()?,
         };
         let path = match path.canonicalize() {
             Ok(found) if found.is_file() => found,

@@ -10,7 +10,7 @@ use doorbell_native::{NativeCluster, NativeDevice};
 use doorbell_systems_suite::kills::UNDER_WAY;
 use doorbell_systems_suite::{ASKS, AskedKill, Check, DEAD, Layer, Layered, Scale, kills};
 use doorbell_toy::checks;
-use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Task, Time, VerbsError};
+use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, QpAttr, RunError, Task, Time, VerbsError};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -148,6 +148,8 @@ fn unhex(hex: &str) -> Option<Vec<u8>> {
 struct Joined {
     board: Arc<Board>,
     epoch: u64,
+    /// [`Scale::time_out`].
+    time_out: u8,
 }
 
 impl Layer for Joined {
@@ -158,6 +160,10 @@ impl Layer for Joined {
     fn pause<P: Provider>(&self, below: &P, deadline: Time) {
         self.board.check();
         below.pause(deadline);
+    }
+
+    fn modifying(&self, attr: &QpAttr) -> QpAttr {
+        QpAttr { timeout: attr.timeout.map(|code| code.max(self.time_out)), ..*attr }
     }
 
     fn publish<P: Provider>(&self, _: &P, key: &str, value: &[u8]) {
@@ -248,7 +254,7 @@ fn of_any<C: Cluster + 'static>() -> Vec<Check<C>> {
 
 /// Runs one machine of a check.
 fn run_machine(device: &NativeDevice, board: Arc<Board>, part: &Part, scale: &Scale) -> Result<(), String> {
-    let joined = Joined { board, epoch: part.epoch };
+    let joined = Joined { board, epoch: part.epoch, time_out: scale.time_out };
     let listed = of_any().into_iter().find(|check| check.name() == part.check);
     let of_role = || kills::roles().iter().find_map(|role| role.named(&part.check));
     match listed.or_else(of_role) {

@@ -45,6 +45,7 @@ fn sum_of(all: &[Alone<'_>]) -> Option<Limit> {
         let mut terms = Terms::default();
         let what = "an operation at the least bound of its class";
         terms.push(Term {
+            part: None,
             what,
             count: 1.0,
             each: NS_PER_US / class.least.mops,

@@ -5,6 +5,7 @@ use super::operation_end::OperationEnd;
 use super::terms::Terms;
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method, PostShape};
 use crate::cost::{MessageShape, PacketShape};
+use crate::parts::LatencyPart;
 use crate::wqe;
 
 /// The way of an operation, step by step. Where two things go on at once, the longer one is a step.
@@ -70,8 +71,8 @@ impl<'a> LatencyWay<'a> {
         way.steps
     }
 
-    fn step(&mut self, what: &'static str, ps: u64) {
-        self.steps.once(what, ps);
+    fn step(&mut self, part: LatencyPart, what: &'static str, ps: u64) {
+        self.steps.step(part, what, ps);
     }
 
     /// A DMA read, from the request to its last completion.
@@ -100,20 +101,33 @@ impl<'a> LatencyWay<'a> {
     fn post(&mut self) {
         let costs = &self.requester.costs;
         self.step(
+            LatencyPart::Core,
             "core: the call, building WQEs, writing to the NIC",
             costs.cpu.post_send(costs.generation, &self.shape),
         );
         match self.shape.method {
             Method::WqeByMmio => {
-                self.step("PCIe: the last line of the WQE", costs.pcie.mmio_line + costs.pcie.mmio_latency);
+                self.step(
+                    LatencyPart::Pcie,
+                    "PCIe: the last line of the WQE",
+                    costs.pcie.mmio_line + costs.pcie.mmio_latency,
+                );
             }
             Method::Doorbell { batch } => {
-                self.step("PCIe: the Doorbell", costs.pcie.doorbell + costs.pcie.mmio_latency);
+                self.step(
+                    LatencyPart::Pcie,
+                    "PCIe: the Doorbell",
+                    costs.pcie.doorbell + costs.pcie.mmio_latency,
+                );
                 let wqes = accounting::doorbell_fetches(&self.requester.profile.device.nic, batch)
                     .next()
                     .unwrap_or(1);
                 let slot = wqe::pad(self.shape.wqe_bytes(costs.generation));
-                self.step("PCIe: the NIC's read of WQEs", LatencyWay::read(self.requester, wqes * slot));
+                self.step(
+                    LatencyPart::Pcie,
+                    "PCIe: the NIC's read of WQEs",
+                    LatencyWay::read(self.requester, wqes * slot),
+                );
             }
         }
     }
@@ -123,7 +137,11 @@ impl<'a> LatencyWay<'a> {
         if self.mix.window_per_qp && !self.mix.mixed_lists {
             let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
             let each = self.requester.costs.send_requests(&self.shape, &self.message);
-            self.step("sending unit: requests before it in its list", each * before);
+            self.step(
+                LatencyPart::SendingUnit,
+                "sending unit: requests before it in its list",
+                each * before,
+            );
         }
     }
 
@@ -153,12 +171,16 @@ impl<'a> LatencyWay<'a> {
         } else {
             (of_first, read(&first), by_port)
         };
-        self.step("sending unit: the request", steps.0);
-        self.step("PCIe: the NIC's read of payload", steps.1);
-        self.step("link: the request", steps.2);
+        self.step(LatencyPart::SendingUnit, "sending unit: the request", steps.0);
+        self.step(LatencyPart::Pcie, "PCIe: the NIC's read of payload", steps.1);
+        self.step(LatencyPart::Link, "link: the request", steps.2);
         if answered {
-            self.step("cables and switch", requester.costs.wire.one_way);
-            self.step("receiving unit: the request", responder.costs.receive.look(&last));
+            self.step(LatencyPart::Cables, "cables and switch", requester.costs.wire.one_way);
+            self.step(
+                LatencyPart::ReceivingUnit,
+                "receiving unit: the request",
+                responder.costs.receive.look(&last),
+            );
         }
     }
 
@@ -187,18 +209,22 @@ impl<'a> LatencyWay<'a> {
         let (unit, wire, written) = longest;
         self.written = written;
         let (one_way, look) = (responder.costs.wire.one_way, requester.costs.receive.look(last));
-        self.step("PCIe: the responder's read of data", data);
-        self.step("sending unit: the answer", unit);
-        self.step("link: the answer", wire);
-        self.step("cables and switch, back", one_way);
-        self.step("receiving unit: the answer", look);
+        self.step(LatencyPart::Pcie, "PCIe: the responder's read of data", data);
+        self.step(LatencyPart::SendingUnit, "sending unit: the answer", unit);
+        self.step(LatencyPart::Link, "link: the answer", wire);
+        self.step(LatencyPart::Cables, "cables and switch, back", one_way);
+        self.step(LatencyPart::ReceivingUnit, "receiving unit: the answer", look);
     }
 
     /// Until the completion has been polled.
     fn complete(&mut self) {
         let (pcie, cpu) = (&self.requester.costs.pcie, &self.requester.costs.cpu);
-        self.step("PCIe: data written before the CQE", self.written);
-        self.step("PCIe: the CQE", pcie.write(self.requester.costs.cqe.into()) + pcie.write_latency);
-        self.step("core: the poll", cpu.poll_empty + cpu.take(1));
+        self.step(LatencyPart::Pcie, "PCIe: data written before the CQE", self.written);
+        self.step(
+            LatencyPart::Pcie,
+            "PCIe: the CQE",
+            pcie.write(self.requester.costs.cqe.into()) + pcie.write_latency,
+        );
+        self.step(LatencyPart::Core, "core: the poll", cpu.poll_empty + cpu.take(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::alike::{limits_of_kinds, sorted, span, way};
 use super::mix::{Kinds, Mix};
-use super::terms::{Limit, Term, Terms};
+use super::terms::{Limit, PartTime, Terms};
 use super::unlike::{Machines, UnlikeMachines, count};
 use crate::Profile;
 use doorbell_verbs::Span;
@@ -29,9 +29,9 @@ pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Spa
     span(&quickest(groups, kinds))
 }
 
-/// The parts of that time, in nanoseconds.
-pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Term> {
-    quickest(groups, kinds).all()
+/// What each part of the machines takes of that time.
+pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<PartTime> {
+    quickest(groups, kinds).by_part()
 }
 
 pub(super) fn quickest(groups: &[Machines<'_>], kinds: &Kinds) -> Terms {

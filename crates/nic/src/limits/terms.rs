@@ -1,5 +1,6 @@
 //! What an operation takes of a resource, term by term.
 
+use crate::parts::LatencyPart;
 use crate::{Digits, Resource};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,6 +21,9 @@ pub enum Measure {
 pub struct Term {
     /// What it takes it for.
     pub what: &'static str,
+    /// Of a step of an operation's way: which part of the machines takes it, which `what` begins with.
+    #[serde(skip)]
+    pub part: Option<LatencyPart>,
     /// How many of these an operation has, on average.
     pub count: f64,
     /// What one takes, on average, in `unit`.
@@ -35,10 +39,24 @@ pub struct Term {
 }
 
 impl Term {
+    /// Once nothing of a resource that is measured so.
+    const fn new(what: &'static str, unit: Measure) -> Term {
+        Term { what, part: None, count: 1.0, each: 0.0, unit, item: None, class: None }
+    }
+
     /// What an operation takes of it, in its unit.
     pub fn amount(&self) -> f64 {
         self.count * self.each
     }
+}
+
+/// What a part of the machines takes of an operation's time where nothing waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PartTime {
+    /// Which part.
+    pub part: LatencyPart,
+    /// Nanoseconds.
+    pub ns: f64,
 }
 
 /// A bound.
@@ -109,19 +127,31 @@ impl Terms {
         self.0.iter().map(Term::amount).sum::<f64>() + 0.0
     }
 
-    /// They, one by one.
-    pub(super) fn all(self) -> Vec<Term> {
-        self.0
+    /// What the steps of a way take of each part, in nanoseconds, in the order in which the parts come first.
+    pub(super) fn by_part(&self) -> Vec<PartTime> {
+        let mut parts: Vec<PartTime> = Vec::new();
+        for (part, ns) in self.0.iter().filter_map(|term| Some((term.part?, term.amount()))) {
+            match parts.iter_mut().find(|of| of.part == part) {
+                Some(of) => of.ns += ns,
+                None => parts.push(PartTime { part, ns }),
+            }
+        }
+        parts
     }
 
     /// `count` times `each` picoseconds.
     pub(super) fn time(&mut self, what: &'static str, count: f64, each: u64) {
-        self.push(Term { what, count, each: ns(each), unit: Measure::Nanoseconds, item: None, class: None });
+        self.push(Term { count, each: ns(each), ..Term::new(what, Measure::Nanoseconds) });
     }
 
     /// Once `each` picoseconds.
     pub(super) fn once(&mut self, what: &'static str, each: u64) {
         self.time(what, 1.0, each);
+    }
+
+    /// A step of an operation's way that takes a part of the machines `each` picoseconds.
+    pub(super) fn step(&mut self, part: LatencyPart, what: &'static str, each: u64) {
+        self.push(Term { part: Some(part), each: ns(each), ..Term::new(what, Measure::Nanoseconds) });
     }
 
     /// All of these times in picoseconds, shared by `operations`.
@@ -130,19 +160,19 @@ impl Terms {
         if n > 0 {
             let each = ns(sum) / n as f64;
             let count = n as f64 / f64::from(operations);
-            self.push(Term { what, count, each, unit: Measure::Nanoseconds, item: None, class: None });
+            self.push(Term { count, each, ..Term::new(what, Measure::Nanoseconds) });
         }
     }
 
     /// `count` times so many bytes in all.
     pub(super) fn bytes(&mut self, what: &'static str, count: u32, all: u64) {
         let each = all as f64 / f64::from(count.max(1));
-        self.push(Term { what, count: count.into(), each, unit: Measure::Bytes, item: None, class: None });
+        self.push(Term { count: count.into(), each, ..Term::new(what, Measure::Bytes) });
     }
 
     /// So much of something.
     pub(super) fn amount(&mut self, what: &'static str, each: f64, unit: Measure) {
-        self.push(Term { what, count: 1.0, each, unit, item: None, class: None });
+        self.push(Term { each, ..Term::new(what, unit) });
     }
 
     /// The terms of a bound, each so many times.

@@ -1,6 +1,6 @@
 //! What is known about a NIC and the PCIe link that it is on.
 
-use super::parameter::{ProfileError, Reader, Section, Unit, section};
+use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use crate::Generation;
 use doorbell_verbs::{Mtu, Span};
 use toml::Spanned;

@@ -1,6 +1,6 @@
 //! What is known about a machine, its NIC apart.
 
-use super::parameter::{ProfileError, Reader, Section, Unit, section};
+use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use doorbell_verbs::Span;
 use toml::Spanned;
 

@@ -1,6 +1,5 @@
 //! Parameters with their provenance, and how they are read from TOML.
 
-use super::Profile;
 use doorbell_verbs::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,9 +121,9 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// This parameter, as a profile has it that is based on `profile`.
-    pub(super) fn inherited_from(&self, profile: &Profile) -> Parameter {
-        Parameter { base: Some(self.base.clone().unwrap_or_else(|| profile.name.clone())), ..self.clone() }
+    /// This parameter, as a profile has it that is based on one of this name.
+    pub(super) fn inherited_from(&self, profile: &str) -> Parameter {
+        Parameter { base: Some(self.base.clone().unwrap_or_else(|| profile.to_owned())), ..self.clone() }
     }
 
     /// The basis in words.
@@ -173,7 +172,7 @@ enum BasisName {
 /// An entry as the file has it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with value, basis and the notes of that basis")]
-pub(super) struct Entry {
+pub(super) struct ParameterEntry {
     value: toml::Value,
     basis: BasisName,
     source: Option<String>,
@@ -188,7 +187,7 @@ pub(super) struct Entry {
     same_as: Option<String>,
 }
 
-impl Entry {
+impl ParameterEntry {
     /// The basis, with exactly the notes that it needs.
     fn basis(&self) -> Result<Basis, String> {
         if let Some([least, most]) = self.range
@@ -265,52 +264,58 @@ impl Entry {
 const LIKE: f64 = 0.8;
 
 /// A type that a parameter can have in a [`crate::Profile`].
-pub(super) trait Field: Sized {
+pub(super) trait FromBase: Sized {
     /// From a value in base units, already within its range.
     fn from_base(base: f64) -> Self;
 }
 
-impl Field for u32 {
+impl FromBase for u32 {
     fn from_base(base: f64) -> u32 {
         base as u32
     }
 }
 
-impl Field for u64 {
+impl FromBase for u64 {
     fn from_base(base: f64) -> u64 {
         base as u64
     }
 }
 
-impl Field for bool {
+impl FromBase for bool {
     fn from_base(base: f64) -> bool {
         base != 0.0
     }
 }
 
-impl Field for Span {
+impl FromBase for Span {
     fn from_base(base: f64) -> Span {
         Span::from_ps(base as u64)
     }
 }
 
 /// The entries of a section, by key.
-pub(super) type Section = BTreeMap<String, Spanned<Entry>>;
+pub(super) type Section = BTreeMap<String, Spanned<ParameterEntry>>;
 
 /// A section of one file, of which parameters are taken; one that is not there is empty.
-pub(super) struct Taken {
+pub(super) struct OpenSection {
     name: &'static str,
     /// Byte at which it begins.
     at: usize,
     entries: Section,
 }
 
+/// A profile that another one is based on: what it is called, and its parameters.
+pub(super) struct ProfileBase {
+    pub(super) name: String,
+    pub(super) parameters: Vec<Parameter>,
+}
+
 /// Reads parameters out of one file, and out of its base what the file does not give; or out of what is set over
 /// its base, and then there is no file.
-pub(super) struct Reader<'a> {
+pub(super) struct ProfileReader<'a> {
     file: &'a str,
     text: &'a str,
-    pub(super) base: Option<Profile>,
+    pub(super) base: Option<ProfileBase>,
     set: Option<BTreeMap<String, f64>>,
     parameters: Vec<Parameter>,
 }
@@ -324,14 +329,14 @@ fn given_twice(key: &str) -> String {
     }
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str, text: &'a str) -> Reader<'a> {
-        Reader { file, text, base: None, set: None, parameters: Vec::new() }
+impl<'a> ProfileReader<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> ProfileReader<'a> {
+        ProfileReader { file, text, base: None, set: None, parameters: Vec::new() }
     }
 
     /// A reader of what is set over a profile.
-    pub(super) fn of_set(profile: &Profile, set: &BTreeMap<String, f64>) -> Reader<'static> {
-        Reader { base: Some(profile.clone()), set: Some(set.clone()), ..Reader::new("", "") }
+    pub(super) fn of_set(profile: ProfileBase, set: &BTreeMap<String, f64>) -> ProfileReader<'static> {
+        ProfileReader { base: Some(profile), set: Some(set.clone()), ..ProfileReader::new("", "") }
     }
 
     /// The file, as messages name it.
@@ -366,15 +371,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Begins with a section.
-    pub(super) fn section(&self, name: &'static str, section: Option<Spanned<Section>>) -> Taken {
+    pub(super) fn section(&self, name: &'static str, section: Option<Spanned<Section>>) -> OpenSection {
         let at = section.as_ref().map_or(0, |section| section.span().start);
-        Taken { name, at, entries: section.map_or_else(Section::new, Spanned::into_inner) }
+        OpenSection { name, at, entries: section.map_or_else(Section::new, Spanned::into_inner) }
     }
 
     /// Takes one parameter out of its section, or out of the base.
-    pub(super) fn take<T: Field>(
+    pub(super) fn take<T: FromBase>(
         &mut self,
-        section: &mut Taken,
+        section: &mut OpenSection,
         key: &str,
         unit: Unit,
         range: RangeInclusive<f64>,
@@ -396,7 +401,7 @@ impl<'a> Reader<'a> {
     fn given(
         &self,
         name: String,
-        entry: Spanned<Entry>,
+        entry: Spanned<ParameterEntry>,
         unit: Unit,
         range: RangeInclusive<f64>,
     ) -> Result<Parameter, ProfileError> {
@@ -450,11 +455,11 @@ impl<'a> Reader<'a> {
         let base = self.base.as_ref()?;
         let parameter = base.parameters.iter().find(|p| p.name == name)?;
         // What is set over a profile does not make it another one's base.
-        Some(if self.set.is_some() { parameter.clone() } else { parameter.inherited_from(base) })
+        Some(if self.set.is_some() { parameter.clone() } else { parameter.inherited_from(&base.name) })
     }
 
     /// Refuses keys that nothing has taken.
-    pub(super) fn finish(&self, section: Taken) -> Result<(), ProfileError> {
+    pub(super) fn finish(&self, section: OpenSection) -> Result<(), ProfileError> {
         match section.entries.iter().next() {
             None => Ok(()),
             Some((key, entry)) => {
@@ -521,7 +526,7 @@ macro_rules! section {
         }
 
         impl $name {
-            pub(super) fn read(reader: &mut Reader<'_>, section: Option<Spanned<Section>>) -> Result<$name, ProfileError> {
+            pub(super) fn read(reader: &mut ProfileReader<'_>, section: Option<Spanned<Section>>) -> Result<$name, ProfileError> {
                 let mut section = reader.section($table, section);
                 let read = $name {
                     $( $field: reader.take::<$type>(&mut section, $key, Unit::$unit, ($low as f64)..=($high as f64))?, )*

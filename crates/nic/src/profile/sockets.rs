@@ -1,7 +1,7 @@
 //! What is known about a host of several sockets.
 
-use super::parameter::{ProfileError, Reader, Section, Unit, section};
-use super::{Host, Profile};
+use super::host::Host;
+use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use doorbell_verbs::Span;
 use toml::Spanned;
 
@@ -24,23 +24,6 @@ section! {
         unit_write: Span = "unit_write_ns" Nanoseconds 0..=100000;
         /// How much longer it takes for a DMA read from another socket.
         unit_read: Span = "unit_read_ns" Nanoseconds 0..=100000;
-    }
-}
-
-impl Profile {
-    /// Sockets of a machine.
-    pub fn socket_count(&self) -> u32 {
-        self.sockets.map_or(1, |sockets| sockets.count)
-    }
-
-    /// Cores of a machine, those of all sockets.
-    pub fn all_cores(&self) -> u32 {
-        self.host.cores * self.socket_count()
-    }
-
-    /// NICs of a machine, the n-th at socket n.
-    pub fn adapters(&self) -> u32 {
-        self.sockets.map_or(1, |sockets| sockets.adapters)
     }
 }
 

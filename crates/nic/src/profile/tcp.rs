@@ -1,6 +1,6 @@
 //! What kernel TCP costs on a host, where a profile tells it.
 
-use super::parameter::{ProfileError, Reader, Section, Unit, section};
+use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use doorbell_verbs::Span;
 use toml::Spanned;
 

@@ -2,7 +2,7 @@
 
 use doorbell_nic::cost::{Costs, MessageShape, PacketKind, PacketShape, Wqe};
 use doorbell_nic::{Generation, PostShape, Profile};
-use doorbell_transport::{AtomicOp, Body, Deth, Part, Reth, Syndrome};
+use doorbell_transport::{AtomicOp, Body, Deth, PacketPart, Reth, Syndrome};
 use doorbell_verbs::{LinkLayer, Opcode, QpType};
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn bodies() -> Vec<Body> {
         Body::AtomicAck { original: 0 },
         Body::Ack(Syndrome::Ack),
     ];
-    for part in [Part::First, Part::Middle, Part::Last, Part::Only] {
+    for part in [PacketPart::First, PacketPart::Middle, PacketPart::Last, PacketPart::Only] {
         all.push(Body::ReadResponse { part });
         for imm in [None, Some(1)] {
             if imm.is_none() || part.ends() {
@@ -36,11 +36,11 @@ fn seen(packet: &doorbell_transport::Packet) -> PacketShape {
     let (kind, part, imm) = match packet.body {
         Body::Send { part, imm } => (PacketKind::Send, part, imm),
         Body::Write { part, imm, .. } => (PacketKind::Write, part, imm),
-        Body::ReadRequest(_) => (PacketKind::ReadRequest, Part::Only, None),
+        Body::ReadRequest(_) => (PacketKind::ReadRequest, PacketPart::Only, None),
         Body::ReadResponse { part } => (PacketKind::ReadResponse, part, None),
-        Body::Atomic { .. } => (PacketKind::Atomic, Part::Only, None),
-        Body::AtomicAck { .. } => (PacketKind::AtomicAck, Part::Only, None),
-        Body::Ack(_) => (PacketKind::Ack, Part::Only, None),
+        Body::Atomic { .. } => (PacketKind::Atomic, PacketPart::Only, None),
+        Body::AtomicAck { .. } => (PacketKind::AtomicAck, PacketPart::Only, None),
+        Body::Ack(_) => (PacketKind::Ack, PacketPart::Only, None),
     };
     PacketShape {
         kind,

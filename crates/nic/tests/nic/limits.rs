@@ -193,6 +193,8 @@ fn a_single_operation_at_a_time_is_limited_by_its_latency() {
     assert!((limit.mops - 1e6 / latency).abs() < 1e-9, "{limit:?}");
     // atc16-s22-rtt-2us
     assert!((1.5e6..2.5e6).contains(&latency), "{latency} ps");
+    let part = |term: &limits::Term| term.part.is_some_and(|part| term.what.starts_with(part.name()));
+    assert!(limit.terms.iter().all(part), "each step is told by the part that takes it: {limit:?}");
 }
 
 #[test]

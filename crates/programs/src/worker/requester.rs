@@ -373,9 +373,11 @@ impl<'a, P: Provider> Requester<'a, P> {
     /// Whether operation `number` of its ring is signalled. Of a window that is drained, these are the
     /// last ones on each QP.
     fn signals(&self, number: u64) -> bool {
-        let window = u64::from(self.w.window().operations());
         match self.w.drain {
-            true => number % window + self.lanes.len() as u64 >= window,
+            true => {
+                let window = u64::from(self.w.window().operations());
+                number % window + self.lanes.len() as u64 >= window
+            }
             false if self.w.signal_every == 1 => true,
             false => (number + 1).is_multiple_of(self.w.signal_every.into()),
         }

@@ -1,5 +1,6 @@
 //! The papers' claims: data, and how a claim is compared with what was found.
 
+use super::bottlenecks::PaperLimit;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -104,7 +105,7 @@ pub struct Claim {
     /// Remarks of those who extracted it.
     pub notes: String,
     /// What the paper names as limit, as a class.
-    pub bottleneck_class: Option<String>,
+    pub bottleneck_class: Option<PaperLimit>,
     /// How exactly the number is meant.
     pub qualifier: Option<Qualifier>,
     /// Lower end of a range.

@@ -1,8 +1,9 @@
 //! What an experiment found.
 
 use super::setting::{setting, system_setting};
+use crate::data::bottlenecks::ObservedLimit;
 use crate::data::measurements::MeasurementReport;
-use doorbell_lab::{Bottleneck, Outcome, SystemOutcome};
+use doorbell_lab::{Outcome, SystemOutcome};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,7 +24,7 @@ pub struct Check {
     /// The profile it was found on.
     pub(crate) profile: &'static str,
     pub(crate) found: Found,
-    pub(crate) bottleneck: Option<Bottleneck>,
+    pub(crate) bottleneck: Option<ObservedLimit>,
     /// It follows from formulas; nothing was simulated for it.
     pub(crate) formula: bool,
     pub(crate) note: String,
@@ -96,7 +97,7 @@ impl Check {
     /// Says what limited `outcome`, which was observed by reruns.
     pub fn limited_by(mut self, outcome: &Outcome) -> Check {
         if !outcome.lift.is_empty() {
-            self.bottleneck = Some(outcome.bottleneck.clone());
+            self.bottleneck = Some(ObservedLimit::One(outcome.bottleneck.class));
         }
         self
     }
@@ -109,7 +110,7 @@ impl Check {
     /// Says what limited `outcome`, which was observed by reruns.
     pub fn system_limited_by(mut self, outcome: &SystemOutcome) -> Check {
         if !outcome.lift.is_empty() {
-            self.bottleneck = Some(outcome.bottleneck.clone());
+            self.bottleneck = Some(ObservedLimit::One(outcome.bottleneck.class));
         }
         self
     }

@@ -1,5 +1,6 @@
 //! One claim, and what was found.
 
+use crate::data::bottlenecks::BottleneckPair;
 use crate::data::claims::{Kind, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,30 +31,6 @@ impl Basis {
             Basis::Given => "given",
             Basis::Ours => "ours",
         }
-    }
-}
-
-/// The paper's bottleneck beside ours.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct BottleneckPair {
-    /// Class that the paper names; empty where it names none.
-    pub paper: String,
-    /// Class observed by reruns; empty where nothing was simulated.
-    pub observed: String,
-}
-
-impl BottleneckPair {
-    /// Whether we observe what the paper names; `None` where one of them says nothing. The paper's
-    /// `nic` stands for any class of the NIC, its `nic-pu` and `nic-cache` for any unit and cache.
-    pub fn agree(&self) -> Option<bool> {
-        let (paper, observed) = (self.paper.as_str(), self.observed.as_str());
-        if paper.is_empty() || observed.is_empty() {
-            return None;
-        }
-        let of_nic = observed.strip_prefix("nic-");
-        let kind = of_nic.and_then(|rest| rest.rsplit('-').next());
-        let stands = paper == "nic" && of_nic.is_some();
-        Some(paper == observed || stands || (kind.is_some() && paper.strip_prefix("nic-") == kind))
     }
 }
 

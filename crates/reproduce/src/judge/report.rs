@@ -1,11 +1,12 @@
 //! What `reproduce` says: each claim beside what was found.
 
+use crate::data::bottlenecks::BottleneckPair;
 use crate::data::claims::{self, Claim, Kind, TOLERANCE, Value};
 use crate::data::holdout;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Found, Runs};
 use crate::judge::accuracy::{self, Accuracy};
 use crate::judge::checked::{self, CheckedClaims, Headline};
-use crate::judge::claim_report::{Basis, BottleneckPair, ClaimReport, Explained, NotChecked};
+use crate::judge::claim_report::{Basis, ClaimReport, Explained, NotChecked};
 use crate::judge::intervals::Intervals;
 use crate::judge::measured::MeasuredReport;
 use crate::judge::selector::Selection;
@@ -237,8 +238,7 @@ fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTre
         Found::Flag(flag) => (Value::Flag(*flag), None, claim.value == Value::Flag(*flag)),
         Found::Statement { holds, seen } => (Value::Text(seen.clone()), None, *holds),
     };
-    let observed = check.bottleneck.as_ref().map_or(String::new(), |b| b.class.clone());
-    let bottleneck = BottleneckPair { paper: claim.bottleneck_class.clone().unwrap_or_default(), observed };
+    let bottleneck = BottleneckPair { paper: claim.bottleneck_class, observed: check.bottleneck };
     let agree = bottleneck.agree();
     ClaimReport {
         id: claim.id.clone(),
@@ -301,24 +301,5 @@ mod tests {
         }
         let curve = |points| Curve { points, ..crate::experiment::curve("", "", "", "", "", Vec::new()) };
         assert_eq!(curve(vec![(1.0, f64::NAN), (2.0, 3.0)]).of_numbers().points, [(2.0, 3.0)]);
-    }
-
-    #[test]
-    fn bottlenecks_agree() {
-        for (paper, observed, agree) in [
-            ("dma-bw", "dma-bw", Some(true)),
-            ("dma-bw", "mmio-bw", Some(false)),
-            ("nic", "nic-tx-pu", Some(true)),
-            ("nic", "ib-bw", Some(false)),
-            ("nic-pu", "nic-rx-pu", Some(true)),
-            ("nic-pu", "nic-lock", Some(false)),
-            ("nic-cache", "nic-wqe-cache", Some(true)),
-            ("nic-lock", "nic-lock", Some(true)),
-            ("", "cpu", None),
-            ("cpu", "", None),
-        ] {
-            let pair = BottleneckPair { paper: paper.into(), observed: observed.into() };
-            assert_eq!(pair.agree(), agree, "{paper} {observed}");
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! What a NIC keeps in its SRAM: WQEs, QP contexts, address translations.
 
 use crate::core::ps::Ps;
-use doorbell_nic::Caches as Sizes;
+use doorbell_nic::Caches as CacheSizes;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -41,7 +41,7 @@ pub(crate) struct WqeCache {
 }
 
 impl WqeCache {
-    fn new(sizes: &Sizes) -> WqeCache {
+    fn new(sizes: &CacheSizes) -> WqeCache {
         WqeCache {
             to_send: InOrder::of(sizes.wqe_entries),
             asked: InOrder::of(sizes.read_wqe_entries),
@@ -97,7 +97,7 @@ pub(crate) struct Caches {
 
 impl Caches {
     /// Caches of a NIC with so many units: as each of them waits for the context that it reads, no more readers are ever busy.
-    pub(super) fn new(sizes: &Sizes, units: u32) -> Caches {
+    pub(super) fn new(sizes: &CacheSizes, units: u32) -> Caches {
         Caches {
             wqes: WqeCache::new(sizes),
             requester: DrawnCache::new(sizes.requester_entries as usize),

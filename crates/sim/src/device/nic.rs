@@ -12,7 +12,7 @@ use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQue
 use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 use doorbell_nic::cost::{self, Costs};
-use doorbell_transport::{Body, Keys, Packet, Part};
+use doorbell_transport::{Body, Keys, Packet, PacketPart};
 use doorbell_verbs::{AhAttr, AhHandle, QpType};
 use std::rc::Rc;
 
@@ -124,11 +124,11 @@ pub(super) fn priced(packet: &Packet) -> cost::PacketShape {
     let (kind, part, imm) = match packet.body {
         Body::Send { part, imm } => (cost::PacketKind::Send, part, imm.is_some()),
         Body::Write { part, imm, .. } => (cost::PacketKind::Write, part, imm.is_some()),
-        Body::ReadRequest(_) => (cost::PacketKind::ReadRequest, Part::Only, false),
+        Body::ReadRequest(_) => (cost::PacketKind::ReadRequest, PacketPart::Only, false),
         Body::ReadResponse { part } => (cost::PacketKind::ReadResponse, part, false),
-        Body::Atomic { .. } => (cost::PacketKind::Atomic, Part::Only, false),
-        Body::AtomicAck { .. } => (cost::PacketKind::AtomicAck, Part::Only, false),
-        Body::Ack(_) => (cost::PacketKind::Ack, Part::Only, false),
+        Body::Atomic { .. } => (cost::PacketKind::Atomic, PacketPart::Only, false),
+        Body::AtomicAck { .. } => (cost::PacketKind::AtomicAck, PacketPart::Only, false),
+        Body::Ack(_) => (cost::PacketKind::Ack, PacketPart::Only, false),
     };
     cost::PacketShape {
         kind,

@@ -11,7 +11,7 @@ use crate::core::queue::SimEvent;
 use crate::env::Env;
 use crate::fabric::{Flight, PendingAtomic};
 use crate::host::{DmaWrite, Host, WriteData};
-use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
+use doorbell_transport::{Action, Body, Packet, PacketPart, Queue, Source, TxPacket};
 use doorbell_verbs::{QpType, Wc, WcStatus};
 
 /// Why a received packet has a port, a flow and a QP.
@@ -157,7 +157,7 @@ impl SimDevice {
     /// Payload bytes of a received packet that come in the CQE of its RECV; 0 where they are placed
     /// in memory.
     fn inline_bytes(&self, qp: QpId, packet: &Packet) -> u32 {
-        let Body::Send { part: Part::Only, .. } = packet.body else { return 0 };
+        let Body::Send { part: PacketPart::Only, .. } = packet.body else { return 0 };
         let most = self.qps[qp].max_inl_recv;
         let ud = packet.transport == QpType::Ud;
         let inline =

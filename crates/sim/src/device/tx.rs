@@ -128,15 +128,15 @@ impl SimDevice {
     fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         let made = env.with_actions(|env, actions| self.make_request(env, qp, actions));
         self.arm_timer(env, qp);
-        let (flight, cost) = made?;
-        let flight = env.flights.insert(flight);
-        self.qps[qp].work.push_requests();
-        Some((flight, cost))
+        if made.is_some() {
+            self.qps[qp].work.push_requests();
+        }
+        made
     }
 
     /// Makes the next request of a QP, and does what the QP asks for then.
-    #[inline(always)] // It is written where it stays.
-    fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(Flight, Ps)> {
+    #[inline(always)] // It has one caller.
+    fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(FlightId, Ps)> {
         let slot = &mut self.qps[qp];
         let now = env.now.time();
         let next = if slot.alive { slot.qp.next_request(now, &self.keys, actions) } else { None };
@@ -167,7 +167,7 @@ impl SimDevice {
             others = before;
         }
         self.settle_all(env, qp, others);
-        Some((flight, cost))
+        Some((env.flights.insert(flight), cost))
     }
 
     /// Time a request takes its sending unit, with what the caches miss; says by which number its WQE is in

@@ -3,3 +3,4 @@
 #[path = "../../../soft/src/memory/records.rs"]
 pub(crate) mod records;
 pub(crate) mod segment;
+pub(crate) mod transfer;

@@ -2,3 +2,5 @@
 
 #[path = "../../../soft/src/rings/completions.rs"]
 pub(crate) mod completions;
+#[path = "../../../soft/src/rings/recvs.rs"]
+pub(crate) mod recvs;

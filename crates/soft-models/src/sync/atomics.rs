@@ -1,12 +1,17 @@
 //! Stands in for the atomics, locks and cells: those of loom.
 //!
 //! loom takes an access with `SeqCst` for one with `AcqRel`, and knows of fences alone that they are in one
-//! total order. An access with `SeqCst` is therefore made of two: the access with `AcqRel`, and a `SeqCst`
-//! fence in front of each `SeqCst` load of a thread that has made a `SeqCst` store before. That is the order
-//! which the software NIC asks of such accesses: two threads that each store one word and load the other's do
-//! not both miss the other's store. A store or a load with less than `SeqCst` on either side has no fence,
-//! and the model fails. The fence is stronger than the accesses in one thing: it also orders the relaxed
-//! accesses between the store and the load.
+//! total order. An access with `SeqCst` is therefore made of two here: the access with `AcqRel`, and in front
+//! of it a `SeqCst` fence if the thread has made a `SeqCst` access before. That is the order which the
+//! software NIC asks of such accesses: two threads that each store one word and load the other's do not both
+//! miss the other's store. Where one of the four accesses is weaker there is no fence between the two of its
+//! thread, and the model fails. The fence is stronger than the accesses in one thing: it also orders the
+//! relaxed accesses between them.
+//!
+//! loom tries another order of two accesses to a word if one of them is a store. Of each word it keeps the
+//! last access alone, so that it forgets the load of one thread if another thread loads the word before it
+//! stores to it. A load that orders something is therefore behind a store to a word of its own, which loom
+//! cannot forget, and which orders nothing itself.
 
 pub(crate) use loom::sync::atomic::fence;
 pub(crate) use loom::sync::{Mutex, MutexGuard};
@@ -19,67 +24,58 @@ use loom::cell::UnsafeCell;
 use std::cell::Cell;
 
 loom::thread_local! {
-    /// Whether this thread has made a `SeqCst` store.
-    static HAS_STORED: Cell<bool> = Cell::new(false);
+    /// Whether this thread has made a `SeqCst` access.
+    static WAS_ORDERED: Cell<bool> = Cell::new(false);
 }
 
-/// The order that loom gives a load, behind a fence where there has to be one.
+/// The order that loom gives an access, where `SeqCst` stands for this one and a fence.
 #[track_caller]
-fn of_load(order: Ordering) -> Ordering {
+fn given(order: Ordering, instead: Ordering) -> Ordering {
     if order != SeqCst {
         return order;
     }
-    if HAS_STORED.with(Cell::get) {
+    if WAS_ORDERED.with(|was| was.replace(true)) {
         fence(SeqCst);
     }
-    Acquire
+    instead
 }
 
-/// The order that loom gives a store.
-fn of_store(order: Ordering) -> Ordering {
-    if order != SeqCst {
-        return order;
-    }
-    HAS_STORED.with(|stored| stored.set(true));
-    Release
-}
-
-/// The order that loom gives an access that loads and stores.
-#[track_caller]
-fn of_both(order: Ordering) -> Ordering {
-    if order != SeqCst {
-        return order;
-    }
-    of_load(order);
-    of_store(order);
-    AcqRel
+/// The order that loom gives the load of a compare-and-swap that fails.
+fn of_failure(order: Ordering) -> Ordering {
+    if order == SeqCst { Acquire } else { order }
 }
 
 macro_rules! atomic {
     ($name:ident, $value:ty) => {
         /// An atomic of loom.
         #[derive(Debug, Default)]
-        pub(crate) struct $name(loom::sync::atomic::$name);
+        pub(crate) struct $name {
+            word: loom::sync::atomic::$name,
+            loads: loom::sync::atomic::AtomicBool,
+        }
 
         impl $name {
             #[track_caller]
             pub(crate) fn new(value: $value) -> $name {
-                $name(loom::sync::atomic::$name::new(value))
+                $name { word: loom::sync::atomic::$name::new(value), loads: Default::default() }
             }
 
             #[track_caller]
             pub(crate) fn load(&self, order: Ordering) -> $value {
-                self.0.load(of_load(order))
+                if order != Relaxed {
+                    self.loads.store(true, Relaxed);
+                }
+                self.word.load(given(order, Acquire))
             }
 
             #[track_caller]
             pub(crate) fn store(&self, value: $value, order: Ordering) {
-                self.0.store(value, of_store(order));
+                self.word.store(value, given(order, Release));
             }
 
             #[track_caller]
             pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
-                self.0.swap(value, of_both(order))
+                self.word.swap(value, given(order, AcqRel))
             }
 
             #[track_caller]
@@ -90,7 +86,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                self.0.compare_exchange(from, to, of_both(success), of_load(failure))
+                self.word.compare_exchange(from, to, given(success, AcqRel), of_failure(failure))
             }
 
             #[track_caller]

@@ -1,5 +1,6 @@
 //! Who is whom: peers of other fabrics, peers that are gone or cannot be opened, and what fabrics leave behind.
 
+use crate::common::own_time::OwnTime;
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, open_device, to_gid, to_lid};
 use crate::common::{counting, finish, installed, launch, leaves_something, of_qps, own_program, text};
@@ -10,7 +11,7 @@ use libc::c_int;
 use serde_json::json;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
@@ -116,7 +117,7 @@ fn mistake(qp_type: QpType, by: &str) {
             node.reset(0);
             node.connect_by(0, there, target.qpn, SHORT);
             (0..2).for_each(|qp| node.post_recv(qp, 1, &[(BYTES / 2, 4096)]));
-            let begin = Instant::now();
+            let begin = OwnTime::start();
             post(&node, qp_type, there, target.qpn, op);
             if qp_type == QpType::Rc {
                 node.completion(WcStatus::RetryExcErr);
@@ -357,7 +358,7 @@ fn meet_unreachable(cause: &str) {
     // SAFETY: a live context and CQ.
     let armed = unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(sleeps, 0) };
     assert_eq!(armed, 0);
-    let begin = Instant::now();
+    let begin = OwnTime::start();
     // Who sleeps is woken: nobody polls until then.
     one(1, SendOp::Write(peer.at(0)));
     // SAFETY: a live channel.

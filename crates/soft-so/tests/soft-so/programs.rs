@@ -4,6 +4,7 @@ use crate::common::{
     command, finish, free_port, installed, launch, leaves_something, library, pair, text, wait_for_listener,
 };
 use doorbell_launch::Link;
+use std::process::Child;
 
 #[test]
 fn the_device_is_listed() {
@@ -172,6 +173,20 @@ fn without_privilege() {
     std::fs::remove_dir_all(&directory).expect("the copy can be removed");
 }
 
+/// Waits until a program has had half a second of a processor: it then polls, and no longer connects.
+fn wait_until_it_works(child: &mut Child) {
+    // Fields 14 and 15 of proc_pid_stat(5), in hundredths of a second.
+    let processor_time = |pid: u32| -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+        fields.skip(14 - 3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+    };
+    while processor_time(child.id()) < 50 {
+        assert!(child.try_wait().expect("it is a child").is_none(), "it ended before it sent anything");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_killed_peer_is_noticed_and_leaves_nothing() {
     let Some(program) = installed("ib_send_bw") else { return };
@@ -182,8 +197,8 @@ fn a_killed_peer_is_noticed_and_leaves_nothing() {
     wait_for_listener(port.parse().unwrap_or(0), &mut server);
     let mut client_arguments = arguments.to_vec();
     client_arguments.push("localhost");
-    let client = command(&launch, &program, &client_arguments).spawn().expect("it starts");
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    let mut client = command(&launch, &program, &client_arguments).spawn().expect("it starts");
+    wait_until_it_works(&mut client);
     server.kill().expect("it can be killed");
     server.wait().expect("it ends");
     let client = finish(client, "the client of a killed server");

@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 #[derive(Default)]
 pub(crate) struct Builder {
     taken: AtomicBool,
-    list: UnsafeCell<List>,
+    list: UnsafeCell<BuiltList>,
 }
 
 impl Builder {
     /// Begins an empty list, once no other thread makes one.
     pub(super) fn take(&self) {
+        // Acquire: the list is as the thread that had it before has left it, with Release.
         while self.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::thread::yield_now();
         }
@@ -35,23 +36,23 @@ impl Builder {
     /// # Safety
     /// This thread has taken it, and has no other reference to the list.
     #[allow(clippy::mut_from_ref, reason = "the flag `taken` makes it the only reference")]
-    pub(super) unsafe fn list(&self) -> &mut List {
+    pub(super) unsafe fn list(&self) -> &mut BuiltList {
         // SAFETY: vouched for by the caller.
         unsafe { &mut *self.list.get() }
     }
 }
 
 #[derive(Default)]
-pub(super) struct List {
-    pub(super) wrs: Vec<Building>,
+pub(super) struct BuiltList {
+    pub(super) wrs: Vec<BuiltWr>,
     pub(super) sges: Vec<Sge>,
     pub(super) inline: Vec<u8>,
     pub(super) error: Option<Errno>,
 }
 
-pub(super) struct Building {
+pub(super) struct BuiltWr {
     pub(super) wr_id: u64,
-    pub(super) op: Op,
+    pub(super) op: BuiltOp,
     pub(super) flags: SendFlags,
     pub(super) dest: Option<UdDest>,
     /// The SRQ that it is for; XRC.
@@ -62,7 +63,7 @@ pub(super) struct Building {
 
 /// What a work request does.
 #[derive(Clone, Copy)]
-pub(super) enum Op {
+pub(super) enum BuiltOp {
     Send(SendOp),
     /// SEND with invalidate, of this rkey.
     SendInvalidating(u32),
@@ -70,8 +71,8 @@ pub(super) enum Op {
     Window(Option<WindowOp>),
 }
 
-impl Building {
-    fn wr<'l>(&self, op: SendOp, list: &'l List) -> (SendWr<'l>, Option<&'l [u8]>) {
+impl BuiltWr {
+    fn wr<'l>(&self, op: SendOp, list: &'l BuiltList) -> (SendWr<'l>, Option<&'l [u8]>) {
         let wr = SendWr {
             wr_id: self.wr_id,
             op,
@@ -83,40 +84,40 @@ impl Building {
     }
 
     /// Whether it may be posted.
-    pub(super) fn check(&self, list: &List, posting: &Posting<'_>) -> Result<(), Errno> {
+    pub(super) fn check(&self, list: &BuiltList, posting: &Posting<'_>) -> Result<(), Errno> {
         match self.op {
-            Op::Send(op) => {
+            BuiltOp::Send(op) => {
                 let (wr, inline) = self.wr(op, list);
                 posting.check(&wr, inline).map(|_| ())
             }
-            Op::SendInvalidating(_) => {
+            BuiltOp::SendInvalidating(_) => {
                 let (wr, inline) = self.wr(SendOp::Send, list);
                 posting.check_invalidating(&wr, inline)
             }
-            Op::Window(op) => op.ok_or(EINVAL).and_then(|_| posting.check_window()),
+            BuiltOp::Window(op) => op.ok_or(EINVAL).and_then(|_| posting.check_window()),
         }
     }
 
-    pub(super) fn post<'l>(&self, list: &'l List, posting: &mut Posting<'l>) -> Result<(), Errno> {
+    pub(super) fn post<'l>(&self, list: &'l BuiltList, posting: &mut Posting<'l>) -> Result<(), Errno> {
         posting.name_srq(self.srqn);
         match self.op {
-            Op::Send(op) => {
+            BuiltOp::Send(op) => {
                 let (wr, inline) = self.wr(op, list);
-                posting.post(&wr, inline)
+                posting.post_wr(&wr, inline)
             }
-            Op::SendInvalidating(rkey) => {
+            BuiltOp::SendInvalidating(rkey) => {
                 let (wr, inline) = self.wr(SendOp::Send, list);
                 posting.post_invalidating(&wr, rkey, inline)
             }
-            Op::Window(op) => {
-                let Building { wr_id, flags, .. } = *self;
+            BuiltOp::Window(op) => {
+                let BuiltWr { wr_id, flags, .. } = *self;
                 posting.post_window(&WindowWr { wr_id, flags, op: op.ok_or(EINVAL)? })
             }
         }
     }
 }
 
-impl List {
+impl BuiltList {
     fn clear(&mut self) {
         self.wrs.clear();
         self.sges.clear();

@@ -1,6 +1,6 @@
 //! Completion channels and queues.
 
-use super::object::{Channel, CqObject, Kind, Subject, Subjects, Uses, channel, context, cq};
+use super::object::{Channel, CqObject, Subject, SubjectKind, Subjects, Uses, channel, context, cq};
 use super::{minus_one, object_or_null, status};
 use crate::device;
 use crate::errno::{EINVAL, Errno};
@@ -87,10 +87,10 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
             return busy.returned();
         }
         let index = object.cq.index;
-        context(object.base.context).subjects.remove(Kind::Cq, index);
+        context(object.base.context).subjects.remove(SubjectKind::Cq, index);
         if !object.base.channel.is_null() {
             let channel = channel(object.base.channel);
-            channel.subjects.remove(Kind::Cq, index);
+            channel.subjects.remove(SubjectKind::Cq, index);
             channel.uses.end();
         }
         object.cq.events.wait_for_all();
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
             Ok(event) => event,
             Err(error) => return minus_one(Err(error.into())),
         };
-        let found = channel.subjects.find(Kind::Cq, (event.index, event.generation));
+        let found = channel.subjects.find(SubjectKind::Cq, (event.index, event.generation));
         if let Some(Subject::Cq(own, object)) = found {
             object.events.delivered();
             // SAFETY: the caller's variables; a CQ of ours.

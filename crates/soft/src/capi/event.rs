@@ -1,18 +1,18 @@
 //! Asynchronous events.
 
 use super::minus_one;
-use super::object::{Kind, Subject, context, cq, qp, srq};
+use super::object::{Subject, SubjectKind, context, cq, qp, srq};
 use crate::device;
 use crate::watch::port::{EVENT_PORT_ACTIVE, EVENT_PORT_ERR};
 use doorbell_abi::{ibv_async_event, ibv_context};
 use libc::c_int;
 
 /// Which kind of object an `enum ibv_event_type` is of.
-fn kind(event_type: u32) -> Option<Kind> {
+fn kind(event_type: u32) -> Option<SubjectKind> {
     match event_type {
-        0 => Some(Kind::Cq),
-        1..=7 | 16 => Some(Kind::Qp),
-        14 | 15 => Some(Kind::Srq),
+        0 => Some(SubjectKind::Cq),
+        1..=7 | 16 => Some(SubjectKind::Qp),
+        14 | 15 => Some(SubjectKind::Srq),
         _ => None,
     }
 }
@@ -64,9 +64,9 @@ pub unsafe extern "C" fn ibv_ack_async_event(pointer: *mut ibv_async_event) {
     unsafe {
         let event = &*pointer;
         match kind(event.event_type) {
-            Some(Kind::Cq) => cq(event.element.cast()).cq.events.acknowledged(1),
-            Some(Kind::Qp) => qp(event.element.cast()).qp.events.acknowledged(1),
-            Some(Kind::Srq) => srq(event.element.cast()).events.acknowledged(1),
+            Some(SubjectKind::Cq) => cq(event.element.cast()).cq.events.acknowledged(1),
+            Some(SubjectKind::Qp) => qp(event.element.cast()).qp.events.acknowledged(1),
+            Some(SubjectKind::Srq) => srq(event.element.cast()).events.acknowledged(1),
             None => {}
         }
     }

@@ -46,9 +46,9 @@ pub(crate) enum Subject {
     Srq(*mut ibv_srq, Arc<RecvQueue>, Arc<Events>),
 }
 
-/// Kind of a [`Subject`].
+/// SubjectKind of a [`Subject`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum SubjectKind {
     /// A CQ.
     Cq,
     /// A QP.
@@ -61,11 +61,11 @@ pub(crate) enum Kind {
 unsafe impl Send for Subject {}
 
 impl Subject {
-    fn key(&self) -> (Kind, u32) {
+    fn key(&self) -> (SubjectKind, u32) {
         let kind = match self {
-            Subject::Cq(..) => Kind::Cq,
-            Subject::Qp(..) => Kind::Qp,
-            Subject::Srq(..) => Kind::Srq,
+            Subject::Cq(..) => SubjectKind::Cq,
+            Subject::Qp(..) => SubjectKind::Qp,
+            Subject::Srq(..) => SubjectKind::Srq,
         };
         (kind, self.identity().0)
     }
@@ -82,19 +82,19 @@ impl Subject {
 
 /// Objects by the numbers that events carry.
 #[derive(Default)]
-pub(crate) struct Subjects(Mutex<HashMap<(Kind, u32), Subject>>);
+pub(crate) struct Subjects(Mutex<HashMap<(SubjectKind, u32), Subject>>);
 
 impl Subjects {
     pub(crate) fn add(&self, subject: Subject) {
         lock(&self.0).insert(subject.key(), subject);
     }
 
-    pub(crate) fn remove(&self, kind: Kind, index: u32) {
+    pub(crate) fn remove(&self, kind: SubjectKind, index: u32) {
         lock(&self.0).remove(&(kind, index));
     }
 
     /// The object that an event is of, if it still exists.
-    pub(crate) fn find(&self, kind: Kind, identity: (u32, u32)) -> Option<Subject> {
+    pub(crate) fn find(&self, kind: SubjectKind, identity: (u32, u32)) -> Option<Subject> {
         lock(&self.0).get(&(kind, identity.0)).filter(|s| s.identity() == identity).cloned()
     }
 }

@@ -1,14 +1,14 @@
 //! Queue pairs.
 
 use super::handle::hand_out;
-use super::object::{Kind, QpObject, QpOrigin, context, cq, pd, qp, srq, xrcd};
+use super::object::{QpObject, QpOrigin, SubjectKind, context, cq, pd, qp, srq, xrcd};
 use super::wr::{Plain, plain, rust_wr, sges};
 use super::{mw, object_or_null, status, xrc};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
-use crate::queues::qp::{Qp, QpParts, Role};
+use crate::queues::qp::{Qp, QpParts, QpRole};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd,
@@ -98,7 +98,7 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     let (qp_type, role) = transport_of(attr.qp_type).ok_or(EOPNOTSUPP)?;
     // An initiator of XRC receives nothing.
     let attr = &match role {
-        Role::Plain => *attr,
+        QpRole::Plain => *attr,
         _ => ibv_qp_init_attr { recv_cq: attr.send_cq, srq: null_mut(), ..*attr },
     };
     if pd_pointer.is_null() || attr.send_cq.is_null() || attr.recv_cq.is_null() {
@@ -116,7 +116,7 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
             pd: pd.base.handle,
             qp_type,
             role,
-            cap: checked_cap(&attr.cap, srq.is_some() || role != Role::Plain)?,
+            cap: checked_cap(&attr.cap, srq.is_some() || role != QpRole::Plain)?,
             sq_sig_all: attr.sq_sig_all != 0,
             send_cq: send_cq.cq.clone(),
             recv_cq: recv_cq.cq.clone(),
@@ -135,10 +135,10 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
 }
 
 /// The transport of an `enum ibv_qp_type`, and what of XRC it is; of that a target is made elsewhere.
-fn transport_of(qp_type: u32) -> Option<(QpType, Role)> {
+fn transport_of(qp_type: u32) -> Option<(QpType, QpRole)> {
     match qp_type {
-        IBV_QPT_XRC_SEND => Some((QpType::Rc, Role::Initiator)),
-        other => QpType::from_c(other).map(|known| (known, Role::Plain)),
+        IBV_QPT_XRC_SEND => Some((QpType::Rc, QpRole::Initiator)),
+        other => QpType::from_c(other).map(|known| (known, QpRole::Plain)),
     }
 }
 
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
             object.qp.destroy();
         }
         if object.origin == QpOrigin::Made {
-            context(base.context).subjects.remove(Kind::Qp, object.qp.event_identity().0);
+            context(base.context).subjects.remove(SubjectKind::Qp, object.qp.event_identity().0);
             object.qp.events.wait_for_all();
         }
         if object.xrcd.is_null() {
@@ -389,7 +389,7 @@ pub(crate) unsafe extern "C" fn post_send(
                 Some((Plain::Send, sge, flags)) => posting.send_directly(wr.wr_id, sge, flags),
                 None => false,
             };
-            if done { Ok(()) } else { post_one(&mut posting, wr) }
+            if done { Ok(()) } else { post_any(&mut posting, wr) }
         };
         if let Err(errno) = posted {
             // SAFETY: the caller's variable.
@@ -403,12 +403,12 @@ pub(crate) unsafe extern "C" fn post_send(
 
 /// Posts a work request of any kind. Apart, so that what is posted the short way needs few registers.
 #[inline(never)]
-unsafe fn post_one(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
+unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: the caller's work request.
     unsafe {
         posting.name_srq(wr.remote_srqn);
         let Some(opcode) = Opcode::from_c(wr.opcode) else { return mw::post(posting, wr) };
-        posting.post(&rust_wr(wr, opcode, posting.qp_type())?, None)
+        posting.post_wr(&rust_wr(wr, opcode, posting.qp_type())?, None)
     }
 }
 

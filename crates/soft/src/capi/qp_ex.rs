@@ -2,7 +2,7 @@
 //!
 //! They are collected between `ibv_wr_start` and `ibv_wr_complete`, which posts all or none.
 
-use super::building::{Building, List, Op};
+use super::building::{BuiltList, BuiltOp, BuiltWr};
 use super::mw;
 use super::object::QpObject;
 use super::wr::sges;
@@ -53,7 +53,7 @@ unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
     super::status(posted)
 }
 
-fn post_all(object: &QpObject, list: &List) -> Result<(), Errno> {
+fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Errno> {
     if let Some(error) = list.error {
         return Err(error);
     }
@@ -69,22 +69,22 @@ fn post_all(object: &QpObject, list: &List) -> Result<(), Errno> {
 ///
 /// # Safety
 /// A QP of ours, between start and complete or abort on this thread.
-unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut List {
+unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut BuiltList {
     // SAFETY: vouched for by the caller.
     unsafe { (*pointer.cast::<QpObject>()).builder.list() }
 }
 
 /// Begins a work request with what the QP's fields say.
-unsafe fn begin(pointer: *mut ibv_qp_ex, op: Op) {
+unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     // SAFETY: vouched for by the caller.
     let (list, base) = unsafe { (list(pointer), &*pointer) };
     let at = list.sges.len();
     let flags = SendFlags::from_bits_truncate(base.wr_flags) - SendFlags::INLINE;
-    list.wrs.push(Building { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
+    list.wrs.push(BuiltWr { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
 }
 
 /// Changes the work request begun last.
-unsafe fn change(pointer: *mut ibv_qp_ex, change: impl FnOnce(&mut Building, &mut Vec<Sge>, &mut Vec<u8>)) {
+unsafe fn change(pointer: *mut ibv_qp_ex, change: impl FnOnce(&mut BuiltWr, &mut Vec<Sge>, &mut Vec<u8>)) {
     // SAFETY: vouched for by the caller.
     let list = unsafe { list(pointer) };
     match list.wrs.last_mut() {
@@ -108,19 +108,19 @@ macro_rules! begins {
 
 begins! {
     wr_atomic_cmp_swp(rkey: u32, addr: u64, compare: u64, swap: u64) =>
-        Op::Send(SendOp::CompareSwap { remote: remote(rkey, addr), compare, swap });
+        BuiltOp::Send(SendOp::CompareSwap { remote: remote(rkey, addr), compare, swap });
     wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) =>
-        Op::Send(SendOp::FetchAdd { remote: remote(rkey, addr), add });
+        BuiltOp::Send(SendOp::FetchAdd { remote: remote(rkey, addr), add });
     wr_bind_mw(window: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) =>
-        Op::Window(mw::bind_of(window, rkey, info).ok());
-    wr_local_inv(rkey: u32) => Op::Window(Some(WindowOp::Invalidate(rkey)));
-    wr_rdma_read(rkey: u32, addr: u64) => Op::Send(SendOp::Read(remote(rkey, addr)));
-    wr_rdma_write(rkey: u32, addr: u64) => Op::Send(SendOp::Write(remote(rkey, addr)));
+        BuiltOp::Window(mw::bind_of(window, rkey, info).ok());
+    wr_local_inv(rkey: u32) => BuiltOp::Window(Some(WindowOp::Invalidate(rkey)));
+    wr_rdma_read(rkey: u32, addr: u64) => BuiltOp::Send(SendOp::Read(remote(rkey, addr)));
+    wr_rdma_write(rkey: u32, addr: u64) => BuiltOp::Send(SendOp::Write(remote(rkey, addr)));
     wr_rdma_write_imm(rkey: u32, addr: u64, imm: u32) =>
-        Op::Send(SendOp::WriteWithImm(remote(rkey, addr), u32::from_be(imm)));
-    wr_send() => Op::Send(SendOp::Send);
-    wr_send_imm(imm: u32) => Op::Send(SendOp::SendWithImm(u32::from_be(imm)));
-    wr_send_inv(rkey: u32) => Op::SendInvalidating(rkey);
+        BuiltOp::Send(SendOp::WriteWithImm(remote(rkey, addr), u32::from_be(imm)));
+    wr_send() => BuiltOp::Send(SendOp::Send);
+    wr_send_imm(imm: u32) => BuiltOp::Send(SendOp::SendWithImm(u32::from_be(imm)));
+    wr_send_inv(rkey: u32) => BuiltOp::SendInvalidating(rkey);
 }
 
 unsafe extern "C" fn wr_set_ud_addr(pointer: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {

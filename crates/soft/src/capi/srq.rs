@@ -1,6 +1,6 @@
 //! Shared receive queues.
 
-use super::object::{Kind, SrqObject, Subject, Uses, context, cq, pd, process_of, srq, xrcd};
+use super::object::{SrqObject, Subject, SubjectKind, Uses, context, cq, pd, process_of, srq, xrcd};
 use super::wr::sges;
 use super::{object_or_null, status};
 use crate::counts;
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
             return busy.returned();
         }
         let owner = context(object.base.context);
-        owner.subjects.remove(Kind::Srq, object.base.handle);
+        owner.subjects.remove(SubjectKind::Srq, object.base.handle);
         object.events.wait_for_all();
         if let Some((of_cq, of_xrcd)) = object.xrc {
             object.rq.set_domain(None, 0);
@@ -197,7 +197,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     // SAFETY: the caller's list, which ends with null.
     while let Some(wr) = unsafe { list.as_ref() } {
         // SAFETY: the caller's work request.
-        let posted = unsafe { sges(wr.sg_list, wr.num_sge) }.and_then(|sges| rq.post(wr.wr_id, sges));
+        let posted = unsafe { sges(wr.sg_list, wr.num_sge) }.and_then(|sges| rq.enqueue(wr.wr_id, sges));
         if posted.is_err() {
             counts::srq_posted(recvs, most_sges);
             // SAFETY: the caller's variable.

@@ -7,7 +7,7 @@ use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::fabric::domains::Opening;
 use crate::queues::cq::Cq;
 use crate::queues::qp::targets::elsewhere;
-use crate::queues::qp::{Qp, QpParts, Role};
+use crate::queues::qp::{Qp, QpParts, QpRole};
 use doorbell_abi::{
     IBV_QPT_XRC_RECV, ibv_context, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
     ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr,
@@ -104,7 +104,7 @@ unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Errno> {
         QpParts {
             pd: 0,
             qp_type: QpType::Rc,
-            role: Role::Target(domain.domain.id),
+            role: QpRole::Target(domain.domain.id),
             cap: NOTHING,
             sq_sig_all: false,
             send_cq: nothing.clone(),

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::*;
 
 /// An access to memory.
 #[derive(Clone, Copy)]
-struct Access {
+struct CheckedAccess {
     memory: Memory,
     pd: u32,
     key: u32,
@@ -27,7 +27,7 @@ struct Access {
     need: AccessFlags,
 }
 
-impl Access {
+impl CheckedAccess {
     fn cause(&self, check: Check, found: u64, other: u64) -> Cause {
         Cause { check, key: self.key, addr: self.addr, len: self.len, found, other }
     }
@@ -47,7 +47,7 @@ impl Access {
         Some(self.cause(key(error), found, other))
     }
 
-    /// The same where it was refused: if all checks hold, the memory itself was not there.
+    /// Why an access that was refused is: if all checks hold, the memory itself was not there.
     fn must_be_refused(&self, place: Option<Place>) -> Cause {
         self.refused(place).unwrap_or_else(|| self.cause(Check::NotThere(self.memory), 0, 0))
     }
@@ -71,19 +71,19 @@ pub(crate) fn of_sge(
     need: AccessFlags,
 ) -> Option<Cause> {
     let len = sge.length.into();
-    let access = Access { memory, pd, key: sge.lkey, addr: sge.addr, len, need };
+    let access = CheckedAccess { memory, pd, key: sge.lkey, addr: sge.addr, len, need };
     access.refused(process.regions.find(sge.lkey))
 }
 
 /// Where a responder's regions are.
 #[derive(Clone, Copy)]
-pub(super) struct There<'a> {
+pub(super) struct ResponderMemory<'a> {
     pub(super) process: &'static Process,
     pub(super) owner: Owner<'a>,
     pub(super) segment: &'a Segment,
 }
 
-impl There<'_> {
+impl ResponderMemory<'_> {
     fn region(&self, key: u32) -> Option<Place> {
         match self.owner {
             Owner::This => self.process.regions.find(key),
@@ -103,7 +103,8 @@ impl There<'_> {
                 (remote, AccessFlags::REMOTE_ATOMIC, 8)
             }
         };
-        let access = Access { memory: Memory::Remote, pd, key: remote.rkey, addr: remote.addr, len, need };
+        let access =
+            CheckedAccess { memory: Memory::Remote, pd, key: remote.rkey, addr: remote.addr, len, need };
         let enabled = AccessFlags::from_bits_truncate(qp.access.load(Relaxed));
         let most = qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into()) as u8;
         if check_enabled(need, remote.addr, enabled, most).is_err() {
@@ -125,7 +126,7 @@ impl There<'_> {
         }
         // A window that this QP may use is of its own domain.
         let domain = place.and_then(|place| domain_like(place.region.pd, pd, qpn)).unwrap_or(pd);
-        Access { pd: domain, ..access }.must_be_refused(place)
+        CheckedAccess { pd: domain, ..access }.must_be_refused(place)
     }
 
     /// Why the oldest RECV cannot take a message of `total` bytes; `pd` is its queue's.
@@ -136,7 +137,7 @@ impl There<'_> {
             let len = left.min(sge.length.into());
             left -= len;
             let need = AccessFlags::LOCAL_WRITE;
-            let access = Access { memory: Memory::Recv, pd, key: sge.lkey, addr: sge.addr, len, need };
+            let access = CheckedAccess { memory: Memory::Recv, pd, key: sge.lkey, addr: sge.addr, len, need };
             // That a message does not fit is looked at before its keys.
             if len > 0
                 && total <= room.into()

@@ -1,52 +1,45 @@
 //! The short way of a WRITE, and of a SEND that its completion carries: to a responder that took a message before.
 //!
-//! What was found then still holds where three records show what they did: the responder's QP, its region, and this process's
-//! own regions. All that is checked on the long way is checked here, against what is remembered of them.
+//! It uses facts that the long way has verified, as long as three records show that they hold: the responder's QP, its region,
+//! and this process's own regions. It verifies none itself.
 
 use super::batch::Batch;
+use super::far_memory::FarMemory;
 use super::request::Request;
-use super::responder::Caches;
-use crate::fabric::mapping::ViewCache;
+use super::responder::{Caches, Responder, solicited};
+use super::verified::{Bounds, MemoryUse, Verified, VerifiedRegion};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
-use crate::memory::records::{Shown, index_of};
-use crate::memory::regions::Place;
-use crate::memory::segment::Segment;
-use crate::memory::transfer::{self, Piece};
-use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, SOLICITED, Slots};
-use doorbell_transport::{Keys, MAX_MESSAGE_BYTES, check_enabled};
-use doorbell_verbs::{AccessFlags, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
+use crate::memory::records::index_of;
+use crate::memory::transfer::{self, Far, Piece};
+use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, Slots};
+use doorbell_transport::{MAX_MESSAGE_BYTES, local_rights};
+use doorbell_verbs::{AccessFlags, Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-/// A responder that took a message, and the regions that the last ones were of.
+/// A responder that took a message, and the regions that the last messages used.
 #[derive(Debug)]
 pub(crate) struct Direct {
-    to: Target,
-    regions: Regions,
+    to: DirectTo,
+    regions: DirectRegions,
 }
 
 /// A responder that took a message.
 #[derive(Debug)]
-struct Target {
+struct DirectTo {
     peer: Arc<Peer>,
-    qpn: u32,
-    /// What its record showed.
-    shown: Shown,
-    /// Its protection domain, and which of the QPs it is that its record has been.
-    pd: u32,
-    generation: u32,
+    verified: Verified,
 }
 
+/// The regions that the last messages used.
 #[derive(Debug, Default)]
-struct Regions {
-    /// Of this process, and when that was known.
-    near: Known,
-    epoch: u64,
-    /// Of the peer: where the last WRITE went, and the buffer of the last RECV, with the protection domain of its queue.
-    written: Far,
-    received: Far,
-    received_pd: u32,
+struct DirectRegions {
+    /// Of this process.
+    source: Option<SourceRegion>,
+    /// Of the peer: where the last WRITE went, and the buffer of the last RECV.
+    written: Option<WrittenRegion>,
+    received: Option<ReceivedRegion>,
 }
 
 /// What becomes of a WRITE on the short way.
@@ -71,60 +64,30 @@ pub(crate) enum Sent {
     CqFull,
 }
 
-/// A region of the peer's, and what showed it to be so.
-#[derive(Clone, Copy, Debug, Default)]
-struct Far {
-    known: Known,
-    sequence: u32,
-    /// Whether it is private memory of the peer's, so that where it is mapped is said of the peer.
-    is_foreign: bool,
-}
-
-/// A region that messages of this QP may use.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    /// 0 where none is known.
+/// A region of this process that messages of this QP may be taken from, and where its first byte is mapped. That holds as long as
+/// the process's regions are of the same epoch.
+#[derive(Clone, Copy, Debug)]
+struct SourceRegion {
     key: u32,
-    first: u64,
-    len: u64,
-    /// Where its first byte is mapped here.
+    epoch: u64,
+    bounds: Bounds,
     at: u64,
 }
 
-impl Known {
-    /// Where `len` bytes from `addr` on are mapped here, if they lie within it.
-    #[inline(always)]
-    fn at(&self, addr: u64, len: u64) -> Option<u64> {
-        let offset = addr.wrapping_sub(self.first);
-        (offset <= self.len && len <= self.len - offset).then(|| self.at + offset)
-    }
+/// A region of the peer's that WRITEs may go to, and where its first byte is.
+#[derive(Clone, Copy, Debug)]
+struct WrittenRegion {
+    region: VerifiedRegion,
+    at: u64,
+    /// Whether it is private memory of the peer's, so that `at` is an address of the peer's.
+    is_foreign: bool,
 }
 
-impl Far {
-    /// Whether it is still the region with this key.
-    #[inline(always)]
-    fn is_of(&self, segment: &Segment, key: u32) -> bool {
-        let record = Keys::slot_of(key).and_then(|slot| segment.mr(slot));
-        self.known.key == key && record.is_some_and(|record| record.sequence.load(Acquire) == self.sequence)
-    }
-
-    /// The region or window with this key, if all of it may be used like this by a QP of the protection domain and number in
-    /// `by`; `at` says where it is mapped, where that matters, and whether at the peer.
-    #[inline(never)]
-    fn find(
-        caches: &mut Caches,
-        peer: &Peer,
-        (key, by, need): (u32, (u32, u32), AccessFlags),
-        at: impl Fn(&Place, &mut ViewCache) -> Option<(u64, bool)>,
-    ) -> Option<Far> {
-        let Caches { remote, views, .. } = caches;
-        let place = remote.find(peer.views.number(), &peer.segment, key).ok()??;
-        let region = &place.region;
-        place.check_remote(by, region.addr, region.len, need).ok()?;
-        let (at, is_foreign) = at(place, views)?;
-        let known = Known { key, first: region.addr, len: region.len, at };
-        Some(Far { known, sequence: place.changes, is_foreign })
-    }
+/// A region of the peer's that RECVs of a queue of this protection domain may be filled in.
+#[derive(Clone, Copy, Debug)]
+struct ReceivedRegion {
+    region: VerifiedRegion,
+    pd: u32,
 }
 
 /// A WRITE of one SGE without immediate.
@@ -152,21 +115,27 @@ impl PlainWrite<'_> {
     }
 }
 
-impl Target {
+impl DirectTo {
     /// Whether the responder is what it was.
     #[inline(always)]
     fn holds(&self) -> bool {
-        let qp = self.peer.segment.qp(index_of(self.qpn) as usize);
-        !self.peer.is_dead() && qp.is_some_and(|qp| qp.shown() == self.shown)
+        !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
+    }
+
+    /// The responder, to verify more of it.
+    fn responder(&self, process: &'static Process) -> Option<Responder<'_>> {
+        Responder::of(process, (Owner::Peer(&self.peer), &self.peer.segment), self.verified.qpn, false)
     }
 }
 
 impl Direct {
-    /// The responder `qpn` in a process, which has just taken a message from this QP and showed this before.
-    pub(super) fn new(peer: Arc<Peer>, qpn: u32, shown: Shown) -> Option<Direct> {
-        let qp = peer.segment.qp(index_of(qpn) as usize)?;
-        let (pd, generation) = (qp.pd.load(Relaxed), qp.generation.load(Relaxed));
-        Some(Direct { to: Target { peer, qpn, shown, pd, generation }, regions: Regions::default() })
+    /// The short way to a responder in a process, which has just taken a message from this QP.
+    pub(super) fn new(peer: Arc<Peer>, verified: Verified) -> Option<Direct> {
+        let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
+        // The generation was read before the version: both are of one QP if it is still the same.
+        let is_of_version = qp.generation.load(Relaxed) == verified.generation;
+        let to = DirectTo { peer, verified };
+        is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
     }
 
     /// Whether the responder is what it was.
@@ -174,13 +143,12 @@ impl Direct {
         self.to.holds()
     }
 
-    /// Carries out a WRITE of one SGE, of a requester of protection domain `pd`, or gathers it; `number` is its among those of
-    /// its QP.
+    /// Carries out a WRITE of one SGE, of a requester of this process and protection domain, or gathers it.
     #[inline(always)]
     pub(super) fn write(
         &mut self,
         (caches, batch): (&mut Caches, &mut Batch),
-        own: (&Process, u32),
+        own: (&'static Process, u32),
         write: &PlainWrite<'_>,
     ) -> Written {
         let PlainWrite { remote, sge, flags, .. } = *write;
@@ -188,14 +156,12 @@ impl Direct {
         if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
             return Written::Not;
         }
-        let is_known = regions.written.is_of(&to.peer.segment, remote.rkey);
-        if !is_known && !regions.find_written(caches, to, remote.rkey) {
+        let Some((at, is_foreign)) = regions.target((caches, own.0), to, &remote, len) else {
             return Written::Not;
-        }
-        let Some(at) = regions.written.known.at(remote.addr, len) else { return Written::Not };
+        };
         let inline = flags.contains(SendFlags::INLINE);
         let Some(from) = regions.source(caches, own, sge, inline) else { return Written::Not };
-        if regions.written.is_foreign {
+        if is_foreign {
             return write.gather(batch, from, to.peer.member.pid, at);
         }
         if !batch.is_empty() {
@@ -211,96 +177,140 @@ impl Direct {
     pub(super) fn send(
         &mut self,
         caches: &mut Caches,
-        own: (&Process, u32),
-        (sge, inline, solicited): (&Sge, bool, bool),
+        own: (&'static Process, u32),
+        (sge, flags): (&Sge, SendFlags),
     ) -> Sent {
         let Direct { to, regions } = self;
+        let Verified { qpn, generation, .. } = to.verified;
         let (segment, len) = (&to.peer.segment, u64::from(sge.length));
-        let Some(qp) = segment.qp(index_of(to.qpn) as usize) else { return Sent::Not };
+        let Some(qp) = segment.qp(index_of(qpn) as usize) else { return Sent::Not };
         let Some(rq) = segment.rq(qp.rq.load(Relaxed) as usize) else { return Sent::Not };
-        // Before it is seen that nothing has changed: a queue that is reset is another one.
-        let generation = rq.generation.load(Acquire);
+        // Acquire, and before it is seen that nothing has changed: a queue that is reset is another one.
+        let rq_generation = rq.generation.load(Acquire);
         if !to.holds() || len == 0 || len > CARRIED_BYTES as u64 {
             return Sent::Not;
         }
         let Some(slots) = Slots::of_one_sender(segment, rq) else { return Sent::Not };
-        let Ok(front) = slots.front(generation) else { return Sent::Not };
+        let Ok(front) = slots.front(rq_generation) else { return Sent::Not };
         let Some(room) = front.sge(0).filter(|room| front.room().0 > 0 && len <= room.length.into()) else {
             return Sent::Not;
         };
-        let pd = rq.pd.load(Relaxed);
-        let is_known = regions.received_pd == pd && regions.received.is_of(segment, room.lkey);
-        if !is_known && !regions.find_received(caches, to, (room.lkey, pd)) {
+        let buffer = (room.lkey, rq.pd.load(Relaxed));
+        if !regions.has_room((caches, own.0), to, buffer, (room.addr, len))
+            || front.is_beyond_lane(qp, segment)
+        {
             return Sent::Not;
         }
-        if regions.received.known.at(room.addr, len).is_none() || front.is_beyond_lane(qp, segment) {
-            return Sent::Not;
-        }
+        let inline = flags.contains(SendFlags::INLINE);
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
         let mut carried = Carried::none();
         carried.gather(&[], &[Piece { addr: from, len: len as usize }]);
         let owner = Owner::Peer(&to.peer);
-        let completer = Completer { owner, segment, qp, qpn: to.qpn, srq: None, claimer: own.0.claimer };
+        let completer = Completer { owner, segment, qp, qpn, srq: None, claimer: own.0.claimer };
         let Some(claim) = front.claim(&completer) else { return Sent::Not };
-        let flags = if solicited { SOLICITED } else { 0 };
-        let done = RecvDone { byte_len: sge.length, flags, ..RecvDone::of_send(to.qpn, to.generation) };
+        let done =
+            RecvDone { byte_len: sge.length, flags: solicited(flags), ..RecvDone::of_send(qpn, generation) };
         if completer.complete(&claim, done, &carried) { Sent::Received } else { Sent::CqFull }
     }
 }
 
-impl Regions {
+impl DirectRegions {
     /// Where the payload of a message of one SGE is.
     #[inline(always)]
     fn source(&mut self, caches: &mut Caches, own: (&Process, u32), sge: &Sge, inline: bool) -> Option<u64> {
         if inline {
             return Some(sge.addr);
         }
-        let is_known = self.near.key == sge.lkey && self.epoch == own.0.regions.epoch();
-        if !is_known && !self.find_near(caches, own, sge.lkey) {
-            return None;
+        let is_known =
+            |source: &SourceRegion| source.key == sge.lkey && source.epoch == own.0.regions.epoch();
+        if !self.source.as_ref().is_some_and(is_known) {
+            self.find_source(caches, own, sge.lkey)?;
         }
-        self.near.at(sge.addr, sge.length.into())
+        let source = self.source.as_ref()?;
+        Some(source.at + source.bounds.offset_of(sge.addr, sge.length.into())?)
+    }
+
+    /// Looks for a region of this process that this QP may use.
+    #[inline(never)]
+    fn find_source(&mut self, caches: &mut Caches, (process, pd): (&Process, u32), key: u32) -> Option<()> {
+        // Before the region is looked for: a change meanwhile is another epoch.
+        let epoch = process.regions.epoch();
+        let place = caches.regions.find(&process.regions, key)?;
+        let (region, need) = (&place.region, local_rights(Opcode::Write));
+        place.check(pd, region.addr, region.len, need).ok()?;
+        self.source = Some(SourceRegion { key, epoch, bounds: Bounds::of(place), at: place.host });
+        Some(())
+    }
+
+    /// Where `len` bytes of the peer's are that a WRITE goes to, and whether that is private memory of the peer's.
+    #[inline(always)]
+    fn target(
+        &mut self,
+        through: (&mut Caches, &'static Process),
+        to: &DirectTo,
+        remote: &RemoteAddr,
+        len: u64,
+    ) -> Option<(u64, bool)> {
+        let is_known = |written: &WrittenRegion| written.region.holds(&to.peer.segment, remote.rkey);
+        if !self.written.as_ref().is_some_and(is_known) {
+            self.find_written(through, to, remote.rkey)?;
+        }
+        let WrittenRegion { region, at, is_foreign } = self.written.as_ref()?;
+        Some((at + region.offset_of(remote.addr, len)?, *is_foreign))
     }
 
     /// Looks for a region of the peer's that the QP may be used to write to, and of which all is mapped here, or private memory
     /// of a peer that lets others to it.
     #[inline(never)]
-    fn find_written(&mut self, caches: &mut Caches, to: &Target, key: u32) -> bool {
-        let Peer { segment, views, link, .. } = &*to.peer;
+    fn find_written(
+        &mut self,
+        (caches, process): (&mut Caches, &'static Process),
+        to: &DirectTo,
+        key: u32,
+    ) -> Option<()> {
+        let (need, responder) = (AccessFlags::REMOTE_WRITE, to.responder(process)?);
         // The message that the responder took may have been a SEND, which needs no right of the QP.
-        let Some(qp) = segment.qp(index_of(to.qpn) as usize) else { return false };
-        let enabled = AccessFlags::from_bits_truncate(qp.access.load(Relaxed));
-        if check_enabled(AccessFlags::REMOTE_WRITE, 0, enabled, 0).is_err() {
+        to.verified.check_enabled(need, 0).ok()?;
+        let (region, memory, is_in_arena) = responder.region(caches, to.verified.remote(need), key).ok()?;
+        let (at, is_foreign) = match memory {
+            FarMemory::Reached(Far::Foreign { addr, .. }) => (addr, true),
+            FarMemory::Reached(Far::Mapped(address)) if is_in_arena => (address as u64, false),
+            // A view of other shared memory may be given up at any time.
+            FarMemory::Reached(Far::Mapped(_)) | FarMemory::Served(..) => return None,
+        };
+        self.written = Some(WrittenRegion { region, at, is_foreign });
+        Some(())
+    }
+
+    /// Whether `len` bytes from `addr` on lie in a region with this lkey that a queue of this protection domain may be filled in.
+    #[inline(always)]
+    fn has_room(
+        &mut self,
+        through: (&mut Caches, &'static Process),
+        to: &DirectTo,
+        (key, pd): (u32, u32),
+        (addr, len): (u64, u64),
+    ) -> bool {
+        let is_known =
+            |received: &ReceivedRegion| received.pd == pd && received.region.holds(&to.peer.segment, key);
+        if !self.received.as_ref().is_some_and(is_known)
+            && self.find_received(through, to, (key, pd)).is_none()
+        {
             return false;
         }
-        let at = |place: &Place, cache: &mut ViewCache| match place.shared {
-            Some(shared) => Some((segment.in_arena(shared, place.region.len).ok()? as u64, false)),
-            None if link.is_some() || cache.address(views, segment, place, 0).is_some() => None,
-            None => Some((place.host, true)),
-        };
-        let found = Far::find(caches, &to.peer, (key, (to.pd, to.qpn), AccessFlags::REMOTE_WRITE), at);
-        found.inspect(|far| self.written = *far).is_some()
+        self.received.as_ref().is_some_and(|received| received.region.offset_of(addr, len).is_some())
     }
 
     /// Looks for a region of the peer's that RECVs of a queue of this protection domain may be filled in.
     #[inline(never)]
-    fn find_received(&mut self, caches: &mut Caches, to: &Target, (key, pd): (u32, u32)) -> bool {
-        let found = Far::find(caches, &to.peer, (key, (pd, to.qpn), AccessFlags::LOCAL_WRITE), |place, _| {
-            Some((place.host, false))
-        });
-        found.inspect(|far| (self.received, self.received_pd) = (*far, pd)).is_some()
-    }
-
-    /// Looks for a region of this process that this QP may use.
-    #[inline(never)]
-    fn find_near(&mut self, caches: &mut Caches, (process, pd): (&Process, u32), key: u32) -> bool {
-        let epoch = process.regions.epoch();
-        let Some(place) = caches.regions.find(&process.regions, key) else { return false };
-        let region = &place.region;
-        if place.check(pd, region.addr, region.len, AccessFlags::empty()).is_err() {
-            return false;
-        }
-        (self.near, self.epoch) = (Known { key, first: region.addr, len: region.len, at: place.host }, epoch);
-        true
+    fn find_received(
+        &mut self,
+        (caches, process): (&mut Caches, &'static Process),
+        to: &DirectTo,
+        (key, pd): (u32, u32),
+    ) -> Option<()> {
+        let region = to.responder(process)?.buffer(caches, MemoryUse::Recv { pd }, key).ok()?;
+        self.received = Some(ReceivedRegion { region, pd });
+        Some(())
     }
 }

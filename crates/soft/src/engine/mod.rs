@@ -13,4 +13,5 @@ mod refusal;
 pub(crate) mod request;
 pub(crate) mod requester;
 mod responder;
+mod verified;
 mod xrc;

@@ -55,9 +55,10 @@ impl Requester {
         (qpn, route): (u32, &Route),
         message: &Message<'_>,
     ) -> bool {
-        let responder = self.responder(peer, qpn, true).filter(|responder| self.reaches(responder, route));
-        let Some(responder) = responder else { return false };
-        match responder.carry_out(caches, &mut Batch::default(), message) {
+        let found = self.responder(peer, qpn, true);
+        let verified = found.and_then(|responder| Some((responder, self.verify(&responder, route)?)));
+        let Some((responder, verified)) = verified else { return false };
+        match responder.respond((caches, &mut Batch::default()), &verified, message) {
             Ok(_) => true,
             Err(refusal) => {
                 self.conclude(&responder, refusal, message.request);

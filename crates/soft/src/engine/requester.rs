@@ -6,6 +6,7 @@ use super::direct::{Direct, PlainWrite, Sent, Written};
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
 use super::responder::{Caches, Message, Responder, receives};
+use super::verified::Verified;
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::groups::GroupAddress;
@@ -53,20 +54,14 @@ impl Scratch {
         direct.write((&mut self.caches, &mut self.batch), (requester.process, requester.pd), write)
     }
 
-    /// The same of a SEND that may ask for a solicited event.
+    /// Carries out a SEND the short way.
     #[inline(always)]
-    pub(crate) fn send_directly(
-        &mut self,
-        requester: &Requester,
-        sge: &Sge,
-        inline: bool,
-        solicited: bool,
-    ) -> Sent {
+    pub(crate) fn send_directly(&mut self, requester: &Requester, sge: &Sge, flags: SendFlags) -> Sent {
         let Some(direct) = &mut self.direct else { return Sent::Not };
         if !self.batch.is_empty() {
             return Sent::Not;
         }
-        direct.send(&mut self.caches, (requester.process, requester.pd), (sge, inline, solicited))
+        direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags))
     }
 
     /// The connected QP, or its peer, may be another from here on.
@@ -98,8 +93,8 @@ pub(crate) struct Route {
 }
 
 impl Requester {
-    /// Tries to carry out a work request, or gathers it.
-    pub(crate) fn execute(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
+    /// Tries to carry out a work request, or gathers it. The queues call this.
+    pub(crate) fn attempt(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
         let op = &request.op;
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
@@ -110,7 +105,7 @@ impl Requester {
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
         let attempt = if self.find_pieces(&mut scratch.caches.regions, &mut pieces, request) {
-            self.deliver(scratch, route, request, &pieces)
+            self.attempt_at_qp(scratch, route, request, &pieces)
         } else {
             scratch.in_turn(Outcome::Done(WcStatus::LocProtErr))
         };
@@ -172,7 +167,7 @@ impl Requester {
     }
 
     #[inline(always)]
-    fn deliver(
+    fn attempt_at_qp(
         &self,
         scratch: &mut Scratch,
         route: &Route,
@@ -180,7 +175,7 @@ impl Requester {
         pieces: &[Piece],
     ) -> Attempt {
         if self.responder_type == IBV_QPT_XRC_RECV {
-            return self.deliver_to_srq(scratch, route, request, pieces);
+            return self.attempt_at_srq(scratch, route, request, pieces);
         }
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
             return match &route.groups {
@@ -193,24 +188,25 @@ impl Requester {
         };
         let Scratch { caches, batch, peer, direct, .. } = scratch;
         let takes_recv = request.op.opcode().consumes_recv();
-        let reached = self
-            .responder(peer.as_deref(), dest_qpn, takes_recv)
-            .filter(|responder| self.reaches(responder, route));
-        let Some(responder) = reached else { return scratch.in_turn(self.silence()) };
-        let shown = responder.qp.shown();
-        if shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
+        let reached = self.responder(peer.as_deref(), dest_qpn, takes_recv);
+        let Some((responder, verified)) =
+            reached.and_then(|found| Some((found, self.verify(&found, route)?)))
+        else {
+            return scratch.in_turn(self.silence());
+        };
+        if verified.shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
             responder.establish();
         }
         let message =
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
-        match responder.carry_out(caches, batch, &message) {
+        match responder.respond((caches, batch), &verified, &message) {
             Ok(attempt) => {
                 let is_like_direct = matches!(request.op, RequestOp::Verb(SendOp::Write(_) | SendOp::Send))
                     && matches!(attempt, Attempt::Over(_) | Attempt::Gathered)
                     && self.qp_type != QpType::Ud;
                 if is_like_direct && direct.as_ref().is_none_or(|direct| !direct.holds()) {
                     let peer = peer.clone().filter(|peer| self.qp_type == QpType::Rc || peer.link.is_none());
-                    *direct = peer.and_then(|peer| Direct::new(peer, dest_qpn, shown));
+                    *direct = peer.and_then(|peer| Direct::new(peer, verified));
                 }
                 attempt
             }
@@ -281,17 +277,20 @@ impl Requester {
         scratch.peer.is_some()
     }
 
-    /// Whether the responder takes what this requester sends at all.
+    /// Verifies that the responder takes what this requester sends at all.
     #[inline(always)]
-    pub(super) fn reaches(&self, responder: &Responder<'_>, route: &Route) -> bool {
+    pub(super) fn verify(&self, responder: &Responder<'_>, route: &Route) -> Option<Verified> {
         let qp = responder.qp;
-        if !receives(qp.shown().state()) || qp.qp_type.load(Relaxed) != self.responder_type {
-            return false;
+        // Before all else: whoever changes another field shows another version afterwards.
+        let shown = qp.shown();
+        if !receives(shown.state()) || qp.qp_type.load(Relaxed) != self.responder_type {
+            return None;
         }
-        match self.qp_type {
+        let is_reached = match self.qp_type {
             QpType::Ud => qp.qkey.load(Relaxed) == route.qkey,
             QpType::Uc => qp.dest_qpn.load(Relaxed) == self.num,
             QpType::Rc => qp.dest_qpn.load(Relaxed) == self.num && qp.rq_psn.load(Relaxed) == route.sq_psn,
-        }
+        };
+        is_reached.then(|| Verified::of(qp, shown, (responder.qpn, responder.generation)))
     }
 }

@@ -6,10 +6,11 @@
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Batch;
-use super::diagnosis::There;
+use super::diagnosis::ResponderMemory;
 use super::far_memory::{FarMemory, ServedBytes};
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
+use super::verified::{MemoryUse, Verified, VerifiedRegion};
 use crate::fabric::link::{Delivery, Link, SendOperand, Ticket};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
@@ -27,7 +28,7 @@ use crate::rings::recvs::{
     CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
 };
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_WC_GRH};
-use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
+use doorbell_transport::{AtomicOp, Fault, NakCode, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
@@ -128,7 +129,8 @@ impl<'a> Responder<'a> {
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
         let qp = segment.qp(index_of(qpn) as usize)?;
-        // Before anything else is read of the QP: whoever resets it meanwhile makes another of it.
+        // Acquire, so that both generations are read before anything else of the QP: whoever resets it meanwhile makes another of
+        // it, and is found out by them.
         let rq_generation = match takes_recv {
             true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
             false => 0,
@@ -138,10 +140,10 @@ impl<'a> Responder<'a> {
     }
 
     /// Carries a message out, or gathers it.
-    pub(super) fn carry_out(
+    pub(super) fn respond(
         &self,
-        caches: &mut Caches,
-        batch: &mut Batch,
+        (caches, batch): (&mut Caches, &mut Batch),
+        verified: &Verified,
         message: &Message<'_>,
     ) -> Result<Attempt, Refusal> {
         // RC waits for what is under way; on UC a message that cannot come in its turn is lost.
@@ -160,18 +162,20 @@ impl<'a> Responder<'a> {
         match op {
             SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
             SendOp::Write(remote) => {
-                return self.one_sided(caches, batch, message, (Direction::Write, remote));
+                return self.one_sided((caches, batch), verified, message, (Direction::Write, remote));
             }
             SendOp::WriteWithImm(remote, _) => self
-                .remote(caches, remote, message.request.len, AccessFlags::REMOTE_WRITE)
+                .remote(caches, verified, (remote, message.request.len), AccessFlags::REMOTE_WRITE)
                 .and_then(|target| self.write_with_imm(message, target))
                 .map_err(Refusal::with_imm)?,
-            SendOp::Read(remote) => return self.one_sided(caches, batch, message, (Direction::Read, remote)),
+            SendOp::Read(remote) => {
+                return self.one_sided((caches, batch), verified, message, (Direction::Read, remote));
+            }
             SendOp::CompareSwap { remote, compare, swap } => {
-                self.atomic(caches, remote, AtomicOp::CompareSwap { compare, swap }, message)?;
+                self.atomic(caches, verified, remote, AtomicOp::CompareSwap { compare, swap }, message)?;
             }
             SendOp::FetchAdd { remote, add } => {
-                self.atomic(caches, remote, AtomicOp::FetchAdd { add }, message)?;
+                self.atomic(caches, verified, remote, AtomicOp::FetchAdd { add }, message)?;
             }
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
@@ -181,8 +185,8 @@ impl<'a> Responder<'a> {
     #[inline(always)]
     fn one_sided(
         &self,
-        caches: &mut Caches,
-        batch: &mut Batch,
+        (caches, batch): (&mut Caches, &mut Batch),
+        verified: &Verified,
         message: &Message<'_>,
         (direction, remote): (Direction, RemoteAddr),
     ) -> Result<Attempt, Refusal> {
@@ -191,7 +195,7 @@ impl<'a> Responder<'a> {
             Direction::Write => AccessFlags::REMOTE_WRITE,
             Direction::Read => AccessFlags::REMOTE_READ,
         };
-        match (self.remote(caches, remote, request.len, need)?, direction) {
+        match (self.remote(caches, verified, (remote, request.len), need)?, direction) {
             (FarMemory::Reached(Far::Foreign { pid, addr }), _) => {
                 return Ok(match batch.add(request, pieces, pid, addr) {
                     true => Attempt::Gathered,
@@ -228,18 +232,41 @@ impl<'a> Responder<'a> {
     fn remote(
         &self,
         caches: &mut Caches,
-        remote: RemoteAddr,
-        len: u32,
+        verified: &Verified,
+        (remote, len): (RemoteAddr, u32),
         need: AccessFlags,
     ) -> Result<FarMemory<'a>, Refusal> {
-        self.check_enabled(need, remote.addr)?;
+        verified.check_enabled(need, remote.addr)?;
         if len == 0 {
             return Ok(FarMemory::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
-        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.pd(), self.qpn);
-        let offset = place.check_remote(by, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
-        self.far(views, place, offset, u64::from(len), Fault::Access)
+        let (used, len) = (verified.remote(need), u64::from(len));
+        let (place, views) = self.find(caches, used, remote.rkey)?;
+        let offset = used.check(place, remote.addr, len)?;
+        self.far(views, place, used, (offset, len))
+    }
+
+    /// A whole region that a message may use so, where it is, and whether that is in its process's arena. For the short way.
+    pub(super) fn region(
+        &self,
+        caches: &mut Caches,
+        used: MemoryUse,
+        key: u32,
+    ) -> Result<(VerifiedRegion, FarMemory<'a>, bool), Refusal> {
+        let (place, views) = self.find(caches, used, key)?;
+        let region = VerifiedRegion::of(place, used)?;
+        Ok((region, self.far(views, place, used, (0, place.region.len))?, place.shared.is_some()))
+    }
+
+    /// A whole region that a RECV may be filled in. For the short way.
+    pub(super) fn buffer(
+        &self,
+        caches: &mut Caches,
+        used: MemoryUse,
+        key: u32,
+    ) -> Result<VerifiedRegion, Refusal> {
+        let (place, _) = self.find(caches, used, key)?;
+        Ok(VerifiedRegion::of(place, used)?)
     }
 
     /// The protection domain of the memory that messages are about.
@@ -263,6 +290,7 @@ impl<'a> Responder<'a> {
     pub(super) fn establish(&self) {
         let (index, generation) = (index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
+        // Relaxed: only one sender swaps the generation in, and nothing is read by it.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
             let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
             tell(self.owner, self.qp.async_fd.load(Relaxed), event);
@@ -274,21 +302,13 @@ impl<'a> Responder<'a> {
         self.srq.map_or((self.owner, self.segment), |srq| srq.home)
     }
 
-    /// [`check_enabled`] as the QP's record has it.
-    #[inline(always)]
-    fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
-        let access = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
-        let max_dest_rd_atomic = self.qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into());
-        check_enabled(need, va, access, max_dest_rd_atomic as u8)
-    }
-
     /// The region with this key, and what [`Self::far`] needs to find where it is.
     #[inline(always)]
     fn find<'c>(
         &self,
         caches: &'c mut Caches,
+        used: MemoryUse,
         key: u32,
-        missing: Fault,
     ) -> Result<(&'c Place, &'c mut ViewCache), Refusal> {
         let Caches { regions, remote, views } = caches;
         let found = match self.owner {
@@ -299,24 +319,23 @@ impl<'a> Responder<'a> {
                 found.map_err(|Unsettled| Refusal::Silence)?
             }
         };
-        Ok((found.ok_or(missing)?, views))
+        Ok((found.ok_or_else(|| used.fault())?, views))
     }
 
-    /// Where `len` bytes of a region are for this process; it is this fault that they are nowhere.
+    /// Where `len` bytes from `offset` on of a region are for this process.
     #[inline(always)]
     fn far(
         &self,
         views: &mut ViewCache,
         place: &Place,
-        offset: u64,
-        len: u64,
-        outside: Fault,
+        used: MemoryUse,
+        (offset, len): (u64, u64),
     ) -> Result<FarMemory<'a>, Refusal> {
         match (self.owner, place.shared) {
             (Owner::This, _) => Ok(FarMemory::Reached(Far::Mapped((place.host + offset) as *mut u8))),
             (Owner::Peer(_), Some(at)) => match self.segment.in_arena(at.saturating_add(offset), len) {
                 Ok(address) => Ok(FarMemory::Reached(Far::Mapped(address))),
-                Err(Unmapped::Outside) => Err(outside.into()),
+                Err(Unmapped::Outside) => Err(used.fault().into()),
                 Err(Unmapped::Refused(error)) => {
                     say_unreachable(self.qpn, &error);
                     Err(Refusal::Silence)
@@ -337,20 +356,20 @@ impl<'a> Responder<'a> {
     fn atomic(
         &self,
         caches: &mut Caches,
+        verified: &Verified,
         remote: RemoteAddr,
         op: AtomicOp,
         message: &Message<'_>,
     ) -> Result<(), Refusal> {
-        self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
-        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.pd(), self.qpn);
-        let offset =
-            place.check_remote(by, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
+        let (need, used) = (AccessFlags::REMOTE_ATOMIC, verified.remote(AccessFlags::REMOTE_ATOMIC));
+        verified.check_enabled(need, remote.addr)?;
+        let (place, views) = self.find(caches, used, remote.rkey)?;
+        let offset = used.check(place, remote.addr, 8)?;
         let host = place.host.wrapping_add(offset);
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
         }
-        let target = self.far(views, place, offset, 8, Fault::Access)?;
+        let target = self.far(views, place, used, (offset, 8))?;
         // Where in the segment the region lies is its owner's word, which need not be true.
         if matches!(target, FarMemory::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
@@ -507,7 +526,8 @@ impl<'a> Responder<'a> {
             return Err(Fault::RecvTooSmall.into());
         }
         let carried = total <= CARRIED_BYTES as u64;
-        let (pd, mut at, mut places) = (slots.record.pd.load(Relaxed), 0, Vec::new());
+        let used = MemoryUse::Recv { pd: slots.record.pd.load(Relaxed) };
+        let (mut at, mut places) = (0, Vec::new());
         let mut served = None;
         for n in 0..sges {
             if at == total {
@@ -518,12 +538,10 @@ impl<'a> Responder<'a> {
             if len == 0 {
                 continue;
             }
-            let (place, views) = self.find(caches, sge.lkey, Fault::RecvProtection)?;
-            let offset = place
-                .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
-                .map_err(|_| Fault::RecvProtection)?;
+            let (place, views) = self.find(caches, used, sge.lkey)?;
+            let offset = used.check(place, sge.addr, len)?;
             if !carried {
-                match self.far(views, place, offset, len, Fault::RecvProtection)? {
+                match self.far(views, place, used, (offset, len))? {
                     FarMemory::Reached(far) => places.push((far, len as usize)),
                     FarMemory::Served(link, _) => served = Some(link),
                 }
@@ -603,10 +621,9 @@ impl<'a> Responder<'a> {
     fn completion(&self, message: &Message<'_>) -> RecvDone {
         let request = message.request;
         let (imm, imm_flag) = request.op.imm_data().unwrap_or((0, 0));
-        let solicited = if request.flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 };
         RecvDone {
             imm,
-            flags: solicited | imm_flag,
+            flags: solicited(request.flags) | imm_flag,
             src_qp: if message.qp_type == QpType::Ud || self.srq.is_some() { message.from } else { 0 },
             ..RecvDone::of_send(self.qpn, self.generation)
         }
@@ -643,6 +660,7 @@ impl<'a> Responder<'a> {
     }
 
     fn after_take(&self, rq: &RqRecord) {
+        // Relaxed: the claim before it, a compare-and-swap, is a fence on x86; see `RecvQueue::arm_limit`.
         if rq.limit.load(Relaxed) != 0 {
             check_limit(self.owner, rq);
         }
@@ -660,14 +678,14 @@ impl<'a> Responder<'a> {
         let status = self.recv_status(refusal, message.qp_type)?;
         if matches!(refusal, Refusal::Fault(fault) if fault.is_fatal(message.qp_type)) {
             let total = message.header().0.len() as u64 + u64::from(message.request.len);
-            let cause = self.there().recv(front, slots.record.pd.load(Relaxed), total);
+            let cause = self.memory().recv(front, slots.record.pd.load(Relaxed), total);
             self.blame(message.from, message.request, cause);
         }
         Some(status)
     }
 
-    fn there(&self) -> There<'_> {
-        There { process: self.process, owner: self.owner, segment: self.segment }
+    fn memory(&self) -> ResponderMemory<'_> {
+        ResponderMemory { process: self.process, owner: self.owner, segment: self.segment }
     }
 
     /// Leaves in the responder's segment why it refuses a work request of QP `from`.
@@ -690,7 +708,7 @@ impl<'a> Responder<'a> {
                 Cause::of(Check::NotBound, rkey.into())
             }
             (Refusal::Fault(_), RequestOp::Verb(op)) => {
-                self.there().remote((self.qp, self.pd(), self.qpn), &op, request.len)
+                self.memory().remote((self.qp, self.pd(), self.qpn), &op, request.len)
             }
             (Refusal::CqFull, _) => {
                 let cq = self.segment.cq(self.cq() as usize);
@@ -732,7 +750,7 @@ impl<'a> Responder<'a> {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
             match self.take(front, self.failed(status), &Carried::none(), None) {
-                // There is nobody left to tell where this fails.
+                // ResponderMemory is nobody left to tell where this fails.
                 RecvTaken::Completed | RecvTaken::Refused(_) => return,
                 RecvTaken::Missed => {}
             }
@@ -756,6 +774,12 @@ impl<'a> Responder<'a> {
         }
         flush(&self.completer());
     }
+}
+
+/// The bit of a completion's flags that says that the sender asked for a solicited event.
+#[inline(always)]
+pub(super) fn solicited(flags: SendFlags) -> u8 {
+    if flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 }
 }
 
 /// The event that tells a responder's program of a NAK.

@@ -22,8 +22,9 @@ impl<'a> XrcSrq<'a> {
     pub(super) fn of(segment: &'a Segment, num: u32, target: &Responder<'a>) -> Option<(XrcSrq<'a>, u32)> {
         let index = QPS as u32 + index_of(num);
         let record = segment.rq(index as usize)?;
-        // Before it is seen to be of the domain: what is made in its place later is another one.
+        // Acquire, so that it is read before the record is seen to be of the domain: what is made in its place later is another one.
         let generation = record.generation.load(Acquire);
+        // Acquire: whoever finds the domain finds the queue, which its owner has made before it stored the domain.
         let domain = target.segment.domain(index_of(target.qpn) as usize)?.load(Acquire);
         let is_of_it = domain != 0 && segment.domain(index as usize)?.load(Acquire) == domain;
         let home = (target.owner, target.segment);
@@ -43,7 +44,7 @@ impl<'a> Responder<'a> {
 }
 
 /// Where an SRQ was looked for.
-enum Found {
+enum SrqPlace {
     Here,
     There(Arc<Peer>),
     /// There is such a process, and it cannot be reached now.
@@ -53,9 +54,9 @@ enum Found {
 }
 
 impl Requester {
-    /// As `deliver`, of a request that names an SRQ.
+    /// Tries to carry out a request that names an SRQ, or gathers it.
     #[cold]
-    pub(super) fn deliver_to_srq(
+    pub(super) fn attempt_at_srq(
         &self,
         scratch: &mut Scratch,
         route: &Route,
@@ -66,19 +67,20 @@ impl Requester {
             return scratch.in_turn(self.silence());
         };
         let srq_peer = match self.find_srq(scratch, request.srqn) {
-            Found::Here => Some(None),
-            Found::There(peer) => Some(Some(peer)),
-            Found::Silent => return scratch.in_turn(self.silence()),
+            SrqPlace::Here => Some(None),
+            SrqPlace::There(peer) => Some(Some(peer)),
+            SrqPlace::Silent => return scratch.in_turn(self.silence()),
             // Who is not there any more refuses nothing.
-            Found::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
-            Found::Nowhere => None,
+            SrqPlace::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
+            SrqPlace::Nowhere => None,
         };
         let Scratch { caches, batch, peer, .. } = scratch;
-        let target = self.responder(peer.as_deref(), dest_qpn, false);
-        let Some(target) = target.filter(|target| self.reaches(target, route)) else {
+        let found = self.responder(peer.as_deref(), dest_qpn, false);
+        let Some((target, verified)) = found.and_then(|target| Some((target, self.verify(&target, route)?)))
+        else {
             return scratch.in_turn(self.silence());
         };
-        if target.qp.shown().state() == QpState::Rtr.to_c() {
+        if verified.shown.state() == QpState::Rtr.to_c() {
             target.establish();
         }
         let place = srq_peer.as_ref().map(|peer| match peer {
@@ -90,7 +92,10 @@ impl Requester {
             Some((place, srq)) => {
                 let responder = target.with_srq(*place, srq);
                 let message = Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: None };
-                responder.carry_out(caches, batch, &message).map_err(|refusal| (responder, refusal))
+                // The SRQ has the memory that messages are about.
+                let verified = verified.with_pd(srq.0.record.pd.load(Relaxed));
+                let done = responder.respond((caches, batch), &verified, &message);
+                done.map_err(|refusal| (responder, refusal))
             }
             None => Err((target, Refusal::from(Fault::Invalid))),
         };
@@ -101,19 +106,19 @@ impl Requester {
         }
     }
 
-    fn find_srq(&self, scratch: &mut Scratch, num: u32) -> Found {
+    fn find_srq(&self, scratch: &mut Scratch, num: u32) -> SrqPlace {
         let slot = slot_of(num);
         if slot == self.process.slot {
-            return Found::Here;
+            return SrqPlace::Here;
         }
         let known = scratch.srq_peer.take().filter(|peer| peer.slot == slot && !peer.is_dead());
         match known.or_else(|| self.process.peer(num)) {
             Some(peer) => {
                 scratch.srq_peer = Some(peer.clone());
-                Found::There(peer)
+                SrqPlace::There(peer)
             }
-            None if self.process.has_peer(num) => Found::Silent,
-            None => Found::Nowhere,
+            None if self.process.has_peer(num) => SrqPlace::Silent,
+            None => SrqPlace::Nowhere,
         }
     }
 

@@ -188,7 +188,7 @@ pub(crate) struct RqRecord {
     pub(crate) slots: AtomicU64,
     /// Where the ring begins that tells the slot of each RECV; 0 where the slots are that ring themselves.
     pub(crate) order: AtomicU64,
-    /// Where the only sender's `Turn` is; 0 where there may be several.
+    /// Where the only sender's `SenderTurn` is; 0 where there may be several.
     pub(crate) turn: AtomicU64,
     /// Written by the owner.
     pub(crate) posted: Line<PostedRecvs>,
@@ -220,7 +220,7 @@ pub(crate) struct TakenRecvs {
 /// nobody else looks at while messages come.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct SenderTurn {
     /// A `SlotState` of `rings/recvs.rs`, posted or claimed.
     pub(crate) state: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! The ring of a CQ, where those who complete RECVs tell which are complete. RecvNotice became of them
+//! The ring of a CQ, where those who complete RECVs tell which are complete. What became of them
 //! stands in the slots of their receive queues.
 //!
 //! A cell is one word, put there by one compare-and-swap: there is never a cell that somebody has
@@ -136,7 +136,7 @@ impl RingPlace {
         (self.0 as u32 & ((1 << SHIFT_BITS) - 1)).min(24)
     }
 
-    /// RecvNotice stands in a record.
+    /// What stands in a record.
     pub(crate) fn of_record(word: u64) -> RingPlace {
         RingPlace(word)
     }
@@ -193,7 +193,7 @@ impl<'a> CompletionRing<'a> {
         self.lap(position) << NOTICE_BITS | notice.0
     }
 
-    /// RecvNotice the cell of a position tells, once it is there.
+    /// What the cell of a position tells, once it is there.
     pub(crate) fn get(&self, position: u64) -> Option<RecvNotice> {
         // Acquire: sees the slot as the producer left it, that put the notice in by a Release store.
         let word = self.cell(position)?.load(Acquire);
@@ -269,8 +269,8 @@ impl<'a> CompletionRing<'a> {
                 }
             }
             reach(Point::CellWritten);
-            // AcqRel: whoever loads this tail or a later one sees the cells before it.
-            let _ = tail.compare_exchange(position, position.wrapping_add(1), AcqRel, Relaxed);
+            // Release: whoever loads this tail, or a later one, sees the cells before it.
+            let _ = tail.compare_exchange(position, position.wrapping_add(1), Release, Relaxed);
             if !taken {
                 return true;
             }

@@ -4,7 +4,7 @@
 //! who has a message for it claims it by a compare-and-swap that names the claimer, fills it, and
 //! marks it done. What a claimer that ended has left is put right by the owner.
 //!
-//! Where only one sender takes RECVs it claims them elsewhere, in its [`Turn`], so that the cache
+//! Where only one sender takes RECVs it claims them elsewhere, in its [`SenderTurn`], so that the cache
 //! line which the owner watches is written once for a message. Who flushes the queue claims slots,
 //! but not the one whose turn it is: the sender sees that the QP is in Err, or is seen to be there.
 
@@ -15,11 +15,11 @@ use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{Piece, copy_short};
 use crate::point::{Point, reach};
+use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 use doorbell_abi::CEnum;
 use doorbell_launch::limits::OWN;
 use doorbell_verbs::{Sge, WcOpcode, WcStatus};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
@@ -36,7 +36,7 @@ pub(crate) struct SlotState(u64);
 
 /// What has become of a slot's RECV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum SlotPhase {
     /// There is none.
     Free,
     /// It may be taken.
@@ -84,12 +84,12 @@ impl SlotState {
     }
 
     #[inline]
-    pub(crate) fn phase(self) -> Phase {
+    pub(crate) fn phase(self) -> SlotPhase {
         match self.0 >> PHASE_AT {
-            0 => Phase::Free,
-            1 => Phase::Posted,
-            2 => Phase::Claimed((self.0 >> CLAIMER_AT) as u32 & ((1 << CLAIMER_BITS) - 1)),
-            _ => Phase::Done,
+            0 => SlotPhase::Free,
+            1 => SlotPhase::Posted,
+            2 => SlotPhase::Claimed((self.0 >> CLAIMER_AT) as u32 & ((1 << CLAIMER_BITS) - 1)),
+            _ => SlotPhase::Done,
         }
     }
 
@@ -106,23 +106,37 @@ impl SlotState {
 
     /// The phase of the RECV that was posted as this; `None` where the slot is no longer its.
     #[inline]
-    pub(crate) fn phase_of(self, posted: SlotState) -> Option<Phase> {
+    pub(crate) fn phase_of(self, posted: SlotState) -> Option<SlotPhase> {
         (self.without_phase() == posted.without_phase()).then(|| self.phase())
     }
 }
 
 impl RqSlot {
     pub(crate) fn state(&self) -> SlotState {
+        // Acquire: sees the words that were written before the state was.
         SlotState(self.state.load(Acquire))
     }
 
     pub(crate) fn set_state(&self, state: SlotState) {
+        // Release: publishes the slot's words.
         self.state.store(state.0, Release);
     }
 
     /// Changes the state, unless somebody else has.
     pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
+        // SeqCst: a sender that claims the slot loads whether the CQ has a lane behind this, and `end_lane`
+        // looks for claims behind its store. One of the two sees the other. Relaxed on failure: the caller
+        // reads nothing then.
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
+    }
+
+    /// For the owner, which has called `end_lane`: whether no sender has claimed the RECV that was posted
+    /// here.
+    pub(crate) fn is_untaken(&self, turn: Option<&SenderTurn>, position: u64, generation: u32) -> bool {
+        let posted = SlotState::posted(position, generation);
+        // The turn first: where it has passed on since it was claimed, the slot is seen done.
+        let is_claimed = turn.is_some_and(|turn| turn.is_at(position));
+        !is_claimed && self.state().phase_of(posted) == Some(SlotPhase::Posted)
     }
 }
 
@@ -135,24 +149,30 @@ pub(crate) fn expect_write<T>(line: &T) {
     }
 }
 
-impl Turn {
+impl SenderTurn {
     pub(crate) fn state(&self) -> SlotState {
+        // Acquire: where the turn has passed on, the slot before it is seen done.
         SlotState(self.state.load(Acquire))
     }
 
     pub(crate) fn set_state(&self, state: SlotState) {
+        // Release: publishes the slot that is done.
         self.state.store(state.0, Release);
     }
 
     /// Changes the state, unless somebody else has.
     pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
+        // SeqCst: a sender that claims its turn loads behind this whether the QP is in Err, and whether the
+        // CQ has a lane. A process that flushes, or ends the lane, stores that and then looks at the turn.
+        // One of the two sees the other. Relaxed on failure: the caller reads nothing then.
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
     }
 
     /// Whether the sender is filling the RECV at this position, or has begun to.
     pub(crate) fn is_at(&self, position: u64) -> bool {
+        // SeqCst, as in `change`.
         let state = SlotState(self.state.load(SeqCst));
-        matches!(state.phase(), Phase::Claimed(_)) && state.position() == u64::from(position as u32)
+        matches!(state.phase(), SlotPhase::Claimed(_)) && state.position() == u64::from(position as u32)
     }
 }
 
@@ -173,7 +193,7 @@ pub(crate) struct Slots<'a> {
     /// Where the ring is that orders the slots, if there is no turn.
     order: u64,
     /// That of the only sender, where there are not several.
-    turn: Option<&'a Turn>,
+    turn: Option<&'a SenderTurn>,
 }
 
 /// Why a queue has no RECV for a message.
@@ -196,14 +216,14 @@ pub(crate) struct Front<'a> {
 }
 
 /// A RECV that one has taken.
-pub(crate) struct Claim<'a> {
+pub(crate) struct RecvClaim<'a> {
     pub(crate) record: &'a RqRecord,
     slot: &'a RqSlot,
     posted: SlotState,
     index: u32,
     position: u64,
     /// Where it was claimed, if not in the slot.
-    turn: Option<&'a Turn>,
+    turn: Option<&'a SenderTurn>,
     slots: &'a Slots<'a>,
 }
 
@@ -211,8 +231,11 @@ impl<'a> Slots<'a> {
     /// Those of a queue; `None` where there is none.
     #[inline(always)]
     pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
+        // Acquire: the owner stores the capacity last of all when it shows the queue. The loads below are
+        // Relaxed behind it.
         let capacity = record.capacity.load(Acquire);
-        // Who looks for a RECV goes by all slots at most: their number must not be whatever somebody wrote there.
+        // Who looks for a RECV goes by all slots at most: their number must not be whatever somebody wrote
+        // there.
         if !capacity.is_power_of_two() || capacity > OWN.wr {
             return None;
         }
@@ -245,6 +268,7 @@ impl<'a> Slots<'a> {
             return Ok(Some(at as u32));
         }
         let cell: Option<&AtomicU64> = self.order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
+        // Acquire: the owner has shown the slot before it names it here.
         let named = cell.ok_or(NoRecv::Nonsense)?.load(Acquire);
         Ok(order_index(named, position))
     }
@@ -270,21 +294,26 @@ impl<'a> Slots<'a> {
 
     fn front_of_order(&'a self, generation: u32) -> Result<Front<'a>, NoRecv> {
         let head = &self.record.taken.0.head;
-        // Each round helps one claimer that has not come that far itself, of which there are no more than slots.
+        // Each round helps one claimer that has not come that far itself, of which there are no more than
+        // slots.
         for _ in 0..=2 * self.capacity {
+            // Acquire: a sender that has advanced the head saw the slot before it claimed.
             let position = head.load(Acquire);
             let posted = SlotState::posted(position, generation);
             if let Some(index) = self.index_of(position)? {
                 let slot = self.slot(index).ok_or(NoRecv::Nonsense)?;
                 match slot.state().phase_of(posted) {
-                    Some(Phase::Posted) => return Ok(Front { slots: self, slot, index, position, posted }),
-                    Some(Phase::Claimed(_) | Phase::Done) => {
+                    Some(SlotPhase::Posted) => {
+                        return Ok(Front { slots: self, slot, index, position, posted });
+                    }
+                    Some(SlotPhase::Claimed(_) | SlotPhase::Done) => {
                         self.advance(position);
                         continue;
                     }
-                    Some(Phase::Free) | None => {}
+                    Some(SlotPhase::Free) | None => {}
                 }
             }
+            // Acquire: as above.
             if head.load(Acquire) == position {
                 return Err(NoRecv::Empty);
             }
@@ -294,10 +323,12 @@ impl<'a> Slots<'a> {
 
     fn advance(&self, from: u64) {
         let head = &self.record.taken.0.head;
+        // AcqRel: passes on that the slots before it are claimed.
         let _ = head.compare_exchange(from, from.wrapping_add(1), AcqRel, Relaxed);
     }
 
-    /// The oldest RECV, for who flushes the queue, from this position on; not the one that the only sender fills.
+    /// The oldest RECV, for who flushes the queue, from this position on; not the one that the only sender
+    /// fills.
     fn unflushed(&'a self, generation: u32, from: &mut u64) -> Option<Front<'a>> {
         let Some(turn) = self.turn else { return self.front_of_order(generation).ok() };
         for _ in 0..=self.capacity {
@@ -306,8 +337,8 @@ impl<'a> Slots<'a> {
             let index = position as u32 & (self.capacity - 1);
             let (slot, posted) = (self.slot(index)?, SlotState::posted(position, generation));
             match slot.state().phase_of(posted)? {
-                Phase::Free => return None,
-                Phase::Posted if !turn.is_at(position) => {
+                SlotPhase::Free => return None,
+                SlotPhase::Posted if !turn.is_at(position) => {
                     return Some(Front { slots: self, slot, index, position, posted });
                 }
                 _ => {}
@@ -321,24 +352,58 @@ impl<'a> Slots<'a> {
         self.turn.map_or(0, |turn| turn.state().position())
     }
 
-    /// Whether completions that are found in the slots are as many as their CQ may hold, before the one of this position.
+    /// Whether completions that are found in the slots are as many as their CQ may hold, before the one of
+    /// this position.
     #[inline(always)]
     pub(crate) fn is_full(&self, position: u64, cqe: u32) -> bool {
         // Not where it is behind: the queue was reset meanwhile.
         let full =
             |polled: u64| i64::from((position as u32).wrapping_sub(polled as u32) as i32) >= i64::from(cqe);
         let seen = &self.record.taken.0.polled_seen;
+        // Relaxed, here and below: numbers, which say nothing of what is in the slots. An older one only
+        // leads to a look at `polled`, and the state of a slot says whether it is free.
         if !full(seen.load(Relaxed)) {
             return false;
         }
-        let polled = self.record.posted.0.polled.load(Acquire);
+        let polled = self.record.posted.0.polled.load(Relaxed);
         seen.store(polled, Relaxed);
         full(polled)
     }
 }
 
+/// For the owner: shows senders the RECV that is posted in a slot.
+#[inline]
+pub(crate) fn show_posted(
+    (segment, record): (&Segment, &RqRecord),
+    slot: &RqSlot,
+    (position, generation): (u64, u32),
+    sges: &[Sge],
+) {
+    write_posted(segment, slot, sges);
+    reach(Point::RecvWritten);
+    // Relaxed: a number. Before the RECV may be taken: whoever takes it asks how many are left, and sees this
+    // by the slot's state.
+    record.posted.0.tail.store(position + 1, Relaxed);
+    slot.set_state(SlotState::posted(position, generation));
+}
+
+/// For the owner: names the slot of the RECV at a position in the ring that orders slots.
+pub(crate) fn order_slot(cell: &AtomicU64, position: u64, index: u32) {
+    // Release: a sender that is led to the slot sees it posted.
+    cell.store(order_cell(position, index), Release);
+}
+
+/// For the owner: from now on senders tell the CQ of the RECVs that they claim. Those claimed before are seen
+/// behind this.
+pub(crate) fn end_lane(qp: &QpRecord) {
+    qp.lane.store(0, SeqCst);
+    // SeqCst: the loads of slots' states behind this, which are Acquire, are part of the one order that
+    // `RqSlot::change` is in.
+    fence(SeqCst);
+}
+
 /// What a ring that orders slots says of one.
-pub(crate) fn order_cell(position: u64, index: u32) -> u64 {
+fn order_cell(position: u64, index: u32) -> u64 {
     (position.wrapping_add(1) << 16) | u64::from(index as u16)
 }
 
@@ -346,7 +411,7 @@ fn order_index(cell: u64, position: u64) -> Option<u32> {
     (cell >> 16 == position.wrapping_add(1) & (u64::MAX >> 16)).then_some(cell as u32 & 0xffff)
 }
 
-/// Writes what is posted into a slot.
+/// Writes what is posted into a slot. Relaxed: the slot's state publishes it.
 pub(crate) fn write_posted(segment: &Segment, slot: &RqSlot, sges: &[Sge]) {
     let total: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
     let capacity = u64::from(u32::try_from(total).unwrap_or(u32::MAX));
@@ -374,6 +439,8 @@ impl<'a> Front<'a> {
     /// How many SGEs it has, and for how many bytes.
     #[inline(always)]
     pub(crate) fn room(&self) -> (u32, u32) {
+        // Relaxed, as in `sge`: the slot's state was loaded before, and is looked at again by `claim` or
+        // `is_posted`.
         let word = self.slot.words[0].load(Relaxed);
         ((word as u32).min(self.slots.max_sge), (word >> 32) as u32)
     }
@@ -389,6 +456,7 @@ impl<'a> Front<'a> {
     /// Whether its completion is one that a CQ would have to look for here, and has no room for.
     #[inline(always)]
     pub(crate) fn is_beyond_lane(&self, qp: &QpRecord, segment: &Segment) -> bool {
+        // Relaxed: a lane that begins or ends meanwhile has room for what is there.
         qp.lane.load(Relaxed) != 0
             && segment
                 .cq(qp.cq.load(Relaxed) as usize)
@@ -398,14 +466,15 @@ impl<'a> Front<'a> {
     /// Whether nobody has taken it yet, so that all that was read of it was posted.
     #[inline]
     pub(crate) fn is_posted(&self) -> bool {
+        // Acquire: the words were loaded before the state is.
         fence(Acquire);
         self.slot.state() == self.posted
     }
 
-    /// Takes it for this claimer; `None` where somebody else has, or the owner has taken it back. What was read of it before
-    /// was posted if this succeeds.
+    /// Takes it for this claimer; `None` where somebody else has, or the owner has taken it back. What was
+    /// read of it before was posted if this succeeds.
     #[inline(always)]
-    pub(crate) fn claim(self, completer: &Completer<'_>) -> Option<Claim<'a>> {
+    pub(crate) fn claim(self, completer: &Completer<'_>) -> Option<RecvClaim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
         let Some(turn) = slots.turn else { return self.claim_slot(completer.claimer) };
         if !turn.change(posted, posted.claimed(completer.claimer)) {
@@ -418,11 +487,11 @@ impl<'a> Front<'a> {
             return None;
         }
         reach(Point::TurnClaimed);
-        Some(Claim { record: slots.record, slot, posted, index, position, turn: Some(turn), slots })
+        Some(RecvClaim { record: slots.record, slot, posted, index, position, turn: Some(turn), slots })
     }
 
     /// The same in the slot itself.
-    fn claim_slot(self, claimer: u32) -> Option<Claim<'a>> {
+    fn claim_slot(self, claimer: u32) -> Option<RecvClaim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
         if !slot.change(posted, posted.claimed(claimer)) {
             return None;
@@ -431,7 +500,7 @@ impl<'a> Front<'a> {
         if slots.turn.is_none() {
             slots.advance(position);
         }
-        Some(Claim { record: slots.record, slot, posted, index, position, turn: None, slots })
+        Some(RecvClaim { record: slots.record, slot, posted, index, position, turn: None, slots })
     }
 }
 
@@ -478,6 +547,7 @@ impl RecvDone {
 
     /// What a slot says that is done.
     pub(crate) fn of(slot: &RqSlot) -> RecvDone {
+        // Relaxed: the state, which was loaded before, publishes the words.
         let [first, second, third] = std::array::from_fn(|n| slot.words[n].load(Relaxed));
         let [flags, status, opcode, carried] = ((third >> 32) as u32).to_le_bytes();
         RecvDone {
@@ -512,8 +582,8 @@ impl Carried {
         Carried { words: [MaybeUninit::uninit(); CARRIED_WORDS], len: 0 }
     }
 
-    /// Adds a header, then pieces of this process's memory: at most [`CARRIED_BYTES`] together. In place, as a copy of all
-    /// there is room for would cost more than what is there.
+    /// Adds a header, then pieces of this process's memory: at most [`CARRIED_BYTES`] together. In place, as
+    /// a copy of all there is room for would cost more than what is there.
     #[inline(always)]
     pub(crate) fn gather(&mut self, header: &[u8], pieces: &[Piece]) {
         if !header.is_empty() {
@@ -578,8 +648,9 @@ pub(crate) struct Completer<'a> {
 impl Completer<'_> {
     /// Completes a RECV; `false` where its CQ could not take that.
     #[inline(always)]
-    pub(crate) fn complete(&self, claim: &Claim<'_>, done: RecvDone, carried: &Carried) -> bool {
+    pub(crate) fn complete(&self, claim: &RecvClaim<'_>, done: RecvDone, carried: &Carried) -> bool {
         let done = RecvDone { carried: carried.len as u8, ..done };
+        // Relaxed: the state publishes the words.
         for (to, from) in claim.slot.words.iter().zip(done.to_words()) {
             to.store(from, Relaxed);
         }
@@ -587,7 +658,7 @@ impl Completer<'_> {
             to.store(from, Relaxed);
         }
         reach(Point::Filled);
-        // Read behind the claim: who ends a lane does that before looking for what is claimed.
+        // SeqCst, behind the claim: who ends a lane does that before looking for what is claimed.
         let lane = self.srq.is_none() && self.qp.lane.load(SeqCst) != 0;
         claim.slot.set_state(claim.posted.done());
         reach(Point::Done);
@@ -598,6 +669,7 @@ impl Completer<'_> {
             }
         }
         reach(Point::TurnPassed);
+        // Relaxed, here and below: the records are as they were when the QP was found to take what comes.
         let cq = self.srq.map_or(&self.qp.cq, |_| &claim.record.cq).load(Relaxed);
         let Some(record) = self.segment.cq(cq as usize) else { return false };
         if !lane {
@@ -621,6 +693,7 @@ pub(crate) fn flush(completer: &Completer<'_>) {
     if qp.uses_srq.load(Relaxed) != 0 {
         return;
     }
+    // Acquire: if the queue is reset meanwhile, no slot that is seen below is of this generation.
     let generation = record.generation.load(Acquire);
     let Some(slots) = Slots::of(segment, record) else { return };
     let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::WrFlushErr);
@@ -639,6 +712,7 @@ pub(crate) fn flush(completer: &Completer<'_>) {
 
 /// After a RECV was taken from an SRQ: its limit event, where it is armed and due.
 pub(crate) fn check_limit(owner: Owner<'_>, record: &RqRecord) {
+    // Relaxed, here and below: numbers. An owner that arms the limit looks by itself whether it is due.
     let limit = record.limit.load(Relaxed);
     if limit == 0 {
         return;
@@ -651,6 +725,7 @@ pub(crate) fn check_limit(owner: Owner<'_>, record: &RqRecord) {
 }
 
 pub(crate) fn limit_event(owner: Owner<'_>, record: &RqRecord) {
+    // Relaxed: chooses who tells, and the event goes through a pipe.
     if record.limit.swap(0, Relaxed) != 0 {
         let event = EventRecord {
             event_type: EVENT_SRQ_LIMIT_REACHED,

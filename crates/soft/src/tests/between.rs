@@ -164,7 +164,7 @@ fn run(peer: &mut Peer, qp_type: QpType, ops: &[Op], posted: Posted, buffers: &B
     let mut sges = vec![[Sge::default(); 2]; ops.len()];
     let mut posting = side.qp.begin_post();
     for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
-        posting.post(&request(op, number, buffers, sges), None).expect("there is room");
+        posting.post_wr(&request(op, number, buffers, sges), None).expect("there is room");
         if posted == Posted::OneByOne {
             drop(posting);
             posting = side.qp.begin_post();
@@ -313,7 +313,7 @@ fn those_behind_one_that_waits_come_after_it() {
     let mut sges = [[Sge::default(); 2]; 4];
     let mut posting = side.qp.begin_post();
     for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
-        posting.post(&request(op, number, &buffers, sges), None).expect("there is room");
+        posting.post_wr(&request(op, number, &buffers, sges), None).expect("there is room");
     }
     drop(posting);
     let waiting = peer.bytes(buffers.there.addr);
@@ -334,7 +334,7 @@ fn a_list_to_a_process_that_has_ended_fails_as_a_whole() {
     let mut posting = side.qp.begin_post();
     for (number, sges) in sges.iter_mut().enumerate() {
         let op = write(number * 64, number * 64, 20);
-        posting.post(&request(&op, number, &buffers, sges), None).expect("there is room");
+        posting.post_wr(&request(&op, number, &buffers, sges), None).expect("there is room");
     }
     drop(posting);
     let became: Vec<u64> = side.wait_for(5).iter().map(|wc| wc[1]).collect();
@@ -345,7 +345,7 @@ fn a_list_to_a_process_that_has_ended_fails_as_a_whole() {
 /// Posts one work request; returns its status.
 fn post_one(side: &Side, op: &Op, buffers: &Buffers) -> u64 {
     let mut sges = [Sge::default(); 2];
-    side.qp.begin_post().post(&request(op, 0, buffers, &mut sges), None).expect("there is room");
+    side.qp.begin_post().post_wr(&request(op, 0, buffers, &mut sges), None).expect("there is room");
     side.wait_for(1)[0][1]
 }
 
@@ -362,7 +362,7 @@ fn a_region_that_is_being_changed_is_waited_for() {
     let dest = side.qp.query().1.dest_qp_num.expect("it is connected");
     side.reconnect(dest, Patience { timeout: 19, rnr_retry: 7 });
     let mut sges = [Sge::default(); 2];
-    side.qp.begin_post().post(&request(&write, 0, &buffers, &mut sges), None).expect("there is room");
+    side.qp.begin_post().post_wr(&request(&write, 0, &buffers, &mut sges), None).expect("there is room");
     peer.ask(&format!("change {}", buffers.there.key));
     assert_eq!(side.wait_for(1)[0][1], 0);
 }
@@ -491,7 +491,7 @@ fn a_peer_that_posts_on_the_same_processor_is_let_run_once() {
     let gives_way = |op: &Op| {
         let mut sges = [Sge::default(); 2];
         let mut posting = side.qp.begin_post();
-        posting.post(&request(op, 0, &buffers, &mut sges), None).expect("there is room");
+        posting.post_wr(&request(op, 0, &buffers, &mut sges), None).expect("there is room");
         posting.gives_way()
     };
     let (write, read) = (write(0, 0, 8), Op::Read { from: 0, to: 0, len: 8 });
@@ -531,7 +531,7 @@ fn a_peer_that_scribbles_in_its_records_does_no_harm() {
             let mut posting = side.qp.begin_post();
             for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
                 let number = step * 100 + number;
-                posting.post(&request(op, number, &buffers, sges), None).expect("there is room");
+                posting.post_wr(&request(op, number, &buffers, sges), None).expect("there is room");
             }
             drop(posting);
             let posted = (step * 100 + ops.len()) as u64;

@@ -52,7 +52,7 @@ impl Pair {
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
         let remote = RemoteAddr { addr: self.there.addr, rkey: self.there.key };
         let wr = SendWr::new(1, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED);
-        self.side.qp.begin_post().post(&wr, None).expect("there is room");
+        self.side.qp.begin_post().post_wr(&wr, None).expect("there is room");
         self.side.wait_for(1)[0][1]
     }
 
@@ -173,7 +173,7 @@ fn no_write_goes_the_short_way_to_a_process_that_has_ended() {
     let begin = Instant::now();
     while pair.goes(0, 8, |_, _| {}) {
         pair.side.completions();
-        assert!(begin.elapsed() < Duration::from_secs(5), "its end is not seen");
+        assert!(begin.elapsed() < Duration::from_secs(60), "its end is not seen");
         std::thread::yield_now();
     }
     assert_eq!(pair.write_long(), u64::from(WcStatus::RetryExcErr.to_c()));
@@ -213,7 +213,7 @@ impl Pair {
         self.side.completions();
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
         let wr = SendWr::new(1, SendOp::Send, &sge).flags(SendFlags::SIGNALED);
-        self.side.qp.begin_post().post(&wr, None).expect("there is room");
+        self.side.qp.begin_post().post_wr(&wr, None).expect("there is room");
         self.side.wait_for(1)[0][1]
     }
 

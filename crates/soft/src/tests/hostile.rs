@@ -40,10 +40,11 @@ fn scribbled_records_neither_crash_nor_mislead() {
                 0 | 1 => qp.post_recv(wr_id, &sge),
                 2 => qp
                     .begin_post()
-                    .post(&SendWr::new(wr_id, SendOp::Send, &sge).flags(SendFlags::SIGNALED), None),
-                _ => qp
-                    .begin_post()
-                    .post(&SendWr::new(wr_id, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED), None),
+                    .post_wr(&SendWr::new(wr_id, SendOp::Send, &sge).flags(SendFlags::SIGNALED), None),
+                _ => qp.begin_post().post_wr(
+                    &SendWr::new(wr_id, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED),
+                    None,
+                ),
             };
             if posted.is_ok() {
                 expected.insert(wr_id);

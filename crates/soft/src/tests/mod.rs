@@ -4,6 +4,8 @@ mod between;
 mod direct;
 mod hostile;
 mod many;
+#[path = "../../../soft-so/tests/soft-so/common/own_time.rs"]
+mod own_time;
 mod peer;
 mod receiving;
 mod soak;
@@ -11,7 +13,7 @@ mod soak;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::queues::cq::Cq;
-use crate::queues::qp::{Qp, QpParts, Role};
+use crate::queues::qp::{Qp, QpParts, QpRole};
 use crate::queues::recv_queue::RecvQueue;
 use doorbell_verbs::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -61,7 +63,7 @@ impl Side {
         let parts = QpParts {
             pd: PD,
             qp_type,
-            role: Role::Plain,
+            role: QpRole::Plain,
             cap,
             sq_sig_all: false,
             send_cq: cq.clone(),
@@ -138,7 +140,7 @@ impl Side {
         let ah = self.own_path();
         let dest = UdDest { ah, qpn: self.qp.num(), qkey: 7 };
         let wr = SendWr { dest: Some(dest), ..SendWr::new(0, SendOp::Send, &[]) };
-        self.qp.begin_post().post(&wr, None).expect("there is room");
+        self.qp.begin_post().post_wr(&wr, None).expect("there is room");
         process.paths.remove(ah);
     }
 }

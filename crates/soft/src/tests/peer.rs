@@ -5,7 +5,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::records::{MrRecord, index_of};
 use crate::memory::transfer::{self, Far, Piece};
-use crate::rings::recvs::{Carried, Claim, Completer, RecvDone, Slots};
+use crate::rings::recvs::{Carried, Completer, RecvClaim, RecvDone, Slots};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{Keys, Region};
 use doorbell_verbs::*;
@@ -260,7 +260,7 @@ struct Told {
 /// A RECV that it has begun to fill, and what it needs for the rest.
 struct Begun {
     completer: Completer<'static>,
-    claim: Claim<'static>,
+    claim: RecvClaim<'static>,
     done: RecvDone,
 }
 
@@ -388,7 +388,7 @@ impl Told {
     fn post_on(&self, processor: usize) {
         run_on(processor);
         let nothing = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &[]).flags(SendFlags::SIGNALED);
-        self.side().qp.begin_post().post(&nothing, None).expect("there is room");
+        self.side().qp.begin_post().post_wr(&nothing, None).expect("there is room");
         self.side().wait_for(1);
     }
 

@@ -1,6 +1,7 @@
 //! What is received: in which order, by which RECVs, and what is left by senders that stop or end in the middle
 //! of a message.
 
+use super::own_time::OwnTime;
 use super::peer::{Buffer, Peer, buffer};
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
@@ -58,7 +59,7 @@ fn recv_sge(buffer: &Buffer) -> [Sge; 1] {
 }
 
 fn send(side: &Side) {
-    side.qp.begin_post().post(&SendWr::new(0, SendOp::Send, &[]), None).expect("there is room");
+    side.qp.begin_post().post_wr(&SendWr::new(0, SendOp::Send, &[]), None).expect("there is room");
 }
 
 /// What RECVs of these numbers come to.
@@ -72,18 +73,18 @@ fn a_slot_of_an_srq_is_free_when_its_completion_is_taken() {
     let (srq, memory) = (srq(), buffer(process()));
     let sides = [with_srq(&srq, 64), with_srq(&srq, 64)];
     for n in 0..DEPTH.into() {
-        srq.post(n, &recv_sge(&memory)).expect("there is room");
+        srq.enqueue(n, &recv_sge(&memory)).expect("there is room");
     }
     for n in 0..DEPTH as usize {
         send(&sides[n % 2]);
     }
-    assert!(srq.post(9, &recv_sge(&memory)).is_err(), "none is free yet");
+    assert!(srq.enqueue(9, &recv_sge(&memory)).is_err(), "none is free yet");
     assert_eq!(sides[1].completions(), ended([1, 3], WcStatus::Success));
     for n in [4, 5] {
-        srq.post(n, &recv_sge(&memory))
+        srq.enqueue(n, &recv_sge(&memory))
             .expect("those that were taken are free, whatever those before them do");
     }
-    assert!(srq.post(9, &recv_sge(&memory)).is_err(), "and no more");
+    assert!(srq.enqueue(9, &recv_sge(&memory)).is_err(), "and no more");
     (0..2).for_each(|_| send(&sides[1]));
     assert_eq!(sides[1].completions(), ended([4, 5], WcStatus::Success));
     assert_eq!(sides[0].completions(), ended([0, 2], WcStatus::Success));
@@ -92,7 +93,7 @@ fn a_slot_of_an_srq_is_free_when_its_completion_is_taken() {
 #[test]
 fn slots_whose_completions_nobody_polls_are_free_again() {
     let (srq, memory) = (srq(), buffer(process()));
-    let fill = || (0..DEPTH.into()).for_each(|n| srq.post(n, &recv_sge(&memory)).expect("all are free"));
+    let fill = || (0..DEPTH.into()).for_each(|n| srq.enqueue(n, &recv_sge(&memory)).expect("all are free"));
     // A QP that is reset, one that is destroyed, and two that share a CQ that takes no more.
     fill();
     let side = with_srq(&srq, DEPTH);
@@ -111,7 +112,7 @@ fn slots_whose_completions_nobody_polls_are_free_again() {
     let other = with_srq(&srq, 64);
     (0..2).for_each(|_| send(&other));
     assert_eq!(other.completions().len(), 2);
-    (0..DEPTH.into()).for_each(|n| srq.post(n, &recv_sge(&memory)).expect("all are free"));
+    (0..DEPTH.into()).for_each(|n| srq.enqueue(n, &recv_sge(&memory)).expect("all are free"));
 }
 
 /// An SRQ of XRC has no QPs, and its CQ need not have any either.
@@ -126,7 +127,7 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
     cq.add_srq(&srq);
     srq.set_domain(None, cq.index);
     let other = Side::new(process, QpType::Rc, CAP, 64);
-    let fill = |from: u64| (from..from + 2).all(|n| srq.post(n, &recv_sge(&memory)).is_ok());
+    let fill = |from: u64| (from..from + 2).all(|n| srq.enqueue(n, &recv_sge(&memory)).is_ok());
     assert!(fill(0));
     let mut peer = Peer::start();
     let begin = |peer: &mut Peer| peer.ask(&format!("begin-of-srq {} {index}", other.qp.num()));
@@ -159,11 +160,11 @@ fn a_sender_that_stops_keeps_no_other_from_an_srq() {
     let (srq, memory) = (srq(), buffer(process()));
     let side = with_srq(&srq, 64);
     for n in 0..DEPTH.into() {
-        srq.post(n, &recv_sge(&memory)).expect("there is room");
+        srq.enqueue(n, &recv_sge(&memory)).expect("there is room");
     }
     let mut peer = Peer::start();
     peer.ask(&format!("begin {}", side.qp.num()));
-    let begin = Instant::now();
+    let begin = OwnTime::start();
     (0..2).for_each(|_| send(&side));
     assert_eq!(side.completions(), ended([1, 2], WcStatus::Success));
     assert!(begin.elapsed() < Duration::from_millis(100), "nobody waits");
@@ -171,7 +172,7 @@ fn a_sender_that_stops_keeps_no_other_from_an_srq() {
     assert_eq!(side.completions(), ended([0], WcStatus::Success));
     // One that ends then gives its RECV back.
     peer.ask(&format!("begin {}", side.qp.num()));
-    assert!(srq.post(9, &recv_sge(&memory)).is_ok());
+    assert!(srq.enqueue(9, &recv_sge(&memory)).is_ok());
     peer.kill();
     srq.recover();
     (0..2).for_each(|_| send(&side));
@@ -190,7 +191,7 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
     peer.ask(&format!("begin {}", side.qp.num()));
     (0..2).for_each(|_| side.send_ud());
     assert_eq!(side.completions(), [[0; 3]; 0], "the first is to come first");
-    let begin = Instant::now();
+    let begin = OwnTime::start();
     assert_eq!(side.wait_for(2), ended([1, 2], WcStatus::Success));
     assert!(begin.elapsed() < Duration::from_secs(1));
     peer.ask("end");
@@ -357,7 +358,7 @@ fn receive_datagrams(side: &Side) {
                 send_all(received, |n| {
                     let wr = SendWr { dest: Some(dest), ..SendWr::new(0, numbered(sender, n), &[]) };
                     // Nothing of it completes, so that its room is never free again.
-                    while own.qp.begin_post().post(&wr, None).is_err() {
+                    while own.qp.begin_post().post_wr(&wr, None).is_err() {
                         own.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
                         own.connect_ud();
                     }
@@ -382,7 +383,7 @@ fn an_srq_serves_many_senders_each_in_order() {
     };
     let sides = [&first, &beside(), &beside()];
     let received: [AtomicU32; SENDERS] = Default::default();
-    let post = |n| srq.post(n, &recv_sge(&memory)).expect("there is room");
+    let post = |n| srq.enqueue(n, &recv_sge(&memory)).expect("there is room");
     (0..sizes.depth.into()).for_each(post);
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
@@ -394,7 +395,7 @@ fn an_srq_serves_many_senders_each_in_order() {
                 own.connect(side.qp.num(), patience);
                 send_all(received, |n| {
                     let wr = SendWr::new(0, numbered(sender, n), &[]).flags(SendFlags::SIGNALED);
-                    own.qp.begin_post().post(&wr, None).expect("there is room");
+                    own.qp.begin_post().post_wr(&wr, None).expect("there is room");
                     own.wait_for(1);
                 });
             });

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn every_name_of_a_field_is_read() {
         for field in Touch::fields() {
-            let doorbell_schema::Kind::Name(names) = field.kind else { continue };
+            let doorbell_schema::FieldKind::Name(names) = field.kind else { continue };
             for name in names {
                 let touch = of(&[(field.key, Value::Text((*name).to_owned()))]).unwrap();
                 assert_eq!(touch.given().get(field.key), Some(&Value::Text((*name).to_owned())));

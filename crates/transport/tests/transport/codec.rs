@@ -1,13 +1,13 @@
 //! Packets to bytes and back.
 
 use doorbell_transport::codec::{DecodeError, IpRoute, Route, decode, encode};
-use doorbell_transport::{AtomicOp, Body, Deth, NakCode, Packet, Part, Reth, Syndrome};
+use doorbell_transport::{AtomicOp, Body, Deth, NakCode, Packet, PacketPart, Reth, Syndrome};
 use doorbell_verbs::QpType;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-fn part() -> impl Strategy<Value = Part> {
-    prop::sample::select(vec![Part::First, Part::Middle, Part::Last, Part::Only])
+fn part() -> impl Strategy<Value = PacketPart> {
+    prop::sample::select(vec![PacketPart::First, PacketPart::Middle, PacketPart::Last, PacketPart::Only])
 }
 
 fn reth() -> impl Strategy<Value = Reth> {
@@ -50,7 +50,7 @@ fn rc_body() -> impl Strategy<Value = Body> {
 }
 
 fn packet() -> impl Strategy<Value = (Packet, Vec<u8>)> {
-    let ud = any::<Option<u32>>().prop_map(|imm| Body::Send { part: Part::Only, imm });
+    let ud = any::<Option<u32>>().prop_map(|imm| Body::Send { part: PacketPart::Only, imm });
     let kind = prop_oneof![
         rc_body().prop_map(|body| (QpType::Rc, body)),
         message().prop_map(|body| (QpType::Uc, body)),
@@ -62,7 +62,7 @@ fn packet() -> impl Strategy<Value = (Packet, Vec<u8>)> {
             let carries = matches!(body, Body::Send { .. } | Body::Write { .. } | Body::ReadResponse { .. });
             let payload = if carries { payload } else { Vec::new() };
             let has_aeth = matches!(body, Body::AtomicAck { .. } | Body::Ack(_) | Body::ReadResponse { .. })
-                && body != Body::ReadResponse { part: Part::Middle };
+                && body != Body::ReadResponse { part: PacketPart::Middle };
             let packet = Packet {
                 transport,
                 dest_qp,

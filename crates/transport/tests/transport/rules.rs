@@ -2,8 +2,8 @@
 
 use crate::net::{BASE, Host, KEY, Net, PD, QKEY, Setup, attributes};
 use doorbell_transport::{
-    Action, AtomicOp, Body, Deth, NakCode, Packet, Part, Queue, Region, Reth, Source, Syndrome, check_modify,
-    rnr_wait,
+    Action, AtomicOp, Body, Deth, NakCode, Packet, PacketPart, Queue, Region, Reth, Source, Syndrome,
+    check_modify, rnr_wait,
 };
 use doorbell_verbs::{
     AccessFlags, AhHandle, QpAttr, QpState, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span,
@@ -84,9 +84,9 @@ fn messages_are_cut_at_the_mtu() {
     assert_eq!(
         parts,
         [
-            (Body::Write { part: Part::First, reth, imm: None }, 256, 0xff_fff0, false),
-            (Body::Write { part: Part::Middle, reth: None, imm: None }, 256, 0xff_fff1, false),
-            (Body::Write { part: Part::Last, reth: None, imm: None }, 188, 0xff_fff2, true),
+            (Body::Write { part: PacketPart::First, reth, imm: None }, 256, 0xff_fff0, false),
+            (Body::Write { part: PacketPart::Middle, reth: None, imm: None }, 256, 0xff_fff1, false),
+            (Body::Write { part: PacketPart::Last, reth: None, imm: None }, 188, 0xff_fff2, true),
         ]
     );
     assert_eq!(syndromes(&net), [Syndrome::Ack]);
@@ -155,7 +155,8 @@ fn a_read_is_sent_again_from_where_its_answer_broke_off() {
     let mut net = rc();
     let mut lost = false;
     net.lose = Box::new(move |p| {
-        matches!(p.body, Body::ReadResponse { part: Part::Middle }) && !std::mem::replace(&mut lost, true)
+        matches!(p.body, Body::ReadResponse { part: PacketPart::Middle })
+            && !std::mem::replace(&mut lost, true)
     });
     net.hosts[1].memory[..1000].fill(5);
     post(&mut net, 1, SendOp::Read(remote(0)), 1000);

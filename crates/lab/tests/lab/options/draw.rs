@@ -2,7 +2,7 @@
 
 use doorbell_lab::{SYSTEMS, Schema, SystemEntry, ThreadClass, Workload};
 use doorbell_nic::Profile;
-use doorbell_schema::{Field, Kind};
+use doorbell_schema::{Field, FieldKind};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -343,16 +343,16 @@ fn setting(draws: &mut Draws, profile: &str) -> String {
 
 fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
     match field.kind {
-        Kind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
-        Kind::Switch => draws.percent(60).to_string(),
-        Kind::Name(names) => quoted(draws.one_of(names)),
+        FieldKind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
+        FieldKind::Switch => draws.percent(60).to_string(),
+        FieldKind::Name(names) => quoted(draws.one_of(names)),
         // Who gives up sooner is refused, as he may have lost nothing.
-        Kind::Time { .. } if field.key == "give_up" => quoted(format!("{}ms", draws.among(9, 100))),
-        Kind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
-        Kind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
-        Kind::Text => text(draws, field.key),
-        Kind::Settings => setting(draws, profile),
-        Kind::Tables(_) => unreachable!("tables are drawn apart"),
+        FieldKind::Time { .. } if field.key == "give_up" => quoted(format!("{}ms", draws.among(9, 100))),
+        FieldKind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
+        FieldKind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
+        FieldKind::Text => text(draws, field.key),
+        FieldKind::Settings => setting(draws, profile),
+        FieldKind::Tables(_) => unreachable!("tables are drawn apart"),
     }
 }
 

@@ -1,9 +1,10 @@
 //! ATC'16, Figure 12, 3.2, 5.2.2 and 5.3.1: inbound READs and WRITEs by payload, and RECVs beside them.
 
 use super::micro::{self, CLUSTERS, UD_PAYLOAD};
+use crate::data::bottlenecks::ObservedLimit;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
-use doorbell_lab::{Bottleneck, Outcome};
+use doorbell_lab::Outcome;
 use doorbell_nic::{Part, Profile};
 use doorbell_verbs::{Opcode, QpType};
 use doorbell_workload::{Verb, Workload};
@@ -109,7 +110,7 @@ impl Sweep {
     /// Share of the link's rate that READs of `size` bytes use.
     fn link_use(&self, size: u32) -> f64 {
         let ports = self.read[self.at(size)].resources.iter();
-        let out = ports.filter(|r| r.machine == 0 && r.part == Part::PortOut);
+        let out = ports.filter(|r| r.machine == 0 && r.meter.part() == Part::PortOut);
         let shares: Vec<f64> = out.map(|r| r.utilization).collect();
         shares.iter().sum::<f64>() / shares.len().max(1) as f64
     }
@@ -199,11 +200,8 @@ fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check
     let mut check = Check::number(claim, sweep.cluster, size)
         .note("first payload, of those that double, with 95% of the rate that the link lets through");
     if !small.lift.is_empty() {
-        let (small, large) = (&small.bottleneck, &large.bottleneck);
-        let nic = if small.class.starts_with("nic-") { "nic" } else { &small.class };
-        let text = format!("{}; then {}", small.text, large.text);
-        check.bottleneck =
-            Some(Bottleneck { class: format!("{nic}-then-{}", large.class), text, group: None });
+        let (small, large) = (small.bottleneck.class, large.bottleneck.class);
+        check.bottleneck = Some(ObservedLimit::Transition { small, large });
     }
     Ok(check)
 }

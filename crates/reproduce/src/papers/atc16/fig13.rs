@@ -141,7 +141,7 @@ impl Series {
     fn unit_time(&self, profile: &Profile) -> f64 {
         let Some(last) = self.points.last() else { return 0.0 };
         let busy = |part: Part, units: u32| {
-            let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.part == part);
+            let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.meter.part() == part);
             found.map_or(0.0, |r| r.utilization * f64::from(units))
         };
         let busy = busy(Part::SendingUnits, profile.device.tx.units)

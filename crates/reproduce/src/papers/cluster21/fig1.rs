@@ -7,6 +7,7 @@ use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::Outcome;
+use doorbell_nic::Resource;
 use doorbell_workload::Verb;
 use std::sync::Arc;
 
@@ -71,7 +72,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     };
     let (little, most) = (share(64) * 100.0, share(LARGE) * 100.0);
     let limits = format!("at {SMALL} B: {}; at {LARGE} B: {}", small.bottleneck.text, large.bottleneck.text);
-    let (of_units, of_link) = (small.bottleneck.class.starts_with("nic-"), large.bottleneck.class == "ib-bw");
+    let of_units = small.bottleneck.class.is_some_and(Resource::is_of_nic);
+    let of_link = large.bottleneck.class == Some(Resource::LinkBandwidth);
     let checks = vec![
         check("cluster21-fig1-write-tput", &write, &write_own).limited_by(&small),
         check("cluster21-fig1-read-tput", &read, &read_own),

@@ -6,6 +6,7 @@ use super::vectors::{Calls, rates};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::SystemOutcome;
+use doorbell_nic::Part;
 use doorbell_systems::vector_io::{Strategy, by_hand};
 use similar::{ChangeTag, TextDiff};
 
@@ -111,7 +112,7 @@ fn measure(ctx: &Ctx<'_>) -> Result<[Rates; 3], NotYet> {
 /// Core time of a call, in nanoseconds, polling apart, and lines that the NIC reads for it.
 fn shares(outcome: &SystemOutcome) -> [f64; 2] {
     let of_client = |machine: u32| machine == 1;
-    let core = outcome.resources.iter().filter(|r| of_client(r.machine) && r.name.starts_with("core "));
+    let core = outcome.resources.iter().filter(|r| of_client(r.machine) && r.meter.part() == Part::Core);
     let busy: f64 = core.map(|r| r.utilization).sum();
     let pcie = outcome.pcie.iter().filter(|p| of_client(p.machine));
     let lines: u64 = pcie.map(|p| p.rdcur).sum();

@@ -26,7 +26,7 @@ use crate::core::server::MeterWindow;
 use cache::{LineId, Replacement, SetCache};
 use coherence::{CoherenceRequest, Mesif, Snooped};
 use copies::Copies;
-use doorbell_nic::{Hierarchy as Costs, Host};
+use doorbell_nic::{Hierarchy as HierarchyCosts, Host};
 use doorbell_verbs::{PageSize, Touch};
 use dram::Dram;
 use fills::Fills;
@@ -102,7 +102,7 @@ pub(crate) struct Hierarchy {
     times: Times,
     buffers: PipelineBuffers,
     io: Io,
-    make: Costs,
+    make: HierarchyCosts,
     /// Pages of each allocation.
     pages: Vec<PageSize>,
     cores: Vec<Private>,
@@ -121,7 +121,7 @@ pub(crate) struct Hierarchy {
 }
 
 impl Private {
-    fn new(c: &Costs, replacement: Replacement) -> Private {
+    fn new(c: &HierarchyCosts, replacement: Replacement) -> Private {
         let which =
             Prefetchers { next_line: c.next_line, adjacent_line: c.adjacent_line, streamer: c.streamer };
         Private {
@@ -140,7 +140,7 @@ impl Private {
     }
 }
 
-const fn replacement(c: &Costs) -> Replacement {
+const fn replacement(c: &HierarchyCosts) -> Replacement {
     if c.random_replacement { Replacement::Random } else { Replacement::Lru }
 }
 
@@ -153,7 +153,7 @@ fn frame(page: u64, bits: u32) -> u64 {
 }
 
 impl Hierarchy {
-    pub(crate) fn new(make: &Costs, host: &Host, measured: MeterWindow) -> Hierarchy {
+    pub(crate) fn new(make: &HierarchyCosts, host: &Host, measured: MeterWindow) -> Hierarchy {
         let c = make;
         Hierarchy {
             times: Times {

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// A small hierarchy: two sets of two ways, four of two, four of four.
-fn costs() -> Costs {
+fn costs() -> HierarchyCosts {
     let ns = |n: u64| doorbell_verbs::Span::from_ps(n * 1000);
-    Costs {
+    HierarchyCosts {
         l1: 4 * LINE,
         l1_ways: 2,
         l1_latency: ns(2),
@@ -38,7 +38,7 @@ fn costs() -> Costs {
     }
 }
 
-fn hierarchy(costs: &Costs) -> Hierarchy {
+fn hierarchy(costs: &HierarchyCosts) -> Hierarchy {
     let host = Profile::named("cib").expect("a built-in profile").host;
     let mut all = Hierarchy::new(costs, &host, MeterWindow { from: Ps::ZERO, to: Ps::NEVER });
     all.allocated(PageSize::Huge);
@@ -136,7 +136,7 @@ struct Levels {
 
 impl Levels {
     /// As a profile tells of them.
-    fn new(c: &Costs) -> Levels {
+    fn new(c: &HierarchyCosts) -> Levels {
         let level =
             |bytes: u64, ways: u32| Simple::new((bytes / LINE) as usize / ways as usize, ways as usize);
         Levels {
@@ -169,13 +169,13 @@ impl Levels {
 }
 
 /// Sizes, ways and latencies of all levels; each smaller than the one below it.
-fn geometry() -> impl Strategy<Value = Costs> {
+fn geometry() -> impl Strategy<Value = HierarchyCosts> {
     let ways = || prop_oneof![Just(1u32), Just(2), Just(4)];
     let sets = || prop_oneof![Just(1u64), Just(2), Just(3)];
     (sets(), ways(), sets(), ways(), sets(), ways(), 1..9u64).prop_map(|(s1, w1, s2, w2, s3, w3, ns)| {
         let level = |sets: u64, ways: u32| sets * u64::from(ways) * LINE;
         let span = |times: u64| doorbell_verbs::Span::from_ps(ns * times * 1000);
-        Costs {
+        HierarchyCosts {
             l1: level(s1, w1),
             l1_ways: w1,
             l1_latency: span(1),
@@ -231,7 +231,7 @@ proptest! {
         streamer in 0..8u32,
     ) {
         let some = streamer % 2 == 0;
-        let costs = Costs {
+        let costs = HierarchyCosts {
             reads_own, write_ways: ways, random_replacement, streamer, next_line: some, adjacent_line: !some, ..costs()
         };
         let mut all = hierarchy(&costs);
@@ -339,7 +339,7 @@ fn pages_are_strangers_and_lines_are_unique() {
 #[test]
 fn a_snapshot_takes_nothing_away_and_ownership_does() {
     for (reads_own, forced, left) in [(true, 1, false), (false, 0, true)] {
-        let mut all = hierarchy(&Costs { reads_own, ..costs() });
+        let mut all = hierarchy(&HierarchyCosts { reads_own, ..costs() });
         let mut now = Ps::ZERO;
         take(&mut all, &mut now, Step::Store(0), 1);
         take(&mut all, &mut now, Step::Load(0), 2);
@@ -355,7 +355,7 @@ fn a_snapshot_takes_nothing_away_and_ownership_does() {
 
 #[test]
 fn what_devices_write_goes_to_a_few_ways() {
-    let mut all = hierarchy(&Costs { write_ways: 2, ..costs() });
+    let mut all = hierarchy(&HierarchyCosts { write_ways: 2, ..costs() });
     let mut now = Ps::ZERO;
     // A whole set of the last level, then as much by the device.
     let lines = |from: u64| (from..from + 4).map(|i| i * 4);
@@ -410,7 +410,7 @@ fn contended(cores: u8) -> f64 {
 #[test]
 fn a_line_goes_from_one_core_to_another_before_a_third_has_it() {
     let atomic = Profile::named("cib").expect("a built-in profile").host.atomic_op.as_ps() as f64 / 1e3;
-    let Costs { l1_latency, llc_latency, other_core, .. } = costs();
+    let HierarchyCosts { l1_latency, llc_latency, other_core, .. } = costs();
     let alone = l1_latency.as_ps() as f64 / 1e3 + atomic;
     let handed_on = (llc_latency + other_core).as_ps() as f64 / 1e3 + atomic;
     assert!((contended(1) / alone - 1.0).abs() < 0.1, "{}", contended(1));
@@ -420,12 +420,12 @@ fn a_line_goes_from_one_core_to_another_before_a_third_has_it() {
 }
 
 /// A host with room for all that these tests touch, and no prefetchers.
-fn roomy() -> Costs {
-    Costs { l1: 1 << 15, l1_ways: 8, l2: 1 << 18, l2_ways: 8, llc: 1 << 24, llc_ways: 16, ..costs() }
+fn roomy() -> HierarchyCosts {
+    HierarchyCosts { l1: 1 << 15, l1_ways: 8, l2: 1 << 18, l2_ways: 8, llc: 1 << 24, llc_ways: 16, ..costs() }
 }
 
 /// How long a scan of `lines` takes that no cache has, until all of it is done, and what was counted.
-fn cold_scan(costs: &Costs, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
+fn cold_scan(costs: &HierarchyCosts, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
     let mut all = hierarchy(costs);
     let steps = ScanSteps { touch, accesses: 8, instructions: 1 };
     let mut now = Ps::ZERO;
@@ -439,7 +439,7 @@ fn cold_scan(costs: &Costs, touch: Touch, lines: impl Iterator<Item = u64>) -> (
 fn a_drawn_line_goes_where_that_is_said() {
     // One line more than a set has ways, again and again: the one used longest ago is always the next.
     let misses = |random_replacement| {
-        let mut all = hierarchy(&Costs { random_replacement, llc: 4 * LINE, ..costs() });
+        let mut all = hierarchy(&HierarchyCosts { random_replacement, llc: 4 * LINE, ..costs() });
         let mut now = Ps::ZERO;
         for round in 0..100 {
             take(&mut all, &mut now, Step::Load(0), round % 5);
@@ -452,30 +452,33 @@ fn a_drawn_line_goes_where_that_is_said() {
 
 #[test]
 fn misses_overlap_as_far_as_each_buffer_goes() {
-    let time = |touch, costs: Costs| cold_scan(&costs, touch, 0..256).0;
+    let time = |touch, costs: HierarchyCosts| cold_scan(&costs, touch, 0..256).0;
     let all = roomy();
     let loads = time(Touch::Load, all);
-    assert!(time(Touch::Load, Costs { fill_buffers: 2, ..all }) > 3 * loads, "lines under way");
-    assert!(time(Touch::Load, Costs { reorder: 16, ..all }) > 3 * loads, "instructions under way");
-    assert_eq!(time(Touch::Load, Costs { store_lines: 1, store_buffer: 1, ..all }), loads);
+    assert!(time(Touch::Load, HierarchyCosts { fill_buffers: 2, ..all }) > 3 * loads, "lines under way");
+    assert!(time(Touch::Load, HierarchyCosts { reorder: 16, ..all }) > 3 * loads, "instructions under way");
+    assert_eq!(time(Touch::Load, HierarchyCosts { store_lines: 1, store_buffer: 1, ..all }), loads);
     let stores = time(Touch::Store(1), all);
     // Eight stores to a line: the buffer holds those of four lines.
-    assert!(time(Touch::Store(1), Costs { store_buffer: 8, ..all }) > 2 * stores, "stores under way");
     assert!(
-        time(Touch::Store(1), Costs { store_lines: 1, ..all }) > 3 * stores,
+        time(Touch::Store(1), HierarchyCosts { store_buffer: 8, ..all }) > 2 * stores,
+        "stores under way"
+    );
+    assert!(
+        time(Touch::Store(1), HierarchyCosts { store_lines: 1, ..all }) > 3 * stores,
         "lines that stores wait for"
     );
-    assert_eq!(time(Touch::Store(1), Costs { reorder: 16, ..all }), stores);
+    assert_eq!(time(Touch::Store(1), HierarchyCosts { reorder: 16, ..all }), stores);
 }
 
 #[test]
 fn each_prefetcher_is_a_switch_and_helps_in_order_only() {
     // As many instructions to a line as are under way: nothing else overlaps.
-    let none = Costs { reorder: 8, ..roomy() };
+    let none = HierarchyCosts { reorder: 8, ..roomy() };
     let some = [
-        Costs { next_line: true, ..none },
-        Costs { adjacent_line: true, ..none },
-        Costs { streamer: 8, ..none },
+        HierarchyCosts { next_line: true, ..none },
+        HierarchyCosts { adjacent_line: true, ..none },
+        HierarchyCosts { streamer: 8, ..none },
     ];
     let far = || (0..256).map(|i| i * 67 % 256 * 128);
     for costs in some {
@@ -522,7 +525,7 @@ fn what_a_program_prefetches_is_there_when_it_is_loaded() {
 
 #[test]
 fn memory_is_as_fast_as_its_profile_says() {
-    let slow = Costs { streamer: 20, dram_rate: 640_000_000, ..roomy() };
+    let slow = HierarchyCosts { streamer: 20, dram_rate: 640_000_000, ..roomy() };
     let (time, _) = cold_scan(&slow, Touch::Load, 0..256);
     assert!((256 * 100_000..258 * 100_000 + 100_000).contains(&time), "100 ns a line: {time}");
     let mut all = hierarchy(&costs());
@@ -536,7 +539,7 @@ fn memory_is_as_fast_as_its_profile_says() {
 #[test]
 fn write_backs_that_a_device_forces_may_keep_it_waiting() {
     let read = |forced_write_back| {
-        let mut all = hierarchy(&Costs { forced_write_back, ..costs() });
+        let mut all = hierarchy(&HierarchyCosts { forced_write_back, ..costs() });
         let mut now = Ps::ZERO;
         for line in 0..4 {
             take(&mut all, &mut now, Step::Store(0), line);
@@ -551,7 +554,7 @@ fn write_backs_that_a_device_forces_may_keep_it_waiting() {
 #[test]
 fn a_first_level_of_64_kb_holds_what_one_of_32_kb_does_not() {
     let again = |l1| {
-        let mut all = hierarchy(&Costs { l1, ..roomy() });
+        let mut all = hierarchy(&HierarchyCosts { l1, ..roomy() });
         let mut now = Ps::ZERO;
         let lines = 48 * 1024 / LINE;
         let mut pass = || (0..lines).map(|line| take(&mut all, &mut now, Step::Load(0), line)).sum::<u64>();

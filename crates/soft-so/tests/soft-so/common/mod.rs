@@ -1,6 +1,7 @@
 //! Running unmodified programs on the library that was built along with the tests.
 
 pub(crate) mod cm;
+pub(crate) mod own_time;
 pub(crate) mod running;
 pub(crate) mod verbs;
 

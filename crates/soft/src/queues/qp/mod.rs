@@ -39,7 +39,7 @@ use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::qp_num;
 use doorbell_transport::{check_modify, check_post_recv};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
-pub(crate) use role::Role;
+pub(crate) use role::QpRole;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
@@ -53,7 +53,7 @@ const EVENT_SQ_DRAINED: u32 = 5;
 pub(crate) struct QpParts {
     pub(crate) pd: u32,
     pub(crate) qp_type: QpType,
-    pub(crate) role: Role,
+    pub(crate) role: QpRole,
     pub(crate) cap: QpCap,
     pub(crate) sq_sig_all: bool,
     pub(crate) send_cq: Arc<Cq>,
@@ -68,7 +68,7 @@ pub(crate) struct Qp {
     me: Weak<Qp>,
     requester: Requester,
     index: u32,
-    role: Role,
+    role: QpRole,
     pub(crate) cap: QpCap,
     pub(crate) sq_sig_all: bool,
     pub(crate) uses_srq: bool,
@@ -136,7 +136,7 @@ impl Qp {
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
         let async_fd = parts.async_pipe.in_record();
         let role = parts.role;
-        let uses_srq = parts.srq.is_some() || role != Role::Plain;
+        let uses_srq = parts.srq.is_some() || role != QpRole::Plain;
         let rq = match parts.srq {
             Some(srq) => srq,
             None => {
@@ -176,8 +176,9 @@ impl Qp {
         process.segment.cause(index as usize).ok_or(EINVAL)?.clear();
         parts.send_cq.add_sender(&share);
         match role {
-            Role::Plain => parts.recv_cq.add_receiver(&share, record),
-            Role::Initiator | Role::Target(_) => record.lane.store(0, SeqCst),
+            QpRole::Plain => parts.recv_cq.add_receiver(&share, record),
+            // SeqCst as all stores of `lane`, though no sender knows of the QP yet.
+            QpRole::Initiator | QpRole::Target(_) => record.lane.store(0, SeqCst),
         }
         let responder_type = role.responder_type(parts.qp_type);
         let made = Arc::new_cyclic(|me| Qp {
@@ -280,7 +281,7 @@ impl Qp {
         self.record.show(QpState::Rtr);
     }
 
-    /// Shows peers what they have to know.
+    /// Shows peers what they have to know. Relaxed: `QpRecord::show`, which follows, stores the next version behind all of it.
     fn publish(&self, attr: &QpAttr) {
         let record = self.record;
         let access = attr.qp_access_flags.unwrap_or_default();
@@ -339,7 +340,7 @@ impl Qp {
         self.record.show(QpState::Err);
         self.flush_sends(sends);
         self.flush_recvs();
-        if is_own && self.uses_srq && self.role == Role::Plain {
+        if is_own && self.uses_srq && self.role == QpRole::Plain {
             self.tell(EVENT_QP_LAST_WQE_REACHED);
         }
     }
@@ -387,8 +388,9 @@ impl Qp {
     pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
         let state = QpState::from_c(self.record.shown().state()).unwrap_or_default();
         check_post_recv(state, self.uses_srq)?;
-        self.share.rq.post(wr_id, sges)?;
-        // Read after the RECV is there for all to see: who flushes reads them in the other order.
+        self.share.rq.enqueue(wr_id, sges)?;
+        // The state is read after the RECV is there for all to see. A requester that puts the QP to Err stores the state before it
+        // looks for RECVs to flush. So one of the two flushes this RECV.
         std::sync::atomic::fence(SeqCst);
         if self.record.is_in_error() {
             self.flush_recvs();
@@ -407,7 +409,7 @@ impl Qp {
 
     /// Whether it sends to SRQs that its work requests name.
     pub(crate) fn names_srqs(&self) -> bool {
-        self.role == Role::Initiator
+        self.role == QpRole::Initiator
     }
 
     /// Ends the QP's life: nothing of it is seen any more.
@@ -416,13 +418,14 @@ impl Qp {
         let Process { regions, segment, .. } = self.requester.process;
         regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
+            // Release: whoever finds that the QP is of no domain any more finds its windows gone.
             domain.store(0, Release);
         }
         // Where there is no room for what comes after, nothing comes after.
         let _ = self.reset(&mut sends);
         sends.watch = None;
         drop(sends);
-        self.recv_cq.remove_user(&self.share, self.role == Role::Plain);
+        self.recv_cq.remove_user(&self.share, self.role == QpRole::Plain);
         self.send_cq.remove_user(&self.share, false);
         self.requester.process.qp_numbers.give_back(self.index);
     }

@@ -1,6 +1,6 @@
 //! Posting a list of send work requests.
 
-use super::{Qp, Role, Sends};
+use super::{Qp, QpRole, Sends};
 use crate::device;
 use crate::engine::direct::{PlainWrite, Sent, Written};
 use crate::engine::request::{Request, RequestOp};
@@ -52,7 +52,7 @@ impl Qp {
     fn show_processor(&self) -> u32 {
         // SAFETY: takes nothing; -1 where it is not known.
         let here = unsafe { libc::sched_getcpu() + 1 } as u32;
-        // Mostly it is there already: a store would take the cache line from the peer.
+        // Mostly it is there already: a store would take the cache line from the peer. Relaxed: a hint, by which nothing is read.
         if self.record.processor.load(Relaxed) != here {
             self.record.processor.store(here, Relaxed);
         }
@@ -88,7 +88,7 @@ impl<'a> Posting<'a> {
     #[cold]
     pub(crate) fn full(&self) -> Errno {
         // An XRC target has no send queue at all.
-        if matches!(self.qp.role, Role::Target(_)) {
+        if matches!(self.qp.role, QpRole::Target(_)) {
             return EINVAL;
         }
         self.qp.tell_full(&self.sends);
@@ -116,15 +116,15 @@ impl<'a> Posting<'a> {
         })
     }
 
-    /// Posts one; `inline` as in [`Posting::check`].
+    /// Posts a work request of the program; `inline` as in [`Posting::check`].
     #[inline(always)]
-    pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
-        self.post_op(wr, RequestOp::Verb(wr.op), inline)
+    pub(crate) fn post_wr(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
+        self.post_request(wr, RequestOp::Verb(wr.op), inline)
     }
 
     /// Posts a work request whose operation is another than the one that it was checked as.
     #[inline(always)]
-    pub(super) fn post_op(
+    pub(super) fn post_request(
         &mut self,
         wr: &SendWr<'_>,
         op: RequestOp,
@@ -138,10 +138,10 @@ impl<'a> Posting<'a> {
         sends.posted += 1;
         self.tells |= !op.opcode().returns_data();
         let request = Request { op, inline, srqn: self.srqn, ..Request::of(wr, len, sends.posted) };
-        if sends.watch.is_some() && qp.post_watched(sends, &request) {
+        if sends.watch.is_some() && qp.admit_watched(sends, &request) {
             return Ok(());
         }
-        while !qp.try_post(sends, &request) {
+        while !qp.start_or_queue(sends, &request) {
             qp.carry_out_gathered(sends);
         }
         Ok(())
@@ -186,14 +186,13 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// The same of a SEND.
+    /// Posts a SEND of one SGE the short way; `false` where it cannot go that, and nothing was done.
     #[inline(always)]
     pub(crate) fn send_directly(&mut self, wr_id: u64, sge: &Sge, flags: SendFlags) -> bool {
         if !self.may_go_directly(sge, flags) {
             return false;
         }
-        let (inline, solicited) = (flags.contains(SendFlags::INLINE), flags.contains(SendFlags::SOLICITED));
-        match self.sends.scratch.send_directly(&self.qp.requester, sge, inline, solicited) {
+        match self.sends.scratch.send_directly(&self.qp.requester, sge, flags) {
             Sent::Not => return false,
             Sent::Received => self.has_gone(wr_id, WcOpcode::Send.to_c(), sge.length, flags),
             Sent::CqFull => {

@@ -8,7 +8,7 @@ use doorbell_verbs::{QpAttr, QpState, QpType};
 
 /// What a QP is of XRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum QpRole {
     /// Nothing.
     Plain,
     Initiator,
@@ -16,28 +16,28 @@ pub(crate) enum Role {
     Target(DomainId),
 }
 
-impl Role {
+impl QpRole {
     /// The QP's type, as its record has it.
     pub(super) fn record_type(self, qp_type: QpType) -> u32 {
         match self {
-            Role::Plain => qp_type.to_c(),
-            Role::Initiator => IBV_QPT_XRC_SEND,
-            Role::Target(_) => IBV_QPT_XRC_RECV,
+            QpRole::Plain => qp_type.to_c(),
+            QpRole::Initiator => IBV_QPT_XRC_SEND,
+            QpRole::Target(_) => IBV_QPT_XRC_RECV,
         }
     }
 
     /// The type of the QPs that it sends to.
     pub(super) fn responder_type(self, qp_type: QpType) -> u32 {
         match self {
-            Role::Plain | Role::Target(_) => qp_type.to_c(),
-            Role::Initiator => IBV_QPT_XRC_RECV,
+            QpRole::Plain | QpRole::Target(_) => qp_type.to_c(),
+            QpRole::Initiator => IBV_QPT_XRC_RECV,
         }
     }
 
     pub(super) fn domain(self) -> u64 {
         match self {
-            Role::Target(domain) => domain.in_record(),
-            Role::Plain | Role::Initiator => 0,
+            QpRole::Target(domain) => domain.in_record(),
+            QpRole::Plain | QpRole::Initiator => 0,
         }
     }
 
@@ -46,12 +46,12 @@ impl Role {
     pub(super) fn completed(self, attr: &QpAttr, before: QpState) -> Result<QpAttr, Errno> {
         let mut all = *attr;
         let (none_of, is_next) = match self {
-            Role::Plain => return Ok(all),
-            Role::Initiator => {
+            QpRole::Plain => return Ok(all),
+            QpRole::Initiator => {
                 let own = [&mut all.max_dest_rd_atomic, &mut all.min_rnr_timer];
                 (Vec::from(own), (QpState::Init, QpState::Rtr))
             }
-            Role::Target(_) => {
+            QpRole::Target(_) => {
                 let own = [&mut all.retry_cnt, &mut all.rnr_retry, &mut all.max_rd_atomic];
                 (Vec::from(own), (QpState::Rtr, QpState::Rts))
             }

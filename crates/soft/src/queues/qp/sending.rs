@@ -1,14 +1,14 @@
 //! Carrying out what is posted to a QP: at once, with others of its list, or later.
 
 use super::waiting::{SILENT_RETRY, WaitingWhat, WaitingWr, wait_again};
-use super::watching::Turn;
+use super::watching::SendTurn;
 use super::{Qp, Sends};
 use crate::engine::attempt::{Attempt, Outcome};
 use crate::engine::request::Request;
 use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
 use crate::path::Paths;
-use crate::queues::cq::Own;
+use crate::queues::cq::SendDone;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
@@ -37,10 +37,10 @@ impl Qp {
                 }
             };
             let outcome = match self.turn(sends, &request) {
-                Turn::Go => self.carry_out(sends, &request),
-                Turn::Over(outcome) => outcome,
-                Turn::Ended => return,
-                Turn::Later => {
+                SendTurn::Go => self.attempt_alone(sends, &request),
+                SendTurn::Over(outcome) => outcome,
+                SendTurn::Ended => return,
+                SendTurn::Later => {
                     sends.queue.push_front(front);
                     return;
                 }
@@ -67,9 +67,9 @@ impl Qp {
     }
 
     /// Carries out a work request by itself; nothing is gathered before it.
-    fn carry_out(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
+    fn attempt_alone(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
         let route = route(sends, &self.requester.process.paths, request);
-        let attempt = self.requester.execute(&mut sends.scratch, &route, request);
+        let attempt = self.requester.attempt(&mut sends.scratch, &route, request);
         if let Attempt::Over(outcome) = attempt {
             return outcome;
         }
@@ -125,19 +125,26 @@ impl Qp {
     /// Adds a completion, of an `enum ibv_wc_opcode`. What it takes goes by registers.
     #[inline(never)]
     pub(super) fn push(&self, wr_id: u64, opcode: u32, len: u32, number: u64, status: WcStatus) {
-        self.send_cq.push(Own { wr_id, status, opcode, byte_len: len, qp_num: self.num(), sends: number });
+        self.send_cq.push(SendDone {
+            wr_id,
+            status,
+            opcode,
+            byte_len: len,
+            qp_num: self.num(),
+            sends: number,
+        });
     }
 
     /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
     /// gathered has to be carried out first.
     #[inline(always)]
-    pub(super) fn try_post(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+    pub(super) fn start_or_queue(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         if sends.state != QpState::Rts || !sends.queue.is_empty() {
-            self.post_behind(sends, request);
+            self.queue_or_flush(sends, request);
             return true;
         }
         let route = route(sends, &self.requester.process.paths, request);
-        match self.requester.execute(&mut sends.scratch, &route, request) {
+        match self.requester.attempt(&mut sends.scratch, &route, request) {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
             Attempt::Over(outcome) => match sends.status(outcome) {
@@ -161,7 +168,7 @@ impl Qp {
 
     /// Flushes a work request, or lets it wait: it cannot be carried out when it is posted.
     #[cold]
-    fn post_behind(&self, sends: &mut Sends, request: &Request<'_>) {
+    fn queue_or_flush(&self, sends: &mut Sends, request: &Request<'_>) {
         if flushes_sends(sends.state) {
             self.complete(request, WcStatus::WrFlushErr);
         } else {

@@ -1,6 +1,6 @@
 //! XRC targets, which more than one handle may be of, in their own process or in others (ibv_open_qp(3)).
 
-use super::{Qp, Role};
+use super::{Qp, QpRole};
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::domains::DomainId;
 use crate::fabric::process::Process;
@@ -18,7 +18,7 @@ static TARGETS: Anew<BTreeMap<u32, (Weak<Qp>, u32)>> = Anew::new(BTreeMap::new()
 impl Qp {
     /// The QP is made: a target can be opened from now on.
     pub(super) fn offer(self: &Arc<Qp>) {
-        if matches!(self.role, Role::Target(_)) {
+        if matches!(self.role, QpRole::Target(_)) {
             TARGETS.lock().insert(self.num(), (Arc::downgrade(self), 1));
         }
     }
@@ -27,7 +27,7 @@ impl Qp {
     pub(crate) fn open(num: u32, domain: DomainId) -> Result<Arc<Qp>, Errno> {
         let mut all = TARGETS.lock();
         let (known, handles) = all.get_mut(&num).ok_or(EINVAL)?;
-        let qp = known.upgrade().filter(|qp| qp.role == Role::Target(domain)).ok_or(EINVAL)?;
+        let qp = known.upgrade().filter(|qp| qp.role == QpRole::Target(domain)).ok_or(EINVAL)?;
         *handles += 1;
         Ok(qp)
     }
@@ -55,6 +55,7 @@ pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -
     process.look_at(num, |segment| {
         let qp = segment.qp(index)?;
         let state = QpState::from_c(qp.shown().state())?;
+        // Acquire, as the state above: the fields below are read after both.
         let is_of_it = segment.domain(index)?.load(Acquire) == domain.in_record();
         let byte = |number: u32| Some(number.min(u8::MAX.into()) as u8);
         let attr = QpAttr {

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
 /// Whether it is a work request's turn.
-pub(super) enum Turn {
+pub(super) enum SendTurn {
     /// It is to be carried out.
     Go,
     /// It has not come yet.
@@ -32,8 +32,8 @@ pub(super) enum Turn {
 }
 
 impl Qp {
-    /// A work request is posted to a QP that is watched; `true` where nothing more is to be done for it now.
-    pub(super) fn post_watched(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+    /// Admits a work request to a QP that is watched; `true` where nothing more is to be done for it now.
+    pub(super) fn admit_watched(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         let outstanding = sends.posted.saturating_sub(self.share.freed.load(Relaxed));
         let Some(watch) = &mut sends.watch else { return false };
         if let Some(counts) = &mut watch.counts {
@@ -48,16 +48,16 @@ impl Qp {
             Slice::begin(traced.track.clone(), request.op.name(), request.wr_id, &args)
         });
         if watch.strict.is_some() {
-            return self.post_strictly(sends, request, slice);
+            return self.admit_strictly(sends, request, slice);
         }
         if let Some(flights) = self.share.flights.as_ref().filter(|_| slice.is_some()) {
             flights.posted(Flight { number: request.number, _held: None, awaited: None, slice });
         }
-        self.post_to_faults(sends, request)
+        self.admit_to_faults(sends, request)
     }
 
-    /// The same where faults may come to it.
-    fn post_to_faults(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+    /// Admits a work request to a QP that may have faults; `true` as for [`Qp::admit_watched`].
+    fn admit_to_faults(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         let Some(faults) = faults(sends) else { return false };
         faults.posted(request.number);
         if sends.state != QpState::Rts {
@@ -68,8 +68,8 @@ impl Qp {
         true
     }
 
-    /// The same in strict mode.
-    fn post_strictly(&self, sends: &mut Sends, request: &Request<'_>, slice: Option<Slice>) -> bool {
+    /// Admits a work request in strict mode; `true` as for [`Qp::admit_watched`].
+    fn admit_strictly(&self, sends: &mut Sends, request: &Request<'_>, slice: Option<Slice>) -> bool {
         let (number, opcode) = (request.number, request.op.opcode());
         let has_lkeys = request.inline.is_none() && !request.flags.contains(SendFlags::INLINE);
         let sges = if has_lkeys { request.sg_list } else { &[] };
@@ -92,7 +92,7 @@ impl Qp {
         {
             strict.signaled = number;
         }
-        let Some(flights) = &self.share.flights else { return self.post_to_faults(sends, request) };
+        let Some(flights) = &self.share.flights else { return self.admit_to_faults(sends, request) };
         let _held = Some(Held::new(sges, Holder::Sends(self.num())));
         let everywhere = match opcode.returns_data() && wrong.is_none() && request.len > 0 {
             true => strict::everywhere(&process.regions, process.segment, pd),
@@ -100,15 +100,15 @@ impl Qp {
         };
         let Some(lkey) = everywhere else {
             flights.posted(Flight { number, _held, awaited: None, slice });
-            return self.post_to_faults(sends, request);
+            return self.admit_to_faults(sends, request);
         };
         // SAFETY: buffers of the program's that it has registered to be written, and says are there for the result.
         let mut awaited = unsafe { Awaited::new(sges, request.len) };
         let instead = [Sge { addr: awaited.place(), length: request.len, lkey }];
         flights.posted(Flight { number, _held, awaited: Some(awaited), slice });
         let request = Request { sg_list: &instead, ..*request };
-        if !self.post_to_faults(sends, &request) {
-            while !self.try_post(sends, &request) {
+        if !self.admit_to_faults(sends, &request) {
+            while !self.start_or_queue(sends, &request) {
                 self.carry_out_gathered(sends);
             }
             // What is gathered must not outlive the memory that it names.
@@ -161,54 +161,54 @@ impl Qp {
     }
 
     /// Whether the oldest work request is to be carried out now.
-    pub(super) fn turn(&self, sends: &mut Sends, request: &Request<'_>) -> Turn {
-        let Some(own) = faults(sends) else { return Turn::Go };
+    pub(super) fn turn(&self, sends: &mut Sends, request: &Request<'_>) -> SendTurn {
+        let Some(own) = faults(sends) else { return SendTurn::Go };
         let takes_recv = request.op.opcode().consumes_recv();
         let rc = self.qp_type() == QpType::Rc;
         let pending = own.pending(request.number);
         if pending.is_some() && rc {
             if sends.wait.is_some_and(|wait| Instant::now() < wait.until) {
-                return Turn::Later;
+                return SendTurn::Later;
             }
             // Nobody has answered in time.
             if pending == Some(Verdict::Lose)
                 && let Some(status) = wait_again(&mut sends.wait, Obstacle::Silence, &sends.attr)
             {
-                return Turn::Over(Outcome::Done(status));
+                return SendTurn::Over(Outcome::Done(status));
             }
         }
-        let Some(own) = faults(sends) else { return Turn::Go };
+        let Some(own) = faults(sends) else { return SendTurn::Go };
         match own.verdict(request.number, takes_recv, port::is_down()) {
-            Verdict::Go => Turn::Go,
-            Verdict::Late => Turn::Later,
+            Verdict::Go => SendTurn::Go,
+            Verdict::Late => SendTurn::Later,
             Verdict::Kill => {
                 self.kill(sends, request);
-                Turn::Ended
+                SendTurn::Ended
             }
-            Verdict::PortDown if rc => Turn::Over(Outcome::Wait(Obstacle::Silence)),
-            Verdict::PortDown | Verdict::Lose | Verdict::Feign if !rc => Turn::Over(Outcome::Undelivered),
+            Verdict::PortDown if rc => SendTurn::Over(Outcome::Wait(Obstacle::Silence)),
+            Verdict::PortDown | Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered),
             Verdict::Feign => self.feign(sends),
             _ => {
                 // The first time it is sent, no retry is taken; after that it was taken above.
                 if pending != Some(Verdict::Lose) {
                     wait_again(&mut sends.wait, Obstacle::Silence, &sends.attr);
                 }
-                Turn::Later
+                SendTurn::Later
             }
         }
     }
 
     /// The responder answers as if no RECV were posted.
-    fn feign(&self, sends: &mut Sends) -> Turn {
+    fn feign(&self, sends: &mut Sends) -> SendTurn {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let (process, index) = (self.requester.process, index_of(dest_qpn) as usize);
         let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) as u8 & 31;
         let found = process.look_at(dest_qpn, |segment| segment.qp(index).map(timer));
         // Where nobody is there, nobody answers.
-        let Some(timer) = found else { return Turn::Go };
+        let Some(timer) = found else { return SendTurn::Go };
         match wait_again(&mut sends.wait, Obstacle::NoRecv(timer), &sends.attr) {
-            Some(status) => Turn::Over(Outcome::Done(status)),
-            None => Turn::Later,
+            Some(status) => SendTurn::Over(Outcome::Done(status)),
+            None => SendTurn::Later,
         }
     }
 

@@ -64,7 +64,7 @@ impl<'a> Posting<'a> {
         inline: Option<&'a [u8]>,
     ) -> Result<(), Errno> {
         self.check_invalidating(wr, inline)?;
-        self.post_op(wr, RequestOp::SendWithInvalidate(rkey), inline)
+        self.post_request(wr, RequestOp::SendWithInvalidate(rkey), inline)
     }
 }
 

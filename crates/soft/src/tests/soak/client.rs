@@ -157,7 +157,7 @@ impl Client {
         let wr = SendWr { dest, ..SendWr::new(at as u64, op, &sge).flags(SendFlags::SIGNALED) };
         let qp = link.queue.as_ref().map_or(&self.ud.qp, |queue| &queue.qp);
         link.busy = Some(op);
-        if let Err(errno) = watch.timed("post", || qp.begin_post().post(&wr, None)) {
+        if let Err(errno) = watch.timed("post", || qp.begin_post().post_wr(&wr, None)) {
             link.busy = None;
             link.lost = Some(WcStatus::GeneralErr);
             if !self.limited {

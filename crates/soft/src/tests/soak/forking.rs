@@ -78,7 +78,7 @@ fn send_to_itself(process: &'static Process) -> bool {
     let side = queue(process, QpType::Rc, None, None);
     side.connect_patiently(side.qp.num());
     let wr = SendWr::new(1, SendOp::Send, &[]).flags(SendFlags::SIGNALED);
-    let posted = side.qp.post_recv(2, &[]).is_ok() && side.qp.begin_post().post(&wr, None).is_ok();
+    let posted = side.qp.post_recv(2, &[]).is_ok() && side.qp.begin_post().post_wr(&wr, None).is_ok();
     let mut wcs = [ibv_wc::default(); 2];
     let come = side.cq.poll(&mut wcs);
     posted && come == Ok(2) && wcs.iter().all(|wc| wc.status == 0)

@@ -149,7 +149,7 @@ fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus
         3 => segment.mr(random.next_u64() as usize % 8).into_iter().for_each(|r| scribble(r, random, &[])),
         4 | 5 => scribble_ring(segment, cq, random),
         6 => {
-            let turn = segment.rq(rq).and_then(|rq| segment.in_heap::<Turn>(rq.turn.load(Relaxed)));
+            let turn = segment.rq(rq).and_then(|rq| segment.in_heap::<SenderTurn>(rq.turn.load(Relaxed)));
             turn.into_iter().for_each(|turn| scribble(turn, random, &[]));
         }
         _ => scribble_slot(segment, rq, random),

@@ -193,7 +193,7 @@ impl Server {
         let sge = [Sge { addr, length: len as u32, lkey: of.key }];
         let links = self.clients.get(&client);
         let posted = watch.timed("post RECV", || match (way, links) {
-            (Way::Srq, _) => self.srq.post(wr_id, &sge),
+            (Way::Srq, _) => self.srq.enqueue(wr_id, &sge),
             (Way::Ud, _) => self.ud.qp.post_recv(wr_id, &sge),
             (Way::Rc, Some(links)) => links.rc.qp.post_recv(wr_id, &sge),
             (Way::Uc, Some(links)) => links.uc.qp.post_recv(wr_id, &sge),
@@ -398,7 +398,7 @@ impl Server {
         let (qp, cq) = (links.rc.qp.clone(), links.rc.cq.clone());
         let wr = SendWr::new(u64::MAX, SendOp::Write(RemoteAddr::default()), &[]).flags(SendFlags::SIGNALED);
         let begin = Instant::now();
-        if let Err(errno) = watch.timed("post", || qp.begin_post().post(&wr, None)) {
+        if let Err(errno) = watch.timed("post", || qp.begin_post().post_wr(&wr, None)) {
             watch.say(format!("probing {client} gives {}", errno.0));
         }
         let mut wcs = [ibv_wc::default(); 1];

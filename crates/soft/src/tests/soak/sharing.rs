@@ -52,7 +52,7 @@ fn send(process: &Process, sender: &Queue) {
     let dest = UdDest { ah, qpn: MULTICAST_QPN, qkey: 7 };
     let wr = SendWr { dest: Some(dest), flags: SendFlags::SIGNALED, ..SendWr::new(0, SendOp::Send, &[]) };
     sender.cq.poll(&mut [ibv_wc::default()]).expect("its CQ is right");
-    sender.qp.begin_post().post(&wr, None).expect("there is room");
+    sender.qp.begin_post().post_wr(&wr, None).expect("there is room");
     process.paths.remove(ah);
 }
 

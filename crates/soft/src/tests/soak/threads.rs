@@ -32,7 +32,7 @@ fn many_threads_share_a_qp_a_cq_and_an_srq() {
     let pipe = Arc::new(EventPipe::new().expect("a pipe"));
     let cq = super::parts::cq(process, &pipe);
     let to = Side::of(process, QpType::Rc, CAP, cq, Some(srq.clone()), pipe);
-    share(&queue(process, QpType::Rc, None, None), &to, &|_, id| srq.post(id, &[]).is_ok());
+    share(&queue(process, QpType::Rc, None, None), &to, &|_, id| srq.enqueue(id, &[]).is_ok());
 }
 
 /// All threads post to one QP and take from the CQ of the other; each message comes once, and those of a thread in order.
@@ -51,7 +51,7 @@ fn share(from: &Side, to: &Side, post_recv: &(dyn Fn(&Side, u64) -> bool + Sync)
                 for n in 0..EACH {
                     let op = SendOp::SendWithImm(n * POSTERS + poster);
                     let wr = SendWr::new(n.into(), op, &[]).flags(SendFlags::SIGNALED);
-                    while from.qp.begin_post().post(&wr, None).is_err() {
+                    while from.qp.begin_post().post_wr(&wr, None).is_err() {
                         patient();
                         std::thread::yield_now();
                     }

@@ -1,6 +1,6 @@
 //! Receive queues: those of QPs, and shared ones.
 //!
-//! The posted RECVs lie in slots in the segment, where senders take them. RecvNotice the program asked
+//! The posted RECVs lie in slots in the segment, where senders take them. What the program asked
 //! for is kept in private memory as well: completions are made from that, not from what others
 //! could have changed.
 //!
@@ -8,6 +8,9 @@
 //! again, in the order in which they are posted. Others have a ring beside them that names the slot
 //! of each RECV, as a slot is free again when its completion is taken, whatever became of those
 //! before it.
+
+mod late;
+mod layout;
 
 use crate::engine::diagnosis::of_sge;
 use crate::errno::{EINVAL, ENOMEM, Errno};
@@ -21,10 +24,9 @@ use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
-    Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
-    write_posted,
+    Carried, Completer, RecvDone, SlotPhase, SlotState, expect_write, flush, limit_event, order_slot,
+    show_posted, stride, write_posted,
 };
-use crate::sync::Anew;
 use crate::sync::biased::Biased;
 use crate::watch::strict::{Held, Holder, violated};
 use crate::watch::trace::{self, Slice};
@@ -33,6 +35,9 @@ use doorbell_abi::status_name;
 use doorbell_launch::qp_numbers::qp_num;
 use doorbell_launch::strict::Strict;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
+use late::LateRecvs;
+use layout::{RecvLayout, SlotOrder, sweep};
+pub(crate) use layout::{Senders, Sizes};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
@@ -40,27 +45,6 @@ use std::time::{Duration, Instant};
 /// How long a RECV that a sender has begun to fill keeps those behind it waiting: a copy takes less, also where the
 /// sender has to wait for a processor, unless it is stopped.
 const PATIENCE: Duration = Duration::from_millis(80);
-
-/// Who takes RECVs from a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Senders {
-    /// The peer of a connected QP.
-    One,
-    /// Those of datagrams to a QP: it completes RECVs in order all the same.
-    ManyInOrder,
-    /// Those of the QPs of an SRQ.
-    Many,
-    /// The same where QPs do not say it, but messages: XRC.
-    Named,
-}
-
-/// RecvNotice a receive queue is made for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes {
-    /// RECVs.
-    pub(crate) depth: u32,
-    pub(crate) max_sge: u32,
-}
 
 /// A receive queue of this process.
 #[derive(Debug)]
@@ -75,36 +59,33 @@ pub(crate) struct RecvQueue {
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
     capacity: u32,
-    /// Position of the next RECV to complete, where that is in order.
+    /// Position of the next RECV to complete, where that is in order. Changed under the lock; a CQ that reads it old without
+    /// the lock looks again when it is polled next.
     next: AtomicU64,
-    /// RECVs that were passed over.
-    late: AtomicU32,
-    /// Where the slots begin in the segment.
+    late: LateRecvs,
+    /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
     slots: AtomicU64,
-    state: Biased<State>,
+    state: Biased<RecvState>,
 }
 
+/// What a receive queue has under its lock.
 #[derive(Debug)]
-struct State {
-    place: Place,
+struct RecvState {
+    layout: RecvLayout,
     /// RECVs posted since the queue was made.
     tail: u64,
     /// RECVs posted whose completion was not taken.
     outstanding: u32,
-    entries: Box<[Entry]>,
+    /// What is posted in each slot.
+    entries: Box<[PostedRecv]>,
     sges: Box<[Sge]>,
-    /// Slots that are free, where there is a ring that orders them.
-    free: VecDeque<u32>,
-    /// The slot of each position, as that ring has it.
-    order: Box<[u32]>,
+    order: PostOrder,
     /// Up to this position RECVs were seen complete.
     complete: u64,
-    /// Slots of RECVs that were passed over, as their senders do not go on.
-    late: Vec<u32>,
     /// Since when the next RECV is seen begun and not ended.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
-    /// RecvNotice is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
+    /// What is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
     watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
 }
 
@@ -113,143 +94,57 @@ fn is_watched() -> bool {
     Strict::own().is_some() || trace::is_wanted()
 }
 
-/// Where a queue lies in the segment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    slots: u64,
-    /// The ring that orders the slots; 0 where there is none.
-    order: u64,
-    /// The turn of the only sender; 0 where there may be several.
-    turn: u64,
-    capacity: u32,
-    max_sge: u32,
+/// Into which slots RECVs are posted.
+#[derive(Debug)]
+enum PostOrder {
+    /// One after the other.
+    InTurn,
+    /// Into any that is free. The ring at this place in the segment names the slot of each position.
+    ByRing { ring: u64, slots: Box<[u32]>, free: VecDeque<u32> },
 }
 
+impl PostOrder {
+    fn of(layout: &RecvLayout) -> PostOrder {
+        match layout.order {
+            SlotOrder::Turn(_) => PostOrder::InTurn,
+            SlotOrder::Ring(ring) => PostOrder::ByRing {
+                ring,
+                slots: vec![0; layout.capacity as usize].into(),
+                free: (0..layout.capacity).collect(),
+            },
+        }
+    }
+}
+
+/// What the program has posted in a slot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    /// Position plus 1; 0 where nothing is posted here.
-    position: u64,
+struct PostedRecv {
+    /// Position of the RECV, as long as it is not complete for the program.
+    position: Option<u64>,
     wr_id: u64,
     sges: u32,
 }
 
 /// A completed RECV.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenRecv {
     pub(crate) wr_id: u64,
     pub(crate) done: RecvDone,
     /// Whether the payload that came along could be placed in its buffers.
     pub(crate) placed: bool,
 }
 
-impl Place {
-    fn alloc(process: &Process, sizes: Sizes, senders: Senders) -> Result<Place, Errno> {
-        let capacity = sizes.depth.max(1).next_power_of_two();
-        let slots = process.heap.alloc(u64::from(capacity) * stride(sizes.max_sge)).ok_or(ENOMEM)?;
-        let (order, turn) = match senders {
-            Senders::One => (0, process.heap.alloc(size_of::<Turn>() as u64).ok_or(ENOMEM)?),
-            _ => (process.heap.alloc(u64::from(capacity) * 8).ok_or(ENOMEM)?, 0),
-        };
-        let place = Place { slots, order, turn, capacity, max_sge: sizes.max_sge };
-        place.clear(process);
-        Ok(place)
-    }
-
-    /// A piece of heap may hold old slots.
-    fn clear(&self, process: &Process) {
-        for index in 0..self.capacity {
-            let at = self.slots + u64::from(index) * stride(self.max_sge);
-            if let Some(slot) = process.segment.in_heap::<RqSlot>(at) {
-                slot.set_state(SlotState::FREE);
-            }
-            if self.order != 0
-                && let Some(cell) = process.segment.in_heap::<AtomicU64>(self.order + 8 * u64::from(index))
-            {
-                cell.store(0, Relaxed);
-            }
-        }
-        if let Some(turn) = self.turn(process) {
-            turn.set_state(SlotState::FREE);
-        }
-    }
-
-    /// The turn of the only sender.
-    fn turn<'a>(&self, process: &'a Process) -> Option<&'a Turn> {
-        process.segment.in_heap(self.turn).filter(|_| self.turn != 0)
-    }
-
-    /// Takes the only sender its turn, if it is not filling a slot.
-    fn end_turn(&self, process: &Process) {
-        if let Some(turn) = self.turn(process) {
-            let state = turn.state();
-            if state.phase() == Phase::Posted {
-                turn.change(state, SlotState::FREE);
-            }
-        }
-    }
-
-    /// Whether somebody who may go on has begun to fill a slot.
-    fn is_being_filled(&self, process: &Process) -> bool {
-        let is_filled =
-            |state: SlotState| matches!(state.phase(), Phase::Claimed(who) if !process.is_gone(who));
-        let is_slot_filled = |index: u32| {
-            let at = self.slots + u64::from(index) * stride(self.max_sge);
-            process.segment.in_heap::<RqSlot>(at).is_some_and(|slot| is_filled(slot.state()))
-        };
-        self.turn(process).is_some_and(|turn| is_filled(turn.state()))
-            || (0..self.capacity).any(is_slot_filled)
-    }
-
-    /// Gives it back, at once or when all have ended who fill its slots.
-    fn free(self, process: &'static Process) {
-        let begin = Instant::now();
-        while self.is_being_filled(process) {
-            if begin.elapsed() > Duration::from_millis(1) {
-                return LIMBO.lock().push((process, self));
-            }
-            std::thread::yield_now();
-        }
-        self.free_now(process);
-    }
-
-    fn free_now(self, process: &Process) {
-        process.heap.free(self.slots, u64::from(self.capacity) * stride(self.max_sge));
-        if self.order != 0 {
-            process.heap.free(self.order, u64::from(self.capacity) * 8);
-        }
-        if self.turn != 0 {
-            process.heap.free(self.turn, size_of::<Turn>() as u64);
-        }
-    }
-}
-
-/// Queues that ended while somebody was filling their slots. A child of fork(2) may end those of its parent.
-static LIMBO: Anew<Vec<(&Process, Place)>> = Anew::new(Vec::new());
-
-/// Gives back what could not be given back when its queue ended.
-fn sweep(process: &'static Process) {
-    LIMBO.lock().retain(|(owner, place)| {
-        let stays = !std::ptr::eq(*owner, process) || place.is_being_filled(process);
-        if !stays {
-            place.free_now(process);
-        }
-        stays
-    });
-}
-
-impl State {
-    fn new(place: Place, tail: u64) -> State {
-        let capacity = place.capacity as usize;
-        State {
-            place,
+impl RecvState {
+    fn new(layout: RecvLayout, sizes: Sizes, tail: u64) -> RecvState {
+        let capacity = layout.capacity as usize;
+        RecvState {
+            layout,
             tail,
             outstanding: 0,
-            entries: vec![Entry::default(); capacity].into(),
-            sges: vec![Sge::default(); capacity * place.max_sge as usize].into(),
-            free: (0..if place.order == 0 { 0 } else { place.capacity }).collect(),
-            order: vec![0; if place.order == 0 { 0 } else { capacity }].into(),
+            entries: vec![PostedRecv::default(); capacity].into(),
+            sges: vec![Sge::default(); capacity * sizes.max_sge as usize].into(),
+            order: PostOrder::of(&layout),
             complete: tail,
-            late: Vec::new(),
             begun: None,
             cache: RegionCache::default(),
             watched: is_watched().then(|| (0..capacity).map(|_| (None, None)).collect()),
@@ -259,14 +154,28 @@ impl State {
     /// The slot that the RECV at a position is in, or was.
     #[inline]
     fn index_of(&self, position: u64) -> u32 {
-        let at = position & u64::from(self.place.capacity - 1);
-        if self.order.is_empty() { at as u32 } else { self.order[at as usize] }
+        let at = position & u64::from(self.layout.capacity - 1);
+        match &self.order {
+            PostOrder::InTurn => at as u32,
+            PostOrder::ByRing { slots, .. } => slots[at as usize],
+        }
+    }
+
+    /// The slot itself.
+    #[inline]
+    fn slot_of(&self, process: &Process, position: u64) -> Option<&'static RqSlot> {
+        self.layout.slot(process, self.index_of(position))
+    }
+
+    #[inline]
+    fn sges_of(&self, index: u32, max_sge: u32) -> &[Sge] {
+        sges_of(&self.entries, &self.sges, index, max_sge)
     }
 
     /// Whether the RECV at a position is in this slot, and not complete for the program.
     #[inline]
     fn holds(&self, index: u32, position: u64) -> bool {
-        self.entries[index as usize].position == position.wrapping_add(1)
+        self.entries[index as usize].position == Some(position)
     }
 }
 
@@ -282,7 +191,7 @@ impl RecvQueue {
     ) -> Result<RecvQueue, Errno> {
         sweep(process);
         let record = process.segment.rq(index as usize).ok_or(EINVAL)?;
-        let place = Place::alloc(process, sizes, senders)?;
+        let layout = RecvLayout::alloc(process, sizes, senders)?;
         let tail = record.posted.0.tail.load(Relaxed);
         record.max_sge.store(sizes.max_sge, Relaxed);
         record.pd.store(pd, Relaxed);
@@ -297,13 +206,13 @@ impl RecvQueue {
             senders,
             depth: sizes.depth,
             max_sge: sizes.max_sge,
-            capacity: place.capacity,
+            capacity: layout.capacity,
             next: AtomicU64::new(tail),
-            late: AtomicU32::new(0),
-            slots: AtomicU64::new(place.slots),
-            state: Biased::new(State::new(place, tail)),
+            late: LateRecvs::default(),
+            slots: AtomicU64::new(layout.slots),
+            state: Biased::new(RecvState::new(layout, sizes, tail)),
         };
-        queue.begin(place, tail);
+        queue.begin(&layout, tail);
         Ok(queue)
     }
 
@@ -311,67 +220,72 @@ impl RecvQueue {
     pub(crate) fn set_domain(&self, domain: Option<DomainId>, cq: u32) {
         self.record.cq.store(cq, Relaxed);
         if let Some(record) = self.process.segment.domain(self.index as usize) {
+            // At least Release: a sender that finds the domain finds the queue made.
             record.store(domain.map_or(0, DomainId::in_record), SeqCst);
         }
     }
 
     /// Whether messages name it: an SRQ of XRC.
     pub(crate) fn is_named(&self) -> bool {
-        self.senders == Senders::Named
+        match self.senders {
+            Senders::Named => true,
+            Senders::One | Senders::ManyInOrder | Senders::Many => false,
+        }
     }
 
     /// Shows senders where the queue is.
-    fn begin(&self, place: Place, tail: u64) {
+    ///
+    /// All is stored before `capacity`, which senders load first, with Acquire: whoever sees the queue sees all of it. A sender
+    /// that saw the queue of before has its generation, and claims nothing here, as a slot's state has the new one.
+    fn begin(&self, layout: &RecvLayout, tail: u64) {
         let record = self.record;
         record.generation.fetch_add(1, Relaxed);
-        record.slots.store(place.slots, Relaxed);
-        record.order.store(place.order, Relaxed);
-        record.turn.store(place.turn, Relaxed);
+        record.slots.store(layout.slots, Relaxed);
+        let (order, turn) = match layout.order {
+            SlotOrder::Turn(at) => (0, at),
+            SlotOrder::Ring(at) => (at, 0),
+        };
+        record.order.store(order, Relaxed);
+        record.turn.store(turn, Relaxed);
         record.taken.0.head.store(tail, Relaxed);
-        if let Some(turn) = place.turn(self.process) {
+        if let Some(turn) = layout.turn(self.process) {
             turn.set_state(SlotState::posted(tail, self.generation()));
         }
         record.posted.0.tail.store(tail, Relaxed);
         record.posted.0.polled.store(tail, Relaxed);
         record.taken.0.polled_seen.store(tail, Relaxed);
         self.next.store(tail, Relaxed);
-        self.slots.store(place.slots, Relaxed);
-        record.capacity.store(place.capacity, Release);
+        self.slots.store(layout.slots, Relaxed);
+        record.capacity.store(layout.capacity, Release);
     }
 
     fn generation(&self) -> u32 {
         self.record.generation.load(Relaxed)
     }
 
-    /// The queue's slots; where they are is this process's own word, not that of its record.
-    fn slot(&self, place: Place, index: u32) -> Option<&'static RqSlot> {
-        let at = u64::from(index & (place.capacity - 1)) * stride(place.max_sge);
-        self.process.segment.in_heap(place.slots + at)
-    }
-
     /// Posts a RECV.
     #[inline]
-    pub(crate) fn post(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+    pub(crate) fn enqueue(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
         if sges.len() > self.max_sge as usize {
             return Err(EINVAL);
         }
         let mut state = self.state.lock();
         let state = &mut *state;
-        if state.outstanding >= self.depth && matches!(self.senders, Senders::Many | Senders::Named) {
+        if state.outstanding >= self.depth && self.senders.are_of_srq() {
             self.reclaim(state);
         }
         if state.outstanding >= self.depth {
             return Err(ENOMEM);
         }
         let position = state.tail;
-        let index = match self.senders {
-            Senders::One => state.index_of(position),
-            _ => state.free.pop_front().ok_or(ENOMEM)?,
+        let index = match &mut state.order {
+            PostOrder::InTurn => state.index_of(position),
+            PostOrder::ByRing { free, .. } => free.pop_front().ok_or(ENOMEM)?,
         };
-        if state.entries[index as usize].position != 0 {
+        if state.entries[index as usize].position.is_some() {
             return Err(ENOMEM);
         }
-        state.entries[index as usize] = Entry { position: 0, wr_id, sges: sges.len() as u32 };
+        state.entries[index as usize] = PostedRecv { position: None, wr_id, sges: sges.len() as u32 };
         let first = index as usize * self.max_sge as usize;
         state.sges[first..first + sges.len()].copy_from_slice(sges);
         state.outstanding += 1;
@@ -381,7 +295,7 @@ impl RecvQueue {
         self.offer(state, index)
     }
 
-    /// RecvNotice is wanted of a RECV that is posted.
+    /// What is wanted of a RECV that is posted.
     #[cold]
     fn watch(&self, wr_id: u64, sges: &[Sge]) -> (Option<Held>, Option<Slice>) {
         let held = Strict::own().map(|_| {
@@ -412,38 +326,31 @@ impl RecvQueue {
 
     /// Lets senders have the RECV of a slot, behind all others.
     #[inline]
-    fn offer(&self, state: &mut State, index: u32) -> Result<(), Errno> {
-        let slot = self.slot(state.place, index).ok_or(EINVAL)?;
+    fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Errno> {
+        let slot = state.layout.slot(self.process, index).ok_or(EINVAL)?;
         let position = state.tail;
         state.tail += 1;
-        state.entries[index as usize].position = position.wrapping_add(1);
-        write_posted(self.process.segment, slot, self.sges_of(state, index));
-        reach(Point::RecvWritten);
-        // Before the RECV may be taken: whoever takes it asks how many are left.
-        self.record.posted.0.tail.store(state.tail, Relaxed);
-        slot.set_state(SlotState::posted(position, self.generation()));
-        if self.senders != Senders::One {
-            let at = position & u64::from(state.place.capacity - 1);
+        state.entries[index as usize].position = Some(position);
+        let queue = (self.process.segment, self.record);
+        show_posted(queue, slot, (position, self.generation()), state.sges_of(index, self.max_sge));
+        if let PostOrder::ByRing { ring, slots, .. } = &mut state.order {
+            let at = position & u64::from(state.layout.capacity - 1);
             reach(Point::RecvUnordered);
-            state.order[at as usize] = index;
-            let cell: Option<&AtomicU64> = self.process.segment.in_heap(state.place.order + 8 * at);
-            cell.ok_or(EINVAL)?.store(order_cell(position, index), Release);
+            slots[at as usize] = index;
+            let cell: Option<&AtomicU64> = self.process.segment.in_heap(*ring + 8 * at);
+            order_slot(cell.ok_or(EINVAL)?, position, index);
         }
         Ok(())
-    }
-
-    fn sges_of<'s>(&self, state: &'s State, index: u32) -> &'s [Sge] {
-        let first = index as usize * self.max_sge as usize;
-        &state.sges[first..first + state.entries[index as usize].sges as usize]
     }
 
     /// The slot of the next RECV in order, and its state as long as nobody has a message for it.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<(&'static RqSlot, SlotState)> {
         let position = self.next();
-        let index = match self.senders {
-            Senders::One => position as u32 & (self.capacity - 1),
-            _ => self.state.lock().index_of(position),
+        let index = match self.senders.take_in_turn() {
+            // Without the lock.
+            true => position as u32 & (self.capacity - 1),
+            false => self.state.lock().index_of(position),
         };
         let at = self.slots.load(Relaxed) + u64::from(index) * stride(self.max_sge);
         Some((self.process.segment.in_heap(at)?, SlotState::posted(position, self.generation())))
@@ -462,19 +369,17 @@ impl RecvQueue {
     /// Position of the first RECV that nobody has taken yet, for sure.
     pub(crate) fn first_untaken(&self) -> u64 {
         let state = self.state.lock();
-        let turn = state.place.turn(self.process);
-        let is_posted = |position: u64| {
-            let posted = SlotState::posted(position, self.generation());
-            let slot = self.slot(state.place, state.index_of(position));
-            slot.is_some_and(|slot| slot.state().phase_of(posted) == Some(Phase::Posted))
-                && !turn.is_some_and(|turn| turn.is_at(position))
+        let turn = state.layout.turn(self.process);
+        let is_untaken = |position: &u64| {
+            let slot = state.slot_of(self.process, *position);
+            slot.is_some_and(|slot| slot.is_untaken(turn, *position, self.generation()))
         };
-        (self.next()..state.tail).find(|position| is_posted(*position)).unwrap_or(state.tail)
+        (self.next()..state.tail).find(is_untaken).unwrap_or(state.tail)
     }
 
     /// Takes the completion of the next RECV in order, if there is one.
     #[inline(always)]
-    pub(crate) fn take_next(&self) -> Option<Taken> {
+    pub(crate) fn take_next(&self) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let state = &mut *state;
         if self.has_late()
@@ -488,17 +393,16 @@ impl RecvQueue {
                 return None;
             }
             let index = state.index_of(position);
-            // RecvNotice was posted here may have been posted again, behind the others.
+            // What was posted here may have been posted again, behind the others.
             if state.holds(index, position) {
-                let slot = self.slot(state.place, index)?;
+                let slot = state.layout.slot(self.process, index)?;
                 match slot.state().phase_of(SlotState::posted(position, self.generation()))? {
-                    Phase::Done => {
+                    SlotPhase::Done => {
                         self.pass(position);
                         return Some(self.take(state, index, slot));
                     }
-                    Phase::Claimed(_) if self.is_stuck(state, position) => {
-                        state.late.push(index);
-                        self.late.fetch_add(1, Relaxed);
+                    SlotPhase::Claimed(_) if self.is_stuck(state, position) => {
+                        self.late.add(index);
                     }
                     _ => return None,
                 }
@@ -510,12 +414,13 @@ impl RecvQueue {
     #[inline]
     fn pass(&self, position: u64) {
         self.next.store(position + 1, Relaxed);
+        // Senders count by it how many completions the CQ has room for. What is in a slot is ordered by the slot's state.
         self.record.posted.0.polled.store(position + 1, Release);
     }
 
     /// Whether a RECV that is begun and not ended is to be passed over.
-    fn is_stuck(&self, state: &mut State, position: u64) -> bool {
-        if self.senders == Senders::One {
+    fn is_stuck(&self, state: &mut RecvState, position: u64) -> bool {
+        if self.senders.take_in_turn() {
             return false;
         }
         let now = Instant::now();
@@ -528,39 +433,36 @@ impl RecvQueue {
         }
     }
 
-    fn take_late(&self, state: &mut State) -> Option<Taken> {
-        for n in 0..state.late.len() {
-            let index = state.late[n];
-            let slot = self.slot(state.place, index)?;
-            if slot.state().phase() == Phase::Done {
-                state.late.swap_remove(n);
-                self.late.fetch_sub(1, Relaxed);
-                return Some(self.take(state, index, slot));
-            }
-        }
-        None
+    fn take_late(&self, state: &mut RecvState) -> Option<TakenRecv> {
+        let is_done = |index| {
+            let slot = state.layout.slot(self.process, index);
+            slot.is_some_and(|slot| slot.state().phase() == SlotPhase::Done)
+        };
+        let index = self.late.take(is_done)?;
+        let slot = state.layout.slot(self.process, index)?;
+        Some(self.take(state, index, slot))
     }
 
     /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
-    pub(crate) fn take_told(&self, what: RecvNotice) -> Option<Taken> {
+    pub(crate) fn take_told(&self, what: RecvNotice) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
-        let position = state.entries[index as usize].position.checked_sub(1)?;
-        let slot = self.slot(state.place, index)?;
+        let position = state.entries[index as usize].position?;
+        let slot = state.layout.slot(self.process, index)?;
         let posted = SlotState::posted(position, self.generation());
-        let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(Phase::Done);
+        let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(SlotPhase::Done);
         is_it.then(|| self.take(&mut state, index, slot))
     }
 
     /// Frees the slot of a completion that a CQ was told of, if it is one of this QP; returns whether it was.
     pub(crate) fn drop_told(&self, what: RecvNotice, qpn: u32) -> bool {
-        let slot = self.slot(self.state.lock().place, what.slot());
+        let slot = self.state.lock().layout.slot(self.process, what.slot());
         slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
     }
 
     /// Whether RECVs were passed over that are not complete.
     pub(crate) fn has_late(&self) -> bool {
-        self.late.load(Relaxed) > 0
+        self.late.has_any()
     }
 
     /// Whether the RECVs before this one are complete, and those that were passed over.
@@ -574,8 +476,8 @@ impl RecvQueue {
         let mut position = state.complete.max(self.next());
         while position < state.tail {
             let posted = SlotState::posted(position, self.generation());
-            let slot = self.slot(state.place, state.index_of(position));
-            if slot.and_then(|slot| slot.state().phase_of(posted)) != Some(Phase::Done) {
+            let slot = state.slot_of(self.process, position);
+            if slot.and_then(|slot| slot.state().phase_of(posted)) != Some(SlotPhase::Done) {
                 break;
             }
             position += 1;
@@ -586,7 +488,7 @@ impl RecvQueue {
 
     /// Frees the slot of a RECV that is complete, and makes its completion.
     #[inline(always)]
-    fn take(&self, state: &mut State, index: u32, slot: &RqSlot) -> Taken {
+    fn take(&self, state: &mut RecvState, index: u32, slot: &RqSlot) -> TakenRecv {
         // It is posted again soon.
         expect_write(slot);
         let done = RecvDone::of(slot);
@@ -594,10 +496,9 @@ impl RecvQueue {
         let placed = len == 0 || {
             let mut carried = Carried::none();
             carried.take(slot, len);
-            let entry = state.entries[index as usize];
-            let first = index as usize * self.max_sge as usize;
-            let sges = &state.sges[first..first + entry.sges as usize];
-            place(&self.process.regions, self.pd, &mut state.cache, sges, &carried)
+            let RecvState { entries, sges, cache, .. } = &mut *state;
+            let sges = sges_of(entries, sges, index, self.max_sge);
+            place(&self.process.regions, self.pd, cache, sges, &carried)
         };
         let wr_id = state.entries[index as usize].wr_id;
         if let Some(watched) = &mut state.watched
@@ -607,32 +508,32 @@ impl RecvQueue {
         }
         reach(Point::Taking);
         self.release(state, index);
-        Taken { wr_id, done, placed }
+        TakenRecv { wr_id, done, placed }
     }
 
     /// The slot is free.
-    fn release(&self, state: &mut State, index: u32) {
-        state.entries[index as usize].position = 0;
+    fn release(&self, state: &mut RecvState, index: u32) {
+        state.entries[index as usize].position = None;
         state.outstanding -= 1;
         if let Some(watched) = &mut state.watched {
             watched[index as usize] = (None, None);
         }
-        if self.senders != Senders::One {
-            state.free.push_back(index);
+        if let PostOrder::ByRing { free, .. } = &mut state.order {
+            free.push_back(index);
         }
     }
 
     /// Frees the slots of an SRQ whose completions nobody will take: of QPs that there are no more, or whose CQ is
     /// overrun. Lets others have the RECVs that senders had begun to fill which have ended.
-    fn reclaim(&self, state: &mut State) {
+    fn reclaim(&self, state: &mut RecvState) {
         for index in 0..self.capacity {
-            let Some(slot) = self.slot(state.place, index) else { continue };
-            if state.entries[index as usize].position == 0 {
+            let Some(slot) = state.layout.slot(self.process, index) else { continue };
+            if state.entries[index as usize].position.is_none() {
                 continue;
             }
             match slot.state().phase() {
-                Phase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
-                Phase::Claimed(_) if self.is_abandoned(slot) => {
+                SlotPhase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
+                SlotPhase::Claimed(_) if self.is_abandoned(slot) => {
                     let _ = self.offer(state, index);
                 }
                 _ => {}
@@ -643,7 +544,7 @@ impl RecvQueue {
     /// Whether a process that has ended had begun to fill a slot, and not ended that before itself.
     fn is_abandoned(&self, slot: &RqSlot) -> bool {
         let state = slot.state();
-        matches!(state.phase(), Phase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
+        matches!(state.phase(), SlotPhase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
     }
 
     /// Whether nobody will take a completion.
@@ -663,7 +564,7 @@ impl RecvQueue {
     pub(crate) fn recover(&self) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        match state.place.turn(self.process) {
+        match state.layout.turn(self.process) {
             Some(turn) => {
                 self.recover_turn(state, turn);
                 // Nobody else claims slots.
@@ -675,37 +576,37 @@ impl RecvQueue {
             None => {}
         }
         for index in 0..self.capacity {
-            let Some(position) = state.entries[index as usize].position.checked_sub(1) else { continue };
-            let Some(slot) = self.slot(state.place, index) else { continue };
+            let Some(position) = state.entries[index as usize].position else { continue };
+            let Some(slot) = state.layout.slot(self.process, index) else { continue };
             if !self.is_abandoned(slot) {
                 continue;
             }
-            if self.senders == Senders::One {
+            match state.order {
                 // Who flushed the queue had begun to fill it.
-                self.write_again(state, position);
-                continue;
+                PostOrder::InTurn => self.write_again(state, position),
+                PostOrder::ByRing { .. } => {
+                    self.late.remove(index);
+                    // It was posted once, so there is room for it.
+                    let _ = self.offer(state, index);
+                }
             }
-            state.late.retain(|late| *late != index);
-            self.late.store(state.late.len() as u32, Relaxed);
-            // It was posted once, so there is room for it.
-            let _ = self.offer(state, index);
         }
         // Who put the QP to Err may have ended before it flushed.
         self.flush_if_in_error();
     }
 
-    /// The same of the only sender, who claims slots in its turn.
-    fn recover_turn(&self, state: &State, turn: &Turn) {
+    /// Puts right what the only sender had begun, who claims slots in its turn.
+    fn recover_turn(&self, state: &RecvState, turn: &SenderTurn) {
         let before = turn.state();
-        let Phase::Claimed(who) = before.phase() else { return };
+        let SlotPhase::Claimed(who) = before.phase() else { return };
         if !self.process.is_gone(who) {
             return;
         }
         let at = (self.next()..state.tail).find(|position| turn.is_at(*position));
         let is_done = |position: u64| {
-            let slot = self.slot(state.place, state.index_of(position));
+            let slot = state.slot_of(self.process, position);
             let posted = SlotState::posted(position, self.generation());
-            slot.and_then(|slot| slot.state().phase_of(posted)) == Some(Phase::Done)
+            slot.and_then(|slot| slot.state().phase_of(posted)) == Some(SlotPhase::Done)
         };
         let undone = at.filter(|position| !is_done(*position));
         if let Some(position) = undone {
@@ -717,10 +618,10 @@ impl RecvQueue {
     }
 
     /// Posts a RECV again where it was.
-    fn write_again(&self, state: &State, position: u64) {
+    fn write_again(&self, state: &RecvState, position: u64) {
         let index = state.index_of(position);
-        if let Some(slot) = self.slot(state.place, index) {
-            write_posted(self.process.segment, slot, self.sges_of(state, index));
+        if let Some(slot) = state.layout.slot(self.process, index) {
+            write_posted(self.process.segment, slot, state.sges_of(index, self.max_sge));
             slot.set_state(SlotState::posted(position, self.generation()));
         }
     }
@@ -750,34 +651,35 @@ impl RecvQueue {
     /// Forgets all RECVs; the QP is reset.
     pub(crate) fn clear(&self) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        let old = state.place;
+        let old = state.layout;
         let tail = state.tail;
-        // Who has seen the queue of before takes nothing from now on.
+        // Before the slots are freed, by compare-and-swaps that are SeqCst too: a sender that finds a slot free reads the new
+        // generation from then on. One that has read the old still claims a slot before it is freed, and is seen there, or fails.
         self.record.generation.fetch_add(1, SeqCst);
         reach(Point::QueueClearing);
         old.end_turn(self.process);
-        let is_claimed = |turn: &Turn| matches!(turn.state().phase(), Phase::Claimed(_));
+        let is_claimed = |turn: &SenderTurn| matches!(turn.state().phase(), SlotPhase::Claimed(_));
         let mut filled = old.turn(self.process).is_some_and(is_claimed);
         for index in 0..self.capacity {
-            let Some(slot) = self.slot(old, index) else { continue };
+            let Some(slot) = old.slot(self.process, index) else { continue };
             let before = slot.state();
-            if before.phase() == Phase::Posted && slot.change(before, SlotState::FREE) {
+            if before.phase() == SlotPhase::Posted && slot.change(before, SlotState::FREE) {
                 continue;
             }
-            filled |= matches!(slot.state().phase(), Phase::Claimed(_));
+            filled |= matches!(slot.state().phase(), SlotPhase::Claimed(_));
         }
-        let place = if filled {
-            let sizes = Sizes { depth: self.depth, max_sge: self.max_sge };
-            let new = Place::alloc(self.process, sizes, self.senders)?;
+        let sizes = Sizes { depth: self.depth, max_sge: self.max_sge };
+        let layout = if filled {
+            let new = RecvLayout::alloc(self.process, sizes, self.senders)?;
             old.free(self.process);
             new
         } else {
             old.clear(self.process);
             old
         };
-        *state = State::new(place, tail);
-        self.late.store(0, Relaxed);
-        self.begin(place, tail);
+        *state = RecvState::new(layout, sizes, tail);
+        self.late.clear();
+        self.begin(&layout, tail);
         Ok(())
     }
 
@@ -790,9 +692,9 @@ impl RecvQueue {
     pub(crate) fn complete(&self) -> u64 {
         let state = self.state.lock();
         let is_complete = |index: &u32| {
-            let slot = self.slot(state.place, *index);
-            state.entries[*index as usize].position != 0
-                && slot.is_some_and(|s| s.state().phase() == Phase::Done)
+            let slot = state.layout.slot(self.process, *index);
+            state.entries[*index as usize].position.is_some()
+                && slot.is_some_and(|s| s.state().phase() == SlotPhase::Done)
         };
         (0..self.capacity).filter(is_complete).count() as u64
     }
@@ -805,6 +707,8 @@ impl RecvQueue {
     /// Arms the SRQ's limit event, or with 0 disarms it.
     pub(crate) fn arm_limit(&self, limit: u32) {
         self.record.limit.store(limit, Release);
+        // The limit is stored before the RECVs that are left are counted. A sender moves `head` before it loads the limit, by a
+        // compare-and-swap, which is a fence on x86. So one of the two sees that the event is due.
         fence(SeqCst);
         // It is due at once where there are fewer already.
         if self.posted() < u64::from(limit) {
@@ -826,20 +730,28 @@ impl RecvQueue {
 impl Drop for RecvQueue {
     fn drop(&mut self) {
         let state = self.state.lock();
+        // As in `clear`. Without a capacity no sender looks for slots any more.
         self.record.generation.fetch_add(1, SeqCst);
         self.record.capacity.store(0, Release);
         reach(Point::QueueEnding);
-        state.place.end_turn(self.process);
+        state.layout.end_turn(self.process);
         for index in 0..self.capacity {
-            if let Some(slot) = self.slot(state.place, index) {
+            if let Some(slot) = state.layout.slot(self.process, index) {
                 let before = slot.state();
-                if before.phase() == Phase::Posted {
+                if before.phase() == SlotPhase::Posted {
                     slot.change(before, SlotState::FREE);
                 }
             }
         }
-        state.place.free(self.process);
+        state.layout.free(self.process);
     }
+}
+
+/// The SGEs of what is posted in a slot.
+#[inline]
+fn sges_of<'s>(entries: &[PostedRecv], sges: &'s [Sge], index: u32, max_sge: u32) -> &'s [Sge] {
+    let first = index as usize * max_sge as usize;
+    &sges[first..first + entries[index as usize].sges as usize]
 }
 
 /// Places payload that came with a completion into a RECV's buffers.

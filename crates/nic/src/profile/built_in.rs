@@ -1,0 +1,31 @@
+//! The profiles that come with Doorbell.
+
+use super::machine::Profile;
+
+/// A profile that comes with Doorbell: a file in `profiles/`.
+pub(super) struct BuiltIn {
+    pub(super) name: &'static str,
+    /// The processor of its host, by which other profiles name the host.
+    pub(super) processor: Option<&'static str>,
+    pub(super) text: &'static str,
+}
+
+// `BUILT_IN`, as the build script finds the files.
+include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
+
+/// All of them.
+pub(super) fn all() -> &'static [BuiltIn] {
+    BUILT_IN
+}
+
+impl Profile {
+    /// Names of the built-in profiles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|built_in| built_in.name)
+    }
+
+    /// Names of hosts, by their processors.
+    pub fn host_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().filter_map(|built_in| built_in.processor)
+    }
+}

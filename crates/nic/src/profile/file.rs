@@ -1,0 +1,216 @@
+//! Profiles as files: TOML, each of its own or based on another one.
+
+use super::built_in::{self, BuiltIn};
+use super::calibrated::Calibrated;
+use super::device_id::DeviceId;
+use super::hosts::HostGiven;
+use super::machine::Profile;
+use super::measured::Measured;
+use super::parameter::{ProfileError, ProfileReader, Section};
+use super::sections::{Named, Sections};
+use crate::Generation;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// A file as it is written: what it leaves out, its base must have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileFile {
+    name: Spanned<String>,
+    title: String,
+    base: Option<Spanned<String>>,
+    generation: Option<Generation>,
+    device_id: Option<DeviceId>,
+    /// The processor of its host, by which others name the host: of built-in profiles, the build script reads it.
+    #[serde(rename = "processor")]
+    _processor: Option<String>,
+    host: Option<Spanned<HostGiven>>,
+    hierarchy: Option<Spanned<Section>>,
+    sockets: Option<Spanned<Section>>,
+    tcp: Option<Spanned<Section>>,
+    pcie: Option<Spanned<Section>>,
+    link: Option<Spanned<Section>>,
+    nic: Option<Spanned<Section>>,
+    tx: Option<Spanned<Section>>,
+    rx: Option<Spanned<Section>>,
+    atomics: Option<Spanned<Section>>,
+    caches: Option<Spanned<Section>>,
+    #[serde(default)]
+    measured: Measured,
+    calibrated: Option<Spanned<Calibrated>>,
+}
+
+/// Whether a name is the path of a file rather than that of a built-in profile.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
+/// What tells a file from others, however it is written.
+fn identity(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The profile that the file of `reader` names by a `key`: a built-in profile, or a file, whose path begins where
+/// that file lies. `based` are the files that led to it.
+fn load(
+    reader: &ProfileReader<'_>,
+    key: &str,
+    name: &Spanned<String>,
+    based: &[PathBuf],
+) -> Result<Profile, ProfileError> {
+    let at = name.span().start;
+    let name = name.get_ref();
+    if !is_path(name) {
+        return Profile::named(name).map_err(|error| match error {
+            ProfileError::NotFound(message) => reader.error(at, format!("{key}: {message}")),
+            other => other,
+        });
+    }
+    let file = Path::new(reader.file());
+    let path = file.parent().unwrap_or(Path::new("")).join(name);
+    let mut based = based.to_vec();
+    based.push(identity(file));
+    if based.contains(&identity(&path)) {
+        return Err(reader.error(at, format!("{key}: {name} is in the end based on itself")));
+    }
+    let text = std::fs::read_to_string(&path)
+        .map_err(|e| reader.error(at, format!("{key}: cannot read {}: {e}", path.display())))?;
+    Profile::parse_from(&path.display().to_string(), &text, &based)
+}
+
+/// The profile that tells of a host: by the name of its processor, or its own, or its path; an error says which there
+/// are.
+fn profile_of(host: &str) -> Result<&str, String> {
+    if let Some(built_in) = built_in::all().iter().find(|built_in| built_in.processor == Some(host)) {
+        return Ok(built_in.name);
+    }
+    if is_path(host) || Profile::names().any(|name| name == host) {
+        return Ok(host);
+    }
+    let known: Vec<&str> = Profile::host_names().chain(Profile::names()).collect();
+    Err(format!("there is no host {host}; there are {}, or give the path of a TOML file", known.join(", ")))
+}
+
+/// The parameters that a file gives of its host; where it names a host instead, `base` is then in that.
+fn host_parameters(
+    reader: &ProfileReader<'_>,
+    base: &mut Option<Profile>,
+    told: Spanned<HostGiven>,
+    based: &[PathBuf],
+) -> Result<Option<Spanned<Section>>, ProfileError> {
+    let span = told.span();
+    let name = match told.into_inner() {
+        HostGiven::Parameters(section) => return Ok(Some(Spanned::new(span, section))),
+        HostGiven::Named(name) => name,
+    };
+    let Some(own) = base.take() else {
+        let message = "host names another profile's host, so base must name the profile of the NIC";
+        return Err(reader.error(span.start, message.into()));
+    };
+    let of = profile_of(&name).map_err(|message| reader.error(span.start, format!("host: {message}")))?;
+    let of = Spanned::new(span, of.to_owned());
+    let other = load(reader, "host", &of, based)?;
+    *base = Some(own.in_host_of(&other, &name));
+    Ok(None)
+}
+
+impl Profile {
+    /// A built-in profile.
+    pub fn named(name: &str) -> Result<Profile, ProfileError> {
+        match built_in::all().iter().find(|built_in| built_in.name == name) {
+            Some(BuiltIn { name, text, .. }) => Profile::parse(name, text),
+            None => {
+                let names = Profile::names().collect::<Vec<_>>().join(", ");
+                let there_are = format!("there are {names}, or give the path of a TOML file");
+                Err(ProfileError::NotFound(match name.trim() {
+                    "" => format!("the name of the profile is empty; {there_are}"),
+                    _ => format!("there is no profile {name}; {there_are}"),
+                }))
+            }
+        }
+    }
+
+    /// Whether a name is the path of a file rather than that of a built-in profile.
+    pub fn is_path(name: &str) -> bool {
+        is_path(name)
+    }
+
+    /// A built-in profile, or the TOML file at a path (one with a `/` or ending in `.toml`).
+    pub fn named_or_file(name: &str) -> Result<Profile, ProfileError> {
+        if !is_path(name) {
+            return Profile::named(name);
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|e| ProfileError::NotFound(format!("cannot read profile {name}: {e}")))?;
+        Profile::parse(name, &text)
+    }
+
+    /// Reads the TOML of a profile; `file` is for messages, and a base that is a file is looked for from
+    /// where it lies.
+    ///
+    /// # Errors
+    /// If it is not the TOML of a profile, a parameter is neither in it nor in its base, or its base cannot
+    /// be had: one sentence, with the line.
+    pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
+        Profile::parse_from(file, text, &[])
+    }
+
+    /// The same, of the base of the profiles in these files.
+    fn parse_from(file: &str, text: &str, based: &[PathBuf]) -> Result<Profile, ProfileError> {
+        let mut reader = ProfileReader::new(file, text);
+        let parsed: ProfileFile = toml::from_str(text).map_err(|error| reader.malformed(&error))?;
+        if parsed.name.get_ref().trim().is_empty() {
+            return Err(reader.error(parsed.name.span().start, "name is empty".into()));
+        }
+        let named = parsed.base.as_ref().map(|name| load(&reader, "base", name, based));
+        let mut base = named.transpose()?;
+        let host_at = parsed.host.as_ref().map_or(0, |told| told.span().start);
+        let host = match parsed.host {
+            Some(told) => host_parameters(&reader, &mut base, told, based)?,
+            None => None,
+        };
+        let Some(generation) = parsed.generation.or(base.as_ref().map(|base| base.device.generation)) else {
+            return Err(reader.error(0, "generation is missing: it is mlx4 or mlx5".into()));
+        };
+        let inherited = base.as_ref().and_then(|base| base.device_id.clone());
+        let device_id = parsed.device_id.or(inherited);
+        let hierarchy_at = parsed.hierarchy.as_ref().map_or(0, |hierarchy| hierarchy.span().start);
+        let sections = Sections {
+            host_at,
+            hierarchy_at,
+            host,
+            hierarchy: parsed.hierarchy,
+            sockets: parsed.sockets,
+            tcp: parsed.tcp,
+            pcie: parsed.pcie,
+            link: parsed.link,
+            nic: parsed.nic,
+            tx: parsed.tx,
+            rx: parsed.rx,
+            atomics: parsed.atomics,
+            caches: parsed.caches,
+        };
+        let (name, title) = (parsed.name.into_inner(), parsed.title);
+        reader.base = base.as_ref().map(Profile::as_base);
+        // What its base was set from tells nothing of what this one changes.
+        let read = sections.read(reader, Named { name, title, device_id }, generation, base.as_ref())?;
+        if let Some(calibrated) = &parsed.calibrated {
+            let wrong = |message| ProfileReader::new(file, text).error(calibrated.span().start, message);
+            calibrated.get_ref().check(&read.parameters).map_err(wrong)?;
+        }
+        let calibrated = parsed.calibrated.map(Spanned::into_inner);
+        Ok(Profile { measured: parsed.measured, calibrated, ..read })
+    }
+
+    /// This NIC in the host of this name (one of [`Profile::host_names`]), or in that of another profile: a built-in
+    /// one, or the TOML file at a path. Cores, driver, memory and kernel TCP are that host's; the PCIe link stays, as its
+    /// lanes are the NIC's.
+    ///
+    /// # Errors
+    /// If there is no such host, or its file is not a profile.
+    pub fn on_host(self, name: &str) -> Result<Profile, ProfileError> {
+        let of = profile_of(name).map_err(ProfileError::NotFound)?;
+        Ok(self.in_host_of(&Profile::named_or_file(of)?, name))
+    }
+}

@@ -1,0 +1,17 @@
+//! Pieces of memory, as `doorbell-soft` copies them.
+
+/// A piece of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) addr: u64,
+    pub(crate) len: usize,
+}
+
+/// Copies a few bytes.
+///
+/// # Safety
+/// Both ranges are mapped, and do not overlap.
+pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as the caller says.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+}

@@ -1,0 +1,236 @@
+//! The claim of a RECV: each is completed once, by a process that sees what was posted, and the owner sees
+//! all of the completion.
+
+use crate::fabric::peer::Owner;
+use crate::memory::records::{CqRing, QpRecord, RqRecord, RqSlot, SenderTurn};
+use crate::memory::segment::Segment;
+use crate::rings::completions::{CompletionRing, RingPlace};
+use crate::rings::recvs::{
+    Carried, Completer, RecvDone, SlotPhase, SlotState, Slots, end_lane, flush, order_slot, show_posted,
+    stride,
+};
+use crate::run::{Bounds, check};
+use crate::sync::atomics::{AtomicU64, LockedCell, Ordering::*};
+use doorbell_verbs::Sge;
+use loom::thread;
+use std::rc::Rc;
+
+/// The most RECVs of a model.
+const MOST: usize = 4;
+const GENERATION: u32 = 1;
+const QPN: u32 = 0x100;
+/// Where the parts lie.
+const SLOTS: u64 = 1 << 20;
+const TURN: u64 = 1 << 30;
+const ORDER: u64 = 2 << 30;
+const RING: u64 = 3 << 30;
+/// Completions that the CQ has room for.
+const CQE: u32 = 4;
+
+/// Who takes RECVs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TakenBy {
+    One,
+    Several,
+}
+
+/// A receive queue in shared memory, and the buffers of its RECVs.
+struct Shared {
+    segment: Segment,
+    capacity: u32,
+    taken_by: TakenBy,
+    buffers: [LockedCell<u32>; MOST],
+}
+
+impl Shared {
+    fn new(capacity: u32, taken_by: TakenBy) -> Shared {
+        let mut segment = Segment::default();
+        for index in 0..u64::from(capacity) {
+            segment.put(SLOTS + index * stride(1), RqSlot::default());
+            segment.put(ORDER + 8 * index, AtomicU64::new(0));
+        }
+        segment.put(TURN, SenderTurn::default());
+        segment.put(RING, CqRing::default());
+        for cell in 0..u64::from(CQE) {
+            segment.put(RING + size_of::<CqRing>() as u64 + 8 * cell, AtomicU64::new(0));
+        }
+        let buffers = std::array::from_fn(|_| LockedCell::new(0));
+        let shared = Shared { segment, capacity, taken_by, buffers };
+        shared.begin();
+        shared
+    }
+
+    /// Shows the queue and its CQ, as `RecvQueue::begin` and `Cq::new` do.
+    fn begin(&self) {
+        let rq = self.rq();
+        rq.generation.store(GENERATION, Relaxed);
+        rq.max_sge.store(1, Relaxed);
+        rq.slots.store(SLOTS, Relaxed);
+        match self.taken_by {
+            TakenBy::One => rq.turn.store(TURN, Relaxed),
+            TakenBy::Several => rq.order.store(ORDER, Relaxed),
+        }
+        self.turn().set_state(SlotState::posted(0, GENERATION));
+        rq.capacity.store(self.capacity, Release);
+        let cq = self.segment.cq(0).expect("there is a CQ");
+        let place = RingPlace::new(RING, CQE);
+        CompletionRing::begin(&self.segment, place, 1).expect("the ring is in the segment");
+        cq.cqe.store(CQE, Relaxed);
+        cq.ring.store(place.in_record(), Release);
+    }
+
+    fn rq(&self) -> &RqRecord {
+        self.segment.rq(0).expect("there is a receive queue")
+    }
+
+    fn qp(&self) -> &QpRecord {
+        self.segment.qp(0).expect("there is a QP")
+    }
+
+    fn turn(&self) -> &SenderTurn {
+        self.segment.in_heap(TURN).expect("it is in the segment")
+    }
+
+    fn slot(&self, position: u64) -> &RqSlot {
+        let index = position & u64::from(self.capacity - 1);
+        self.segment.in_heap(SLOTS + index * stride(1)).expect("it is in the segment")
+    }
+
+    fn completer(&self, claimer: u32) -> Completer<'_> {
+        let (segment, qp) = (&self.segment, self.qp());
+        Completer { owner: Owner::This, segment, qp, qpn: QPN, srq: None, claimer }
+    }
+
+    fn buffer(position: u64) -> Sge {
+        Sge { addr: position, length: 64, lkey: 7 }
+    }
+
+    /// For the owner: posts the RECV at a position, as `RecvQueue::offer` does.
+    fn post(&self, position: u64) {
+        let queue = (&self.segment, self.rq());
+        show_posted(queue, self.slot(position), (position, GENERATION), &[Shared::buffer(position)]);
+        if self.taken_by == TakenBy::Several {
+            let index = position & u64::from(self.capacity - 1);
+            let cell = self.segment.in_heap(ORDER + 8 * index).expect("it is in the segment");
+            order_slot(cell, position, index as u32);
+        }
+    }
+
+    /// For a sender: fills the oldest RECV, as the engine does; returns its position.
+    fn send(&self, claimer: u32) -> Option<u64> {
+        let slots = Slots::of(&self.segment, self.rq())?;
+        let front = slots.front(GENERATION).ok()?;
+        let (position, buffer) = (front.position, front.sge(0)?);
+        let completer = self.completer(claimer);
+        let claim = front.claim(&completer)?;
+        assert_eq!(buffer, Shared::buffer(position), "what was read was posted, as the claim succeeds");
+        // SAFETY: this sender has claimed the RECV.
+        unsafe { *self.buffers[position as usize].get_mut() = claimer };
+        let done = RecvDone { byte_len: claimer, ..RecvDone::of_send(QPN, 0) };
+        assert!(completer.complete(&claim, done, &Carried::none()), "the CQ has room");
+        Some(position)
+    }
+
+    /// For the owner: the completion of the RECV at a position, if there is one, as `RecvQueue::take_next`
+    /// does.
+    fn take(&self, position: u64) -> Option<RecvDone> {
+        let slot = self.slot(position);
+        let posted = SlotState::posted(position, GENERATION);
+        (slot.state().phase_of(posted) == Some(SlotPhase::Done)).then(|| {
+            let done = RecvDone::of(slot);
+            // SAFETY: the sender has completed the RECV.
+            let written = unsafe { *self.buffers[position as usize].get() };
+            assert_eq!(written, if done.status == 0 { done.byte_len } else { 0 });
+            done
+        })
+    }
+
+    /// The positions that the CQ was told of, when all threads are through.
+    fn told(&self) -> Vec<u64> {
+        let ring =
+            CompletionRing::at(&self.segment, RingPlace::new(RING, CQE)).expect("it is in the segment");
+        let notices = (ring.head()..).map_while(|at| ring.get(at));
+        notices
+            .map(|notice| (0..).find(|position| notice.is_at(*position)).expect("it is of a RECV"))
+            .collect()
+    }
+}
+
+/// Starts a thread with the queue.
+fn with<T: 'static>(shared: &Rc<Shared>, run: impl FnOnce(&Shared) -> T + 'static) -> thread::JoinHandle<T> {
+    let shared = shared.clone();
+    thread::spawn(move || run(&shared))
+}
+
+fn join<T>(thread: thread::JoinHandle<T>) -> T {
+    thread.join().expect("a thread of a model does not panic")
+}
+
+/// The only sender fills RECVs, whose slot the owner posts again as soon as it has the completion.
+pub fn one_sender() -> u64 {
+    check("one sender", Bounds { preemptions: None }, || {
+        let shared = Rc::new(Shared::new(1, TakenBy::One));
+        shared.qp().lane.store(1, SeqCst);
+        shared.post(0);
+        let sender = with(&shared, |shared| [shared.send(1), shared.send(1)].into_iter().flatten().count());
+        let early = shared.take(0).is_some();
+        if early {
+            shared.post(1);
+        }
+        let sent = join(sender);
+        let late = shared.take(u64::from(early)).is_some();
+        assert_eq!(usize::from(early) + usize::from(late), sent);
+    })
+}
+
+/// The only sender fills RECVs while another process puts the QP to Err and flushes them.
+pub fn flushed() -> u64 {
+    check("flushed", Bounds { preemptions: Some(2) }, || {
+        let shared = Rc::new(Shared::new(2, TakenBy::One));
+        shared.post(0);
+        shared.post(1);
+        let sender = with(&shared, |shared| [shared.send(1), shared.send(1)].into_iter().flatten().count());
+        assert!(shared.qp().enter_error(|_| true));
+        flush(&shared.completer(2));
+        let sent = join(sender);
+        let mut told = shared.told();
+        told.sort_unstable();
+        assert_eq!(told, [0, 1], "each RECV is completed once");
+        let done = [0, 1].map(|position| shared.take(position).expect("it is complete"));
+        let filled = done.iter().filter(|done| done.status == 0).count();
+        assert_eq!(filled, sent);
+    })
+}
+
+/// Two senders of several take RECVs while the owner posts them.
+pub fn two_senders() -> u64 {
+    check("two senders", Bounds { preemptions: Some(3) }, || {
+        let shared = Rc::new(Shared::new(2, TakenBy::Several));
+        shared.qp().lane.store(1, SeqCst);
+        shared.post(0);
+        let senders = [1, 2].map(|claimer| with(&shared, move |shared| shared.send(claimer)));
+        shared.post(1);
+        let mut sent: Vec<u64> = senders.into_iter().filter_map(join).collect();
+        sent.sort_unstable();
+        assert!([&[0][..], &[0, 1]].contains(&&sent[..]), "{sent:?} are the oldest");
+        let taken = [0, 1].into_iter().filter(|position| shared.take(*position).is_some());
+        assert_eq!(taken.collect::<Vec<u64>>(), sent);
+    })
+}
+
+/// The CQ ceases to look at the receive queue itself while a sender fills a RECV: it is told of the RECV, or
+/// knows that the RECV was taken before.
+pub fn lane_ended() -> u64 {
+    check("lane ended", Bounds { preemptions: None }, || {
+        let shared = Rc::new(Shared::new(2, TakenBy::One));
+        shared.qp().lane.store(1, SeqCst);
+        shared.post(0);
+        let sender = with(&shared, |shared| shared.send(1));
+        // As `Cq::end_lane` does.
+        end_lane(shared.qp());
+        let is_untaken = shared.slot(0).is_untaken(Some(shared.turn()), 0, GENERATION);
+        let sent = join(sender).is_some();
+        let is_told = !shared.told().is_empty();
+        assert!(!sent || is_told || !is_untaken, "a completion is lost");
+    })
+}

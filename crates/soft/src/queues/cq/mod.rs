@@ -1,0 +1,230 @@
+//! Completion queues.
+//!
+//! A CQ has three parts. Those of this process's sends go through a private queue. Completions of
+//! RECVs stand in the slots of their receive queues: senders tell of them through a ring in the
+//! segment, or, where a QP with a receive queue of its own is the only one that receives here, tell
+//! nothing, as the CQ looks at that queue itself: its lane. Each completion of a send knows what was
+//! there before it, so that completions are taken in the order in which they came.
+
+mod shown;
+mod state;
+
+use super::events::Events;
+use super::recv_queue::RecvQueue;
+use crate::errno::{EINVAL, Errno};
+use crate::fabric::peer::Owner;
+use crate::fabric::process::Process;
+use crate::fabric::progress::Sleeping;
+use crate::memory::records::{CqRecord, QpRecord};
+use crate::rings::completions::{Armed, arm, is_armed, is_being_told, overrun, wake, wake_late};
+use crate::sync::lock;
+use doorbell_abi::ibv_wc;
+use doorbell_verbs::WcStatus;
+use shown::ShownState;
+use state::CqState;
+pub(crate) use state::{QpShare, SendDone};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::{Arc, Mutex, Weak};
+
+/// Empty polls, some 10 ns each, before the processor is offered to others, and how often then.
+const PATIENCE: u32 = 1000;
+const YIELD_EVERY: u32 = 50;
+
+/// A completion queue.
+#[derive(Debug)]
+pub(crate) struct Cq {
+    process: &'static Process,
+    pub(crate) index: u32,
+    pub(crate) cqe: AtomicU32,
+    record: &'static CqRecord,
+    state: ShownState,
+    /// Polls in a row that found nothing.
+    empty_polls: AtomicU32,
+    pub(crate) events: Events,
+    /// Whether it has a completion channel, and somebody looks whether its program is to be woken.
+    tells: bool,
+    is_looked_at: AtomicBool,
+    /// What was asked for when there were completions at the last look.
+    seen: Mutex<Option<u32>>,
+}
+
+impl Cq {
+    pub(crate) fn new(
+        process: &'static Process,
+        cqe: u32,
+        channel_fd: u32,
+        async_fd: u32,
+    ) -> Result<Cq, Errno> {
+        let index = process.cq_numbers.take()?;
+        let record = process.segment.cq(index as usize).ok_or(EINVAL)?;
+        let state = CqState::new(process, cqe.next_power_of_two())
+            .inspect_err(|_| process.cq_numbers.give_back(index))?;
+        record.cqe.store(cqe, Relaxed);
+        record.channel_fd.store(channel_fd, Relaxed);
+        record.async_fd.store(async_fd, Relaxed);
+        record.armed.store(Armed::Not as u32, Relaxed);
+        record.overrun.store(0, Relaxed);
+        record.generation.fetch_add(1, Relaxed);
+        // Release: whoever finds the ring finds all that was stored before.
+        record.ring.store(state.newest_ring().front().0.in_record(), Release);
+        Ok(Cq {
+            process,
+            index,
+            cqe: AtomicU32::new(cqe),
+            record,
+            state: ShownState::new(state),
+            empty_polls: AtomicU32::new(0),
+            events: Events::default(),
+            tells: channel_fd != 0,
+            is_looked_at: AtomicBool::new(false),
+            seen: Mutex::default(),
+        })
+    }
+
+    /// Numbers that a completion event carries for this CQ.
+    pub(crate) fn event_identity(&self) -> (u32, u32) {
+        (self.index, self.record.generation.load(Relaxed))
+    }
+
+    /// A QP whose sends complete here.
+    pub(crate) fn add_sender(&self, user: &Arc<QpShare>) {
+        self.state.lock().add_sender(user);
+    }
+
+    /// A QP whose RECVs complete here. Says in its record whether its receive queue is the CQ's lane.
+    pub(crate) fn add_receiver(&self, user: &Arc<QpShare>, record: &QpRecord) {
+        self.state.lock().add_receiver(user, record);
+    }
+
+    /// An SRQ of XRC whose RECVs complete here, whichever QPs take them.
+    pub(crate) fn add_srq(&self, srq: &Arc<RecvQueue>) {
+        self.state.lock().add_srq(srq);
+    }
+
+    /// Forgets an SRQ of XRC, and what has completed of it.
+    pub(crate) fn remove_srq(&self, srq: &Arc<RecvQueue>) {
+        self.state.lock().remove_srq(srq);
+    }
+
+    /// Forgets a QP and what has completed of it.
+    pub(crate) fn remove_user(&self, user: &QpShare, receives: bool) {
+        self.state.lock().remove_user(user, receives);
+    }
+
+    /// Forgets what has completed of a QP. The RECVs of an SRQ among that are free again, as nobody will poll them.
+    pub(crate) fn forget(&self, user: &QpShare) {
+        self.state.lock().forget(user);
+    }
+
+    /// Adds a completion of this process. Inlined, so that its parts are stored where they stay: a struct that goes through
+    /// memory is read there in larger pieces than it was written, which waits until the message before it has reached the
+    /// peer.
+    #[inline(always)]
+    pub(crate) fn push(&self, own: SendDone) {
+        let is_error = own.status != WcStatus::Success;
+        if self.state.push(own, u64::from(self.cqe.load(Relaxed))) {
+            wake(Owner::This, self.record, self.index, is_error);
+        } else {
+            overrun(Owner::This, self.record, self.index);
+        }
+    }
+
+    /// Takes completions, oldest first, into the front of `wcs`; returns how many. An overrun CQ
+    /// gives none (ibv_create_cq(3)).
+    pub(crate) fn poll(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
+        self.process.progress.help();
+        if self.looks_empty() && self.record.overrun.load(Relaxed) == 0 {
+            self.let_others_run();
+            return Ok(0);
+        }
+        let taken = self.take(wcs)?;
+        if taken == 0 {
+            self.let_others_run();
+        } else {
+            self.empty_polls.store(0, Relaxed);
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn take(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
+        let mut state = self.state.lock();
+        if self.record.overrun.load(Relaxed) != 0 {
+            return Err(Errno(libc::EIO));
+        }
+        let mut taken = 0;
+        while taken < wcs.len() && state.take(&mut wcs[taken]) {
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// A program that polls in vain may keep the peer it waits for from running, where processors
+    /// are few: after a while every so many polls offer this one.
+    fn let_others_run(&self) {
+        let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
+        self.empty_polls.store(polls, Relaxed);
+        if polls >= PATIENCE && polls.is_multiple_of(YIELD_EVERY) {
+            std::thread::yield_now();
+            self.look_after_senders();
+        }
+    }
+
+    /// A sender that has ended in the middle of a message leaves it neither there nor not.
+    #[cold]
+    fn look_after_senders(&self) {
+        let queues = self.state.lock().queues_to_look_after();
+        queues.iter().for_each(|queue| queue.recover());
+    }
+
+    fn looks_empty(&self) -> bool {
+        self.state.looks_empty(self.process.segment)
+    }
+
+    /// Asks for an event at the next completion (ibv_req_notify_cq(3)).
+    pub(crate) fn request_notify(self: &Arc<Cq>, solicited_only: bool) {
+        if self.tells && !self.is_looked_at.swap(true, Relaxed) {
+            self.process.progress.look_at(Arc::downgrade(self) as Weak<dyn Sleeping>);
+        }
+        // From when nothing is there, something that is came after this.
+        self.empty_polls.store(self.looks_empty().into(), Relaxed);
+        arm(self.record, if solicited_only { Armed::Solicited } else { Armed::Next });
+    }
+
+    /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
+    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
+        let mut state = self.state.lock();
+        if state.held(u64::from(self.cqe.load(Relaxed))) > u64::from(cqe) {
+            return Err(EINVAL);
+        }
+        // Release: whoever finds the ring finds its cells made.
+        state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release))?;
+        self.record.cqe.store(cqe, Relaxed);
+        self.cqe.store(cqe, Relaxed);
+        Ok(())
+    }
+}
+
+impl Sleeping for Cq {
+    /// A sender may have been stopped, or have ended, before it told of what it had completed, or in the middle of that.
+    fn look(&self) {
+        if !is_armed(self.record) && !is_being_told(self.record) {
+            return;
+        }
+        self.look_after_senders();
+        let there = self.empty_polls.load(Relaxed) > 0 && !self.looks_empty();
+        let mut seen = lock(&self.seen);
+        *seen = there.then(|| wake_late(self.record, self.index, *seen));
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        // A sender that finds no ring tells nothing. One that has found it before may still write to a cell, for which no two rings
+        // have the same positions.
+        self.record.ring.store(0, Release);
+        self.record.generation.fetch_add(1, Relaxed);
+        self.state.lock().free_rings();
+        self.process.cq_numbers.give_back(self.index);
+    }
+}

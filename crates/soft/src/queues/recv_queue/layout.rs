@@ -1,0 +1,168 @@
+//! Where a receive queue lies in the segment.
+
+use crate::errno::{ENOMEM, Errno};
+use crate::fabric::process::Process;
+use crate::memory::records::{RqSlot, SenderTurn};
+use crate::rings::recvs::{SlotPhase, SlotState, stride};
+use crate::sync::Anew;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+
+/// Who takes RECVs from a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Senders {
+    /// The peer of a connected QP.
+    One,
+    /// Those of datagrams to a QP: it completes RECVs in order all the same.
+    ManyInOrder,
+    /// Those of the QPs of an SRQ.
+    Many,
+    /// Those of the QPs of an XRC domain, whose messages name the SRQ.
+    Named,
+}
+
+impl Senders {
+    /// Whether RECVs are taken, and their slots free again, in the order in which they are posted.
+    pub(super) fn take_in_turn(self) -> bool {
+        match self {
+            Senders::One => true,
+            Senders::ManyInOrder | Senders::Many | Senders::Named => false,
+        }
+    }
+
+    /// Whether they are those of an SRQ. CQs are told of its completions one by one.
+    pub(super) fn are_of_srq(self) -> bool {
+        match self {
+            Senders::One | Senders::ManyInOrder => false,
+            Senders::Many | Senders::Named => true,
+        }
+    }
+}
+
+/// What a receive queue is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// RECVs.
+    pub(crate) depth: u32,
+    pub(crate) max_sge: u32,
+}
+
+/// Where a queue lies in the segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecvLayout {
+    pub(super) slots: u64,
+    pub(super) order: SlotOrder,
+    pub(super) capacity: u32,
+    max_sge: u32,
+}
+
+/// How senders find the slot of the next RECV.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SlotOrder {
+    /// Slots are in order. The only sender has its `SenderTurn` here.
+    Turn(u64),
+    /// Several senders take RECVs. The ring that names the slot of each is here.
+    Ring(u64),
+}
+
+impl RecvLayout {
+    pub(super) fn alloc(process: &Process, sizes: Sizes, senders: Senders) -> Result<RecvLayout, Errno> {
+        let capacity = sizes.depth.max(1).next_power_of_two();
+        let slots = process.heap.alloc(u64::from(capacity) * stride(sizes.max_sge)).ok_or(ENOMEM)?;
+        let order = match senders.take_in_turn() {
+            true => SlotOrder::Turn(process.heap.alloc(size_of::<SenderTurn>() as u64).ok_or(ENOMEM)?),
+            false => SlotOrder::Ring(process.heap.alloc(u64::from(capacity) * 8).ok_or(ENOMEM)?),
+        };
+        let layout = RecvLayout { slots, order, capacity, max_sge: sizes.max_sge };
+        layout.clear(process);
+        Ok(layout)
+    }
+
+    /// A piece of heap may hold old slots.
+    pub(super) fn clear(&self, process: &Process) {
+        for index in 0..self.capacity {
+            if let Some(slot) = self.slot(process, index) {
+                slot.set_state(SlotState::FREE);
+            }
+            if let SlotOrder::Ring(at) = self.order
+                && let Some(cell) = process.segment.in_heap::<AtomicU64>(at + 8 * u64::from(index))
+            {
+                // Relaxed: no sender looks here before the record shows the queue.
+                cell.store(0, Relaxed);
+            }
+        }
+        if let Some(turn) = self.turn(process) {
+            turn.set_state(SlotState::FREE);
+        }
+    }
+
+    /// The turn of the only sender.
+    #[inline]
+    pub(super) fn turn<'a>(&self, process: &'a Process) -> Option<&'a SenderTurn> {
+        match self.order {
+            SlotOrder::Turn(at) => process.segment.in_heap(at),
+            SlotOrder::Ring(_) => None,
+        }
+    }
+
+    /// The slot with this index; where it is is this process's own word, not that of its record.
+    #[inline]
+    pub(super) fn slot(&self, process: &Process, index: u32) -> Option<&'static RqSlot> {
+        let at = u64::from(index & (self.capacity - 1)) * stride(self.max_sge);
+        process.segment.in_heap(self.slots + at)
+    }
+
+    /// Takes the only sender its turn, if it is not filling a slot.
+    pub(super) fn end_turn(&self, process: &Process) {
+        if let Some(turn) = self.turn(process) {
+            let state = turn.state();
+            if state.phase() == SlotPhase::Posted {
+                turn.change(state, SlotState::FREE);
+            }
+        }
+    }
+
+    /// Whether somebody who may go on has begun to fill a slot.
+    fn is_being_filled(&self, process: &Process) -> bool {
+        let is_filled =
+            |state: SlotState| matches!(state.phase(), SlotPhase::Claimed(who) if !process.is_gone(who));
+        let is_slot_filled =
+            |index: u32| self.slot(process, index).is_some_and(|slot| is_filled(slot.state()));
+        self.turn(process).is_some_and(|turn| is_filled(turn.state()))
+            || (0..self.capacity).any(is_slot_filled)
+    }
+
+    /// Gives it back, at once or when all have ended who fill its slots.
+    pub(super) fn free(self, process: &'static Process) {
+        let begin = Instant::now();
+        while self.is_being_filled(process) {
+            if begin.elapsed() > Duration::from_millis(1) {
+                return LIMBO.lock().push((process, self));
+            }
+            std::thread::yield_now();
+        }
+        self.free_now(process);
+    }
+
+    fn free_now(self, process: &Process) {
+        process.heap.free(self.slots, u64::from(self.capacity) * stride(self.max_sge));
+        match self.order {
+            SlotOrder::Turn(at) => process.heap.free(at, size_of::<SenderTurn>() as u64),
+            SlotOrder::Ring(at) => process.heap.free(at, u64::from(self.capacity) * 8),
+        }
+    }
+}
+
+/// Queues that ended while somebody was filling their slots. A child of fork(2) may end those of its parent.
+static LIMBO: Anew<Vec<(&Process, RecvLayout)>> = Anew::new(Vec::new());
+
+/// Gives back what could not be given back when its queue ended.
+pub(super) fn sweep(process: &'static Process) {
+    LIMBO.lock().retain(|(owner, layout)| {
+        let stays = !std::ptr::eq(*owner, process) || layout.is_being_filled(process);
+        if !stays {
+            layout.free_now(process);
+        }
+        stays
+    });
+}
