@@ -111,14 +111,14 @@ pub enum Syndrome {
 /// What a packet is, with the extended headers that only it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// PacketPart of a SEND.
+    /// Part of a SEND.
     Send {
         /// Which part.
         part: PacketPart,
         /// Immediate, on a part that ends the message.
         imm: Option<u32>,
     },
-    /// PacketPart of a WRITE.
+    /// Part of a WRITE.
     Write {
         /// Which part.
         part: PacketPart,
@@ -129,7 +129,7 @@ pub enum Body {
     },
     /// READ request.
     ReadRequest(Reth),
-    /// PacketPart of the answer to a READ.
+    /// Part of the answer to a READ.
     ReadResponse {
         /// Which part; `Middle` has no AETH.
         part: PacketPart,

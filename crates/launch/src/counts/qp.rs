@@ -113,7 +113,7 @@ pub struct QpCounter {
 #[derive(Clone, Debug, Default)]
 struct List {
     length: u32,
-    /// PostedShape of the last run, and where it begins.
+    /// Shape of the last run, and where it begins.
     key: u64,
     from: u32,
     /// Shapes of the runs before it, with their lengths.

@@ -105,7 +105,7 @@ impl OperationPath {
     /// Goes through a stage up to `to`, from where it has come to.
     pub(super) fn on(&mut self, stage: OperationStage, to: Ps) {
         if to <= self.at {
-            return; // DeviceQp a message of several packets, another was there first.
+            return; // Of a message of several packets, another was there first.
         }
         self.at = to;
         match self.stages.last_mut() {

@@ -46,7 +46,7 @@ pub(crate) enum Subject {
     Srq(*mut ibv_srq, Arc<RecvQueue>, Arc<Events>),
 }
 
-/// SubjectKind of a [`Subject`].
+/// Kind of a [`Subject`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SubjectKind {
     /// A CQ.

@@ -750,7 +750,7 @@ impl<'a> Responder<'a> {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
             match self.take(front, self.failed(status), &Carried::none(), None) {
-                // ResponderMemory is nobody left to tell where this fails.
+                // There is nobody left to tell where this fails.
                 RecvTaken::Completed | RecvTaken::Refused(_) => return,
                 RecvTaken::Missed => {}
             }

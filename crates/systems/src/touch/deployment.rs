@@ -38,7 +38,7 @@ impl Touch {
 
 impl System for Touch {
     const NAME: &'static str = "touch";
-    const ABOUT: &'static str = "TouchServer that scans a buffer before it answers";
+    const ABOUT: &'static str = "Server that scans a buffer before it answers";
 
     /// As Table 3 of CoNEXT'13 has it: 256 kB, and every line gone through word by word.
     fn usual() -> Touch {
