@@ -1,7 +1,8 @@
 //! Small programs, written the way users write theirs, that run on every cluster.
 //!
 //! Each thread opens its own device and queues, tells its peer where to find it by
-//! [`Provider::publish`], and then polls: memory or a completion queue. Every wait has a deadline.
+//! [`Provider::publish`](doorbell_verbs::Provider::publish), and then polls: memory or a completion queue.
+//! Every wait has a deadline.
 
 mod ending;
 mod shared_counter;

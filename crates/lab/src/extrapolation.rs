@@ -29,8 +29,8 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let of_each = profiles.all().flat_map(|profile| {
         let basis = basis_of(profile);
         let verbs = classes.iter().flat_map(|class| {
-            let verbs = class.workload.operations().into_iter();
-            verbs.flat_map(|operation| of_verbs(profile, &class.workload, &operation, qps))
+            let verbs = class.workload.operations().iter();
+            verbs.flat_map(|operation| of_verbs(profile, class.workload, operation, qps))
         });
         basis.into_iter().chain(verbs.filter(|_| known(profile)))
     });

@@ -12,10 +12,10 @@ use serde::Serialize;
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
     let classes = w.classes();
     if let [all] = &classes[..] {
-        return limits::limits_of_groups(&groups(profiles, w), &kinds(&all.workload));
+        return limits::limits_of_groups(&groups(profiles, w), &kinds(all.workload));
     }
     let kinds: Vec<(&str, Vec<(Mix, u64)>)> =
-        classes.iter().map(|class| (class.name.as_str(), kinds(&class.workload))).collect();
+        classes.iter().map(|class| (class.name.as_str(), kinds(class.workload))).collect();
     let kinds: Vec<limits::ClassKinds<'_>> = kinds.iter().map(|(name, kinds)| (*name, &kinds[..])).collect();
     limits::limits_of_classes(&groups(profiles, w), &kinds)
 }

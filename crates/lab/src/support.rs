@@ -61,7 +61,7 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<Support> {
     for profile in profiles.all() {
         for class in w.classes() {
             for operation in class.workload.operations() {
-                let support = of_operation(profile, &class.workload, &operation, qps);
+                let support = of_operation(profile, class.workload, operation, qps);
                 if !all.contains(&support) {
                     all.push(support);
                 }

@@ -94,7 +94,7 @@ fn complaint(line: &str, names: &BTreeSet<String>) -> Option<String> {
             let begins = &before[..before.len() - owner.len()];
             let method = |method: &&str| behind.starts_with(&format!(".{method}("));
             let is_compared = behind.starts_with("==") || behind.starts_with("!=");
-            if is_compared || begins.trim_end().ends_with("==") || TAKING_APART.iter().any(|m| method(&m)) {
+            if is_compared || begins.trim_end().ends_with("==") || TAKING_APART.iter().any(method) {
                 return Some(format!("looks into {owner}{name}"));
             }
         }

@@ -31,7 +31,7 @@ pub struct SystemWorkload {
     /// Parameters of the profile that have other values.
     pub set: Option<Settings>,
     system: Arc<dyn Simulated>,
-    shape: SystemShape,
+    shape: Arc<SystemShape>,
 }
 
 /// Of a system of the register; a system beside it is made by its [`SystemEntry`].
@@ -44,7 +44,7 @@ impl<S: System> From<S> for SystemWorkload {
 impl SystemWorkload {
     /// A system on the machines of the usual profile.
     pub fn of(system: Arc<dyn Simulated>) -> SystemWorkload {
-        let shape = system.shape();
+        let shape = Arc::new(system.shape());
         SystemWorkload { profile: None, host: None, set: None, system, shape }
     }
 
@@ -162,7 +162,7 @@ impl SystemWorkload {
 
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
-        let SystemShape { store_bytes, warmed_bytes, workers, .. } = self.shape;
+        let SystemShape { store_bytes, warmed_bytes, workers, .. } = *self.shape;
         store_bytes + warmed_bytes * u64::from(workers.unwrap_or(1))
     }
 

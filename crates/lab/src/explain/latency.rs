@@ -8,9 +8,7 @@ use crate::results::{OperationTime, Outcome, TimePart};
 /// is known: operations of a mix, or of classes of threads, have different parts.
 pub(super) fn operation_time(base: &Outcome, run: &Run) -> Option<OperationTime> {
     let Work::Verbs(w) = &run.work else { return None };
-    if w.only_operation().is_none() {
-        return None;
-    }
+    w.only_operation()?;
     let mean = base.latency_ns.mean?;
     let way = least_way(&run.profiles, w).into_iter();
     let mut parts: Vec<TimePart> = way.map(|of| TimePart { part: of.part, ns: of.ns }).collect();

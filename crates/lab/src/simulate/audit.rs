@@ -233,10 +233,10 @@ fn goodput(w: &Resolved, profiles: &Profiles, run: &RawRun) -> Option<String> {
 /// Payload that completed, in bytes per second, of some kinds of operations.
 fn payload(w: &Resolved, run: &RawRun, of: impl Fn(&Operation) -> bool) -> f64 {
     let seconds = run.shown.span().as_secs_f64();
-    if let (false, [one]) = (w.has_classes(), &w.operations()[..]) {
+    if let (false, [one]) = (w.has_classes(), w.operations()) {
         return if of(one) { rates(w, run).iter().sum::<f64>() * 1e6 * f64::from(one.size) } else { 0.0 };
     }
-    let of_class = |(class, seen): (ResolvedClass<'_>, &RawClass)| match &class.workload.operations()[..] {
+    let of_class = |(class, seen): (ResolvedClass<'_>, &RawClass)| match class.workload.operations() {
         [one] if of(one) => seen.completed as f64 * f64::from(one.size),
         [_] => 0.0,
         kinds => {

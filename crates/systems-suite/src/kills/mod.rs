@@ -3,8 +3,8 @@
 //! Each client is alone on a machine. Two live; three are killed, each at a drawn point; for each of the first two of these one with a number of its own comes once
 //! it is gone: the server keeps its end of a QP of a client that is gone, so nobody comes back by that. Who looks in the end is on the server's machine.
 //!
-//! Where time is virtual a client that is killed stops for ever ([`Way::Stops`]), or loses its QPs as well. With a process for each machine it is killed by
-//! SIGKILL ([`Way::Process`]); that is what [`checks`] are for, which need somebody who does it.
+//! Where time is virtual a client that is killed stops for ever ([`crate::kill::KillWay::Stops`]), or loses its QPs as well. With a process for each machine it is killed by
+//! SIGKILL ([`crate::kill::KillWay::Process`]); that is what [`checks`] are for, which need somebody who does it.
 
 mod common;
 pub mod engines;

@@ -176,7 +176,7 @@ pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Opti
     let each = w.classes().into_iter().zip(&outcome.verbs().classes).map(|(class, seen)| {
         let (kinds, least_ns) = (&seen.kinds[..], seen.latency_ns.min);
         let flaw =
-            flaw_of(profiles, &class.workload, &Seen { completed: seen.completed, kinds, least_ns }, us)?;
+            flaw_of(profiles, class.workload, &Seen { completed: seen.completed, kinds, least_ns }, us)?;
         Some(format!("class {}: {flaw}", class.name))
     });
     each.flatten().next().or_else(|| flaw_of_all(profiles, w, outcome, us))
