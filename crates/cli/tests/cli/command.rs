@@ -58,7 +58,7 @@ fn bad_input_gets_one_sentence_and_exit_2() {
             "simulate --system consolidate --theta 1 --marked 4",
             "4 blocks are marked to be consolidated, but with theta 1",
         ),
-        ("simulate --profile=", "the name of the profile is empty; there are cx, "),
+        ("simulate --profile=", "the name of the profile is empty; there are cib, "),
         ("simulate --size=-1", "size is -1, but must be at least 0"),
         ("limits --size -1", "size is -1, but must be at least 0"),
         ("simulate --size 99999999999999999999", "but must be at most 4294967295"),
