@@ -11,9 +11,25 @@ use std::time::{Duration, Instant};
 /// How long anything may take before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The `doorbell` command with the signals that a terminal gives a program: a test that a script runs in the
+/// background ignores SIGINT and SIGQUIT, and would hand that on.
+pub(crate) fn as_in_a_terminal() -> Command {
+    let mut command = doorbell();
+    let usual = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: takes numbers.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: it calls the system and nothing else.
+    unsafe { command.pre_exec(usual) };
+    command
+}
+
 /// `doorbell run` of a program that counts.
 fn counted(program: &[&str]) -> Command {
-    let mut command = doorbell();
+    let mut command = as_in_a_terminal();
     let fabric = format!("launch-{}", std::process::id());
     command.args(["run", "--stats", "--fabric", &fabric, "--lib"]).arg(library()).arg("--").args(program);
     command

@@ -2,7 +2,7 @@
 
 use crate::common::{doorbell, library, text};
 use crate::fits;
-use crate::launch::{Running, state, until};
+use crate::launch::{Running, as_in_a_terminal, state, until};
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 /// `doorbell run` of a shell's script with these options.
 fn run(options: &[&str], script: &str) -> Command {
-    let mut command = doorbell();
+    let mut command = as_in_a_terminal();
     command.arg("run").args(options).arg("--lib").arg(library()).args(["--", "sh", "-c", script]);
     command
 }

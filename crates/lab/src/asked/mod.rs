@@ -145,16 +145,18 @@ mod tests {
     #[test]
     fn a_system_that_is_printed_can_be_asked_for_again() {
         for entry in SYSTEMS.iter() {
+            let set = Some([("tx.send_ns".to_owned(), "20.5".parse().unwrap())].into());
             let named = Workload {
                 profile: Some("cx3".into()),
                 host: Some("e5-2683-v3".into()),
+                set,
                 ..Workload::default()
             };
             let profiles = named.load_profiles().unwrap();
             let usual = usual_on(profiles.first(), entry, &Given::default());
             let mut system = SystemWorkload::of(entry.with(&usual).unwrap());
-            (system.profile, system.host) = (Some("cx3".into()), Some("e5-2683-v3".into()));
-            system.set = Some([("tx.send_ns".to_owned(), "20.5".parse().unwrap())].into());
+            (system.profile, system.host, system.set) =
+                (named.profile.clone(), named.host.clone(), named.set.clone());
             let json = serde_json::to_string(&system).unwrap();
             let given = Given::from_json("w", &json, &fields()).unwrap();
             assert_eq!(Asked::of(&given).unwrap(), Asked::System(system, Box::new(profiles)));
