@@ -18,9 +18,9 @@ fn exponential(random: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
 
 /// A queue with one server, arrivals and service exponential, that begins empty: completions up to `end`, in
 /// picoseconds. Its rate is 1 / `between`, its mean time in the system service / (1 - service / between).
-fn queue(seed: u64, between: f64, service: f64, end: f64) -> Series {
+fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut series = Series::new(Time::START, 10, true);
+    let mut series = CompletionSeries::new(Time::START, 10, true);
     let (mut arrival, mut free) = (0.0, 0.0f64);
     loop {
         arrival += exponential(&mut random, between);
@@ -41,7 +41,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(series: &Series) -> Option<Answer> {
+    fn of(series: &CompletionSeries) -> Option<Answer> {
         let from = warm_until(series)?;
         let first = (from - series.begin_of(0)) / series.length();
         let means = Means::of(&series.batches()[first as usize..], series.length())?;
@@ -79,7 +79,7 @@ fn intervals_hold_the_true_means() {
 
 #[test]
 fn what_does_not_vary_is_known_at_once() {
-    let mut series = Series::new(Time::from_ps(500), 10, true);
+    let mut series = CompletionSeries::new(Time::from_ps(500), 10, true);
     (0..100).for_each(|i| series.add(seen(500 + i * 1024, 3, Some(77))));
     let answer = Answer::of(&series.until(Time::from_ps(500 + 100 * 1024))).expect("it is settled");
     assert_eq!((answer.from, answer.latency), (500, Some(Interval { mean: 77.0, half: 0.0 })));
@@ -90,7 +90,7 @@ fn what_does_not_vary_is_known_at_once() {
 #[test]
 fn the_warm_up_is_left_out() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
-    let mut series = Series::new(Time::START, 10, true);
+    let mut series = CompletionSeries::new(Time::START, 10, true);
     for i in 0..400u64 {
         let of = if i < 60 { 10.0 } else { 100.0 };
         let completed = (of + 20.0 * unit(&mut random)) as u64;
@@ -103,21 +103,21 @@ fn the_warm_up_is_left_out() {
 
 #[test]
 fn a_rate_that_still_rises_has_no_answer() {
-    let mut series = Series::new(Time::START, 10, true);
+    let mut series = CompletionSeries::new(Time::START, 10, true);
     (0..300u64).for_each(|i| series.add(seen(i << 10, 10 * i, None)));
     assert_eq!(Answer::of(&series.until(Time::from_ps(300 << 10))), None);
 }
 
 #[test]
 fn a_latency_that_still_grows_has_no_answer() {
-    let mut series = Series::new(Time::START, 10, true);
+    let mut series = CompletionSeries::new(Time::START, 10, true);
     (0..300u64).for_each(|i| (0..20).for_each(|n| series.add(seen((i << 10) + n, 1, Some(1000 * i)))));
     assert_eq!(Answer::of(&series.until(Time::from_ps(300 << 10))), None);
 }
 
 #[test]
 fn batches_are_joined_and_nothing_is_lost() {
-    let mut series = Series::new(Time::START, 0, false);
+    let mut series = CompletionSeries::new(Time::START, 0, false);
     (0..100_000).for_each(|at| series.add(seen(at, 1, Some(at))));
     assert_eq!(series.length(), 256);
     let all = Batch::all(series.batches());
@@ -127,7 +127,7 @@ fn batches_are_joined_and_nothing_is_lost() {
 
 #[test]
 fn lumps_are_spread_over_the_time_they_took() {
-    let mut series = Series::new(Time::START, 10, false);
+    let mut series = CompletionSeries::new(Time::START, 10, false);
     // Two threads see lumps of 64 in turn, each for the 3000 ps since its last.
     for i in 1..300u64 {
         let (at, since) = (i * 1500, Some(Time::from_ps(i.saturating_sub(2) * 1500)));
@@ -144,7 +144,7 @@ fn lumps_are_spread_over_the_time_they_took() {
 
 #[test]
 fn what_wanders_is_known_as_near_as_it_stays() {
-    let mut series = Series::new(Time::START, 10, false);
+    let mut series = CompletionSeries::new(Time::START, 10, false);
     (0..320u64).for_each(|i| series.add(seen(i << 10, 10_000 + i, None)));
     let means = Means::of(series.batches(), 1024).expect("there are enough");
     let (mean, half) = (means.rate.mean * 1024.0, means.rate.half * 1024.0);
@@ -153,7 +153,7 @@ fn what_wanders_is_known_as_near_as_it_stays() {
 
 #[test]
 fn one_operation_more_or_less_is_never_ruled_out() {
-    let mut series = Series::new(Time::START, 10, false);
+    let mut series = CompletionSeries::new(Time::START, 10, false);
     (0..32).for_each(|batch| series.add(seen(batch << 10, 1, Some(100))));
     let means = Means::of(series.batches(), series.length()).unwrap();
     let one = 1.0 / 32.0 * means.rate.mean;
