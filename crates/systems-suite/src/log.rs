@@ -13,7 +13,7 @@ use doorbell_systems::log::{
     Terms, Warden,
 };
 use doorbell_systems::random::Random;
-use doorbell_systems::vector_io::{Piece, Strategy};
+use doorbell_systems::vector_io::{Strategy, VectorPiece};
 use doorbell_systems::{Interval, Record, SystemError};
 use doorbell_verbs::{AccessFlags, Cluster, Mr, PageSize, Program, Provider, Span, Time};
 use std::collections::{BTreeMap, HashMap};
@@ -579,7 +579,7 @@ impl<'a, P: Provider> Appending<'a, P> {
         let record = Name { engine: self.number, append: LAST, index: 0 }.bytes(self.case.record);
         self.p.write(self.table.mem(), 0, &record);
         let began = self.now();
-        self.appender.append(&[Piece::of(&self.table, 0, self.case.record)])?;
+        self.appender.append(&[VectorPiece::of(&self.table, 0, self.case.record)])?;
         loop {
             let polled = self.appender.poll()?;
             if let Some(outcome) = polled.ended.first() {
@@ -608,14 +608,14 @@ impl<'a, P: Provider> Appending<'a, P> {
     }
 
     /// Fills the rows of an append, which nobody has under way.
-    fn rows(&self, append: u64) -> Vec<Piece> {
+    fn rows(&self, append: u64) -> Vec<VectorPiece> {
         let LogCase { record, records, outstanding, .. } = self.case;
         let from = append % u64::from(outstanding) * u64::from(records);
         let row = |index: u32| {
             let at = (from + u64::from(index)) * u64::from(record);
             let name = Name { engine: self.number, append, index };
             self.p.write(self.table.mem(), at, &name.bytes(record));
-            Piece::of(&self.table, at, record)
+            VectorPiece::of(&self.table, at, record)
         };
         (0..self.case.records_of(append)).map(row).collect()
     }

@@ -5,7 +5,7 @@ use crate::deployed;
 use crate::stage::{self, place, text};
 use doorbell_systems::device::{self, Device, check};
 use doorbell_systems::random::Random;
-use doorbell_systems::vector_io::{Piece, SERVICE, Strategy, VectorIo, Writer, by_hand};
+use doorbell_systems::vector_io::{SERVICE, Strategy, VectorIo, VectorPiece, Writer, by_hand};
 use doorbell_systems::{Interval, Measured, SystemError, memory_server};
 use doorbell_verbs::{
     AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, SendFlags, SendOp, SendWr, Time,
@@ -102,7 +102,7 @@ impl Program for VectorChecker {
                 let len = if n == 0 { 1 + random.below(longest) } else { random.below(longest + 1) };
                 let at = random.below(MEMORY - len);
                 if len > 0 {
-                    list.push(Piece::of(&source, at, len as u32));
+                    list.push(VectorPiece::of(&source, at, len as u32));
                     together.extend_from_slice(&bytes[at as usize..][..len as usize]);
                 }
             }

@@ -6,7 +6,7 @@ use super::mark::{Mark, MarkKind};
 use super::reserver::Reserver;
 use crate::SystemError;
 use crate::device::{self, Device, check};
-use crate::vector_io::{Piece, Strategy};
+use crate::vector_io::{Strategy, VectorPiece};
 use doorbell_verbs::{
     AccessFlags, Cq, Mr, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
     Span, Time, Wc,
@@ -64,7 +64,7 @@ pub struct Polled<'a> {
 struct Batch {
     /// Its number, which says where its buffers are.
     number: u64,
-    records: Vec<Piece>,
+    records: Vec<VectorPiece>,
     state: BatchState,
 }
 
@@ -263,7 +263,7 @@ impl<P: Provider> Appender<P> {
     ///
     /// # Errors
     /// If there is no room, there are none or too many records, or one has another length than all have; if a verb fails, or one has before.
-    pub fn append(&mut self, records: &[Piece]) -> Result<(), SystemError> {
+    pub fn append(&mut self, records: &[VectorPiece]) -> Result<(), SystemError> {
         let (most, len) = (self.terms.most as usize, self.terms.layout.record);
         if !self.has_room() || records.is_empty() || records.len() > most {
             let why = format!(
@@ -495,7 +495,7 @@ impl<P: Provider> Appender<P> {
         let batch = &self.batches[self.posted];
         let (number, records) = (batch.number, batch.records.len() as u64);
         let copied = self.copy(batch);
-        let mut sges: Vec<Sge> = batch.records.iter().map(Piece::sge).collect();
+        let mut sges: Vec<Sge> = batch.records.iter().map(VectorPiece::sge).collect();
         let mut writes: Vec<(u64, Range<usize>)> = Vec::with_capacity(4);
         let layout = self.terms.layout;
         let runs: Vec<SlotRun> = layout.runs(position, records).collect();

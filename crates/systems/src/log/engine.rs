@@ -7,7 +7,7 @@ use super::reserver::Reserver;
 use crate::device::{self, Device};
 use crate::measure::How;
 use crate::random::Random;
-use crate::vector_io::Piece;
+use crate::vector_io::VectorPiece;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Cpu, Mr, Program, Provider, Span, Time};
 use std::collections::VecDeque;
@@ -77,14 +77,14 @@ impl<P: Provider> EngineTable<P> {
     }
 
     /// A transaction changes so many records, and these are what is appended.
-    fn commit<C: Cpu>(&mut self, cpu: &C, records: u32, into: &mut Vec<Piece>) {
+    fn commit<C: Cpu>(&mut self, cpu: &C, records: u32, into: &mut Vec<VectorPiece>) {
         let part = self.committed % self.parts * self.part;
         self.committed += 1;
         into.clear();
         for _ in 0..records {
             let row = (part + self.random.below(self.part)) * self.apart;
             cpu.store_u64(self.rows.mem(), row, self.committed);
-            into.push(Piece::of(&self.rows, row, self.record));
+            into.push(VectorPiece::of(&self.rows, row, self.record));
         }
     }
 }

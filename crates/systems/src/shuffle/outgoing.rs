@@ -3,7 +3,7 @@
 use super::connections::InboxWay;
 use super::layout::{Plan, Transfer};
 use super::words::{CreditWord, ToldWord};
-use crate::vector_io::{Piece, Writer};
+use crate::vector_io::{VectorPiece, Writer};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Mr, Provider, Time};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 struct OutFlow {
     /// Entries that are to go there.
-    list: Vec<Piece>,
+    list: Vec<VectorPiece>,
     /// Since when the first of them is listed.
     since: Time,
     /// Entries that were written, since the beginning.
@@ -39,8 +39,8 @@ pub(super) struct Input<'a, P: Provider> {
 
 impl<P: Provider> Input<'_, P> {
     /// An entry.
-    pub(super) fn piece(&self, number: u64) -> Piece {
-        Piece::of(self.mr, number * u64::from(self.entry), self.entry)
+    pub(super) fn piece(&self, number: u64) -> VectorPiece {
+        VectorPiece::of(self.mr, number * u64::from(self.entry), self.entry)
     }
 }
 
@@ -75,7 +75,7 @@ impl<P: Provider> Outgoing<P> {
     }
 
     /// Lists an entry for a receiver; returns how many are listed.
-    pub(super) fn list(&mut self, receiver: u32, piece: Piece, now: Time) -> u64 {
+    pub(super) fn list(&mut self, receiver: u32, piece: VectorPiece, now: Time) -> u64 {
         let flow = &mut self.flows[receiver as usize];
         if flow.list.is_empty() {
             flow.since = now;
@@ -260,7 +260,7 @@ pub(super) enum RoundEnd {
 }
 
 /// Copies entries side by side.
-fn copy<P: Provider>(cpu: &P, entries: &[Piece], to: Mem, mut at: u64) {
+fn copy<P: Provider>(cpu: &P, entries: &[VectorPiece], to: Mem, mut at: u64) {
     for entry in entries {
         entry.copy_to(cpu, to, at);
         at += u64::from(entry.len());

@@ -13,4 +13,4 @@ mod writer;
 pub use crate::strategy::{Chosen, Strategy};
 pub use config::VectorIo;
 pub use protocol::{SERVICE, VectorClient};
-pub use writer::{Piece, Writer};
+pub use writer::{VectorPiece, Writer};

@@ -1,7 +1,7 @@
 //! A client that writes pieces without end.
 
 use super::config::VectorIo;
-use super::writer::{Piece, Writer};
+use super::writer::{VectorPiece, Writer};
 use crate::device::{self, Device};
 use crate::drawing::{Drawer, Drawing};
 use crate::strategy::Strategy;
@@ -62,8 +62,8 @@ impl Program for VectorClient {
         let apart = u64::from(size).next_multiple_of(64);
         let source = device.registered(apart * u64::from(iovcnt), AccessFlags::LOCAL_WRITE)?;
         device::warm(&p, source.mem());
-        let pieces: Vec<Piece> =
-            (0..u64::from(iovcnt)).map(|n| Piece::of(&source, n * apart, size)).collect();
+        let pieces: Vec<VectorPiece> =
+            (0..u64::from(iovcnt)).map(|n| VectorPiece::of(&source, n * apart, size)).collect();
         let memory = memory_server::find(&p, SERVICE)?;
         let (each, all) = places(&self.io);
         let memory = memory.at(all * u64::from(self.number));

@@ -12,16 +12,16 @@ const LIST: usize = 64;
 
 /// A piece of registered memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct VectorPiece {
     mem: Mem,
     offset: u64,
     sge: Sge,
 }
 
-impl Piece {
+impl VectorPiece {
     /// `len` bytes of a region from `offset` on.
-    pub fn of<P: Provider>(mr: &Mr<P>, offset: u64, len: u32) -> Piece {
-        Piece { mem: mr.mem(), offset, sge: mr.sge(offset, len) }
+    pub fn of<P: Provider>(mr: &Mr<P>, offset: u64, len: u32) -> VectorPiece {
+        VectorPiece { mem: mr.mem(), offset, sge: mr.sge(offset, len) }
     }
 
     /// Its bytes.
@@ -170,7 +170,7 @@ impl<P: Provider> Writer<P> {
     /// call before has failed.
     pub fn write(
         &mut self,
-        pieces: &[Piece],
+        pieces: &[VectorPiece],
         to: RemoteAddr,
         strategy: Strategy,
     ) -> Result<u64, SystemError> {
@@ -222,7 +222,12 @@ impl<P: Provider> Writer<P> {
         self.begun
     }
 
-    fn write_copied(&mut self, pieces: &[Piece], bytes: u32, to: RemoteAddr) -> Result<(), SystemError> {
+    fn write_copied(
+        &mut self,
+        pieces: &[VectorPiece],
+        bytes: u32,
+        to: RemoteAddr,
+    ) -> Result<(), SystemError> {
         let place = self.begun % self.window * self.longest;
         let mut at = place;
         for piece in pieces {
@@ -235,7 +240,7 @@ impl<P: Provider> Writer<P> {
     }
 
     /// Posts WRITEs of `each` pieces; the last one tells of all.
-    fn write_list(&mut self, pieces: &[Piece], to: RemoteAddr, each: usize) -> Result<(), SystemError> {
+    fn write_list(&mut self, pieces: &[VectorPiece], to: RemoteAddr, each: usize) -> Result<(), SystemError> {
         let wrs = pieces.len().div_ceil(each);
         let mut sges = Vec::with_capacity(pieces.len());
         sges.extend(pieces.iter().map(|piece| piece.sge));

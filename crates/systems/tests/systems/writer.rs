@@ -4,7 +4,7 @@ use crate::common::{END, cluster};
 use doorbell_systems::SystemError;
 use doorbell_systems::device::{self, Device};
 use doorbell_systems::outbox::{self, Outbox};
-use doorbell_systems::vector_io::{Piece, Strategy, Writer};
+use doorbell_systems::vector_io::{Strategy, VectorPiece, Writer};
 use doorbell_verbs::{
     AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, SendOp, SendWr, Span,
     WcStatus,
@@ -51,7 +51,7 @@ impl Program for Writes {
         let mr = device.registered(64, AccessFlags::LOCAL_WRITE)?;
         let mut writer = Writer::new(&device, (qp, cq), (16, 1, 0), 64, WINDOW)?;
         let to = RemoteAddr::default();
-        let piece = [Piece::of(&mr, 0, 64)];
+        let piece = [VectorPiece::of(&mr, 0, 64)];
         for _ in 0..WINDOW {
             writer.write(&piece, to, Strategy::Sgl)?;
         }
