@@ -1,7 +1,7 @@
 //! What a client of the counter over SENDs gains by more pings outstanding, and what its server allows.
 
 use crate::ping::Ping;
-use doorbell_lab::{Duration, NotYet, SystemWorkload};
+use doorbell_lab::{Duration, NotYet, Schema, SystemEntry, SystemWorkload};
 use doorbell_reproduce::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_systems::System;
 use doorbell_verbs::Span;
@@ -23,7 +23,8 @@ fn workload(outstanding: u32) -> SystemWorkload {
     let mut ping = Ping::usual();
     (ping.clients.clients, ping.clients.outstanding) = (1, outstanding);
     ping.service = Duration::new(Span::from_us(1));
-    ping.into()
+    let entry = SystemEntry::new::<Ping>();
+    SystemWorkload::of(entry.with(&ping.given()).expect("its values are in their ranges"))
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
