@@ -134,7 +134,7 @@ fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: Fil
     for side in sides {
         let dest = side.qp.query().1.dest_qp_num.expect("it is connected");
         while process.peer(dest).is_some() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{dest:#x} seems to live");
+            assert!(begin.elapsed() < Duration::from_secs(10), "{dest:#x} seems to live");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

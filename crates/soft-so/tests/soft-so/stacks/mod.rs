@@ -211,10 +211,10 @@ fn ended(mut server: Child) -> Option<ExitStatus> {
 
 /// Ends a server that leads a group: asked first, as it may have started what is in none of that.
 fn stop(mut server: Child) {
-    for (signal, seconds) in [(libc::SIGTERM, 5), (libc::SIGKILL, 60)] {
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
         // SAFETY: a child of this test that leads a group, not waited for yet.
         unsafe { libc::kill(-(server.id() as i32), signal) };
-        if ends_within(&mut server, Duration::from_secs(seconds)).is_some() {
+        if ends_within(&mut server, Duration::from_secs(5)).is_some() {
             return;
         }
     }
