@@ -1,6 +1,6 @@
 //! The bottleneck as far as one run tells.
 
-use super::lift::Bottleneck;
+use super::bottleneck::Bottleneck;
 use super::uses::Utilization;
 use doorbell_nic::Resource;
 

@@ -1,6 +1,6 @@
 //! What curves and comparisons have of a run, be it of verbs or of a system.
 
-use super::lift::Bottleneck;
+use super::bottleneck::Bottleneck;
 use super::outcome::Outcome;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::Latency;

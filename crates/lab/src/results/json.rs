@@ -1,7 +1,8 @@
 //! The two shapes of an outcome's JSON.
 
+use super::bottleneck::Bottleneck;
 use super::kinds::{OfClass, OfKind};
-use super::lift::{Advice, Bottleneck, GroupLift, Lift, OperationTime, TogetherLift};
+use super::lift::{Advice, GroupLift, Lift, OperationTime, TogetherLift};
 use super::outcome::{OfSystem, OfVerbs, Outcome, OutcomeOf, Served};
 use super::rate;
 use super::shown::{Certainty, MeasuredTime};

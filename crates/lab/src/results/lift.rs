@@ -1,63 +1,8 @@
-//! What limits a workload, what more of something brings, and what else could be asked for.
+//! The gain from more of a resource, and other options with a higher rate.
 
 use doorbell_nic::{LatencyPart, More, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// What limits a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Bottleneck {
-    /// Its class, as `nic-tx-pu`; none where no operation completed.
-    #[serde(with = "class_in_json")]
-    #[schemars(with = "String")]
-    pub class: Option<Resource>,
-    /// In words, with the evidence.
-    pub text: String,
-    /// Where machines differ, and reruns were asked for: the number of the group whose resource it is, of
-    /// those in the workload.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<usize>,
-}
-
-impl Bottleneck {
-    /// Its class in reports and JSON.
-    pub fn class_name(&self) -> &'static str {
-        class_name(self.class)
-    }
-}
-
-/// What is said in place of a resource where nothing completed.
-const NONE: &str = "none";
-
-/// The name of a bottleneck's class in reports and JSON.
-pub fn class_name(class: Option<Resource>) -> &'static str {
-    class.map_or(NONE, Resource::name)
-}
-
-/// Classes in JSON: the names of resources, and `none`.
-mod class_in_json {
-    use super::{NONE, class_name};
-    use doorbell_nic::Resource;
-    use serde::de::IntoDeserializer;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        class: &Option<Resource>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        class_name(*class).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Resource>, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        if name == NONE {
-            return Ok(None);
-        }
-        Resource::deserialize(IntoDeserializer::<D::Error>::into_deserializer(name)).map(Some)
-    }
-}
 
 /// A relative change of the rate, and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,9 @@
 //! What runs gave.
 
+mod bottleneck;
 mod busiest;
+mod class_in_json;
+mod class_name;
 mod found;
 mod json;
 mod kinds;
@@ -11,13 +14,13 @@ mod raw;
 mod shown;
 mod uses;
 
+pub use bottleneck::Bottleneck;
 pub(crate) use busiest::{BUSY, busiest, latency, top};
+pub use class_name::class_name;
 pub use found::Found;
 pub use json::{SCHEMA, SYSTEM_SCHEMA, SystemJson, VerbsJson};
 pub use kinds::{OfClass, OfKind};
-pub use lift::{
-    Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift, class_name,
-};
+pub use lift::{Advice, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift};
 pub use outcome::{OfSystem, OfVerbs, Outcome, OutcomeOf, Served};
 pub(crate) use outcome::{rates, used_by_operations};
 pub(crate) use raw::{RawClass, RawRun};

@@ -1,8 +1,9 @@
 //! What a run gave, be it of verbs or of a system.
 
+use super::bottleneck::Bottleneck;
 use super::busiest::busiest;
 use super::kinds::{OfClass, OfKind};
-use super::lift::{Advice, Bottleneck, GroupLift, Lift, OperationTime, TogetherLift};
+use super::lift::{Advice, GroupLift, Lift, OperationTime, TogetherLift};
 use super::raw::RawRun;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::{Cache, Latency, Pcie, PhaseTime, SentAgain, UncoreUse, Utilization, hash_text};
