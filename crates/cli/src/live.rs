@@ -14,7 +14,7 @@ use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
 use doorbell_schema::{Field, FieldKind, Value};
 pub(crate) use result::Live;
-use result::{Device, IN_TURN, Machine, Run, SCHEMA};
+use result::{IN_TURN, LiveDevice, Machine, Run, SCHEMA};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
         Some(_) => Err(Exit::without_operations()),
         None => Ok(()),
     };
-    let device = Device { name: device.name().to_owned(), library };
+    let device = LiveDevice { name: device.name().to_owned(), library };
     let live = Live { schema: SCHEMA, machine: Machine::this(), device, runs };
     if args.json {
         exit::print_json(&live)?

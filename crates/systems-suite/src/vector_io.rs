@@ -157,11 +157,11 @@ const OWN: u64 = 4 << 10;
 
 /// Where records are after one of the programs has written them to memory of its own.
 macro_rules! places {
-    ($module:ident, $p:ty, $device:expr, $number:expr, $memory:expr, $records:expr) => {{
-        let store = by_hand::$module::Store::open($device, $number, $memory.at(OWN * u64::from($number)))?;
+    ($module:ident::$store:ident, $p:ty, $device:expr, $number:expr, $memory:expr, $records:expr) => {{
+        let store = by_hand::$module::$store::open($device, $number, $memory.at(OWN * u64::from($number)))?;
         store.write($records)?;
         (0..$records.len())
-            .map(|n| by_hand::$module::Store::<$p>::place($records, n) + OWN * u64::from($number))
+            .map(|n| by_hand::$module::$store::<$p>::place($records, n) + OWN * u64::from($number))
             .collect::<Vec<u64>>()
     }};
 }
@@ -191,10 +191,10 @@ impl Program for ByHand {
             })
             .collect();
         let all = [
-            places!(each, P, &device, 0u32, memory, &records),
-            places!(doorbell, P, &device, 1u32, memory, &records),
-            places!(sgl, P, &device, 2u32, memory, &records),
-            places!(sp, P, &device, 3u32, memory, &records),
+            places!(each::EachStore, P, &device, 0u32, memory, &records),
+            places!(doorbell::DoorbellStore, P, &device, 1u32, memory, &records),
+            places!(sgl::SglStore, P, &device, 2u32, memory, &records),
+            places!(sp::SpStore, P, &device, 3u32, memory, &records),
         ];
         self.interval.begin(&p);
         let (cq, back) = (device.context.create_cq(1)?, device.registered(OWN, AccessFlags::LOCAL_WRITE)?);

@@ -15,7 +15,7 @@ pub(super) const IN_TURN: &str = "stack";
 pub(crate) struct Live {
     pub(super) schema: u32,
     pub(super) machine: Machine,
-    pub(super) device: Device,
+    pub(super) device: LiveDevice,
     pub(super) runs: Vec<Run>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Machine {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Device {
+pub(super) struct LiveDevice {
     pub(super) name: String,
     pub(super) library: PathBuf,
 }

@@ -41,7 +41,7 @@ const FEW: u64 = 200;
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Point {
+struct WalkPoint {
     profile: &'static str,
     verb: &'static str,
     transport: &'static str,
@@ -64,8 +64,8 @@ enum Axis {
     Size,
 }
 
-impl Point {
-    fn at(mut self, axis: Axis, value: u32) -> Point {
+impl WalkPoint {
+    fn at(mut self, axis: Axis, value: u32) -> WalkPoint {
         *match axis {
             Axis::Threads => &mut self.threads,
             Axis::Qps => &mut self.qps,
@@ -85,8 +85,18 @@ impl Point {
     }
 
     fn options(&self) -> Vec<(&'static str, String)> {
-        let Point { profile, verb, transport, pattern, machines, threads, qps, window, size, signal_every } =
-            *self;
+        let WalkPoint {
+            profile,
+            verb,
+            transport,
+            pattern,
+            machines,
+            threads,
+            qps,
+            window,
+            size,
+            signal_every,
+        } = *self;
         let mut options = vec![
             ("profile", profile.to_owned()),
             ("verb", verb.to_owned()),
@@ -137,7 +147,7 @@ impl Point {
 }
 
 /// As somebody types it.
-impl fmt::Display for Point {
+impl fmt::Display for WalkPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "doorbell simulate")?;
         self.options().iter().try_for_each(|(key, value)| write!(f, " --{} {value}", key.replace('_', "-")))
@@ -145,7 +155,7 @@ impl fmt::Display for Point {
 }
 
 /// What is wrong with a step from one value to the next, with these rates.
-fn flaw(at: Point, axis: Axis, (from, to): (u32, u32), rates: (f64, f64)) -> Option<String> {
+fn flaw(at: WalkPoint, axis: Axis, (from, to): (u32, u32), rates: (f64, f64)) -> Option<String> {
     let [one, other] = [from, to].map(|value| at.at(axis, value));
     let (profiles, before) = one.resolved()?;
     let (_, after) = other.resolved()?;
@@ -163,7 +173,7 @@ fn flaw(at: Point, axis: Axis, (from, to): (u32, u32), rates: (f64, f64)) -> Opt
 }
 
 /// Walks from value to value, where the next is near; tells what is wrong.
-fn walk(at: Point, axis: Axis, values: &[u32]) -> Vec<String> {
+fn walk(at: WalkPoint, axis: Axis, values: &[u32]) -> Vec<String> {
     let rates: Vec<(u32, f64)> =
         values.iter().filter_map(|&value| Some((value, at.at(axis, value).rate(1.0)?))).collect();
     if std::env::var_os("DOORBELL_SHOW").is_some() {
@@ -202,9 +212,9 @@ fn point(
     profile: &'static str,
     (verb, transport): (&'static str, &'static str),
     pattern: &'static str,
-) -> Point {
+) -> WalkPoint {
     let threads = self::profile(profile).host.cores;
-    Point {
+    WalkPoint {
         profile,
         verb,
         transport,
@@ -219,13 +229,13 @@ fn point(
 }
 
 /// Each profile, verb and pattern.
-fn all() -> impl Iterator<Item = Point> {
+fn all() -> impl Iterator<Item = WalkPoint> {
     let of = |(profile, verb)| PATTERNS.map(|pattern| point(profile, verb, pattern));
     PROFILES.into_iter().flat_map(|profile| VERBS.map(|verb| (profile, verb))).flat_map(of)
 }
 
 /// The same but all to all, which takes longest.
-fn one_way() -> impl Iterator<Item = Point> {
+fn one_way() -> impl Iterator<Item = WalkPoint> {
     all().filter(|at| at.pattern != "all-to-all")
 }
 
@@ -248,7 +258,7 @@ fn qps_of_a_thread() {
 #[test]
 fn qps_beyond_the_caches() {
     none(all().filter(|at| at.transport == "rc").flat_map(|at| {
-        let at = Point { threads: 4, window: 64, signal_every: 1, ..at };
+        let at = WalkPoint { threads: 4, window: 64, signal_every: 1, ..at };
         let entries = profile(at.profile).device.caches.responder_entries;
         // Inbound 8 QPs of the two other machines lead to each thread's number.
         walk(at, Axis::Qps, &near(entries / 16, entries / 5))
@@ -258,14 +268,15 @@ fn qps_beyond_the_caches() {
 /// From fewer QPs of a thread than its window to more, where not all contexts fit: no longer do two operations wait at one.
 #[test]
 fn qps_beyond_the_window() {
-    let at = Point { machines: 4, size: 316, signal_every: 1, ..point("cx3", ("send", "ud"), "outbound") };
+    let at =
+        WalkPoint { machines: 4, size: 316, signal_every: 1, ..point("cx3", ("send", "ud"), "outbound") };
     none(walk(at, Axis::Qps, &[14, 15, 16, 17]).into_iter());
 }
 
 /// One machine has a QP to the other, which has two; then each has two.
 #[test]
 fn qps_of_two_machines() {
-    let at = Point {
+    let at = WalkPoint {
         machines: 2,
         threads: 1,
         window: 27,
@@ -279,7 +290,7 @@ fn qps_of_two_machines() {
 /// READs of 60 to 420 QPs.
 #[test]
 fn qps_of_inbound_reads() {
-    let at = Point { threads: 7, window: 64, ..point("cib", ("read", "rc"), "inbound") };
+    let at = WalkPoint { threads: 7, window: 64, ..point("cib", ("read", "rc"), "inbound") };
     none(walk(at, Axis::Qps, &near(4, 30)).into_iter());
 }
 
@@ -288,7 +299,7 @@ fn qps_of_inbound_reads() {
 fn windows() {
     none(one_way().flat_map(|at| {
         let values = [near(1, 8), near(14, 20), near(28, 36), near(115, 141), near(465, 512)].concat();
-        walk(Point { machines: 2, signal_every: 1, ..at }, Axis::Window, &values)
+        walk(WalkPoint { machines: 2, signal_every: 1, ..at }, Axis::Window, &values)
     }));
 }
 
@@ -301,7 +312,7 @@ fn sizes() {
         let mut values: Vec<u32> = ends.iter().flat_map(|end| [end - 1, *end, end + 1]).collect();
         values.sort_unstable();
         values.dedup();
-        walk(Point { machines: 2, ..at }, Axis::Size, &values)
+        walk(WalkPoint { machines: 2, ..at }, Axis::Size, &values)
     }));
 }
 
@@ -320,10 +331,10 @@ impl Draws {
         all[((u128::from(self.0.next_u64()) * all.len() as u128) >> 64) as usize]
     }
 
-    fn point(&mut self) -> Point {
+    fn point(&mut self) -> WalkPoint {
         let (profile, verb) = (self.one_of(&PROFILES), self.one_of(&VERBS));
         let at = point(profile, verb, self.one_of(&PATTERNS));
-        Point {
+        WalkPoint {
             machines: self.among(2, 4),
             threads: self.among(1, self::profile(profile).host.cores),
             qps: self.among(1, 100),

@@ -86,13 +86,13 @@ fn clients_of(o: &Outcome) -> u32 {
 }
 
 /// A design by number of clients.
-struct Series {
+struct DesignByClients {
     name: &'static str,
     outcomes: Vec<Outcome>,
 }
 
-impl Series {
-    fn measure(ctx: &Ctx<'_>, cluster: &str, design: &Design) -> Result<Series, NotYet> {
+impl DesignByClients {
+    fn measure(ctx: &Ctx<'_>, cluster: &str, design: &Design) -> Result<DesignByClients, NotYet> {
         let numbers = match (ctx.full, ctx.explains) {
             (true, _) => [&CLIENTS[..], &MANY].concat(),
             (_, true) => CLIENTS.to_vec(),
@@ -101,7 +101,7 @@ impl Series {
         let all: Vec<SystemWorkload> =
             numbers.into_iter().map(|c| workload(ctx, cluster, design, c)).collect();
         let outcomes = ctx.systems(cluster, &format!("clients: {}", design.name), &all)?;
-        Ok(Series { name: design.name, outcomes })
+        Ok(DesignByClients { name: design.name, outcomes })
     }
 
     fn rates(&self) -> Vec<(f64, f64)> {
@@ -155,17 +155,22 @@ fn found_in(o: &Outcome, cache: NicCache) -> f64 {
 }
 
 /// The three designs on a cluster.
-struct Sweep {
+struct DesignsByClients {
     cluster: &'static str,
-    writes: Series,
-    sends: Series,
-    spec: Series,
+    writes: DesignByClients,
+    sends: DesignByClients,
+    spec: DesignByClients,
 }
 
-impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
-        let series = |design| Series::measure(ctx, cluster, design);
-        Ok(Sweep { cluster, writes: series(&WRITES)?, sends: series(&SENDS)?, spec: series(&SPEC)? })
+impl DesignsByClients {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<DesignsByClients, NotYet> {
+        let series = |design| DesignByClients::measure(ctx, cluster, design);
+        Ok(DesignsByClients {
+            cluster,
+            writes: series(&WRITES)?,
+            sends: series(&SENDS)?,
+            spec: series(&SPEC)?,
+        })
     }
 
     /// Fewest clients of those run from which on requests by SEND are always faster.
@@ -181,7 +186,7 @@ fn clients(n: Option<f64>) -> String {
     n.map_or("no limit".to_owned(), |n| format!("{n:.0} clients"))
 }
 
-fn client_limit(sweeps: &[Sweep], limited: &Outcome) -> Check {
+fn client_limit(sweeps: &[DesignsByClients], limited: &Outcome) -> Check {
     let limits = || sweeps.iter().map(|s| (s.cluster, s.writes.limit()));
     let holds = limits().all(|(_, l)| l.is_some_and(|l| FEW_HUNDRED.contains(&l)));
     let seen: Vec<String> = limits().map(|(cluster, l)| format!("{cluster}: {}", clients(l))).collect();
@@ -190,12 +195,13 @@ fn client_limit(sweeps: &[Sweep], limited: &Outcome) -> Check {
     because(check, limited)
 }
 
-fn less_scalable(cib: &Sweep, limited: &Outcome) -> Check {
+fn less_scalable(cib: &DesignsByClients, limited: &Outcome) -> Check {
     let (rpc, spec) = (cib.writes.limit(), cib.spec.limit());
     let holds = rpc.is_some_and(|rpc| spec.is_none_or(|spec| rpc < spec));
     let seen = format!("HERD-RPC {}, Spec-S0 {}", clients(rpc), clients(spec));
-    let rates =
-        |s: &Series| s.outcomes.iter().map(|o| format!("{:.1}", o.mops)).collect::<Vec<_>>().join(", ");
+    let rates = |s: &DesignByClients| {
+        s.outcomes.iter().map(|o| format!("{:.1}", o.mops)).collect::<Vec<_>>().join(", ")
+    };
     let check = Check::statement("atc16-intro-rpc-less-scalable", "cib", holds, seen).note(format!(
         "HERD-RPC {}; Spec-S0 {} Mrps with {:?} clients",
         rates(&cib.writes),
@@ -217,7 +223,7 @@ const SEVERAL_HUNDRED: u32 = 560;
 
 /// HERD's RPCs beside those with requests by SEND, and beside those with replies by WRITE over a connected
 /// QP for each client, of which the replies alone are run.
-fn cost(ctx: &Ctx<'_>, cib: &Sweep) -> Result<Check, NotYet> {
+fn cost(ctx: &Ctx<'_>, cib: &DesignsByClients) -> Result<Check, NotYet> {
     // A core that replies one by one, as HERD's does.
     let one = |workers| Workers { cores: 1, batching: false, gather: 1, ..workers };
     let alone = |design: &Design| with_cores(design, 70, one);
@@ -254,7 +260,7 @@ fn connected_replies(qps: u32) -> Workload {
     briefly(1500, workload)
 }
 
-fn crossing(sweeps: &[Sweep]) -> Check {
+fn crossing(sweeps: &[DesignsByClients]) -> Check {
     let holds = sweeps.iter().all(|s| s.crossing().is_some_and(|c| f64::from(c) < FEW_HUNDRED.end));
     let seen = sweeps.iter().map(|s| match s.crossing() {
         Some(c) => format!("{}: from {c} clients on", s.cluster),
@@ -265,8 +271,8 @@ fn crossing(sweeps: &[Sweep]) -> Check {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let sweeps = CLUSTERS.map(|cluster| Sweep::measure(ctx, cluster));
-    let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
+    let sweeps = CLUSTERS.map(|cluster| DesignsByClients::measure(ctx, cluster));
+    let sweeps: Vec<DesignsByClients> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let cib = &sweeps[2];
     let limited = ctx.explain_system("cib", "clients", &workload(ctx, "cib", &WRITES, EXPLAINED))?;
     let checks = vec![

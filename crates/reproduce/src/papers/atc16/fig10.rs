@@ -45,15 +45,15 @@ fn store(ctx: &Ctx<'_>, cluster: &str, clients: u32, put_permille: u32, update: 
     store.into()
 }
 
-struct Sweep {
+struct StoreRates {
     cluster: &'static str,
     clients: u32,
     emulated: Vec<Outcome>,
     built: Vec<Outcome>,
 }
 
-impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
+impl StoreRates {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<StoreRates, NotYet> {
         let by_clients =
             ctx.systems(cluster, "fig10: clients", &CLIENTS.map(|c| store(ctx, cluster, c, 0, false)))?;
         let best = by_clients.iter().max_by(|a, b| a.mops.total_cmp(&b.mops));
@@ -61,7 +61,7 @@ impl Sweep {
         let series = |update| {
             ctx.systems(cluster, "fig10", &PERMILLE.map(|p| store(ctx, cluster, clients, p, update)))
         };
-        Ok(Sweep { cluster, clients, emulated: series(false)?, built: series(true)? })
+        Ok(StoreRates { cluster, clients, emulated: series(false)?, built: series(true)? })
     }
 
     /// Share of the rate of GETs that is left with so many PUTs.
@@ -95,11 +95,11 @@ impl Sweep {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let (cx3, cib) = (Sweep::measure(ctx, "cx3")?, Sweep::measure(ctx, "cib")?);
+    let (cx3, cib) = (StoreRates::measure(ctx, "cx3")?, StoreRates::measure(ctx, "cib")?);
     let mut checks = Vec::from(cx3.checks(ctx, "atc16-drtm-cx3-10put", "atc16-drtm-cx3-100put")?);
     checks.extend(cib.checks(ctx, "atc16-drtm-cib-10put", "atc16-drtm-cib-100put")?);
     let gradual = PERMILLE[1..].iter().all(|&p| cib.left(p) > cx3.left(p));
-    let seen = |s: &Sweep| {
+    let seen = |s: &StoreRates| {
         format!(
             "{} {:.0}%, {:.0}%, {:.0}%",
             s.cluster,

@@ -47,7 +47,7 @@ const AT_LIMIT: f64 = 0.95;
 const EQUAL: f64 = 0.05;
 
 /// What was measured on a cluster.
-struct Sweep {
+struct DesignRates {
     cluster: &'static str,
     sizes: Vec<u32>,
     read: Vec<Arc<Outcome>>,
@@ -68,8 +68,8 @@ fn link_limit(profile: &Profile, opcode: Opcode, transport: QpType, size: u32) -
     bytes_per_s / load.bytes as f64 / 1e6
 }
 
-impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
+impl DesignRates {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<DesignRates, NotYet> {
         let profile = ctx.profile(cluster);
         let mut sizes = SIZES.to_vec();
         if ctx.full {
@@ -84,7 +84,7 @@ impl Sweep {
         let recv = [0, UD_PAYLOAD].map(|size| micro::inbound_send(profile, size, false));
         let recv = ctx.measure(cluster, "fig12", &recv)?;
         let limit = sizes.iter().map(|&s| link_limit(profile, Opcode::Read, QpType::Rc, s)).collect();
-        Ok(Sweep { cluster, read, write, recv: [recv[0].mops, recv[1].mops], limit, sizes })
+        Ok(DesignRates { cluster, read, write, recv: [recv[0].mops, recv[1].mops], limit, sizes })
     }
 
     fn at(&self, size: u32) -> usize {
@@ -148,8 +148,8 @@ fn equal(a: f64, b: f64) -> bool {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let sweeps = CLUSTERS.map(|c| Sweep::measure(ctx, c));
-    let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
+    let sweeps = CLUSTERS.map(|c| DesignRates::measure(ctx, c));
+    let sweeps: Vec<DesignRates> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let [_, cx3, cib] = &sweeps[..] else { unreachable!("there are three clusters") };
     let mut checks = Vec::new();
     let transitions = ["atc16-read-transition-cx", "atc16-read-transition-cx3", "atc16-read-transition-cib"];
@@ -167,11 +167,15 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     checks.push(limits(ctx));
     let shapes: Vec<String> =
         sweeps.iter().map(|s| format!("{}: flat to {} B", s.cluster, s.transition() / 2)).collect();
-    let holds = sweeps.iter().all(Sweep::has_shape);
+    let holds = sweeps.iter().all(DesignRates::has_shape);
     checks.push(Check::statement("atc16-fig12-shape", "cib", holds, shapes.join("; ")));
     checks.push(axes(&sweeps));
     checks.extend(recvs(&sweeps));
-    Ok(Findings { checks, curves: sweeps.iter().flat_map(Sweep::curves).collect(), ..Findings::default() })
+    Ok(Findings {
+        checks,
+        curves: sweeps.iter().flat_map(DesignRates::curves).collect(),
+        ..Findings::default()
+    })
 }
 
 /// The claim that a READ of cib is limited by the link from this size on.
@@ -192,7 +196,7 @@ pub(super) fn number(ctx: &Ctx<'_>, claim: &str) -> Option<Result<f64, NotYet>> 
     Some(ctx.measure("cib", claim, &reads).map(|found| found[1].mops / link.max(found[0].mops)))
 }
 
-fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check, NotYet> {
+fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &DesignRates) -> Result<Check, NotYet> {
     let size = sweep.transition();
     let profile = ctx.profile(sweep.cluster);
     let explain = |size| ctx.explain(sweep.cluster, claim, &micro::inbound(profile, Verb::Read, size));
@@ -207,7 +211,7 @@ fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check
 }
 
 /// Rate of the link, as its name has it, that READs of `size` bytes use.
-fn saturates(claim: &'static str, sweep: &Sweep, size: u32, nominal: f64) -> Check {
+fn saturates(claim: &'static str, sweep: &DesignRates, size: u32, nominal: f64) -> Check {
     let share = sweep.link_use(size);
     let note = format!("{:.1}% of the link's time, in the units of its name", share * 100.0);
     Check::number(claim, sweep.cluster, share * nominal).note(note)
@@ -231,17 +235,17 @@ fn limits(ctx: &Ctx<'_>) -> Check {
 }
 
 /// The rates fit the figure's axes and need a good part of them.
-fn axes(sweeps: &[Sweep]) -> Check {
+fn axes(sweeps: &[DesignRates]) -> Check {
     let tops = [30.0, 50.0, 200.0];
-    let highest = |s: &Sweep| s.read.iter().chain(&s.write).map(|o| o.mops).fold(0.0, f64::max);
-    let fits = |(s, top): (&Sweep, f64)| highest(s) <= top && highest(s) > 0.4 * top;
+    let highest = |s: &DesignRates| s.read.iter().chain(&s.write).map(|o| o.mops).fold(0.0, f64::max);
+    let fits = |(s, top): (&DesignRates, f64)| highest(s) <= top && highest(s) > 0.4 * top;
     let seen: Vec<String> = sweeps.iter().map(|s| format!("{} to {:.0}", s.cluster, highest(s))).collect();
     Check::statement("atc16-fig12-axes", "cib", sweeps.iter().zip(tops).all(fits), seen.join("; "))
 }
 
 /// RECVs beside WRITEs: a second DMA write is what makes them slower.
-fn recvs(sweeps: &[Sweep]) -> Vec<Check> {
-    let seen = |s: &Sweep| {
+fn recvs(sweeps: &[DesignRates]) -> Vec<Check> {
+    let seen = |s: &DesignRates| {
         let [header_only, regular] = s.recv;
         format!(
             "{}: RECV {regular:.1}, header-only {header_only:.1}, WRITE {:.1}",

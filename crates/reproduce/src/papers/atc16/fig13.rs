@@ -58,14 +58,14 @@ fn workload(verb: Verb, n: u32) -> Workload {
 }
 
 /// One series of the figure.
-struct Series {
+struct SequencerSeries {
     cluster: &'static str,
     verb: Verb,
-    points: Vec<Point>,
+    points: Vec<WindowRun>,
 }
 
 /// One window's run.
-struct Point {
+struct WindowRun {
     outcome: Arc<Outcome>,
     /// PCIeRdCur events of the server per second, in millions.
     reads: f64,
@@ -79,8 +79,8 @@ fn look_ups(outcome: &Outcome, kind: Resource) -> (u64, u64) {
     caches.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses))
 }
 
-impl Point {
-    fn new(profile: &Profile, outcome: Arc<Outcome>) -> Point {
+impl WindowRun {
+    fn new(profile: &Profile, outcome: Arc<Outcome>) -> WindowRun {
         let seconds = outcome.measured.duration.span().as_secs_f64();
         let per_second = |n: u64| n as f64 / seconds / 1e6;
         let lines = |kind, bytes: u32| look_ups(&outcome, kind).1 * u64::from(wqe::lines(bytes));
@@ -88,7 +88,7 @@ impl Point {
             + lines(Resource::QpContextCache, profile.device.caches.context)
             + lines(Resource::TranslationCache, wqe::LINE);
         let reads = outcome.pcie.iter().find(|p| p.machine == 0).map_or(0, |p| p.rdcur);
-        Point { reads: per_second(reads), misses: per_second(missing), outcome }
+        WindowRun { reads: per_second(reads), misses: per_second(missing), outcome }
     }
 
     /// PCIe reads that the model of a post expects, per second, in millions.
@@ -109,12 +109,16 @@ impl Point {
     }
 }
 
-impl Series {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str, verb: Verb) -> Result<Series, NotYet> {
+impl SequencerSeries {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str, verb: Verb) -> Result<SequencerSeries, NotYet> {
         let workloads = WINDOWS.map(|n| workload(verb, n));
         let outcomes = ctx.measure(cluster, "fig13", &workloads)?;
         let profile = ctx.profile(cluster);
-        Ok(Series { cluster, verb, points: outcomes.into_iter().map(|o| Point::new(profile, o)).collect() })
+        Ok(SequencerSeries {
+            cluster,
+            verb,
+            points: outcomes.into_iter().map(|o| WindowRun::new(profile, o)).collect(),
+        })
     }
 
     fn rates(&self) -> impl Iterator<Item = f64> {
@@ -150,7 +154,7 @@ impl Series {
     }
 
     fn curves(&self) -> [Curve; 3] {
-        let curve = |name: &str, y: &str, of: fn(&Point) -> f64| Curve {
+        let curve = |name: &str, y: &str, of: fn(&WindowRun) -> f64| Curve {
             experiment: "atc16/fig13".into(),
             name: format!("{} {name}", self.verb),
             profile: self.cluster.into(),
@@ -167,9 +171,9 @@ impl Series {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let read = Series::measure(ctx, "cib", Verb::Read)?;
-    let write = Series::measure(ctx, "cib", Verb::Write)?;
-    let older = Series::measure(ctx, "cx3", Verb::Read)?;
+    let read = SequencerSeries::measure(ctx, "cib", Verb::Read)?;
+    let write = SequencerSeries::measure(ctx, "cib", Verb::Write)?;
+    let older = SequencerSeries::measure(ctx, "cx3", Verb::Read)?;
     let mut checks = Vec::new();
     for (claim, series) in [("atc16-wqe-n-cx3", &older), ("atc16-wqe-n-cib", &read)] {
         let best = series.best();
@@ -199,12 +203,12 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         estimate(ctx, &[&read, &write, &older]),
         Check::number("atc16-s35-cached-kinds", "cib", cached_kinds(&read)),
     ]);
-    let curves = [&read, &write, &older].into_iter().flat_map(Series::curves).collect();
+    let curves = [&read, &write, &older].into_iter().flat_map(SequencerSeries::curves).collect();
     Ok(Findings { checks, curves, ..Findings::default() })
 }
 
 /// Rate and PCIe reads, neither ever falling by more than what runs differ by.
-fn both_rise(read: &Series) -> (bool, String) {
+fn both_rise(read: &SequencerSeries) -> (bool, String) {
     let rising = |values: &[f64]| {
         let steps = values.windows(2).all(|w| w[1] >= (1.0 - SAME) * w[0]);
         steps && values.last() > values.first()
@@ -217,7 +221,7 @@ fn both_rise(read: &Series) -> (bool, String) {
 }
 
 /// A WQE is looked up for its request and again for the answer.
-fn miss_points(read: &Series) -> Check {
+fn miss_points(read: &SequencerSeries) -> Check {
     let Some(last) = read.points.last() else { unreachable!("the figure has points") };
     let (hits, misses) = look_ups(&last.outcome, Resource::WqeCache);
     let done = last.outcome.mops * last.outcome.measured.duration.span().as_secs_f64() * 1e6;
@@ -227,15 +231,16 @@ fn miss_points(read: &Series) -> Check {
     Check::statement("atc16-wqe-miss-points", "cib", holds, seen)
 }
 
-fn axes(series: &[&Series]) -> Check {
-    let highest = |s: &&Series| s.points.iter().map(|p| p.outcome.mops.max(p.reads)).fold(0.0, f64::max);
+fn axes(series: &[&SequencerSeries]) -> Check {
+    let highest =
+        |s: &&SequencerSeries| s.points.iter().map(|p| p.outcome.mops.max(p.reads)).fold(0.0, f64::max);
     let highest = series.iter().map(highest).fold(0.0, f64::max);
     let seen = format!("up to {highest:.1} million/s");
     Check::statement("atc16-fig13b-axes", "cib", highest <= 100.0 && highest > 50.0, seen)
 }
 
 /// Counted reads less expected reads against what the caches missed.
-fn estimate(ctx: &Ctx<'_>, series: &[&Series]) -> Check {
+fn estimate(ctx: &Ctx<'_>, series: &[&SequencerSeries]) -> Check {
     let mut worst: f64 = 0.0;
     let mut seen = String::new();
     for s in series {
@@ -251,7 +256,7 @@ fn estimate(ctx: &Ctx<'_>, series: &[&Series]) -> Check {
 }
 
 /// QP contexts of requesters and of responders are one kind.
-fn cached_kinds(series: &Series) -> u32 {
+fn cached_kinds(series: &SequencerSeries) -> u32 {
     let Some(first) = series.points.first() else { return 0 };
     let kinds = first.outcome.caches.iter().filter(|c| c.machine == 0).map(|c| c.cache.resource());
     kinds.collect::<std::collections::BTreeSet<_>>().len() as u32

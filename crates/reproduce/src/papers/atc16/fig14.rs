@@ -40,19 +40,19 @@ const ADJACENT: u32 = 8;
 const PAGE: u32 = 4096;
 
 /// Rates of one cluster by number of counters.
-struct Sweep {
+struct CounterSweep {
     cluster: &'static str,
     counters: Vec<u32>,
     outcomes: Vec<Arc<Outcome>>,
 }
 
-impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
+impl CounterSweep {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<CounterSweep, NotYet> {
         let counters = if ctx.full { DENSE.to_vec() } else { COUNTERS.to_vec() };
         let profile = ctx.profile(cluster);
         let workloads: Vec<Workload> =
             counters.iter().map(|&z| micro::atomics(profile, z, ADJACENT)).collect();
-        Ok(Sweep { cluster, outcomes: ctx.measure(cluster, "fig14", &workloads)?, counters })
+        Ok(CounterSweep { cluster, outcomes: ctx.measure(cluster, "fig14", &workloads)?, counters })
     }
 
     fn at(&self, counters: u32) -> &Outcome {
@@ -88,8 +88,8 @@ impl Sweep {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let sweeps = CLUSTERS.map(|c| Sweep::measure(ctx, c));
-    let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
+    let sweeps = CLUSTERS.map(|c| CounterSweep::measure(ctx, c));
+    let sweeps: Vec<CounterSweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let [_, cx3, cib] = &sweeps[..] else { unreachable!("there are three clusters") };
     let explain = |cluster, what, z, stride| {
         ctx.explain(cluster, what, &micro::atomics(ctx.profile(cluster), z, stride))
@@ -141,11 +141,11 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number("atc16-intro-best-worst-70x", "cib", best.mops / one.mops)
             .note("header-only SENDs in batches against atomics on one counter"),
     );
-    Ok(Findings { checks, curves: sweeps.iter().map(Sweep::curve).collect(), ..Findings::default() })
+    Ok(Findings { checks, curves: sweeps.iter().map(CounterSweep::curve).collect(), ..Findings::default() })
 }
 
 /// A PCIe read and a write for each atomic, one after the other where they share a lock.
-fn internal_lock(ctx: &Ctx<'_>, cib: &Sweep) -> Check {
+fn internal_lock(ctx: &Ctx<'_>, cib: &CounterSweep) -> Check {
     let one = cib.at(1);
     let p = ctx.profile("cib");
     let pcie = one.pcie.iter().find(|p| p.machine == 0);
@@ -160,14 +160,14 @@ fn internal_lock(ctx: &Ctx<'_>, cib: &Sweep) -> Check {
 }
 
 /// "Several hundred nanoseconds".
-fn lock_hold(sweeps: &[Sweep]) -> Check {
+fn lock_hold(sweeps: &[CounterSweep]) -> Check {
     let seen: Vec<String> = sweeps.iter().map(|s| format!("{} {:.0} ns", s.cluster, s.hold_ns())).collect();
     let holds = sweeps.iter().all(|s| (200.0..1000.0).contains(&s.hold_ns()));
     Check::statement("atc16-seq-lock-hold", "cib", holds, seen.join(", "))
 }
 
 /// Atomics on one word against READs, on the cluster where they differ least.
-fn contention(ctx: &Ctx<'_>, sweeps: &[Sweep]) -> Result<Check, NotYet> {
+fn contention(ctx: &Ctx<'_>, sweeps: &[CounterSweep]) -> Result<Check, NotYet> {
     let mut least = f64::INFINITY;
     for sweep in sweeps {
         let read = micro::inbound(ctx.profile(sweep.cluster), Verb::Read, 32);

@@ -81,18 +81,18 @@ pub(super) fn atomics() -> SystemWorkload {
 }
 
 /// A series of the figure.
-struct Series {
+struct Fig7Series {
     name: &'static str,
     cores: Vec<u32>,
     outcomes: Vec<Outcome>,
 }
 
-impl Series {
+impl Fig7Series {
     fn measure<S: Into<SystemWorkload>>(
         ctx: &Ctx<'_>,
         name: &'static str,
         w: impl Fn(u32) -> S,
-    ) -> Result<Series, NotYet> {
+    ) -> Result<Fig7Series, NotYet> {
         let cores = match (ctx.full, ctx.explains) {
             (true, _) => DENSE.to_vec(),
             (_, true) => CORES.to_vec(),
@@ -100,7 +100,7 @@ impl Series {
         };
         let workloads: Vec<SystemWorkload> = cores.iter().map(|&c| w(c).into()).collect();
         let outcomes = ctx.systems("cib", &format!("fig7: {name}"), &workloads)?;
-        Ok(Series { name, cores, outcomes })
+        Ok(Fig7Series { name, cores, outcomes })
     }
 
     fn at(&self, cores: u32) -> &Outcome {
@@ -117,11 +117,11 @@ fn batch(outcome: &Outcome) -> f64 {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let base = Series::measure(ctx, "baseline", |c| rpc(c, false, false))?;
-    let batching = Series::measure(ctx, "+batching", |c| rpc(c, true, false))?;
-    let both = Series::measure(ctx, "+batching, +multi-queue", |c| rpc(c, true, true))?;
-    let spec = Series::measure(ctx, "Spec-S0", spec)?;
-    let continuous = Series::measure(ctx, "+batching, +multi-queue, clients without windows", |c| {
+    let base = Fig7Series::measure(ctx, "baseline", |c| rpc(c, false, false))?;
+    let batching = Fig7Series::measure(ctx, "+batching", |c| rpc(c, true, false))?;
+    let both = Fig7Series::measure(ctx, "+batching, +multi-queue", |c| rpc(c, true, true))?;
+    let spec = Fig7Series::measure(ctx, "Spec-S0", spec)?;
+    let continuous = Fig7Series::measure(ctx, "+batching, +multi-queue, clients without windows", |c| {
         let mut rpc = rpc(c, true, true);
         rpc.clients.windows = false;
         rpc

@@ -85,22 +85,22 @@ fn rpc(threads: u32) -> SystemWorkload {
 }
 
 /// A lock by numbers of threads.
-struct Series {
+struct LockSeries {
     name: &'static str,
     threads: Vec<u32>,
     outcomes: Vec<Outcome>,
 }
 
-impl Series {
+impl LockSeries {
     fn measure(
         ctx: &Ctx<'_>,
         name: &'static str,
         lock: impl Fn(u32) -> SystemWorkload,
-    ) -> Result<Series, NotYet> {
+    ) -> Result<LockSeries, NotYet> {
         let threads = if ctx.full { DENSE.to_vec() } else { THREADS.to_vec() };
         let workloads: Vec<SystemWorkload> = threads.iter().map(|n| lock(*n)).collect();
         let outcomes = ctx.systems(CLUSTER, &format!("fig10a: {name}"), &workloads)?;
-        Ok(Series { name, threads, outcomes })
+        Ok(LockSeries { name, threads, outcomes })
     }
 
     fn at(&self, threads: u32) -> &Outcome {
@@ -144,7 +144,7 @@ impl Series {
 }
 
 /// The ratio of two locks that is farthest from a claim, over all numbers of threads.
-fn ratio(claim: &'static str, of: &Series, by: &Series) -> Check {
+fn ratio(claim: &'static str, of: &LockSeries, by: &LockSeries) -> Check {
     let ratio = |n: &u32| of.at(*n).mops / by.at(*n).mops;
     let all: Vec<String> = of.threads.iter().map(|n| format!("{:.2} at {n}", ratio(n))).collect();
     let checks = of.threads.iter().map(|n| Check::number(claim, CLUSTER, ratio(n))).collect();
@@ -153,14 +153,14 @@ fn ratio(claim: &'static str, of: &Series, by: &Series) -> Check {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let local = Series::measure(ctx, "local", local)?;
-    let remote_at_once = Series::measure(ctx, "remote", |n| remote(n, Span::ZERO))?;
-    let backoff = Series::measure(ctx, "remote, back-off", |n| remote(n, BACKOFF))?;
-    let rpc = Series::measure(ctx, "RPC", rpc)?;
+    let local = LockSeries::measure(ctx, "local", local)?;
+    let remote_at_once = LockSeries::measure(ctx, "remote", |n| remote(n, Span::ZERO))?;
+    let backoff = LockSeries::measure(ctx, "remote, back-off", |n| remote(n, BACKOFF))?;
+    let rpc = LockSeries::measure(ctx, "RPC", rpc)?;
     let remote = &remote_at_once;
     let number = |claim, value: f64| Check::number(claim, CLUSTER, value);
-    let at_eight = |claim, lock: &Series| {
-        number(claim, lock.readings(8)[0]).note(Series::told(lock.readings(8), "Mops"))
+    let at_eight = |claim, lock: &LockSeries| {
+        number(claim, lock.readings(8)[0]).note(LockSeries::told(lock.readings(8), "Mops"))
     };
     let (by_order, local_most) = by_order(ctx)?;
     let local_remaining = 100.0 * local_most / local.at(1).mops;
@@ -174,16 +174,16 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let scales = remaining[1][0] > local_remaining;
     let seen = format!(
         "at 14 threads remains of the remote lock {}; of the local lock {}; remote {} RPC at all numbers of threads",
-        Series::told(remaining[1], "%"),
-        Series::told(remaining[0], "%"),
+        LockSeries::told(remaining[1], "%"),
+        LockSeries::told(remaining[0], "%"),
         if above { "above" } else { "not above" }
     );
-    let at_most = |lock: &Series| lock.at(MOST).mops;
+    let at_most = |lock: &LockSeries| lock.at(MOST).mops;
     let constants = format!("first wait {} ns, longest {}", BACKOFF.as_ns(), BACKOFF_MOST.as_ns());
     let checks = vec![
         ratio("cluster21-fig10a-remote-vs-rpc", remote, &rpc),
         number("cluster21-fig10a-local-remaining", local_remaining)
-            .note(format!("{drawn}; of the first draw {}", Series::told(remaining[0], "%"))),
+            .note(format!("{drawn}; of the first draw {}", LockSeries::told(remaining[0], "%"))),
         at_eight("cluster21-fig10a-local-8t", &local),
         at_eight("cluster21-fig10a-remote-8t", remote),
         Check::statement("cluster21-fig10a-scal-order", CLUSTER, scales && above, seen),
@@ -191,6 +191,6 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             .note(format!("{constants}; {drawn}")),
         number("cluster21-fig10a-backoff-vs-rpc", at_most(&backoff) / at_most(&rpc)).note(constants),
     ];
-    let curves = [&local, remote, &backoff, &rpc].into_iter().flat_map(Series::curves).collect();
+    let curves = [&local, remote, &backoff, &rpc].into_iter().flat_map(LockSeries::curves).collect();
     Ok(Findings { checks, curves, ..Findings::default() })
 }

@@ -48,7 +48,7 @@ const FEW: ([u32; 2], [u32; 1]) = ([16, ENTRY], [4]);
 
 /// A point.
 #[derive(Clone, Copy)]
-struct Point {
+struct SizedJoin {
     transfer: Transfer,
     strategy: Strategy,
     batch: u32,
@@ -58,10 +58,10 @@ struct Point {
     zipf: bool,
 }
 
-impl Point {
+impl SizedJoin {
     /// The claims', with a strategy.
-    fn of(strategy: Strategy, batch: u32) -> Point {
-        Point {
+    fn of(strategy: Strategy, batch: u32) -> SizedJoin {
+        SizedJoin {
             transfer: Transfer::Push,
             strategy,
             batch,
@@ -73,8 +73,8 @@ impl Point {
     }
 
     /// The same with each entry by itself.
-    fn basic(self) -> Point {
-        Point { strategy: Strategy::Sgl, batch: 1, ..self }
+    fn basic(self) -> SizedJoin {
+        SizedJoin { strategy: Strategy::Sgl, batch: 1, ..self }
     }
 
     fn shuffle(self) -> Shuffle {
@@ -98,7 +98,7 @@ impl Point {
     }
 }
 
-fn rates(ctx: &Ctx<'_>, points: &[Point]) -> Result<Vec<f64>, NotYet> {
+fn rates(ctx: &Ctx<'_>, points: &[SizedJoin]) -> Result<Vec<f64>, NotYet> {
     let all: Vec<_> = points.iter().map(|point| point.workload()).collect();
     Ok(ctx.timed(CLUSTER, "fig15", &all)?.iter().map(|o| o.mops).collect())
 }
@@ -109,7 +109,7 @@ fn rated(
     name: &str,
     x: &str,
     points: &[u32],
-    of: impl Fn(u32) -> Point,
+    of: impl Fn(u32) -> SizedJoin,
 ) -> Result<Curve, NotYet> {
     let rates = rates(ctx, &points.iter().copied().map(of).collect::<Vec<_>>())?;
     let points = points.iter().copied().map(f64::from).zip(rates).collect();
@@ -117,22 +117,22 @@ fn rated(
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let (sp, sgl) = (Point::of(Strategy::Sp, BATCH), Point::of(Strategy::Sgl, BATCH));
-    let by_batch = |strategy| move |batch| Point::of(strategy, batch);
-    let by_executors = |point: Point| move |executors| Point { executors, ..point };
-    let by_entry = |point: Point| move |entry| Point { entry, ..point };
-    let by_outstanding = |point: Point| move |outstanding| Point { outstanding, ..point };
-    let pulled = |point| Point { transfer: Transfer::Pull, ..point };
+    let (sp, sgl) = (SizedJoin::of(Strategy::Sp, BATCH), SizedJoin::of(Strategy::Sgl, BATCH));
+    let by_batch = |strategy| move |batch| SizedJoin::of(strategy, batch);
+    let by_executors = |point: SizedJoin| move |executors| SizedJoin { executors, ..point };
+    let by_entry = |point: SizedJoin| move |entry| SizedJoin { entry, ..point };
+    let by_outstanding = |point: SizedJoin| move |outstanding| SizedJoin { outstanding, ..point };
+    let pulled = |point| SizedJoin { transfer: Transfer::Pull, ..point };
     let (entries, outstanding) =
         if ctx.full { (&ENTRIES[..], &OUTSTANDING[..]) } else { (&FEW.0[..], &FEW.1[..]) };
     // All are asked for before the first that is not known ends this.
-    let longer = ctx.explain_job(CLUSTER, "fig15", &Point { batch: 32, ..sgl }.workload());
-    let three = ctx.timed(CLUSTER, "fig15", &[sgl.basic(), sp, sgl].map(Point::workload));
+    let longer = ctx.explain_job(CLUSTER, "fig15", &SizedJoin { batch: 32, ..sgl }.workload());
+    let three = ctx.timed(CLUSTER, "fig15", &[sgl.basic(), sp, sgl].map(SizedJoin::workload));
     let curves = [
         rated(ctx, "SP, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sp)),
         rated(ctx, "SGL, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sgl)),
         rated(ctx, "pull, by batch", "entries of a READ", &BATCHES, |batch| {
-            pulled(Point::of(Strategy::Sp, batch))
+            pulled(SizedJoin::of(Strategy::Sp, batch))
         }),
         rated(ctx, "basic", "executors", &ALL, by_executors(sgl.basic())),
         rated(ctx, "SP of 16", "executors", &ALL, by_executors(sp)),
@@ -144,7 +144,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         rated(ctx, "SP of 16, by outstanding", "posts", outstanding, by_outstanding(sp)),
         rated(ctx, "SGL of 16, by outstanding", "posts", outstanding, by_outstanding(sgl)),
     ];
-    let others = rates(ctx, &[pulled(sgl.basic()), pulled(sp), Point { zipf: true, ..sgl }, sgl]);
+    let others = rates(ctx, &[pulled(sgl.basic()), pulled(sp), SizedJoin { zipf: true, ..sgl }, sgl]);
     let (longer, three, others) = (longer?, three?, others?);
     let [basic, sp, sgl] = &three[..] else { unreachable!("as many outcomes as runs") };
     let curves = curves.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -155,7 +155,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         large_batch(&curves[0], &curves[1], &longer),
         push(&others, basic, sp),
     ];
-    let uneven = Point { zipf: true, ..Point::of(Strategy::Sgl, BATCH) }.shuffle().unevenness();
+    let uneven = SizedJoin { zipf: true, ..SizedJoin::of(Strategy::Sgl, BATCH) }.shuffle().unevenness();
     let zipf = curve(
         "cluster21/fig15",
         "SGL of 16, keys by Zipf's law",

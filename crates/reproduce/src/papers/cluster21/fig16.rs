@@ -1,7 +1,7 @@
 //! CLUSTER'21, Figure 16: how long a join takes, by executors, by entries of a post, and by where memory is.
 
 use super::cluster::CLUSTER;
-use super::joins::{BATCH, EXECUTORS, Point, REAL, SAMPLE, seconds};
+use super::joins::{BATCH, EXECUTORS, JoinPoint, REAL, SAMPLE, seconds};
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Found, Runs};
 use doorbell_lab::NotYet;
@@ -40,20 +40,22 @@ fn line(name: &str, x: &str, points: impl Iterator<Item = (f64, f64)>) -> Curve 
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let of = |point: Point| move |batch| Point { batch, ..point };
-    let few = Point::of(FEW);
-    let unaware = |point: Point| Point { aware: false, ..point };
+    let of = |point: JoinPoint| move |batch| JoinPoint { batch, ..point };
+    let few = JoinPoint::of(FEW);
+    let unaware = |point: JoinPoint| JoinPoint { aware: false, ..point };
     let by_batch = seconds(ctx, "fig16", BATCHES.map(of(few)));
     let by_batch_unaware = seconds(ctx, "fig16", BATCHES.map(of(unaware(few))));
-    let by_executors = seconds(ctx, "fig16", ALL.map(Point::of));
-    let by_executors_unaware = seconds(ctx, "fig16", ALL.map(|executors| unaware(Point::of(executors))));
-    let alone = seconds(ctx, "fig16", SAMPLES.map(|sample| Point { sample, ..Point::STANDALONE }));
-    let together = seconds(ctx, "fig16", SAMPLES.map(|sample| Point { sample, ..Point::of(EXECUTORS) }));
+    let by_executors = seconds(ctx, "fig16", ALL.map(JoinPoint::of));
+    let by_executors_unaware = seconds(ctx, "fig16", ALL.map(|executors| unaware(JoinPoint::of(executors))));
+    let alone = seconds(ctx, "fig16", SAMPLES.map(|sample| JoinPoint { sample, ..JoinPoint::STANDALONE }));
+    let together =
+        seconds(ctx, "fig16", SAMPLES.map(|sample| JoinPoint { sample, ..JoinPoint::of(EXECUTORS) }));
     let whole = match ctx.full {
         true => Some(seconds(
             ctx,
             "fig16",
-            [Point::STANDALONE, Point::of(EXECUTORS)].map(|point| Point { sample: REAL, ..point }),
+            [JoinPoint::STANDALONE, JoinPoint::of(EXECUTORS)]
+                .map(|point| JoinPoint { sample: REAL, ..point }),
         )),
         false => None,
     };

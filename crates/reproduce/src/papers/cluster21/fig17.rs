@@ -1,7 +1,7 @@
 //! CLUSTER'21, Figure 17: a join with all optimisations, beside one thread and beside executors that post tuples one by one from memory anywhere; by size.
 
 use super::cluster::CLUSTER;
-use super::joins::{EXECUTORS, Point, seconds};
+use super::joins::{EXECUTORS, JoinPoint, seconds};
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
@@ -26,10 +26,10 @@ const TIMES: [u64; 3] = [1, 2, 4];
 const CONSTANT: f64 = 0.1;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let of = |point: Point| move |times| Point { times, ..point };
-    let best = Point::of(EXECUTORS);
+    let of = |point: JoinPoint| move |times| JoinPoint { times, ..point };
+    let best = JoinPoint::of(EXECUTORS);
     let all = seconds(ctx, "fig17", TIMES.map(of(best)));
-    let alone = seconds(ctx, "fig17", TIMES.map(of(Point::STANDALONE)));
+    let alone = seconds(ctx, "fig17", TIMES.map(of(JoinPoint::STANDALONE)));
     let native = seconds(ctx, "fig17", TIMES.map(of(best.native())));
     let (all, alone, native) = (all?, alone?, native?);
     let over = |of: &[f64; 3]| [of[0] / all[0], of[1] / all[1], of[2] / all[2]];

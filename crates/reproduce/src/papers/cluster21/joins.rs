@@ -25,7 +25,7 @@ const SLOW: Span = Span::from_ns(600);
 
 /// A join.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
+pub(super) struct JoinPoint {
     pub(super) executors: u32,
     pub(super) batch: u32,
     /// Memory is at the executors' sockets.
@@ -35,23 +35,23 @@ pub(super) struct Point {
     pub(super) sample: u64,
 }
 
-impl Point {
+impl JoinPoint {
     /// One thread of one machine.
-    pub(super) const STANDALONE: Point =
-        Point { executors: 1, batch: 1, aware: true, times: 1, sample: SAMPLE };
+    pub(super) const STANDALONE: JoinPoint =
+        JoinPoint { executors: 1, batch: 1, aware: true, times: 1, sample: SAMPLE };
 
     /// With posts of 16.
-    pub(super) const fn of(executors: u32) -> Point {
-        Point { executors, batch: BATCH, ..Point::STANDALONE }
+    pub(super) const fn of(executors: u32) -> JoinPoint {
+        JoinPoint { executors, batch: BATCH, ..JoinPoint::STANDALONE }
     }
 
     /// The same without optimisations.
-    pub(super) const fn native(self) -> Point {
-        Point { batch: 1, aware: false, ..self }
+    pub(super) const fn native(self) -> JoinPoint {
+        JoinPoint { batch: 1, aware: false, ..self }
     }
 
     fn workload(self) -> SystemWorkload {
-        let Point { executors, batch, aware, times, sample } = self;
+        let JoinPoint { executors, batch, aware, times, sample } = self;
         let mut join = Join {
             tuples: sample * times,
             keys: sample * times,
@@ -80,9 +80,9 @@ impl Point {
 pub(super) fn seconds<const N: usize>(
     ctx: &Ctx<'_>,
     what: &str,
-    points: [Point; N],
+    points: [JoinPoint; N],
 ) -> Result<[f64; N], NotYet> {
-    let all = points.map(Point::workload);
+    let all = points.map(JoinPoint::workload);
     let outcomes = ctx.timed(CLUSTER, what, &all)?;
     let mut seconds = [0.0; N];
     for ((seconds, point), outcome) in seconds.iter_mut().zip(points).zip(&outcomes) {
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn joins_are_measured_whole_to_any_precision() {
         let ctx = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
-        let point = Point::of(EXECUTORS).native();
+        let point = JoinPoint::of(EXECUTORS).native();
         assert_eq!(seconds(&ctx, "fig17", [point]), Err(NotYet::Wanted));
         let wanted = ctx.known.wanted();
         let Work::System(join) = &wanted[0].work else { panic!("a join is a system") };

@@ -6,21 +6,21 @@ use crate::device::Device;
 use doorbell_verbs::{Cq, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr};
 
 /// Writes records to the memory server.
-pub struct Store<P: Provider> {
+pub struct EachStore<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
 }
 
-impl<P: Provider> Store<P> {
+impl<P: Provider> EachStore<P> {
     /// Of client `number`.
     ///
     /// # Errors
     /// If a QP cannot be had or connected.
-    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<Store<P>, SystemError> {
+    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<EachStore<P>, SystemError> {
         let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
         let (qp, cq) = connected(device, number, cap)?;
-        Ok(Store { qp, cq, memory })
+        Ok(EachStore { qp, cq, memory })
     }
 
     /// Writes records; they are there when it returns.

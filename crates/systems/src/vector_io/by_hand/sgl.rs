@@ -6,7 +6,7 @@ use crate::device::Device;
 use doorbell_verbs::{Cq, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
 
 /// Writes records to the memory server.
-pub struct Store<P: Provider> {
+pub struct SglStore<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
@@ -14,16 +14,16 @@ pub struct Store<P: Provider> {
     sges: usize,
 }
 
-impl<P: Provider> Store<P> {
+impl<P: Provider> SglStore<P> {
     /// Of client `number`.
     ///
     /// # Errors
     /// If a QP cannot be had or connected.
-    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<Store<P>, SystemError> {
+    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<SglStore<P>, SystemError> {
         let sges = device.attr.max_sge.min(RECORDS as u32);
         let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, max_send_sge: sges, ..QpCap::default() };
         let (qp, cq) = connected(device, number, cap)?;
-        Ok(Store { qp, cq, memory, sges: sges as usize })
+        Ok(SglStore { qp, cq, memory, sges: sges as usize })
     }
 
     /// Writes records side by side, from the place of the first on; they are there when it returns.
@@ -33,7 +33,7 @@ impl<P: Provider> Store<P> {
     pub fn write(&self, records: &[Record]) -> Result<(), SystemError> {
         for (number, some) in records.chunks(self.sges).enumerate() {
             let sges: Vec<Sge> = some.iter().map(|record| record.sge).collect();
-            let to = Store::<P>::place(records, number * self.sges);
+            let to = SglStore::<P>::place(records, number * self.sges);
             let wr = SendWr::new(0, SendOp::Write(self.memory.at(to)), &sges);
             self.qp.post_send(&[wr.flags(SendFlags::SIGNALED)])?;
             completed(&self.cq)?;

@@ -6,7 +6,7 @@ use crate::device::Device;
 use doorbell_verbs::{AccessFlags, Cq, Mr, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr};
 
 /// Writes records to the memory server.
-pub struct Store<P: Provider> {
+pub struct SpStore<P: Provider> {
     cpu: P,
     qp: Qp<P>,
     cq: Cq<P>,
@@ -15,16 +15,16 @@ pub struct Store<P: Provider> {
     copies: Mr<P>,
 }
 
-impl<P: Provider> Store<P> {
+impl<P: Provider> SpStore<P> {
     /// Of client `number`.
     ///
     /// # Errors
     /// If a QP cannot be had or connected, or there is no memory for copies.
-    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<Store<P>, SystemError> {
+    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<SpStore<P>, SystemError> {
         let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
         let (qp, cq) = connected(device, number, cap)?;
         let copies = device.registered(RECORDS as u64 * u64::from(LONGEST), AccessFlags::LOCAL_WRITE)?;
-        Ok(Store { cpu: device.cpu.clone(), qp, cq, memory, copies })
+        Ok(SpStore { cpu: device.cpu.clone(), qp, cq, memory, copies })
     }
 
     /// Writes records side by side, from the place of the first on; they are there when it returns.
