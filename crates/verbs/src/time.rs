@@ -3,11 +3,12 @@
 //! A provider in virtual time counts from the start of the run; one on real hardware from an
 //! arbitrary point, monotonically.
 
+use serde::Serialize;
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// A span of time in picoseconds (up to 213 days).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct Span(u64);
 
 /// A point in time: picoseconds since the provider's start.

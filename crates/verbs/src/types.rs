@@ -175,7 +175,7 @@ pub enum WcStatus {
 }
 
 /// Path MTU (`enum ibv_mtu`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Mtu {
     /// 256 bytes.
     Mtu256,

@@ -3,10 +3,11 @@
 use crate::{Resolved, Workload, WorkloadError};
 use doorbell_nic::{More, Profile, ProfileError};
 use doorbell_schema::Settings;
+use serde::Serialize;
 
 /// The profiles of the machines of a run: of each group of like machines one, in the order of their
 /// numbers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Profiles {
     first: Profile,
     others: Vec<Profile>,

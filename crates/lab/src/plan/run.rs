@@ -101,12 +101,18 @@ impl Run {
     }
 
     pub(crate) fn key(&self) -> Key {
-        Key(format!("{:?} {}", self.profiles, self.planned().key()))
+        let all = (&*self.profiles, self.json());
+        Key(serde_json::to_string(&all).expect("profiles and workloads are JSON"))
     }
 
-    /// What an option that is a number has become; `None` where there is no such option, or it is none.
+    /// The value of a number option after defaults and limits; `None` for an option that is absent or not a number.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         self.planned().number(key)
+    }
+
+    /// The number of operations of a QP per signalled one; `None` for a system without the option `signal_every`.
+    pub(crate) fn signal_every(&self) -> Option<u64> {
+        self.planned().signal_every()
     }
 
     /// What machines do, resolved, as JSON.

@@ -32,12 +32,12 @@ impl Planned for SystemWorkload {
         serde_json::to_value(self).expect("what is run is JSON")
     }
 
-    fn key(&self) -> String {
-        format!("{self:?}")
-    }
-
     fn number(&self, key: &str) -> Option<u64> {
         self.get(key)
+    }
+
+    fn signal_every(&self) -> Option<u64> {
+        self.get("signal_every")
     }
 
     fn timed(&self, warmup: Duration, duration: Duration) -> Work {

@@ -40,12 +40,12 @@ impl Planned for Arc<Resolved> {
         serde_json::to_value(&**self).expect("what is run is JSON")
     }
 
-    fn key(&self) -> String {
-        format!("{self:?}")
-    }
-
     fn number(&self, key: &str) -> Option<u64> {
         self.json().get(key)?.as_u64()
+    }
+
+    fn signal_every(&self) -> Option<u64> {
+        Some(self.signal_every.into())
     }
 
     fn timed(&self, warmup: Duration, duration: Duration) -> Work {

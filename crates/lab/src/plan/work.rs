@@ -27,14 +27,14 @@ pub(super) trait Planned {
     /// With which draws begin.
     fn seed(&self) -> u64;
 
-    /// It as JSON, resolved.
+    /// It as JSON, resolved: all that a result depends on, the machines apart.
     fn json(&self) -> serde_json::Value;
 
-    /// All that a result depends on, the machines apart.
-    fn key(&self) -> String;
-
-    /// What an option that is a number has become; `None` where there is no such option, or it is none.
+    /// The value of a number option after defaults and limits; `None` for an option that is absent or not a number.
     fn number(&self, key: &str) -> Option<u64>;
+
+    /// The number of operations of a QP per signalled one; `None` for a system without the option `signal_every`.
+    fn signal_every(&self) -> Option<u64>;
 
     /// It, warmed up and measured for so long.
     fn timed(&self, warmup: Duration, duration: Duration) -> Work;

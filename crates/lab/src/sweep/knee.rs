@@ -137,7 +137,7 @@ impl Plan {
         let short: Vec<&mut Point> = points.iter_mut().filter(|point| is_short(point)).collect();
         let longer = |point: &&mut Point| {
             let (name, run) = self.run_at(&[Value::Number(load_of(point, load))])?;
-            let (measured, every) = (&point.found.measured, run.number("signal_every").unwrap_or(1));
+            let (measured, every) = (&point.found.measured, run.signal_every().unwrap_or(1));
             let us = LATENCIES * every as f64 / point.found.mops;
             let duration = Duration::new(Span::from_ns((us * 1e3) as u64));
             Ok((name, run.timed_as(&MeasuredTime { duration, ..measured.clone() })))

@@ -3,10 +3,11 @@
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use crate::Generation;
 use doorbell_verbs::{Mtu, Span};
+use serde::Serialize;
 use toml::Spanned;
 
 /// A NIC, on a PCIe link of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// How its WQEs, Doorbells, packets and completions look.
     pub generation: Generation,
@@ -31,7 +32,7 @@ pub struct Device {
 /// Bytes per second at which each kind of TLP passes the PCIe link: that of all lanes, unless
 /// [`crate::Profile::relax`] lifts one kind. MMIOs and read completions share the host-to-device
 /// direction; each occupies it at its own speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PcieSpeed {
     /// Write-combined MMIOs and Doorbells (host to device).
     pub mmio: u64,

@@ -9,12 +9,13 @@ use super::measured::Measured;
 use super::parameter::{Basis, Parameter, ProfileBase};
 use super::sockets::Sockets;
 use super::tcp::Tcp;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A machine and its NIC; hot code reads the sections, reports read `parameters`.
 ///
 /// A machine has one device so far.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Profile {
     /// Short name, as `cib`.
     pub name: String,

@@ -516,7 +516,7 @@ macro_rules! section {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
         pub struct $name {
             $(
                 $(#[$field_meta])*
