@@ -11,6 +11,7 @@ mod kernel;
 mod long;
 mod packages;
 mod peers;
+mod prose;
 mod qemu;
 mod record;
 mod rxe;
@@ -35,6 +36,9 @@ const USAGE: &str = "usage: cargo xtask TASK
                   prints the instructions per verb of a profile's build, release if not told, for docs/speed.md
   first-run       how long the README's first command takes on a fresh clone, three times, download apart
   bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
+  prose [--worst N] [PATH...]
+                  measures the sentences of pages and comments, lists the N worst (20 by default), and fails beyond the
+                  limits of docs/notes/prose.md; PATH is a file, a folder, or - for standard input
   rxe [--kills COUNT] [--seed SEED] [FILTER]
                   samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
                   emulated machine; FILTER is part of a check's name. With --kills COUNT instead of all that: kills
@@ -70,6 +74,10 @@ fn main() -> ExitCode {
         ["instructions", profile] => ended(test::print_instructions(profile).map(|()| 0)),
         ["first-run"] => ended(first_run::check().map(|()| 0)),
         ["bless"] => bless::run_all(),
+        ["prose", ref options @ ..] => match prose::ProseOptions::parse(options) {
+            Some(options) => ended(prose::run(&options)),
+            None => usage(),
+        },
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {
             Some(options) => ended(same::run(&options)),

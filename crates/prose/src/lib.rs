@@ -1,0 +1,20 @@
+//! Measures the sentences of pages, comments and messages.
+//!
+//! [`markdown`] and [`comments`] turn a text into [`Passage`]s, [`sentences`] splits a passage, and [`Measure`] counts.
+//! The rules are on the page `docs/notes/prose.md`.
+#![forbid(unsafe_code)]
+
+mod markdown;
+mod measure;
+mod passage;
+mod rust_source;
+mod sentence;
+mod verbs;
+mod width;
+
+pub use markdown::markdown;
+pub use measure::{Breach, Limits, Measure};
+pub use passage::{Form, Passage};
+pub use rust_source::comments;
+pub use sentence::{Sentence, sentences};
+pub use width::{MOST_COLUMNS, too_wide_comments, too_wide_lines};

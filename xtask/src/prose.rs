@@ -1,0 +1,242 @@
+//! The sentences of pages and comments, measured against the limits of `docs/notes/prose.md`.
+
+use crate::command::{Task, failed};
+use crate::workspace::root;
+use doorbell_prose::{Limits, Measure, Passage, Sentence};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Worst sentences that are listed, if the option is absent.
+const WORST: usize = 20;
+
+/// Characters of a listed sentence at most.
+const SHOWN: usize = 200;
+
+/// Options of the task.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ProseOptions {
+    worst: usize,
+    paths: Vec<PathBuf>,
+}
+
+impl ProseOptions {
+    /// Reads the options; `None` if one is wrong.
+    pub(crate) fn parse(options: &[&str]) -> Option<ProseOptions> {
+        let mut parsed = ProseOptions { worst: WORST, paths: Vec::new() };
+        let mut rest = options.iter();
+        while let Some(option) = rest.next() {
+            match *option {
+                "--worst" => parsed.worst = rest.next()?.parse().ok()?,
+                "-" => parsed.paths.push("-".into()),
+                option if option.starts_with('-') => return None,
+                path => parsed.paths.push(path.into()),
+            }
+        }
+        Some(parsed)
+    }
+}
+
+/// A page, or all comments of a crate.
+struct Unit {
+    name: String,
+    limits: Limits,
+    /// Sentences, each with its file.
+    sentences: Vec<(String, Sentence)>,
+    /// Lines that are too wide, as `file:line`.
+    wide: Vec<String>,
+}
+
+impl Unit {
+    fn new(name: String) -> Unit {
+        let limits = if name.starts_with("docs/notes") { Limits::NOTES } else { Limits::USUAL };
+        Unit { name, limits, sentences: Vec::new(), wide: Vec::new() }
+    }
+
+    fn add(&mut self, file: &str, passages: &[Passage], wide: &[usize]) {
+        let sentences = passages.iter().flat_map(doorbell_prose::sentences);
+        self.sentences.extend(sentences.map(|sentence| (file.to_owned(), sentence)));
+        self.wide.extend(wide.iter().map(|line| format!("{file}:{line}")));
+    }
+
+    fn measure(&self) -> Measure {
+        Measure::of(self.sentences.iter().map(|(_, sentence)| sentence))
+    }
+
+    /// The limits that the unit goes beyond, in words.
+    fn breaches(&self) -> Vec<String> {
+        let wide = (!self.wide.is_empty()).then(|| {
+            format!("{} lines of more than {} columns", self.wide.len(), doorbell_prose::MOST_COLUMNS)
+        });
+        let measured = self.measure().breaches(&self.limits);
+        measured.iter().map(ToString::to_string).chain(wide).collect()
+    }
+}
+
+/// Measures pages and comments; exit code 1 if one is beyond a limit.
+pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
+    let units = units(&options.paths)?;
+    println!("{:<44} sentences   mean  >35 %  odd %  refs/100", "");
+    for unit in &units {
+        let measure = unit.measure();
+        println!(
+            "{:<44} {:>9} {:>6.1} {:>6.1} {:>6.1} {:>9.2}{}",
+            unit.name,
+            measure.sentences,
+            measure.mean(),
+            measure.long_percent(),
+            measure.odd_percent(),
+            measure.references_per_100(),
+            if unit.breaches().is_empty() { "" } else { "  beyond" }
+        );
+    }
+    list_worst(&units, options.worst);
+    let beyond = list_breaches(&units);
+    Ok(u8::from(beyond))
+}
+
+/// Prints what is beyond its limits; returns whether anything is.
+fn list_breaches(units: &[Unit]) -> bool {
+    let beyond: Vec<&Unit> = units.iter().filter(|unit| !unit.breaches().is_empty()).collect();
+    for unit in &beyond {
+        println!("{}: {}", unit.name, unit.breaches().join(", "));
+        for line in unit.wide.iter().take(WORST) {
+            println!("    {line} is too wide");
+        }
+    }
+    !beyond.is_empty()
+}
+
+/// Prints the worst sentences of all units.
+fn list_worst(units: &[Unit], most: usize) {
+    let mut all: Vec<(usize, &String, &Sentence)> =
+        units.iter().flat_map(|unit| &unit.sentences).map(|(file, s)| (weight(s), file, s)).collect();
+    all.sort_by_key(|(weight, _, _)| std::cmp::Reverse(*weight));
+    for (_, file, sentence) in all.iter().filter(|(weight, _, _)| *weight > 0).take(most) {
+        let text: String = sentence.text.chars().take(SHOWN).collect();
+        println!(
+            "{file}:{}: {} words, {} references: {text}",
+            sentence.line, sentence.words, sentence.references
+        );
+    }
+}
+
+/// How bad a sentence is: words beyond 30, and 8 words for each reference and each odd beginning.
+fn weight(sentence: &Sentence) -> usize {
+    sentence.words.saturating_sub(30) + 8 * (sentence.references + usize::from(sentence.odd))
+}
+
+/// The units of these paths, `-` being standard input; all pages and crates if there is none.
+fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
+    let mut units = BTreeMap::new();
+    let mut files = Vec::new();
+    for path in paths {
+        if path == Path::new("-") {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|error| failed("standard input", error))?;
+            take(&mut units, Path::new("standard input"), &text, true);
+        } else {
+            collect(&std::path::absolute(path).map_err(|error| failed(path.display(), error))?, &mut files)?;
+        }
+    }
+    if paths.is_empty() {
+        for path in
+            ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LIMITATIONS.md", "docs", "crates", "xtask"]
+        {
+            collect(&root().join(path), &mut files)?;
+        }
+    }
+    let root = root().canonicalize().map_err(|error| failed("the workspace", error))?;
+    for file in files {
+        let text = fs::read_to_string(&file).map_err(|error| failed(file.display(), error))?;
+        let file = file.canonicalize().unwrap_or(file);
+        take(&mut units, file.strip_prefix(&root).unwrap_or(&file), &text, false);
+    }
+    Ok(units.into_values().collect())
+}
+
+/// The files below a path that have prose.
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Task<()> {
+    let doing = |error| failed(path.display(), error);
+    if path.is_dir() {
+        for entry in fs::read_dir(path).map_err(doing)? {
+            let entry = entry.map_err(doing)?.path();
+            if !entry.ends_with("target") {
+                collect(&entry, files)?;
+            }
+        }
+        files.sort();
+    } else if path.extension().is_some_and(|ending| ["md", "rs", "json"].iter().any(|known| ending == *known))
+    {
+        files.push(path.to_owned());
+    }
+    Ok(())
+}
+
+/// Adds a file to its unit.
+fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str, is_page: bool) {
+    let shown = file.display().to_string();
+    let mut add = |name: String, passages: &[Passage], wide: &[usize]| {
+        units.entry(name.clone()).or_insert_with(|| Unit::new(name)).add(&shown, passages, wide);
+    };
+    match file.extension().and_then(|ending| ending.to_str()) {
+        Some("rs") => {
+            let parts: Vec<&str> = shown.split('/').collect();
+            let name = if parts[0] == "crates" { parts[..2].join("/") } else { parts[0].to_owned() };
+            let passages = doorbell_prose::comments(text);
+            add(name, &passages, &doorbell_prose::too_wide_comments(text));
+        }
+        Some("json") if shown.starts_with("docs/schemas") => {
+            add("docs/schemas".to_owned(), &descriptions(text), &[]);
+        }
+        Some("md") => {
+            add(shown.clone(), &doorbell_prose::markdown(text, 1), &doorbell_prose::too_wide_lines(text))
+        }
+        _ if is_page => {
+            add(shown.clone(), &doorbell_prose::markdown(text, 1), &doorbell_prose::too_wide_lines(text));
+        }
+        _ => {}
+    }
+}
+
+/// The descriptions of a JSON Schema.
+fn descriptions(text: &str) -> Vec<Passage> {
+    fn walk(value: &serde_json::Value, all: &mut Vec<Passage>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (key, value) in fields {
+                    match value {
+                        serde_json::Value::String(text) if key == "description" => {
+                            all.extend(doorbell_prose::markdown(text, 1));
+                        }
+                        _ => walk(value, all),
+                    }
+                }
+            }
+            serde_json::Value::Array(values) => values.iter().for_each(|value| walk(value, all)),
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    walk(&serde_json::from_str(text).unwrap_or_default(), &mut all);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        let read = |options: &[&str]| ProseOptions::parse(options);
+        assert_eq!(read(&["--worst", "3", "-"]), Some(ProseOptions { worst: 3, paths: vec!["-".into()] }));
+        assert_eq!((read(&["--worst"]), read(&["--best"])), (None, None));
+    }
+
+    #[test]
+    fn descriptions_of_schemas_are_measured() {
+        let schema = r#"{"description": "What it is.", "properties": {"a": {"description": "A rate."}}}"#;
+        assert_eq!(descriptions(schema).len(), 2);
+    }
+}
