@@ -1,4 +1,4 @@
-//! Send work requests between `ibv_wr_start` and `ibv_wr_complete`.
+//! Lists of send work requests between `ibv_wr_start` and `ibv_wr_complete`.
 
 use crate::errno::{EINVAL, Errno};
 use crate::queues::qp::posting::Posting;
@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-/// Work requests being made. One thread at a time has it, from start to complete or abort.
+/// Work requests being built. One thread at a time owns the list, from start until complete or abort.
 #[derive(Default)]
 pub(crate) struct Builder {
     taken: AtomicBool,
@@ -16,25 +16,26 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Begins an empty list, once no other thread makes one.
+    /// Waits until no other thread owns the list, then begins an empty list.
     pub(super) fn take(&self) {
-        // Acquire: the list is as the thread that had it before has left it, with Release.
+        // Acquire pairs with the Release in `give_back`: this thread sees the list as its previous owner left
+        // it.
         while self.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::thread::yield_now();
         }
-        // SAFETY: taken by this thread.
+        // SAFETY: this thread owns the list.
         unsafe { self.list() }.clear();
     }
 
-    /// The list is posted or given up.
+    /// Ends this thread's ownership, after the list was posted or abandoned.
     pub(super) fn give_back(&self) {
         self.taken.store(false, Release);
     }
 
-    /// The list being made.
+    /// The list of the thread that owns it.
     ///
     /// # Safety
-    /// This thread has taken it, and has no other reference to the list.
+    /// This thread has called `take` and has no other reference to the list.
     #[allow(clippy::mut_from_ref, reason = "the flag `taken` makes it the only reference")]
     pub(super) unsafe fn list(&self) -> &mut BuiltList {
         // SAFETY: vouched for by the caller.
@@ -55,19 +56,19 @@ pub(super) struct BuiltWr {
     pub(super) op: BuiltOp,
     pub(super) flags: SendFlags,
     pub(super) dest: Option<UdDest>,
-    /// The SRQ that it is for; XRC.
+    /// Number of the SRQ that the message is for (XRC).
     pub(super) srqn: u32,
     pub(super) sges: Range<usize>,
     pub(super) inline: Option<Range<usize>>,
 }
 
-/// What a work request does.
+/// The operation of a work request.
 #[derive(Clone, Copy)]
 pub(super) enum BuiltOp {
     Send(SendOp),
-    /// SEND with invalidate, of this rkey.
+    /// SEND with invalidate. The value is the rkey to invalidate.
     SendInvalidating(u32),
-    /// `None` where what it is of makes no sense.
+    /// A bind or a local invalidation; `None` if its arguments are invalid.
     Window(Option<WindowOp>),
 }
 
@@ -83,7 +84,7 @@ impl BuiltWr {
         (wr, self.inline.clone().map(|range| &list.inline[range]))
     }
 
-    /// Whether it may be posted.
+    /// Checks whether this work request may be posted.
     pub(super) fn check(&self, list: &BuiltList, posting: &Posting<'_>) -> Result<(), Errno> {
         match self.op {
             BuiltOp::Send(op) => {

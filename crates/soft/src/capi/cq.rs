@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn poll_cq(pointer: *mut ibv_cq, room: c_int, to: *
     if room == 0 {
         return 0;
     }
-    // SAFETY: a CQ of ours; the caller's array has `room` entries, which any bytes may be in.
+    // SAFETY: a CQ of ours; the caller's array has `room` entries, and any bytes are valid in them.
     unsafe {
         match cq(pointer).cq.poll(std::slice::from_raw_parts_mut(to, room)) {
             Ok(taken) => taken as c_int,

@@ -1,11 +1,11 @@
-//! Completion queues read field by field.
+//! Extended completion queues: the program reads completions field by field.
 
 use super::object::CqObject;
 use crate::errno::{EOPNOTSUPP, Errno};
 use doorbell_abi::{ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc};
 use libc::{c_int, c_void};
 
-/// `IBV_WC_EX_WITH_*` that this device has: the standard ones and both time stamps.
+/// The `IBV_WC_EX_WITH_*` bits that this device supports: the standard ones and both time stamps.
 const WC_FLAGS: u64 = 0x7f | 1 << 7 | 1 << 11;
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`.
 const MASK_FLAGS: u32 = 1;
@@ -48,7 +48,7 @@ unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Resul
 }
 
 unsafe extern "C" fn start_poll(pointer: *mut ibv_cq_ex, attr: *mut c_void) -> c_int {
-    // SAFETY: the caller's struct begins with its mask, of which no bit is known.
+    // SAFETY: the caller's struct begins with its mask. No bit of the mask is known.
     if unsafe { !attr.is_null() && *attr.cast::<u32>() != 0 } {
         return crate::errno::EINVAL.returned();
     }
@@ -96,19 +96,19 @@ readers! {
     read_dlid_path_bits -> u8: dlid_path_bits;
 }
 
-/// Nanoseconds of the monotonic clock: when the completion was taken.
+/// Nanoseconds of the monotonic clock at this call. It stands for the time of the completion.
 unsafe extern "C" fn read_completion_ts(_pointer: *mut ibv_cq_ex) -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970: when the completion was taken.
+/// Nanoseconds since 1970 at this call. It stands for the time of the completion.
 unsafe extern "C" fn read_completion_wallclock_ns(_pointer: *mut ibv_cq_ex) -> u64 {
     nanoseconds(libc::CLOCK_REALTIME)
 }
 
 fn nanoseconds(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a clock that every Linux has, and room for its time.
+    // SAFETY: every Linux has the clock, and `now` has space for its time.
     unsafe { libc::clock_gettime(clock, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

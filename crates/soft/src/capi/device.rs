@@ -14,12 +14,13 @@ use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 
-/// The device, which lives as long as the process. Behind it libraries of drivers look for what theirs have there, first of
-/// all which driver it is (`mlx5dv_is_supported`, `efadv_query_device`): none.
+/// The device, which lives as long as the process. Driver libraries read their own data behind `ibv_device`,
+/// first of all which driver it is (`mlx5dv_is_supported`, `efadv_query_device`). They find zeros there: no
+/// driver.
 #[repr(C)]
 struct Device(ibv_device, [u64; 32]);
 
-// SAFETY: never changed once made.
+// SAFETY: it is never changed once made.
 unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
@@ -40,7 +41,7 @@ fn the_device() -> *mut ibv_device {
     (&raw const device.0).cast_mut()
 }
 
-/// Copies a text, cut to fit, with the zero that ends it.
+/// Copies a text with its terminating zero, cut to fit.
 fn copy_text(to: &mut [c_char], text: &str) {
     let room = to.len() - 1;
     for (to, from) in to[..room].iter_mut().zip(text.bytes()) {
@@ -54,7 +55,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     if list.is_null() {
         return list;
     }
-    // SAFETY: the list has room for it; the count may be null.
+    // SAFETY: the list has an entry for the device; the count may be null.
     unsafe {
         *list = the_device();
         if let Some(count) = num_devices.as_mut() {
@@ -119,7 +120,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     verbs.open_qp = Some(super::xrc::open_qp);
     let context = &mut verbs.context;
     context.device = device;
-    // There is no command channel; programs duplicate its descriptor all the same.
+    // There is no command channel, but programs duplicate its descriptor.
     context.cmd_fd = device_file.as_raw_fd();
     context.async_fd = async_pipe.read_fd();
     context.num_comp_vectors = device::COMP_VECTORS;

@@ -1,4 +1,4 @@
-//! Device memory: memory of the process, in the part that peers have mapped.
+//! Device memory. It is memory of this process, in the part that peers have mapped.
 
 use super::object_or_null;
 use crate::device::MAX_DM;
@@ -6,7 +6,7 @@ use crate::errno::{EINVAL, ENOMEM, Errno};
 use doorbell_abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 use libc::{c_int, c_void};
 
-/// Device memory is copied to and from in words of this size.
+/// Offset and length of a copy to or from device memory are multiples of this many bytes.
 const WORD: usize = 4;
 
 /// A piece of device memory.
@@ -18,7 +18,7 @@ struct Dm {
 }
 
 impl Dm {
-    /// The address of `len` bytes from `offset`, where they lie within.
+    /// The address of `len` bytes from `offset` on. EINVAL if they exceed the device memory.
     fn at(&self, offset: u64, len: usize) -> Result<*mut u8, Errno> {
         let offset = usize::try_from(offset).map_err(|_| EINVAL)?;
         if offset > self.length || len > self.length - offset {
@@ -27,7 +27,7 @@ impl Dm {
         Ok(self.memory.wrapping_add(offset))
     }
 
-    /// [`Dm::at`], for a copy.
+    /// Like [`Dm::at`], for a copy: offset and length must be multiples of [`WORD`].
     fn words_at(&self, offset: u64, len: usize) -> Result<*mut u8, Errno> {
         if !offset.is_multiple_of(WORD as u64) || !len.is_multiple_of(WORD) {
             return Err(EINVAL);

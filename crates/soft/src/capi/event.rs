@@ -7,7 +7,7 @@ use crate::watch::port::{EVENT_PORT_ACTIVE, EVENT_PORT_ERR};
 use doorbell_abi::{ibv_async_event, ibv_context};
 use libc::c_int;
 
-/// Which kind of object an `enum ibv_event_type` is of.
+/// The kind of object that an `enum ibv_event_type` concerns.
 fn kind(event_type: u32) -> Option<SubjectKind> {
     match event_type {
         0 => Some(SubjectKind::Cq),
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
             Err(error) => return minus_one(Err(error.into())),
         };
         if matches!(event.event_type, EVENT_PORT_ACTIVE | EVENT_PORT_ERR) {
-            // The union's port number, in as many bytes as the pointer has.
+            // `element` is a union. Its port number is written here with as many bytes as a pointer has.
             let element = std::ptr::without_provenance_mut(device::PORT.into());
             // SAFETY: the caller's struct.
             unsafe { to.write(ibv_async_event { element, event_type: event.event_type }) };
@@ -43,7 +43,8 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
                 pointer.cast()
             }
             Subject::Qp(pointer, qp) => {
-                // It may be in Err by a peer's request, which is said before the program is told.
+                // A peer's request may have put the QP into Err. The program must find that state when it has
+                // the event.
                 qp.query();
                 qp.events.delivered();
                 pointer.cast()
@@ -60,7 +61,8 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
 }
 
 pub unsafe extern "C" fn ibv_ack_async_event(pointer: *mut ibv_async_event) {
-    // SAFETY: an event from `ibv_get_async_event`: its object waits for this before it goes.
+    // SAFETY: the event is from `ibv_get_async_event`; its object is not destroyed before this
+    // acknowledgement.
     unsafe {
         let event = &*pointer;
         match kind(event.event_type) {

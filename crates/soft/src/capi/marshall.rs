@@ -1,4 +1,5 @@
-//! Between structs of the kernel's ABI and those of programs: what librdmacm has of the library (infiniband/marshall.h).
+//! Conversions between the kernel's structs and those in verbs.h (infiniband/marshall.h). librdmacm calls
+//! them.
 
 use doorbell_abi::cm::{ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_qp_attr, ibv_sa_path_rec};
 use doorbell_abi::{ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp_attr, ibv_qp_cap};
@@ -27,9 +28,9 @@ pub unsafe extern "C" fn ibv_copy_ah_attr_from_kern(to: *mut ibv_ah_attr, from: 
     unsafe { to.write(ah_attr(&*from)) }
 }
 
-/// `rate_limit` stays as it is: the kernel's struct does not have it, and older programs' do not.
+/// Leaves `rate_limit` unchanged: the kernel's struct lacks it, and so do the structs of older programs.
 pub unsafe extern "C" fn ibv_copy_qp_attr_from_kern(to: *mut ibv_qp_attr, from: *const ib_uverbs_qp_attr) {
-    // SAFETY: the caller's structs; all fields of a program's are numbers.
+    // SAFETY: the caller's structs; all fields of the program's struct are numbers.
     let (to, from) = unsafe { (&mut *to, &*from) };
     (to.qp_state, to.cur_qp_state) = (from.qp_state, from.cur_qp_state);
     (to.path_mtu, to.path_mig_state) = (from.path_mtu, from.path_mig_state);
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
     use zerocopy::{FromBytes, IntoBytes};
 
-    /// A struct each byte of which is another.
+    /// A struct with a different value in each byte.
     fn counted<T: FromBytes>() -> T {
         let bytes: Vec<u8> = (1..=size_of::<T>()).map(|byte| byte as u8).collect();
         T::read_from_bytes(&bytes).expect("as many bytes")

@@ -1,9 +1,8 @@
-//! The functions of libibverbs.so.1, under their names there; the man pages say what they take
-//! and return.
+//! The functions of libibverbs.so.1 under their C names. The man pages document their arguments and results.
 //!
 //! # Safety
-//! The functions here are called by C: pointers are to what verbs.h says, objects are those that
-//! this library has made and not destroyed. None of them panics.
+//! C code calls these functions. Pointers point to the types that verbs.h declares. Objects were created by
+//! this library and are not destroyed. No function panics.
 #![allow(clippy::missing_safety_doc, reason = "said once, above")]
 #![allow(missing_docs, reason = "the man pages document them")]
 
@@ -33,12 +32,12 @@ mod xrc;
 use crate::errno::Errno;
 use libc::c_int;
 
-/// What a function that returns an errno returns.
+/// Converts a result for C functions that return 0 or an errno.
 fn status(result: Result<(), Errno>) -> c_int {
     result.err().map_or(0, Errno::returned)
 }
 
-/// What a function that returns -1 and leaves an errno returns.
+/// Converts a result for C functions that return 0, or -1 with `errno` set.
 fn minus_one(result: Result<(), Errno>) -> c_int {
     match result {
         Ok(()) => 0,
@@ -49,7 +48,7 @@ fn minus_one(result: Result<(), Errno>) -> c_int {
     }
 }
 
-/// What a function that returns an object returns.
+/// Converts a result for C functions that return an object, or null with `errno` set.
 fn object_or_null<T>(result: Result<Box<T>, Errno>) -> *mut T {
     match result {
         Ok(object) => Box::into_raw(object),

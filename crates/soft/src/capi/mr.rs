@@ -15,11 +15,11 @@ use libc::{c_int, c_void};
 pub(super) const ZERO_BASED: u32 = 1 << 5;
 /// `IBV_ACCESS_ON_DEMAND`: the memory may be mapped later.
 const ON_DEMAND: u32 = 1 << 6;
-/// `IBV_ACCESS_MW_BIND`: memory windows may be bound to it, for which it must be one to write to.
+/// `IBV_ACCESS_MW_BIND`: memory windows may be bound to the region. Its memory must be writable.
 const MW_BIND: u32 = 1 << 4;
 /// `IBV_ACCESS_HUGETLB`: without effect here.
 const WITHOUT_EFFECT: u32 = 1 << 7;
-/// `IBV_ACCESS_OPTIONAL_RANGE`: what a device may ignore.
+/// `IBV_ACCESS_OPTIONAL_RANGE`: bits that a device may ignore.
 const OPTIONAL: u32 = 0x3ff0_0000;
 
 pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd {
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     unsafe { register_buffer(pd, addr, len, iova, access) }
 }
 
-/// Registers memory of the program's, of which there must be some.
+/// Registers memory of the program. EINVAL if there are no bytes.
 unsafe fn register_buffer(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -91,14 +91,15 @@ unsafe fn register_buffer(
     unsafe { register(pd, addr, len, iova, access) }
 }
 
-/// A memory region, as programs hold it, and the rights that it was registered with, `IBV_ACCESS_*`.
+/// A memory region as programs hold it, with the `IBV_ACCESS_*` rights of its registration.
 #[repr(C)]
 struct Mr {
     base: ibv_mr,
     access: u32,
 }
 
-/// The lkey of a region, and whether memory windows may be bound to it: not where its addresses are not its memory's.
+/// The lkey of a region, and whether memory windows may be bound to it. A zero-based region takes no windows,
+/// because its addresses are not its memory's addresses.
 ///
 /// # Safety
 /// A region of ours.
@@ -122,7 +123,7 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
     object_or_null(made).cast()
 }
 
-/// The region that these arguments describe, where it can be registered.
+/// The region that these arguments describe, if it can be registered.
 fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Result<Region, Errno> {
     let rights = AccessFlags::from_bits_truncate(access);
     let known = AccessFlags::all().bits() | ZERO_BASED | ON_DEMAND | MW_BIND | WITHOUT_EFFECT | OPTIONAL;
@@ -134,7 +135,7 @@ fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Re
         return Err(EINVAL);
     }
     if access & ON_DEMAND == 0 {
-        // What may be written must be there to be written, as the kernel has it (ib_umem_get).
+        // The kernel (ib_umem_get) demands writable memory for regions that may be written.
         let to_write = rights.contains(AccessFlags::LOCAL_WRITE) || access & MW_BIND != 0;
         maps::check(addr as u64..addr as u64 + len as u64, to_write)?;
     }
@@ -182,7 +183,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         EINVAL.set();
         return ERR_INPUT;
     }
-    // SAFETY: a region of ours; the PD, where it is needed, too.
+    // SAFETY: a region of ours; the PD is ours too if it is needed.
     unsafe {
         let mr = &mut *mr.cast::<Mr>();
         let region = &mut mr.base;
@@ -257,7 +258,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
         let pd = pd(pd_pointer);
         (pd, process_of(pd.base.context), sges(list, count as c_int))
     };
-    // Nothing needs to be fetched; the advice must make sense all the same.
+    // Prefetching is not needed, but the advice must be valid.
     let sound = list.is_ok_and(|sges| {
         sges.iter().all(|sge| {
             let found = process.regions.find(sge.lkey);
@@ -268,7 +269,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
     if sound { 0 } else { EINVAL.returned() }
 }
 
-/// Registers `len` bytes of memory of this library's, as the region from address 0 on.
+/// Registers `len` bytes of this library's memory as a region that begins at address 0.
 ///
 /// # Safety
 /// A PD of ours.

@@ -67,7 +67,7 @@ unsafe fn bind_type_1(pointer: *mut ibv_qp, mw: *mut ibv_mw, bind: *const ibv_mw
         if mw.mw_type != TYPE_1 || is_nowhere || bind_info.mw_access_flags & ZERO_BASED != 0 {
             return Err(EINVAL);
         }
-        // Another with each bind; the program has it before the bind is carried out.
+        // Each bind makes a new rkey. The program gets it before the bind is carried out.
         let rkey = mw.rkey & !0xff | mw.rkey.wrapping_add(1) & 0xff;
         let flags = SendFlags::from_bits_truncate(*send_flags);
         let op = WindowOp::Bind(bind_to(mw, rkey, bind_info));
@@ -77,10 +77,10 @@ unsafe fn bind_type_1(pointer: *mut ibv_qp, mw: *mut ibv_mw, bind: *const ibv_mw
     Ok(())
 }
 
-/// The bind of a window of type 2, for a work request.
+/// The bind of a window of type 2, as a work request.
 ///
 /// # Safety
-/// A window of ours, or null, and the caller's struct, in which the region is one of ours, or null.
+/// `mw` is a window of ours or null. `info` is the caller's struct, and its region is one of ours or null.
 pub(super) unsafe fn bind_of(
     mw: *const ibv_mw,
     rkey: u32,
@@ -95,10 +95,10 @@ pub(super) unsafe fn bind_of(
     }
 }
 
-/// The bind of a window to what the struct says.
+/// The bind of a window to the part of a region that `info` describes.
 ///
 /// # Safety
-/// The region in it is one of ours, or null.
+/// The region in `info` is one of ours or null.
 unsafe fn bind_to(mw: &ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Bind {
     let part = (!info.mr.is_null()).then(|| {
         // SAFETY: vouched for by the caller.
@@ -115,10 +115,11 @@ unsafe fn bind_to(mw: &ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Bind {
     Bind { slot: mw.handle as usize, rkey, part }
 }
 
-/// Posts a work request that has to do with windows; there are no others that no [`Opcode`] names.
+/// Posts a work request whose opcode [`Opcode`] does not have: local invalidation, bind or SEND with
+/// invalidate.
 ///
 /// # Safety
-/// As for [`rust_wr`]; the objects that it names are ours.
+/// As for [`rust_wr`]; the objects in the work request are ours.
 #[cold]
 pub(super) unsafe fn post(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
     let flags = SendFlags::from_bits_truncate(wr.send_flags);

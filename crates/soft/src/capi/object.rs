@@ -1,4 +1,4 @@
-//! The objects behind the pointers that programs hold: each begins with its struct of verbs.h.
+//! The objects behind the pointers that programs hold. Each object begins with its struct of verbs.h.
 
 use crate::errno::{EBUSY, Errno};
 use crate::fabric::domains::Domain;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex};
 
-/// Objects that others need; such a one cannot be destroyed (EBUSY).
+/// Counts the users of an object. An object in use cannot be destroyed (EBUSY).
 #[derive(Debug, Default)]
 pub(crate) struct Uses(AtomicU32);
 
@@ -35,7 +35,7 @@ impl Uses {
     }
 }
 
-/// What an event's numbers mean.
+/// The object that an event concerns, with the pointer that the program has for it.
 #[derive(Clone)]
 pub(crate) enum Subject {
     /// A CQ.
@@ -57,7 +57,7 @@ pub(crate) enum SubjectKind {
     Srq,
 }
 
-// SAFETY: the pointers are handed back to the program, never followed.
+// SAFETY: the pointers are handed back to the program and never followed.
 unsafe impl Send for Subject {}
 
 impl Subject {
@@ -70,7 +70,7 @@ impl Subject {
         (kind, self.identity().0)
     }
 
-    /// Numbers that events carry for it.
+    /// The index and the generation in the events of this object.
     pub(crate) fn identity(&self) -> (u32, u32) {
         match self {
             Subject::Cq(_, cq) => cq.event_identity(),
@@ -80,7 +80,7 @@ impl Subject {
     }
 }
 
-/// Objects by the numbers that events carry.
+/// Objects by the index in their events.
 #[derive(Default)]
 pub(crate) struct Subjects(Mutex<HashMap<(SubjectKind, u32), Subject>>);
 
@@ -93,7 +93,7 @@ impl Subjects {
         lock(&self.0).remove(&(kind, index));
     }
 
-    /// The object that an event is of, if it still exists.
+    /// The object that an event concerns, if it still exists.
     pub(crate) fn find(&self, kind: SubjectKind, identity: (u32, u32)) -> Option<Subject> {
         lock(&self.0).get(&(kind, identity.0)).filter(|s| s.identity() == identity).cloned()
     }
@@ -130,7 +130,7 @@ pub(crate) struct Channel {
 pub(crate) struct CqObject {
     pub(crate) base: ibv_cq_ex,
     pub(crate) cq: Arc<Cq>,
-    /// What `ibv_start_poll` and `ibv_next_poll` have taken last.
+    /// The completion that `ibv_start_poll` or `ibv_next_poll` took last.
     pub(crate) current: ibv_wc,
     pub(crate) uses: Uses,
 }
@@ -141,19 +141,20 @@ pub(crate) struct QpObject {
     pub(crate) base: ibv_qp_ex,
     pub(crate) qp: Arc<Qp>,
     pub(crate) builder: super::building::Builder,
-    /// The domain of an XRC target.
+    /// The XRC domain of an XRC target; null for other QPs.
     pub(crate) xrcd: *mut ibv_xrcd,
     pub(crate) origin: QpOrigin,
 }
 
-/// Where a handle of a QP is from.
+/// How the program got a handle of a QP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QpOrigin {
-    /// The QP was made with it: its events are this handle's.
+    /// The program created the QP and got this handle. Events of the QP name this handle.
     Made,
-    /// ibv_open_qp(3).
+    /// ibv_open_qp(3) on a QP of this process.
     Opened,
-    /// The same of a QP of another process: of this one is a QP that stands for it, and does nothing.
+    /// ibv_open_qp(3) on a QP of another process. The handle holds a placeholder QP of this process, which
+    /// does nothing.
     Foreign,
 }
 
@@ -172,11 +173,11 @@ pub(crate) struct SrqObject {
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) events: Arc<Events>,
     pub(crate) uses: Uses,
-    /// The CQ and the domain of one of XRC.
+    /// The CQ and the domain of an XRC SRQ.
     pub(crate) xrc: Option<(*mut ibv_cq, *mut ibv_xrcd)>,
 }
 
-/// The object that a pointer of verbs.h leads to.
+/// Defines the function from a pointer type of verbs.h to the object behind it.
 macro_rules! object {
     ($name:ident: $c:ty => $object:ty) => {
         /// The object behind the pointer.
@@ -206,7 +207,7 @@ pub(crate) unsafe fn context<'a>(pointer: *mut ibv_context) -> &'a Context {
     unsafe { &*pointer.byte_sub(std::mem::offset_of!(verbs_context, context)).cast::<Context>() }
 }
 
-/// The process that a context is of.
+/// The process that a context belongs to.
 ///
 /// # Safety
 /// As for [`context`].

@@ -29,8 +29,8 @@ const INIT_ATTR_PD: u32 = 1;
 const INIT_ATTR_XRCD: u32 = 1 << 1;
 const INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
 const INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
-/// `IBV_QP_EX_WITH_*`: WRITE, WRITE with immediate, SEND, SEND with immediate, READ, both atomics; on RC and UC LOCAL_INV and
-/// BIND_MW, on RC SEND with invalidate.
+/// The `IBV_QP_EX_WITH_*` bits of all QPs: WRITE, WRITE with immediate, SEND, SEND with immediate, READ and
+/// both atomics. RC and UC add LOCAL_INV and BIND_MW; RC alone adds SEND with invalidate.
 const SEND_OPS: u64 = 0x7f;
 const SEND_OPS_OF_WINDOWS: u64 = 3 << 7;
 const SEND_OP_INVALIDATE: u64 = 1 << 9;
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
     unsafe { give_back(made, &raw mut (*attr).cap) }
 }
 
-/// Hands the QP out, with its sizes.
+/// Returns the new QP to the program and writes its sizes to `cap`.
 unsafe fn give_back(made: Result<Box<QpObject>, Errno>, cap: *mut ibv_qp_cap) -> *mut ibv_qp {
     if let Ok(object) = &made {
         // SAFETY: the caller's struct.
@@ -96,7 +96,7 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
 
 unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Errno> {
     let (qp_type, role) = transport_of(attr.qp_type).ok_or(EOPNOTSUPP)?;
-    // An initiator of XRC receives nothing.
+    // An XRC initiator receives nothing.
     let attr = &match role {
         QpRole::Plain => *attr,
         _ => ibv_qp_init_attr { recv_cq: attr.send_cq, srq: null_mut(), ..*attr },
@@ -134,7 +134,7 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     Ok(unsafe { hand_out(pd.base.context, pd_pointer, attr, made, QpOrigin::Made) })
 }
 
-/// The transport of an `enum ibv_qp_type`, and what of XRC it is; of that a target is made elsewhere.
+/// The transport of an `enum ibv_qp_type` and the QP's XRC role. `xrc::create_target` creates XRC targets.
 fn transport_of(qp_type: u32) -> Option<(QpType, QpRole)> {
     match qp_type {
         IBV_QPT_XRC_SEND => Some((QpType::Rc, QpRole::Initiator)),
@@ -142,7 +142,7 @@ fn transport_of(qp_type: u32) -> Option<(QpType, QpRole)> {
     }
 }
 
-/// The sizes asked for, where the device has them.
+/// The requested sizes, or EINVAL if the device does not support them.
 fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
     let recv = if uses_srq { (0, 0) } else { (cap.max_recv_wr, cap.max_recv_sge) };
     let most = limits();
@@ -163,8 +163,8 @@ fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
     })
 }
 
-/// Bytes of inline payload that a WQE has room for which was asked to have room for so many: it ends with a whole 64 bytes, so
-/// that QPs of NICs take some payload even where none was asked for, and programs rely on that.
+/// Bytes of inline payload that a WQE can hold if the program requests `asked` bytes. WQEs are multiples of
+/// 64 bytes, so QPs of NICs take some inline payload even if none is requested. Programs rely on this.
 fn inline_room(asked: u32) -> u32 {
     asked.max(1).next_multiple_of(64).min(limits().inline)
 }
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(pointer: *mut ibv_qp) -> *mut ibv_qp_ex
 }
 
 pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
-    // rdma_destroy_qp(3) of an id without a QP, as qperf ends.
+    // rdma_destroy_qp(3) of an id without a QP passes null. qperf does this when it ends.
     if pointer.is_null() {
         return EINVAL.returned();
     }
@@ -237,7 +237,7 @@ unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Resul
     Ok(())
 }
 
-/// What the mask names.
+/// The attributes that the mask selects.
 fn rust_attr(attr: &ibv_qp_attr, mask: c_int) -> Result<QpAttr, Errno> {
     let known = IBV_QP_STATE
         | IBV_QP_EN_SQD_ASYNC_NOTIFY
@@ -401,7 +401,8 @@ pub(crate) unsafe extern "C" fn post_send(
     0
 }
 
-/// Posts a work request of any kind. Apart, so that what is posted the short way needs few registers.
+/// Posts a work request of any kind. It is a separate function so that the fast path in `post_send` needs few
+/// registers.
 #[inline(never)]
 unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: the caller's work request.

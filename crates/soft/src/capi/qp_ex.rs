@@ -1,6 +1,6 @@
-//! Send work requests made by function calls (ibv_wr_post(3)).
+//! Send work requests built by function calls (ibv_wr_post(3)).
 //!
-//! They are collected between `ibv_wr_start` and `ibv_wr_complete`, which posts all or none.
+//! `ibv_wr_start` begins a list, and `ibv_wr_complete` posts all of its work requests or none.
 
 use super::building::{BuiltList, BuiltOp, BuiltWr};
 use super::mw;
@@ -12,7 +12,7 @@ use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ib
 use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDest};
 use libc::{c_int, c_void};
 
-/// Fills the functions in.
+/// Sets the function pointers of a QP's struct.
 pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     base.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
@@ -46,7 +46,7 @@ unsafe extern "C" fn wr_abort(pointer: *mut ibv_qp_ex) {
 }
 
 unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: a QP of ours, whose list this thread has.
+    // SAFETY: a QP of ours; this thread owns its list.
     let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
     let posted = post_all(object, list);
     object.builder.give_back();
@@ -65,7 +65,7 @@ fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Errno> {
     list.wrs.iter().try_for_each(|building| building.post(list, &mut posting))
 }
 
-/// The list being made by this thread.
+/// The list that this thread is building.
 ///
 /// # Safety
 /// A QP of ours, between start and complete or abort on this thread.
@@ -74,7 +74,7 @@ unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut BuiltList {
     unsafe { (*pointer.cast::<QpObject>()).builder.list() }
 }
 
-/// Begins a work request with what the QP's fields say.
+/// Begins a work request with the id and the flags in the QP's struct.
 unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     // SAFETY: vouched for by the caller.
     let (list, base) = unsafe { (list(pointer), &*pointer) };
@@ -83,7 +83,7 @@ unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     list.wrs.push(BuiltWr { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
 }
 
-/// Changes the work request begun last.
+/// Changes the work request that was begun last.
 unsafe fn change(pointer: *mut ibv_qp_ex, change: impl FnOnce(&mut BuiltWr, &mut Vec<Sge>, &mut Vec<u8>)) {
     // SAFETY: vouched for by the caller.
     let list = unsafe { list(pointer) };
@@ -100,7 +100,8 @@ const fn remote(rkey: u32, addr: u64) -> RemoteAddr {
 macro_rules! begins {
     ($($name:ident($($arg:ident: $t:ty),*) => $op:expr;)*) => {$(
         unsafe extern "C" fn $name(pointer: *mut ibv_qp_ex $(, $arg: $t)*) {
-            // SAFETY: between start and complete, as ibv_wr_post(3) says; objects and structs are those of the caller.
+            // SAFETY: between start and complete, as ibv_wr_post(3) demands; objects and structs are the
+            // caller's.
             unsafe { begin(pointer, $op) }
         }
     )*};

@@ -1,4 +1,4 @@
-//! What devices and ports are asked.
+//! Queries of devices and ports.
 
 use crate::device::{self, GidType};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
@@ -8,12 +8,12 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// `IBV_PORT_DOWN`, and `Polling` of the physical state: what a port has whose cable is out.
+/// `IBV_PORT_DOWN` and the physical state `Polling`: the states of a port without a cable.
 const PORT_DOWN: u32 = 1;
 const POLLING: u8 = 2;
 
-/// Bytes of `struct ibv_port_attr` that the exported ibv_query_port writes: later fields came with
-/// the operation that verbs.h calls.
+/// Bytes of `struct ibv_port_attr` that the exported ibv_query_port writes. For later fields, verbs.h calls
+/// an operation of the context.
 const OLD_PORT_ATTR: usize = 48;
 
 pub unsafe extern "C" fn ibv_query_device(_context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C" fn query_port_op(
     attr: *mut ibv_port_attr,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller's struct has this length.
+    // SAFETY: the caller's struct has `size` bytes.
     unsafe { write_port(port, attr, size) }
 }
 
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     }
     match gid(port, index.into()) {
         Ok(entry) => {
-            // SAFETY: the caller's struct has this length.
+            // SAFETY: the caller's struct has `size` bytes.
             unsafe { copy_prefix(&entry, to.cast(), size) };
             0
         }
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     count as isize
 }
 
-/// `enum ibv_gid_type_sysfs` knows two kinds.
+/// Writes the kind as `enum ibv_gid_type_sysfs`, which has only two: 1 for RoCE v2, 0 for all else.
 pub unsafe extern "C" fn ibv_query_gid_type(
     _context: *mut ibv_context,
     port: u8,
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// Reads a file of sysfs without the end of its line, as much as there is room for; returns how much that is.
+/// Reads a file of sysfs without its final newline, as far as it fits. Returns the number of bytes.
 pub unsafe extern "C" fn ibv_read_sysfs_file(
     directory: *const c_char,
     file: *const c_char,
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     };
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
     let text = &text[..text.len().min(room)];
-    // SAFETY: the caller's buffer has this room.
+    // SAFETY: the caller's buffer has `room` bytes.
     unsafe {
         to.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
         if text.len() < room {
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn ibv_set_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_i
     EOPNOTSUPP.returned()
 }
 
-/// Data and its last byte are placed in order: the program need not wait for the completion.
+/// 1: data is placed in order up to its last byte, so the program need not wait for the completion.
 pub unsafe extern "C" fn ibv_query_qp_data_in_order(_qp: *mut c_void, _op: c_int, _flags: u32) -> c_int {
     1
 }
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
     0
 }
 
-/// `IBV_FORK_UNNEEDED`: memory is not pinned, and what is written to a process goes to that one.
+/// `IBV_FORK_UNNEEDED`: memory is not pinned, and remote writes reach the process that they are meant for.
 pub unsafe extern "C" fn ibv_is_fork_initialized() -> c_int {
     2
 }

@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
     object_or_null(unsafe { create(attr_ex.pd, &mut *attr.cast::<ibv_srq_init_attr>(), None) }).cast()
 }
 
-/// One that messages name, whichever QP of the domain they go to.
+/// Creates an SRQ that messages name by its number, through any QP of its XRC domain.
 unsafe fn create_xrc(attr: &mut ibv_srq_init_attr_ex) -> Result<Box<SrqObject>, Errno> {
     let needed = INIT_ATTR_TYPE | INIT_ATTR_PD | INIT_ATTR_XRCD | INIT_ATTR_CQ;
     if attr.comp_mask & !needed != 0 {

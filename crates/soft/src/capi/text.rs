@@ -1,4 +1,4 @@
-//! Names for numbers, and rates.
+//! Strings for status codes and event types, and conversions of rates.
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn ibv_port_state_str(state: u32) -> *const c_char {
     name(&[c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"], state)
 }
 
-/// `enum ibv_rate`, multiples of 2.5 Gb/s, and Mb/s.
+/// Each `enum ibv_rate` with its multiple of 2.5 Gb/s and its rate in Mb/s.
 const RATES: [(c_int, c_int, c_int); 17] = [
     (2, 1, 2500),
     (5, 2, 5000),

@@ -1,4 +1,4 @@
-//! Work requests of C's.
+//! Work requests in C's structs.
 
 use crate::errno::{EINVAL, Errno};
 use doorbell_abi::{ibv_send_wr, ibv_sge};
@@ -27,13 +27,13 @@ pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a 
     }
 }
 
-/// A work request of C's that may go the short way.
+/// A work request that may take the fast path.
 pub(crate) enum Plain {
     Write(RemoteAddr),
     Send,
 }
 
-/// A WRITE or SEND of one SGE, where a work request of C's is one.
+/// A WRITE or SEND of one SGE, if this work request is one.
 ///
 /// # Safety
 /// As for [`sges`].
@@ -44,7 +44,8 @@ pub(crate) unsafe fn plain(wr: &ibv_send_wr) -> Option<(Plain, &Sge, SendFlags)>
     if wr.num_sge != 1 {
         return None;
     }
-    // SAFETY: vouched for by the caller; both structs are laid out alike. The members of the union are integers.
+    // SAFETY: vouched for by the caller; both structs are laid out alike. The members of the union are
+    // integers.
     let (sge, rdma) = unsafe { (wr.sg_list.cast::<Sge>().as_ref()?, wr.wr.rdma) };
     let plain = match wr.opcode {
         IBV_WR_RDMA_WRITE => Plain::Write(RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey }),
@@ -54,7 +55,7 @@ pub(crate) unsafe fn plain(wr: &ibv_send_wr) -> Option<(Plain, &Sge, SendFlags)>
     Some((plain, sge, SendFlags::from_bits_truncate(wr.send_flags)))
 }
 
-/// A send work request of C's, of this opcode.
+/// Converts a send work request that has this opcode.
 ///
 /// # Safety
 /// As for [`sges`]; the address handle, where the QP is UD, is one of ours.
@@ -65,7 +66,7 @@ pub(crate) unsafe fn rust_wr<'a>(
     qp_type: QpType,
 ) -> Result<SendWr<'a>, Errno> {
     let imm = u32::from_be(wr.imm_data);
-    // SAFETY: the members are integers and a pointer: any bytes are good for each.
+    // SAFETY: the members are integers and a pointer; any bytes are valid for each of them.
     let (rdma, atomic, ud) = unsafe { (wr.wr.rdma, wr.wr.atomic, wr.wr.ud) };
     let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
     let word = RemoteAddr { addr: atomic.remote_addr, rkey: atomic.rkey };

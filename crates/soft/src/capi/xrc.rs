@@ -1,4 +1,4 @@
-//! XRC domains, and the QPs that take requests for the SRQs of one.
+//! XRC domains, and the target QPs that take requests for a domain's SRQs.
 
 use super::handle::hand_out;
 use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, xrcd};
@@ -56,7 +56,7 @@ fn opening(attr: &ibv_xrcd_init_attr) -> Result<Opening, Errno> {
         // SAFETY: takes numbers.
         fd => match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
             -1 => return Err(std::io::Error::last_os_error().into()),
-            // SAFETY: just opened, owned by nobody else.
+            // SAFETY: just opened; nothing else owns it.
             fd => Some(unsafe { File::from_raw_fd(fd) }),
         },
     };
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn close_xrcd(pointer: *mut ibv_xrcd) -> c_int {
     }
 }
 
-/// Makes a target.
+/// Creates an XRC target.
 ///
 /// # Safety
 /// The domain is one of ours, or null.
@@ -97,7 +97,7 @@ pub(super) unsafe fn create_target(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpO
 unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Errno> {
     // SAFETY: vouched for by the caller.
     let owner = unsafe { context(domain.base.context) };
-    // Nothing of it ever completes but in the CQs of SRQs.
+    // Completions go to the CQs of SRQs only, so this CQ stays empty.
     let nothing = Arc::new(Cq::new(owner.process, 1, 0, 0)?);
     Qp::new(
         owner.process,
@@ -115,15 +115,15 @@ unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Errno> {
     )
 }
 
-/// What a target of another process is by now.
+/// State and attributes of an XRC target of another process.
 ///
 /// # Safety
-/// The domain of the handle is one of ours.
+/// The handle's domain is one of ours.
 pub(super) unsafe fn known_elsewhere(object: &QpObject) -> (QpState, QpAttr) {
     // SAFETY: vouched for by the caller.
     let (domain, process) = unsafe { (xrcd(object.xrcd), context(object.base.qp_base.context).process) };
     let found = elsewhere(process, object.base.qp_base.qp_num, domain.domain.id);
-    // Of one that has ended nothing comes any more.
+    // A target of an exited process shows nothing any more.
     found.unwrap_or((QpState::Err, QpAttr::default()))
 }
 
@@ -159,7 +159,7 @@ unsafe fn open(attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
     }
 }
 
-/// A handle of a target.
+/// Makes a handle of an XRC target.
 ///
 /// # Safety
 /// The domain is one of ours.
