@@ -1,4 +1,4 @@
-//! A cluster whose threads count what they ask of the last-level cache.
+//! A cluster that counts the last-level cache accesses of each of its threads.
 
 use doorbell_native::{CacheCounters, CacheCounts, NativeCluster, NativeDevice, NoCounters};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Task, VerbsError};
@@ -7,48 +7,48 @@ use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What one thread counted, and of which machine it is.
+/// The machine of a thread, and the counts of that thread.
 type Counts = (u32, Result<CacheCounts, NoCounters>);
 
-/// Threads of this process, on one device.
+/// Threads of this process that use one device and count their cache accesses.
 pub(super) struct Counted {
     threads: NativeCluster,
     spawned: u32,
     counts: Arc<Mutex<Vec<Counts>>>,
 }
 
-/// The threads of a run, in the form of their JSON.
+/// The threads of a live run, as the JSON result shows them.
 #[derive(Serialize, JsonSchema)]
 pub struct Threads {
-    /// How many there were.
+    /// Number of threads.
     pub threads: u32,
-    /// What they asked of the last-level cache from their beginning to their end.
+    /// Accesses to the last-level cache, from the start to the end of each thread.
     pub llc: Option<Llc>,
-    /// Why that is not known.
+    /// Why the cache accesses are unknown.
     pub no_llc: Option<String>,
 }
 
-/// By machines: 0 is the server.
+/// Cache accesses per side; machine 0 is the server.
 #[derive(Serialize, JsonSchema)]
 pub struct Llc {
-    /// What threads of the server asked.
+    /// Accesses by threads of the server.
     pub server: LlcUse,
-    /// What threads of all clients asked.
+    /// Accesses by threads of all clients.
     pub clients: LlcUse,
-    /// Whether what the kernel did for the threads is in it.
+    /// Whether the counts include kernel work on behalf of the threads.
     pub with_kernel: bool,
 }
 
-/// Requests to the last-level cache.
+/// Accesses to the last-level cache.
 #[derive(Clone, Copy, Default, Serialize, JsonSchema)]
 pub struct LlcUse {
-    /// How often they asked for a line.
+    /// Number of lines requested.
     pub references: u64,
-    /// How often the cache did not have it.
+    /// Number of requested lines that were not in the cache.
     pub misses: u64,
 }
 
-/// A program that counts.
+/// A program, wrapped to count its cache accesses.
 struct Counting<T> {
     program: T,
     machine: u32,
@@ -68,13 +68,13 @@ impl<T: Program> Program for Counting<T> {
 }
 
 impl Counted {
-    /// `machines` machines on `device`, whose run ends early once `interrupt` is set.
+    /// Creates `machines` machines on `device`. A run ends early once `interrupt` is set.
     pub(super) fn new(device: &NativeDevice, machines: u32, interrupt: &Arc<AtomicBool>) -> Counted {
         let threads = NativeCluster::new(device, machines).interrupted_by(interrupt.clone());
         Counted { threads, spawned: 0, counts: Arc::default() }
     }
 
-    /// What its threads were, after a run.
+    /// Returns the threads and their cache accesses, after a run.
     pub(super) fn threads(&self) -> Threads {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let (llc, no_llc) = match sums(&counts) {
@@ -85,7 +85,7 @@ impl Counted {
     }
 }
 
-/// What all threads counted; nothing where one could not.
+/// Sums the counts of all threads; an error if any thread has none.
 fn sums(counts: &[Counts]) -> Result<Llc, NoCounters> {
     let (mut server, mut clients, mut with_kernel) = (LlcUse::default(), LlcUse::default(), true);
     for (machine, counts) in counts {

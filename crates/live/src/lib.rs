@@ -1,7 +1,7 @@
-//! The systems on this machine, over its verbs and its TCP.
+//! Runs the systems on this machine, over its verbs and its TCP.
 //!
-//! This crate compiles each system for threads of this process. It is apart from the command, so that a change of the
-//! command does not compile the systems again.
+//! This crate compiles each system for threads of this process. It is separate from the command-line crate,
+//! so that a change there does not recompile the systems.
 #![forbid(unsafe_code)]
 
 mod counted;
@@ -19,34 +19,35 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
-/// What one run gave.
+/// The result of one live run.
 pub struct LiveRun {
-    /// What all clients measured together.
+    /// Sum of the measurements of all clients.
     pub clients: Measured,
-    /// The time that was measured.
+    /// Length of the measured time.
     pub span: Span,
-    /// Its threads.
+    /// Threads of the run and their cache accesses.
     pub threads: Threads,
 }
 
 /// Why a run has no result.
 #[derive(Debug, Error)]
 pub enum LiveError {
-    /// Its parameters do not go together.
+    /// The parameters contradict each other.
     #[error("{0}")]
     Refused(String),
-    /// It did not come to its end.
+    /// The run did not finish.
     #[error("{0}")]
     Failed(SiteError),
 }
 
-/// Runs the system of a name with these parameters, which say for how long; `None` where somebody stopped it.
+/// Runs the system called `name` for the warm-up and duration given. Returns `None` if the run was
+/// interrupted.
 ///
 /// # Errors
-/// If the parameters do not go together, or the run does not come to its end.
+/// If the parameters contradict each other, or the run does not finish.
 ///
 /// # Panics
-/// If there is no system of this name, or nothing says for how long it is to run.
+/// If no system has this name, or the parameters lack a warm-up or duration.
 pub fn run(
     name: &str,
     given: &Given,
@@ -58,7 +59,7 @@ pub fn run(
     named.run.unwrap_or_else(|| panic!("{name} is no system of the register"))
 }
 
-/// Runs the system of a name when it is shown.
+/// A visitor that runs the system called `name`.
 struct Named<'a> {
     name: &'a str,
     given: &'a Given,

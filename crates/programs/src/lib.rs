@@ -1,12 +1,12 @@
 //! The code that runs for each verb in virtual time.
 //!
-//! - [`worker`], the threads of a workload.
-//! - [`systems`], the systems, on simulated machines.
-//! - [`steady`], what decides when a run ends, which sees each operation.
+//! - [`worker`] holds the threads of a workload.
+//! - [`systems`] runs the systems on simulated machines.
+//! - [`steady`] sees each operation and decides when a run ends.
 //!
-//! All of it is generic over the provider of verbs, or called once per operation. It is a crate of its own so that
-//! it alone is compiled for speed, and once. The crate `doorbell-lab` describes runs and their results, and calls this
-//! one.
+//! All of it is generic over the provider of verbs, or called once per operation. It is a separate crate so
+//! that only this code is compiled for speed, and only once. The crate `doorbell-lab` describes runs and
+//! their results, and calls this crate.
 #![forbid(unsafe_code)]
 
 mod spawn;

@@ -1,4 +1,4 @@
-//! The systems on simulated machines: all code that is generic over the cluster is compiled here, once for each system.
+//! The systems on simulated machines. All code generic over the cluster is compiled here, once per system.
 
 use doorbell_schema::{Field, Given, Schema, Value};
 use doorbell_sim::SimCluster;
@@ -9,34 +9,34 @@ use doorbell_systems::{Measured, System, SystemShape, VectorCalls, Visit};
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
-/// A system with its parameters, whichever it is.
+/// A system with its parameters, whichever system it is.
 pub trait Simulated: Debug + Send + Sync {
-    /// Its name.
+    /// Name of the system, as in the register.
     fn name(&self) -> &'static str;
 
-    /// Its parameters with their values.
+    /// Parameters with their values.
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
 
-    /// Its shape with these parameters.
+    /// The shape that these parameters give the system.
     fn shape(&self) -> SystemShape;
 
-    /// Its shape where its parameters are as usual.
+    /// The shape that the usual parameters give the system.
     fn usual_shape(&self) -> SystemShape;
 
-    /// What is measured.
+    /// Warm-up, duration and precision of the measurement.
     fn timing(&self) -> &Timing;
 
-    /// The system measured at other times.
+    /// Returns the system with other measurement times.
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
 
-    /// The system with what its parameters leave to the profile decided. `fastest` names the strategy with which
-    /// most of these calls of vector I/O are done in a second.
+    /// Returns the system after deciding the parameters that it leaves to the profile. `fastest` names the
+    /// strategy that completes the most of these vector I/O calls per second.
     fn decided(&self, fastest: &dyn Fn(&VectorCalls) -> Strategy) -> Arc<dyn Simulated>;
 
-    /// Runs it on simulated machines; `None` where machine 0 is another process.
+    /// Runs the system on simulated machines. Returns `None` if machine 0 is another process.
     ///
     /// # Errors
-    /// If it does not reach its end.
+    /// If the run does not finish.
     fn run(
         &self,
         cluster: &mut SimCluster,
@@ -86,26 +86,26 @@ impl<S: System> Simulated for S {
     }
 }
 
-/// A system of a register: how to read its parameters, and how to run it.
+/// An entry of the register of systems: how to read a system's parameters and how to run it.
 pub struct SystemEntry {
-    /// Its name.
+    /// Name of the system.
     pub name: &'static str,
-    /// What it is.
+    /// One-line description of the system.
     pub about: &'static str,
-    /// Where several do the same: what that is, and the name of this design of it.
+    /// For a task that several designs solve: the task, and the name of this design.
     pub design: Option<(&'static str, &'static str)>,
-    /// Its parameters.
+    /// Parameters of the system.
     pub fields: Vec<&'static Field>,
-    /// What is usual.
+    /// Values of the usual parameters.
     pub usual: Given,
-    /// It with parameters.
+    /// Builds the system from parameters and checks them.
     of: fn(&Given) -> Result<Arc<dyn Simulated>, String>,
-    /// It with these values of all of its parameters, which are not checked.
+    /// Builds the system from values for all of its parameters, without checks.
     unchecked: fn(&Given) -> Result<Arc<dyn Simulated>, String>,
 }
 
 impl SystemEntry {
-    /// A system.
+    /// The entry of the system `S`.
     pub fn new<S: System>() -> SystemEntry {
         SystemEntry {
             name: S::NAME,
@@ -122,10 +122,10 @@ impl SystemEntry {
         }
     }
 
-    /// It with parameters as given, else as usual.
+    /// Builds the system with these parameters; the others have their usual values.
     ///
     /// # Errors
-    /// One sentence where a value is out of its range.
+    /// One sentence if a value is out of its range.
     pub fn with(&self, given: &Given) -> Result<Arc<dyn Simulated>, String> {
         (self.of)(given)
     }
@@ -144,17 +144,17 @@ pub static SYSTEMS: LazyLock<Vec<SystemEntry>> = LazyLock::new(|| {
     all.0
 });
 
-/// The entry of a name.
+/// Looks up the entry with this name.
 pub fn entry(name: &str) -> Option<&'static SystemEntry> {
     SYSTEMS.iter().find(|entry| entry.name == name)
 }
 
-/// A system of [`SYSTEMS`] as one that can be run. It is looked up: what runs it is compiled in this crate, and not
-/// again where this is called.
+/// Returns a system of [`SYSTEMS`] as one that can be run. The function looks the system up, so that the code
+/// that runs it is compiled in this crate and not again in the caller's.
 ///
 /// # Panics
-/// If the system is not of that register, which [`SystemEntry`] makes for itself; or if its parameters' values are
-/// not all that there is to it.
+/// If the system is not in that register (use a [`SystemEntry`] of its own instead), or if its state is more
+/// than the values of its parameters.
 pub fn simulated<S: System>(system: &S) -> Arc<dyn Simulated> {
     let Some(entry) = entry(S::NAME) else {
         panic!("{} is not of the register: a SystemEntry of its own makes it", S::NAME)

@@ -1,8 +1,8 @@
-//! When a run ends: as soon as it knows its answer.
+//! Decides when a run ends: as soon as its answer is known.
 //!
-//! It is looked at again and again, at virtual times that grow by a constant factor. As long as the warm-up is not
-//! over nothing is kept; from then on everything is measured, until the intervals of rate and mean latency are
-//! within the precision. What decides are virtual times and counts alone.
+//! The run is checked repeatedly, at virtual times that grow by a constant factor. Nothing is kept until the
+//! warm-up is over. From then on everything is measured, until the intervals of rate and mean latency are
+//! within the precision. Only virtual times and counts decide.
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
@@ -19,28 +19,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// From when to when is measured, as far as it is said beforehand.
+/// The measured time, as far as it is known beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// When what is seen begins.
+    /// Start of observation: nothing earlier is seen.
     pub begin: Time,
-    /// From then on; else as long as rate and latency are not steady.
+    /// Warm-up, from `begin` on. If absent, it lasts until rate and latency are steady.
     pub warmup: Option<Span>,
-    /// After the warm-up; else until the answer is known.
+    /// Measured time after the warm-up. If absent, the run is measured until its answer is known.
     pub duration: Option<Span>,
-    /// How narrow its intervals must be for that.
+    /// Largest half-width of the 95% intervals of a known answer, relative to their means.
     pub precision: Share,
-    /// After that much time the run ends anyway.
+    /// Virtual time after which the run ends even without an answer.
     pub max_time: Span,
-    /// What is to be posted, as far as that does not depend on what completes.
+    /// Operations that are due independently of completions.
     pub due: Vec<Due>,
-    /// Time from the end of an operation until the next begins in its place; the shortest of all threads'.
+    /// Shortest time, over all threads, from the end of an operation to the start of the next in its slot.
     pub think: Span,
-    /// What comes round again and again.
+    /// An event of the system that recurs.
     pub round: Option<Round>,
-    /// For how long operations may be held back before they are begun, and the parameter that says so.
+    /// The parameter that lets operations be held back before they begin, and the longest time it allows.
     pub held: Option<(&'static str, Span)>,
-    /// Whether operations complete that nobody has acknowledged, so that senders may be ahead of receivers.
+    /// Whether operations complete without an acknowledgement, so that senders can get ahead of receivers.
     pub unacknowledged: bool,
 }
 
@@ -48,34 +48,34 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// The time that was asked for is over.
+    /// The requested time is over.
     #[default]
     Duration,
     /// The intervals are within the precision.
     Settled,
     /// More operations were due than completed.
     Overload,
-    /// Its virtual time is over, and they are not.
+    /// The virtual time is over before the intervals are within the precision.
     MaxTime,
-    /// The wall-clock time is over. Another run may end elsewhere.
+    /// The wall-clock time is over. Another run may end at another virtual time.
     MaxWall,
-    /// Somebody stopped it. Another run may end elsewhere.
+    /// The run was interrupted. Another run may end at another virtual time.
     Interrupted,
 }
 
 impl Ended {
-    /// Whether it ended as it was to: at the time that was asked for, or settled.
+    /// Whether the run ended as intended: at the requested time, or settled.
     pub fn is_as_wanted(self) -> bool {
         matches!(self, Ended::Duration | Ended::Settled)
     }
 
-    /// Whether the same run would end at the same time.
+    /// Whether a repeated run would end at the same virtual time.
     pub fn is_repeatable(self) -> bool {
         !matches!(self, Ended::MaxWall | Ended::Interrupted)
     }
 }
 
-/// Why a warm-up ended that was not said beforehand.
+/// Why a warm-up without a given length ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Warmed {
@@ -83,18 +83,19 @@ pub enum Warmed {
     Steady,
     /// More operations were due than completed.
     Overload,
-    /// Two thirds of its virtual time were over, and they were not.
+    /// Two thirds of the virtual time were over before rate and latency were steady.
     MaxTime,
-    /// The wall-clock time was over, and they were not. Another run may end elsewhere.
+    /// The wall-clock time was over before rate and latency were steady. Another run may end at another
+    /// virtual time.
     MaxWall,
 }
 
-/// What stops a run from outside.
+/// Reasons from outside to stop a run.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
-    /// Whether somebody stopped it.
+    /// Set when the run is interrupted.
     pub interrupt: Arc<AtomicBool>,
-    /// When it has taken as long as it may.
+    /// Wall-clock time at which the run must stop.
     pub at: Option<Instant>,
 }
 
@@ -107,60 +108,61 @@ impl Stop {
     }
 }
 
-/// How a run went on and ended.
+/// The course of a run: how its warm-up and the run itself ended.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
-    /// Why it ended.
+    /// Why the run ended.
     pub ended: Ended,
-    /// Why its warm-up ended; `None` where that was said beforehand.
+    /// Why the warm-up ended; `None` if its length was given.
     pub warmed: Option<Warmed>,
-    /// It was stopped before anything was known.
+    /// Whether the run was interrupted before anything was measured.
     pub stopped: bool,
-    /// What threads waited for then.
+    /// The reasons for which threads waited at the end, in words.
     pub waits: String,
-    /// By which part of what ended senders got further ahead of receivers in the measured time.
+    /// Growth of the senders' lead over receivers in the measured time, as a share of the operations that
+    /// ended. It is 0 if it is small enough.
     pub ahead: f64,
 }
 
-/// Virtual time that threads get to come to their end once the measurement is over: they do, but one that posts
-/// millions of RECVs first is late.
+/// Virtual time that threads get to finish after the measurement. They need little of it, except a thread
+/// that first posts millions of RECVs.
 const GRACE: Span = Span::from_ms(100_000);
 
-/// Picoseconds of the first batches of what is seen before measuring begins: 2 to this power, a quarter of a
-/// microsecond.
+/// Log2 of the picoseconds in a batch before measuring begins: a quarter of a microsecond.
 const LOG_FIRST_BATCH: u32 = 18;
-/// The first look at a run, after it has begun.
+/// Virtual time from the start of a run to the first check.
 const FIRST_LOOK: Span = Span::from_us(24);
-/// Looks are that much later than the last, in parts of what was seen by then.
+/// Delay of a check after the one before it, as a fraction of the time seen by then.
 const LATER: (u64, u64) = (2, 5);
-/// Batches that the least measured time is cut into.
+/// Number of batches in the shortest measured time.
 const BATCHES: u64 = 128;
-/// An answer must hold for so large a part of the measured time.
+/// An answer must still hold after this fraction (one eighth) more of the measured time.
 const CONFIRMED: u64 = 8;
-/// That fewer operations than so many are due on average may mean none.
+/// If at most this many operations are due on average, it is plausible that none was.
 const RARE: f64 = 5.0;
-/// The part of the precision within which senders may get further ahead of receivers: little of it, as latencies change by
-/// more than the rate does when the room between them is full.
+/// The share of the precision by which the senders' lead may grow. It is small because latencies change by
+/// more than the rate does once the buffers between sender and receiver are full.
 const AHEAD: f64 = 0.25;
-/// Looks at that in a measured time that is said beforehand.
+/// Number of checks of the senders' lead in a measured time of given length.
 const SAMPLES: u64 = 8;
-/// So many times the longest latency is to be seen, as an operation that takes that long may come again, and what comes round in a system.
+/// The measured time must be this many times as long as the longest latency and as the period of a recurring
+/// event. An operation of that latency may come again.
 pub const TURNS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// What is seen does not count yet.
+    /// Nothing that is seen counts yet.
     Warming,
-    /// It looked as if the warm-up were over, at one look.
+    /// The warm-up seemed to be over at one check.
     Warm,
     Measuring,
-    /// It looked as if the answer were known, at one look.
+    /// The answer seemed to be known at one check.
     Known,
-    /// The end is set.
+    /// The end time is set.
     Ending,
 }
 
-/// Who ends a run.
+/// Steers a run and decides when it ends.
 pub struct Ending {
     wanted: Wanted,
     stop: Stop,
@@ -168,17 +170,18 @@ pub struct Ending {
     state: State,
     course: Arc<Mutex<Course>>,
     lead: Lead,
-    /// No thread that waits sleeps longer, whatever was decided since it fell asleep.
+    /// Latest time at which a waiting thread wakes, whatever was decided after it began to wait.
     asleep_until: Time,
 }
 
 impl Wanted {
-    /// Of what more operations were due than completed by a time, so that more and more wait, if of something.
+    /// Returns the operations, of a class or of all threads, that fall ever further behind their due times
+    /// until `until`.
     pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
         self.due.iter().find(|due| due.is_ahead_of(measurement, until))
     }
 
-    /// From when to when is measured, as far as that is known; threads measure by it.
+    /// Returns the measurement that threads use, with its times as far as they are known.
     pub fn measurement(&self) -> Measurement {
         match (self.warmup, self.duration) {
             (Some(warmup), Some(duration)) => Measurement::fixed(self.begin + warmup, duration),
@@ -195,7 +198,7 @@ impl Wanted {
         }
     }
 
-    /// Why nothing completed in so long a time, where what was asked for has operations rarer than that.
+    /// Explains why nothing completed in the measured time, if the requested operations are rarer than that.
     pub fn why_nothing(&self, measured: Span) -> Option<String> {
         if measured <= self.think {
             let think = Duration::new(self.think);
@@ -209,8 +212,8 @@ impl Wanted {
         Some(format!("operations are due {} times in a second, and none may have been", rare.rate))
     }
 
-    /// Whether so many turns of whatever comes round can be in so many picoseconds, the last that were seen: of the longest operation,
-    /// and of what is known beforehand.
+    /// Whether the last `ps` picoseconds, covered by `seen`, hold `turns` repetitions of the recurring event
+    /// and of the longest operation.
     fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
         let has_come = match self.round {
             None => true,
@@ -223,17 +226,18 @@ impl Wanted {
         has_come && ps >= turns.saturating_mul(seen.longest())
     }
 
-    /// When a run ends anyway for which no duration is given.
+    /// Virtual time at which a run without a given duration ends even if it is not settled.
     pub fn latest(&self) -> Time {
         self.begin + self.max_time
     }
 
-    /// When its warm-up is taken for over anyway: of a run that does not become steady a third is measured.
+    /// Virtual time at which the warm-up ends even if nothing is steady. It leaves a third of the run to
+    /// measure.
     fn latest_warm(&self) -> Time {
         self.begin + Span::from_ps(self.max_time.as_ps() / 3 * 2)
     }
 
-    /// The metering window, as far as it is known.
+    /// The time during which resources are metered, as far as it is known.
     pub fn window(&self) -> (Time, Span) {
         match (self.warmup, self.duration) {
             (Some(warmup), Some(duration)) => (self.begin + warmup, duration),
@@ -243,23 +247,24 @@ impl Wanted {
     }
 }
 
-/// The least time that is measured after a warm-up.
+/// Shortest time to measure after a warm-up.
 fn least(warmup: Span) -> Span {
     FIRST_LOOK.max(Span::from_ps(warmup.as_ps() / 2))
 }
 
-/// The length of batches of which that time has enough.
+/// Log2 of a batch length that divides this time into at least [`BATCHES`] batches.
 fn log_batch(time: Span) -> u32 {
     (time.as_ps() / BATCHES).max(1).ilog2()
 }
 
-/// The last moment before an end, at which threads end.
+/// The last picosecond before `end`; threads end at `end`.
 fn before(end: Time) -> Time {
     Time::from_ps(end.as_ps() - 1)
 }
 
 impl Ending {
-    /// Of a run that measures by `measurement`, with when to look first and how it goes on.
+    /// Steers a run that measures by `measurement`. Also returns the time of the first check and the course
+    /// of the run.
     pub fn new(
         wanted: Wanted,
         stop: Stop,
@@ -276,18 +281,18 @@ impl Ending {
         (first, Box::new(ending), course)
     }
 
-    /// The time of the next look, where what is looked at began at `since` and is to be over at `latest`.
+    /// Time of the next check, if observation began at `since` and should be over at `latest`.
     fn later(&self, now: Time, since: Time, latest: Time) -> Time {
         let (times, parts) = LATER;
         let step = Span::from_ps((now - since).as_ps() / parts * times).max(FIRST_LOOK);
-        // Past the latest only what has a duration goes on.
+        // Only a run with a given duration continues past the latest time.
         let next = now + step;
         let next = if now < latest { next.min(latest) } else { next };
         self.measurement.look_at(next);
         next
     }
 
-    /// The time at which an answer must still be known: intervals of few batches are narrow by chance, too.
+    /// Time at which the answer must still be known. Intervals of few batches can be narrow by chance.
     fn confirm(&self, now: Time, since: Time) -> Time {
         let step = Span::from_ps((now - since).as_ps() / CONFIRMED).max(Span::from_ps(1));
         let next = now + step;
@@ -295,8 +300,8 @@ impl Ending {
         next
     }
 
-    /// The time of the next look after `now` in a measured time that is said beforehand: its last moment, and others before it
-    /// only where something is to be seen there.
+    /// Time of the next check after `now` in a measured time of given length. The last check is just before
+    /// the end. Earlier checks happen only if senders can get ahead of receivers.
     fn sample(&self, now: Time) -> Time {
         let (from, end) = (self.measurement.from(), self.measurement.end());
         let step = Span::from_ps(((end - from).as_ps() / SAMPLES).max(1));
@@ -306,7 +311,7 @@ impl Ending {
         }
     }
 
-    /// Whether senders are no further ahead, as what was last seen of that says.
+    /// Whether the senders' lead has grown little enough, given its last known growth.
     fn is_level(&self, grown: Option<f64>) -> bool {
         let most = AHEAD * self.wanted.precision.of_one();
         !self.wanted.unacknowledged || grown.is_some_and(|grown| grown <= most)
@@ -325,10 +330,10 @@ impl Ending {
             self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
         });
         match (warm, self.state) {
-            // No time would make that steady.
+            // No amount of time makes an overloaded run steady.
             _ if self.is_overload(now) => self.begin(run, Warmed::Overload),
             (Some(_), State::Warm) => self.begin(run, Warmed::Steady),
-            // Nothing is steady: what comes is measured, and said to be unsettled.
+            // Nothing is steady. The rest is measured, and the result is marked as unsettled.
             _ if now >= latest => self.begin(run, Warmed::MaxTime),
             (warm, _) => {
                 self.state = if warm.is_some() { State::Warm } else { State::Warming };
@@ -337,7 +342,7 @@ impl Ending {
         }
     }
 
-    /// The warm-up is over.
+    /// Ends the warm-up and begins to measure.
     fn begin(&mut self, run: &mut SteeredRun<'_>, why: Warmed) -> Time {
         self.course().warmed = Some(why);
         let from = run.horizon();
@@ -392,7 +397,7 @@ impl Ending {
         is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
     }
 
-    /// Ends the measurement; threads end then, too.
+    /// Ends the measurement and the threads at `end`.
     fn end_at(&mut self, end: Time, run: &mut SteeredRun<'_>, why: Ended) -> Time {
         self.state = State::Ending;
         self.measurement.end_at(end);
@@ -410,12 +415,12 @@ impl Ending {
     }
 }
 
-/// Whether rate and mean latency are known to this precision.
+/// Whether the rate and mean latency of this series are known to this precision.
 fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
     are_within(Means::of(seen.batches(), seen.length()), precision)
 }
 
-/// Whether these means are known to this precision.
+/// Whether these means have intervals within this precision.
 pub fn are_within(means: Option<Means>, precision: Share) -> bool {
     let narrow = |interval: Interval| interval.half <= precision.of_one() * interval.mean;
     means.is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_none_or(narrow))
@@ -426,10 +431,10 @@ impl Steer for Ending {
         self.lead.saw(run.now(), run.ahead());
         self.asleep_until = self.asleep_until.max(self.measurement.look());
         match (self.state, self.stop.reason()) {
-            // Everything of it is over.
+            // The threads have had their time to finish.
             (State::Ending, _) => run.now(),
             (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
-            // Nothing is known yet, in a warm-up that was said beforehand or not.
+            // Nothing has been measured yet.
             (_, Some(Ended::Interrupted)) => {
                 self.course().stopped = true;
                 run.now()

@@ -1,15 +1,17 @@
-//! What senders are ahead of receivers by, where no answer holds them back.
+//! The senders' lead over receivers, on transports without acknowledgements.
 //!
-//! Operations of unreliable transports complete when they are sent. As long as there is room on their way, more complete
-//! than arrive: a rate that looks steady, and ends when the room does. Intervals do not see it.
+//! Operations of unreliable transports complete when they are sent. As long as buffers on the path have room,
+//! more operations complete than arrive. Such a rate looks steady but ends once the buffers are full.
+//! Intervals do not show this.
 
 use doorbell_sim::Ahead;
 use doorbell_verbs::Time;
 
-/// Samples that a trend is told from however the level goes up and down: of so many the thirds are compared.
+/// From this many samples on, the first and the last third are compared, so that a fluctuating level shows no
+/// trend.
 const MANY: usize = 6;
 
-/// What was seen of it, in order of time.
+/// Samples of the lead, in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lead(Vec<(Time, Ahead)>);
 
@@ -22,12 +24,14 @@ impl Lead {
         self.0.clear();
     }
 
-    /// By which part of what ended it grew since the last but one sample; `None` with fewer.
+    /// Growth of the lead between the last two samples, relative to the operations that ended; `None` with
+    /// fewer than two.
     pub(super) fn lately(&self) -> Option<f64> {
         grown(&self.0[self.0.len().checked_sub(2)?..])
     }
 
-    /// By which part of what ended it grew from the first sample to the last; `None` with fewer than two.
+    /// Growth of the lead from the first sample to the last, relative to the operations that ended; `None`
+    /// with fewer than two.
     pub(super) fn grown(&self) -> Option<f64> {
         grown(&self.0)
     }
@@ -41,8 +45,8 @@ fn grown(samples: &[(Time, Ahead)]) -> Option<f64> {
     Some(messages + writes)
 }
 
-/// By how much a level rose. Of many samples from what the first third does not exceed to what the last third does not
-/// fall below: half the way, or nothing where it only goes up and down.
+/// Rise of a level. With many samples, it is extrapolated from the rise of the last third's minimum over the
+/// first third's maximum. A level that only fluctuates does not rise.
 fn rise(samples: &[(Time, Ahead)], level: impl Fn(&Ahead) -> u64) -> f64 {
     let levels: Vec<u64> = samples.iter().map(|(_, ahead)| level(ahead)).collect();
     let third = if levels.len() < MANY { 1 } else { levels.len() / 3 };

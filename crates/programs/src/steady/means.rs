@@ -1,17 +1,17 @@
-//! How sure the means of batches are.
+//! Confidence intervals of means over batches.
 
 use doorbell_systems::series::Batch;
 
-/// A mean, and half the width of the interval around it that holds the true one in 95 of 100 cases.
+/// A mean and its 95% confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// In the middle.
+    /// Center of the interval.
     pub mean: f64,
-    /// To each side.
+    /// Half the width of the interval.
     pub half: f64,
 }
 
-/// Batches that an interval is taken from, at most and at least.
+/// Largest and smallest number of batches for an interval.
 const MOST: usize = 32;
 pub(super) const LEAST: usize = 10;
 
@@ -21,57 +21,58 @@ const STUDENT: [f64; MOST - LEAST + 1] = [
     2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423, 2.0395,
 ];
 
-/// Operations after each other that a batch lasts as long as, where there are enough for 10 batches.
+/// A batch lasts at least as long as this many consecutive operations, if that leaves 10 batches.
 const OPERATIONS: f64 = 5.0;
 
-/// The normal distribution's point of 95%.
+/// One-sided 95% quantile of the normal distribution.
 const ONE_SIDED: f64 = 1.6449;
 
-/// How sure means over batches of equal length are.
+/// Means over batches of equal length, with their intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Means {
     /// Operations per picosecond.
     pub rate: Interval,
-    /// Picoseconds; `None` where no operation's time was taken.
+    /// Picoseconds; `None` if no operation was timed.
     pub latency: Option<Interval>,
 }
 
 impl Means {
-    /// Of batches that last `length` picoseconds. `None` where there are fewer than 10.
+    /// Computes the means of batches that last `length` picoseconds. Returns `None` if there are fewer than
+    /// 10.
     pub fn of(batches: &[Batch], length: u64) -> Option<Means> {
         let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
         let least = least(batches, length);
         let (count, each) = of_joined(batches, least, counts)?;
         let batch = length as f64;
         let length = batch * each as f64;
-        // Of what is counted in a time one operation more or less may be by chance, however regular the batches are.
+        // Any count may be off by one operation by chance, however regular the batches are.
         let one = 1.0 / (batches.len() as f64 * batch);
         let rate = Interval { mean: count.mean / length, half: (count.half / length).max(one) };
         Some(Means { rate, latency: latency(batches, least) })
     }
 }
 
-/// Batches to join at least: until they last as long as some operations after each other. Shorter ones share
-/// operations, which makes them alike, and few of them do not show it.
+/// Smallest number of batches to join, so that a batch lasts as long as several consecutive operations.
+/// Shorter batches share operations, which makes them alike; a test of few batches does not reveal it.
 fn least(batches: &[Batch], length: u64) -> usize {
     let all = Batch::all(batches);
     let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
     (OPERATIONS * mean / length as f64).ceil() as usize
 }
 
-/// The mean latency, and how sure it is.
+/// The mean latency and its interval.
 fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
     let all = Batch::all(batches);
     let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
     let (off, each) = of_joined(batches, least, residuals)?;
-    // The ratio of sums is off its true value as the mean of the residuals is off 0.
+    // The relative error of the ratio of sums is the error of the residuals' mean.
     let per_batch = all.timed as f64 / (batches.len() / each) as f64;
     Some(Interval { mean, half: off.half / per_batch })
 }
 
-/// The mean over batches, how sure it is, and how many were joined to one: until there are 32 at most, and further
-/// until neighbours do not depend on each other. Where they always do, what is looked at wanders: its mean is then as
-/// sure as the batch is near that is farthest from it, of the longest.
+/// Mean over batches, its interval, and the number of batches that were joined into one. Batches are joined
+/// until at most 32 are left, and further until neighbours are independent. If neighbours are never
+/// independent, the level wanders. The interval then reaches to the farthest of the longest batches.
 fn of_joined(
     batches: &[Batch],
     least: usize,
@@ -80,7 +81,7 @@ fn of_joined(
     let mut each = batches.len().div_ceil(MOST).max(least).min(batches.len() / LEAST).max(1);
     let mut last = None;
     while batches.len() / each >= LEAST {
-        // Those that are left over are next to the warm-up.
+        // Left-over batches are those next to the warm-up.
         let joined: Vec<Batch> = batches[batches.len() % each..].chunks(each).map(Batch::all).collect();
         let seen = seen(&joined);
         if !depend(&seen) {
@@ -92,14 +93,14 @@ fn of_joined(
     last
 }
 
-/// The mean, and how far from it the farthest is.
+/// The mean, with the distance to the farthest value as half-width.
 fn farthest(of: &[f64]) -> Interval {
     let mean = mean(of);
     let half = of.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
     Interval { mean, half }
 }
 
-/// What the times of each batch are off what its number of operations would take on average.
+/// For each batch: its sum of latencies, minus the sum that its operations would have at the mean latency.
 fn residuals(batches: &[Batch]) -> Vec<f64> {
     let all = Batch::all(batches);
     let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
@@ -110,7 +111,7 @@ fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 
-/// The sum of the squared distances to the mean.
+/// Sum of squared distances to the mean.
 fn spread(of: &[f64]) -> f64 {
     let mean = mean(of);
     of.iter().map(|x| (x - mean) * (x - mean)).sum()
@@ -123,9 +124,9 @@ pub(super) fn interval(of: &[f64]) -> Interval {
     Interval { mean: mean(of), half: t * error }
 }
 
-/// Whether neighbours are more alike than chance makes them, by von Neumann's ratio: the sum of squared steps over
-/// that of squared distances to the mean is 2 on average where they do not depend on each other, with a variance of
-/// 4 (n - 2) / (n^2 - 1).
+/// Whether neighbours are more alike than by chance, by von Neumann's ratio: the sum of squared steps over
+/// the sum of squared distances to the mean. For independent values it is 2 on average, with variance 4 (n -
+/// 2) / (n^2 - 1).
 pub(super) fn depend(of: &[f64]) -> bool {
     let n = of.len() as f64;
     let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();

@@ -1,12 +1,14 @@
-//! How well a run knows its answer: what it showed by spans of time, where its warm-up ends, how sure its means are.
+//! How well a run knows its answer: a series of batches, the end of the warm-up, and the intervals of means.
 //!
-//! The warm-up ends where MSER says (White, "An effective truncation heuristic for bias reduction in simulation
-//! output", 1997): what is left of the series has the least standard error of its mean. The rest is cut into
-//! batches of equal length; as long as their means depend on each other, by von Neumann's ratio, batches are
-//! joined. The interval of a mean is Student's over the batches, that of a mean latency by the ratio of sums.
+//! The warm-up ends by the MSER rule (White, "An effective truncation heuristic for bias reduction in
+//! simulation output", 1997): the rest of the series has the least standard error of its mean. The rest is
+//! cut into batches of equal length. Batches are joined as long as their means depend on each other by von
+//! Neumann's ratio. The interval of a mean is Student's over the batches. The interval of a mean latency uses
+//! the ratio of sums.
 //!
-//! Decisions rest on virtual times and counts, by additions, multiplications, divisions and square roots of doubles
-//! alone, which IEEE 754 rounds in one way: the same seed comes to the same end on every machine.
+//! Decisions rest on virtual times and counts. They use only additions, multiplications, divisions and square
+//! roots of doubles, which IEEE 754 rounds in one way. A seed therefore leads to one and the same end on
+//! every machine.
 
 mod ending;
 mod lead;

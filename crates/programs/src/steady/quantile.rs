@@ -1,20 +1,20 @@
-//! How sure percentiles are.
+//! Confidence intervals of percentiles.
 
 use super::means::{LEAST, depend, interval};
 use doorbell_systems::series::{CompletionSeries, together};
 use hdrhistogram::Histogram;
 
-/// Latencies that must lie beyond a percentile, for anything to be said of it.
+/// A percentile is reported only if at least this many latencies lie beyond it.
 pub(super) const BEYOND: f64 = 100.0;
 
-/// Whether enough latencies lie beyond the quantile `q` on both sides.
+/// Whether enough latencies lie above the quantile `q`.
 pub fn is_known(all: &Histogram<u32>, q: f64) -> bool {
     all.len() as f64 * (1.0 - q) >= BEYOND
 }
 
-/// From where to where the quantile `q` of the latencies is in 95 of 100 cases, in nanoseconds. Its sample is
-/// exceeded by a share of the latencies whose interval is Student's over spans of time, as that of a mean; the
-/// quantiles at both ends of it are the answer. `None` where there are too few, or neighbouring spans depend on
+/// 95% confidence interval of the quantile `q` of the latencies, in nanoseconds. The share of latencies above
+/// the sample quantile has a Student interval over spans of time, as a mean has. The quantiles at both ends
+/// of that interval are the answer. `None` if there are too few latencies, or if neighbouring spans depend on
 /// each other.
 pub fn quantile(series: &CompletionSeries, q: f64) -> Option<(u64, u64)> {
     let all = series.latency();

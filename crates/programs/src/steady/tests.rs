@@ -16,8 +16,8 @@ fn exponential(random: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
     -mean * (1.0 - unit(random)).ln()
 }
 
-/// A queue with one server, arrivals and service exponential, that begins empty: completions up to `end`, in
-/// picoseconds. Its rate is 1 / `between`, its mean time in the system service / (1 - service / between).
+/// Completions until `end`, in picoseconds, of an M/M/1 queue that begins empty. Its rate is 1 / `between`.
+/// Its mean time in the system is service / (1 - service / between).
 fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut series = CompletionSeries::new(Time::START, 10, true);
@@ -32,7 +32,7 @@ fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
     }
 }
 
-/// What a series shows after its warm-up.
+/// Warm-up end and means of a series.
 #[derive(Debug, PartialEq)]
 struct Answer {
     from: u64,
@@ -54,7 +54,7 @@ impl Answer {
     }
 }
 
-/// Runs on until both intervals are within 2%.
+/// Runs until both intervals are within 2%.
 fn settled(seed: u64) -> Answer {
     let mut end = 2e6;
     loop {
@@ -83,7 +83,7 @@ fn what_does_not_vary_is_known_at_once() {
     (0..100).for_each(|i| series.add(seen(500 + i * 1024, 3, Some(77))));
     let answer = Answer::of(&series.until(Time::from_ps(500 + 100 * 1024))).expect("it is settled");
     assert_eq!((answer.from, answer.latency), (500, Some(Interval { mean: 77.0, half: 0.0 })));
-    // But for one operation of so many batches.
+    // The interval still allows for one operation more or less in all batches together.
     assert!(answer.is_within(1.0 / 99.0));
 }
 
@@ -128,7 +128,8 @@ fn batches_are_joined_and_nothing_is_lost() {
 #[test]
 fn lumps_are_spread_over_the_time_they_took() {
     let mut series = CompletionSeries::new(Time::START, 10, false);
-    // Two threads see lumps of 64 in turn, each for the 3000 ps since its last.
+    // Two threads take turns to see lumps of 64 operations, each for the 3000 ps since the thread's last
+    // lump.
     for i in 1..300u64 {
         let (at, since) = (i * 1500, Some(Time::from_ps(i.saturating_sub(2) * 1500)));
         series.add(SeriesPoint { since, ..seen(at, 64, None) });
@@ -138,7 +139,7 @@ fn lumps_are_spread_over_the_time_they_took() {
     let counts: Vec<u64> = whole.batches()[3..].iter().map(|batch| batch.completed).collect();
     assert!(counts.iter().all(|n| (42..=46).contains(n)), "{counts:?}");
     assert!((whole.rate() - 64.0 / 1500.0).abs() < 5e-4, "{}", whole.rate());
-    // With fewer than four of the longest lump, they are left as they came.
+    // A time shorter than four of the longest lumps is not evened.
     assert!(!series.is_evened(Time::from_ps(11_000)));
 }
 

@@ -1,4 +1,4 @@
-//! When a thread posts that does not just keep its window full.
+//! Decides when a thread posts if it does not just keep its window full.
 
 use super::thread::Worker;
 use doorbell_systems::Measurement;
@@ -9,21 +9,22 @@ use doorbell_verbs::{Span, Time};
 use doorbell_workload::{LoadLoop, topology};
 use std::collections::VecDeque;
 
-/// Streams of draws of arrivals; those of threads' other draws have smaller numbers.
+/// Random streams of arrivals. The streams for other draws of threads have smaller numbers.
 const ARRIVALS: u64 = 1 << 63;
 
-/// When the next batch may be posted.
+/// Pacing of a thread: when its next batch may be posted.
 pub(super) struct Pacing {
     pace: Pace,
-    /// Operations taken of it, of the next batch: since when each waits.
+    /// Start times of the operations already taken for the next batch.
     due: VecDeque<Time>,
     batch: usize,
-    /// Whether operations are due whatever becomes of earlier ones: they then wait since they were due.
+    /// Whether operations are due independently of earlier ones. Their latency then counts from their due
+    /// time.
     open: bool,
 }
 
 impl Pacing {
-    /// That of a thread that begins now, where its workload says any.
+    /// The pacing of a thread that begins now; `None` if its workload sets none.
     pub(super) fn of(worker: &Worker, now: Time) -> Option<Pacing> {
         let w = &*worker.workload;
         let work = w.uniform().expect("a class of threads has no classes");
@@ -51,48 +52,48 @@ impl Pacing {
         true
     }
 
-    /// When one more operation is due; never, if that depends on one that has not ended.
+    /// Due time of the next operation. [`Time::NEVER`] if it must wait for one that has not ended.
     pub(super) fn next(&self) -> Time {
         self.pace.next()
     }
 
-    /// An operation of a batch that is due is posted now: since when it waits.
+    /// Posts an operation of a due batch now. Returns the time from which its latency counts.
     pub(super) fn begin(&mut self, now: Time) -> Time {
         let since = self.due.pop_front().expect("a batch is due");
         if self.open { since } else { now }
     }
 
-    /// So many have ended now, and so many have not.
+    /// Notes that `operations` operations have ended now while `under_way` are outstanding.
     pub(super) fn ended(&mut self, now: Time, operations: u64, under_way: u64) {
         (0..operations).for_each(|_| self.pace.ended(now, under_way as u32));
     }
 }
 
-/// What all threads together, or those of a class, are to post.
+/// The operations that all threads, or the threads of one class, are due to post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The number and the name of the class, where it is of one.
+    /// Number and name of the class; `None` for all threads.
     pub class: Option<(usize, String)>,
-    /// Operations in a second.
+    /// Operations per second.
     pub rate: u64,
-    /// Operations that may be under way.
+    /// Operations that may be outstanding.
     pub under_way: u64,
 }
 
 impl Due {
-    /// Operations that are due in a time, on average.
+    /// Mean number of operations due in a time.
     pub fn within(&self, span: Span) -> f64 {
         self.rate as f64 * span.as_ps() as f64 / 1e12
     }
 
-    /// Whether so many that completed in a time are fewer than were due, by more than are under way and chance: then
-    /// more and more wait. Five standard deviations of a Poisson process.
+    /// Whether completions lag behind due operations by more than the outstanding ones and chance explain.
+    /// The backlog then keeps growing. Chance is five standard deviations of a Poisson process.
     fn is_ahead(&self, completed: u64, span: Span) -> bool {
         let due = self.within(span);
         due - completed as f64 > self.under_way as f64 + 5.0 * due.sqrt()
     }
 
-    /// The same of those threads, by what was seen of them up to a time.
+    /// Whether the completions that these threads saw until `until` lag behind the due operations.
     pub fn is_ahead_of(&self, measurement: &Measurement, until: Time) -> bool {
         let seen = match &self.class {
             None => Some(measurement.series()),

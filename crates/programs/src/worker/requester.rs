@@ -1,4 +1,4 @@
-//! A thread that posts the workload's verb.
+//! The requester: the half of a thread that posts the workload's operations.
 
 use super::pacing::Pacing;
 use super::result::{Accounts, ProgramError, ThreadResult, check};
@@ -17,19 +17,20 @@ use doorbell_workload::{Addresses, AtomicCounters, Buffers, Operation, Pattern, 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Completions taken by one poll.
+/// Most completions taken by one poll.
 const POLL: usize = 16;
 
-/// Picoseconds within which threads begin that drain their windows, where the warm-up is not said.
+/// Range of start delays in picoseconds, for threads that drain their windows, if the warm-up has no given
+/// length.
 const USUAL_DELAY: u64 = 100_000_000;
 
-/// A QP that may be posted to.
+/// A QP that the thread may post to.
 struct Lane {
-    /// Its number.
+    /// Index of the QP among the thread's QPs.
     qp: usize,
-    /// Index of its ring.
+    /// Index of the ring for its operations.
     ring: usize,
-    /// Memory it leads to; RC and UC, one-sided verbs.
+    /// Remote memory for one-sided verbs over RC and UC.
     remote: Remote,
 }
 
@@ -39,45 +40,45 @@ pub(super) struct Requester<'a, P: Provider> {
     w: &'a Resolved,
     cpu: &'a P,
     qps: &'a [Qp<P>],
-    /// One, or one for each QP.
+    /// One CQ, or one for each QP.
     cqs: &'a [Cq<P>],
     lanes: Vec<Lane>,
     dests: &'a [Vec<UdDest>],
-    /// One for all QPs where they share a window and each operation is signalled; else one per QP.
+    /// One ring for all QPs if they share a window and each operation is signalled; else one per QP.
     rings: Vec<Ring>,
-    /// Payload that was posted, in bytes.
+    /// Bytes of posted payload.
     posted_bytes: u64,
     /// Operations outstanding on all QPs.
     outstanding: u64,
-    /// The most of these.
+    /// Largest allowed value of `outstanding`.
     most: u64,
     kinds: Kinds,
     payload: Payload<'a, P>,
     local: Walk,
-    /// Buffers that the peer's memory holds.
+    /// Layout of the buffers in the peer's memory.
     buffers: Buffers,
     remote: Walk,
     /// Empty between posts.
     list: Vec<SendWr<'a>>,
-    /// SGEs of a batch, where each operation makes its own.
+    /// SGEs of a batch, if they are made for each operation.
     drawn: Vec<Sge>,
     wc: [Wc; POLL],
     random: Xoshiro256PlusPlus,
-    /// The window has been filled and is not yet empty again; where it is to be drained.
+    /// Set while a full window drains, until it is empty. Only for workloads that drain.
     draining: bool,
-    /// When operations are due, where that is not as soon as there is room.
+    /// Due times of operations, unless they are posted as soon as there is room.
     pacing: Option<Pacing>,
-    /// When one is due for which there is room.
+    /// When the next operation is due, if there is room for it.
     wakes: Time,
-    /// The lane whose turn it is.
+    /// Index of the lane for the next batch.
     lane: usize,
-    /// The destination whose turn it is; UD.
+    /// Index of the destination for the next UD datagram.
     dest: usize,
 }
 
-/// The local side of what is posted.
+/// Local memory of the posted operations.
 enum Payload<'a, P: Provider> {
-    /// SGEs of each buffer, by kinds of operations.
+    /// SGEs of each buffer, by operation kind.
     InBuffers(&'a [Vec<Sge>]),
     /// SGEs are made for each operation.
     Made { region: &'a Mr<P>, buffers: Buffers },
@@ -91,7 +92,7 @@ impl<'a, P: Provider> Payload<'a, P> {
         }
     }
 
-    /// SGEs that a batch needs room for.
+    /// Number of SGEs that a batch needs in `room`.
     fn drawn(&self, w: &Resolved) -> usize {
         match self {
             Payload::InBuffers(_) => 0,
@@ -99,7 +100,8 @@ impl<'a, P: Provider> Payload<'a, P> {
         }
     }
 
-    /// The SGEs of an operation of a kind that takes this buffer, from `room` where they are made for it.
+    /// The SGEs of an operation of this kind in this buffer. If they are made per operation, `room` provides
+    /// the memory.
     fn sges<'b>(
         &self,
         w: &Resolved,
@@ -124,19 +126,19 @@ impl<'a, P: Provider> Payload<'a, P> {
     }
 }
 
-/// An empty list with the memory of another one.
+/// An empty list that reuses the memory of `list`.
 fn emptied<'b>(list: Vec<SendWr<'_>>) -> Vec<SendWr<'b>> {
     let mut list = list;
     list.clear();
     list.into_iter().map(|_| unreachable!("it has just been cleared")).collect()
 }
 
-/// What is posted.
+/// Operation kinds of the workload, with their weights.
 struct Kinds {
     all: Vec<Operation>,
     /// The sum of their weights.
     weight: u64,
-    /// What is known of each, where there are several.
+    /// Counts and latencies per kind, for a mix.
     tally: Tally,
 }
 
@@ -147,7 +149,7 @@ impl Kinds {
         Kinds { all, weight, tally: worker.tally.clone() }
     }
 
-    /// Which comes next; without a draw where there is only one.
+    /// Draws the kind of the next operation; makes no draw if there is only one kind.
     fn draw(&self, random: &mut Xoshiro256PlusPlus) -> usize {
         if self.all.len() == 1 {
             return 0;
@@ -164,18 +166,18 @@ impl Kinds {
     }
 }
 
-/// Which buffer each operation takes.
+/// Selection of a buffer for each operation.
 enum Walk {
-    /// That of its slot; of so many.
+    /// The buffer of the operation's slot, modulo this number of buffers.
     OfSlot(usize),
-    /// The next of so many.
+    /// Each buffer in turn.
     InTurn { count: usize, next: usize },
-    /// Any of so many.
+    /// Any of this many buffers, at random.
     AtRandom(usize),
 }
 
 impl Walk {
-    /// Over `count` buffers; in an order only where they are a region's.
+    /// Selection among `count` buffers. `order` applies only to buffers of a region.
     fn over(count: u64, order: Option<Addresses>) -> Walk {
         let count = count as usize;
         match order {
@@ -204,7 +206,7 @@ fn below(random: &mut Xoshiro256PlusPlus, n: u64) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
-/// A seed of its own for each thread.
+/// Seed of this thread's random draws, different for each thread.
 fn seed(worker: &Worker) -> u64 {
     let thread = u64::from(worker.machine) << 32 | u64::from(worker.thread);
     worker.workload.seed ^ thread.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -220,7 +222,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     ) -> Requester<'a, P> {
         let w = &*worker.workload;
         let window = w.window();
-        // A completion that covers several operations covers those of one QP.
+        // A completion that covers several operations covers those on one QP.
         let own_rings = w.signal_every > 1 || matches!(window, Window::PerQp(_));
         let usable = topology::usable(w, worker.machine, worker.number);
         let targets = topology::targets(w, worker.machine);
@@ -272,8 +274,9 @@ impl<'a, P: Provider> Requester<'a, P> {
         requester
     }
 
-    /// Begins; where windows are drained, at some moment of the first half of the warm-up, or of what usually is that:
-    /// threads that begin in step would stay so, and leave the NIC idle between their windows.
+    /// Starts the thread. With drained windows it starts at a random moment within the first half of the
+    /// (usual) warm-up. Threads that start in step would stay in step and leave the NIC idle between their
+    /// windows.
     pub(super) fn begin(&mut self) {
         if self.w.drain {
             let most = self.w.warmup.map_or(USUAL_DELAY, |warmup| warmup.span().as_ps() / 2);
@@ -283,7 +286,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         self.pacing = Pacing::of(self.worker, self.cpu.now());
     }
 
-    /// When there is something to do, whatever comes.
+    /// When the requester must run again even if no completion arrives.
     pub(super) fn wakes(&self) -> Time {
         self.wakes
     }
@@ -293,7 +296,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         below(&mut self.random, n)
     }
 
-    /// Chooses the QP of the next batch: at random in all-to-all, else in turn.
+    /// Chooses the QP of the next batch: at random for all-to-all, else in turn.
     fn next_lane(&mut self) {
         self.lane = match self.w.pattern {
             Pattern::AllToAll => self.below(self.lanes.len() as u64) as usize,
@@ -301,7 +304,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         };
     }
 
-    /// Chooses where a datagram through `qp` goes: at random in all-to-all, else in turn.
+    /// Chooses the destination of a datagram through `qp`: at random for all-to-all, else in turn.
     fn next_dest(&mut self, qp: usize) -> Option<UdDest> {
         let all: &'a [UdDest] = self.dests.get(qp).filter(|all| !all.is_empty())?;
         self.dest = match self.w.pattern {
@@ -324,18 +327,18 @@ impl<'a, P: Provider> Requester<'a, P> {
         }
     }
 
-    /// The peer's buffer that the operation in a slot goes to.
+    /// The peer's buffer for the operation in this slot.
     fn buffer(&mut self, remote: RemoteAddr, slot: usize) -> RemoteAddr {
         remote.at(self.buffers.at(self.remote.next(slot, &mut self.random) as u64))
     }
 
-    /// One of the counters at `remote`, at random.
+    /// A random counter among those at `remote`.
     fn counter(&mut self, remote: RemoteAddr) -> RemoteAddr {
         let AtomicCounters { count, stride } = self.w.counters.expect("a workload with atomics has counters");
         remote.at(self.below(count.into()) * u64::from(stride))
     }
 
-    /// Posts a batch to the QP whose turn it is, with one doorbell.
+    /// Posts a batch to the QP of the current lane, with one doorbell.
     fn post(&mut self) -> Result<(), ProgramError> {
         let Lane { qp, ring, remote } = self.lanes[self.lane];
         self.cpu.work(self.worker.own_work * u64::from(self.w.batch));
@@ -370,8 +373,8 @@ impl<'a, P: Provider> Requester<'a, P> {
         Ok(posted?)
     }
 
-    /// Whether operation `number` of its ring is signalled. Of a window that is drained, these are the
-    /// last ones on each QP.
+    /// Whether operation `number` of its ring is signalled. In a window that drains, only the last operation
+    /// on each QP is.
     fn signals(&self, number: u64) -> bool {
         match self.w.drain {
             true => {
@@ -383,7 +386,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         }
     }
 
-    /// Whether the ring of the lane whose turn it is takes another batch.
+    /// Whether the current lane may post another batch.
     fn may_post(&mut self) -> bool {
         let ring = &self.rings[self.lanes[self.lane].ring];
         let of_thread = self.most - self.outstanding >= self.w.batch.into();
@@ -398,7 +401,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         due
     }
 
-    /// One pass of the poll loop; tells whether it did anything.
+    /// Makes one pass of the poll loop. Returns whether it did anything.
     pub(super) fn pass(
         &mut self,
         measurement: &Measurement,
@@ -413,7 +416,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         if !self.w.cq_per_qp {
             any = self.poll(0, POLL, measurement, result)?;
         } else if let [ring] = &self.rings[..] {
-            // Nothing else makes room for another operation.
+            // No other completion frees a slot of the ring.
             if let Some(lane) = ring.oldest() {
                 any = self.poll(self.lanes[lane].qp, 1, measurement, result)?;
             }
@@ -425,7 +428,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         Ok(any)
     }
 
-    /// Polls a CQ for so many completions at most; tells whether there were any.
+    /// Polls a CQ for at most `most` completions. Returns whether there were any.
     fn poll(
         &mut self,
         cq: usize,
@@ -450,7 +453,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         let ring = &mut self.rings[ring];
         let posted = ring.posted_at(slot);
         let (latency, kind) = (now - posted, ring.kind_of(slot));
-        // Of those that this completion tells of, the SENDs count where they are received.
+        // Of the operations that this completion covers, SENDs count at their receiver instead.
         let (mut completed, mut counts, mut bytes) = (0, 0, 0);
         let mut one = |ring: &Ring, slot: usize| {
             let kind = ring.kind_of(slot);
@@ -463,7 +466,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         };
         match self.w.signal_every {
             _ if self.w.drain => {
-                // The earlier operations of the window on the same QP are complete, too.
+                // The earlier operations of this window on this QP are complete, too.
                 for slot in (0..=slot).rev().step_by(self.lanes.len()) {
                     one(ring, slot);
                     ring.complete(slot);
@@ -493,7 +496,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         }
     }
 
-    /// Says what is under way at the end.
+    /// Adds the outstanding operations at the end of the run to the accounts.
     pub(super) fn account(&self, measurement: &Measurement, accounts: &mut Accounts) {
         accounts.posted_bytes = self.posted_bytes;
         for ring in &self.rings {

@@ -1,4 +1,4 @@
-//! A thread that posts RECVs.
+//! The responder: the half of a thread that posts RECVs.
 
 use super::result::{ProgramError, ThreadResult, check};
 use super::session::Session;
@@ -9,16 +9,16 @@ use doorbell_systems::series::SeriesPoint;
 use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
 use doorbell_workload::RECV_BATCH;
 
-/// RECVs of one QP, which its messages take in order.
+/// RECVs of one QP; its messages consume them in order.
 #[derive(Clone, Copy, Default)]
 struct RecvQueue {
-    /// Place of the next RECV to post.
+    /// Index of the next RECV to post.
     next: u32,
-    /// Messages taken whose RECVs are not yet posted anew.
+    /// Messages received since RECVs were last reposted.
     taken: u32,
 }
 
-/// Takes messages and posts RECVs anew, in batches.
+/// Receives messages and reposts RECVs, in batches.
 pub(super) struct Responder<'a, P: Provider> {
     qps: &'a [Qp<P>],
     cq: &'a Cq<P>,
@@ -26,7 +26,7 @@ pub(super) struct Responder<'a, P: Provider> {
     depth: u32,
     sges: &'a [Sge],
     list: Vec<RecvWr<'a>>,
-    /// Which kind of operation a message of each length is, by their lengths as completions have them.
+    /// Operation kind by message length, as completions report the length.
     lengths: Vec<(u32, usize)>,
     tally: &'a Tally,
     wc: [Wc; RECV_BATCH as usize],
@@ -72,14 +72,14 @@ impl<'a, P: Provider> Responder<'a, P> {
         Ok(self.qps[k].post_recv(&self.list)?)
     }
 
-    /// A message of so many bytes.
+    /// Counts a message of `length` bytes for its operation kind.
     fn count(&self, length: u32) {
         if let Some((_, kind)) = self.lengths.iter().find(|(known, _)| *known == length) {
             self.tally.received(*kind);
         }
     }
 
-    /// One pass of the poll loop; tells whether it found anything.
+    /// Makes one pass of the poll loop. Returns whether it found anything.
     pub(super) fn pass(
         &mut self,
         cpu: &P,
@@ -93,7 +93,8 @@ impl<'a, P: Provider> Responder<'a, P> {
         let now = cpu.now();
         measurement.saw(SeriesPoint { at: now, completed: found as u64, since: None, latency: None });
         result.accounts.received += found as u64;
-        // Posting RECVs lets others go on, who may decide on the measured time: whether these count is said once.
+        // Posting RECVs lets other threads run, and these may change the measured time. Decide once for all
+        // of these messages.
         let counts = measurement.contains(now);
         if counts {
             result.received += found as u64;

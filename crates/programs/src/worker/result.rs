@@ -1,4 +1,4 @@
-//! What a thread measured, and why it gave up.
+//! Measurements of a thread, and the errors that stop it.
 
 use doorbell_verbs::{PostError, VerbsError, Wc, WcStatus};
 use thiserror::Error;
@@ -17,37 +17,37 @@ pub enum ProgramError {
     Completion(WcStatus),
 }
 
-/// What a thread measured from the end of the warm-up to the end of the run, beside what all saw together.
+/// Measurements of one thread, from the end of the warm-up to the end of the run, beside the shared series.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadResult {
-    /// Operations that this thread posted and saw completed, SENDs excepted.
+    /// Operations posted by this thread and seen to complete, without SENDs.
     pub completed: u64,
-    /// Messages it received.
+    /// Messages received by this thread.
     pub received: u64,
-    /// What became of all that it posted.
+    /// Fate of all operations that this thread posted.
     pub accounts: Accounts,
 }
 
-/// What became of the operations that a thread posted, and of the messages that came to it: whole run.
+/// Fate of the operations that a thread posted and of the messages sent to it, over the whole run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accounts {
-    /// Operations that it posted.
+    /// Operations that the thread posted.
     pub posted: u64,
-    /// Their payload in bytes.
+    /// Payload of the posted operations in bytes.
     pub posted_bytes: u64,
-    /// The payload in bytes of those that completed.
+    /// Payload of the completed operations in bytes.
     pub completed_bytes: u64,
-    /// Those that completed, as their own or a later completion said.
+    /// Operations that completed, by their own or a later completion.
     pub completed: u64,
-    /// Those of which nothing is known at the end.
+    /// Operations without a known completion at the end.
     pub outstanding: u64,
-    /// Messages that it received.
+    /// Messages that the thread received.
     pub received: u64,
-    /// How long signalled operations were under way within the measured time, all together, in picoseconds.
+    /// Total time for which signalled operations were outstanding within the measured time, in picoseconds.
     pub under_way: u128,
 }
 
-/// Refuses a completion that says that its work request failed.
+/// Refuses a completion that reports a failed work request.
 pub(super) fn check(wc: &Wc) -> Result<(), ProgramError> {
     if wc.status == WcStatus::Success { Ok(()) } else { Err(ProgramError::Completion(wc.status)) }
 }

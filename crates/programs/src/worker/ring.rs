@@ -1,4 +1,4 @@
-//! The operations that are under way.
+//! A ring of outstanding operations.
 
 use super::slots::wrap;
 use doorbell_verbs::Time;
@@ -6,21 +6,21 @@ use doorbell_verbs::Time;
 #[derive(Clone, Copy)]
 struct Slot {
     posted: Time,
-    /// Which operation of the workload it is.
+    /// Index of the operation kind.
     kind: u16,
-    /// Which of the thread's QPs it was posted to.
+    /// Index of the lane that it was posted to.
     lane: u32,
     done: bool,
 }
 
-/// A window of operations in the order of their posting; the oldest leaves first.
+/// A window of operations in posting order. The oldest leaves first.
 pub(super) struct Ring {
     slots: Box<[Slot]>,
     /// Operations posted so far.
     posted: u64,
-    /// Operations that left: all older ones are complete.
+    /// Operations that have left: they and all older ones are complete.
     retired: u64,
-    /// When a completion came last, and when before that moment.
+    /// Time of the last completion, and of the last one before that moment.
     completed_at: Time,
     before: Time,
 }
@@ -33,7 +33,7 @@ impl Ring {
 
     fn slot(&self, number: u64) -> usize {
         let len = self.slots.len() as u64;
-        // Most windows are powers of two, and a division costs more than all else here.
+        // Most windows are powers of two, and a division would dominate the cost of this function.
         (if len.is_power_of_two() { number & (len - 1) } else { number % len }) as usize
     }
 
@@ -52,23 +52,23 @@ impl Ring {
         self.posted == self.retired
     }
 
-    /// Operations that did not leave and are not complete.
+    /// Number of operations that are not complete.
     pub(super) fn outstanding(&self) -> u64 {
         self.under_way().count() as u64
     }
 
-    /// These by their numbers, with when they were posted.
+    /// Numbers and posting times of the operations that are not complete.
     pub(super) fn under_way(&self) -> impl Iterator<Item = (u64, Time)> {
         let slots = (self.retired..self.posted).map(|number| (number, self.slots[self.slot(number)]));
         slots.filter(|(_, slot)| !slot.done).map(|(number, slot)| (number, slot.posted))
     }
 
-    /// The lane of the oldest operation that has not left.
+    /// Lane of the oldest operation in the ring.
     pub(super) fn oldest(&self) -> Option<usize> {
         (!self.is_empty()).then(|| self.slots[self.slot(self.retired)].lane as usize)
     }
 
-    /// Enters an operation of the workload's so-many-th kind through a lane; returns its slot.
+    /// Adds an operation of this kind, posted to this lane. Returns its slot.
     pub(super) fn push(&mut self, now: Time, kind: usize, lane: usize) -> usize {
         debug_assert!(self.has_room(1));
         let slot = self.slot(self.posted);
@@ -77,24 +77,24 @@ impl Ring {
         slot
     }
 
-    /// When the operation in `slot` was posted.
+    /// Posting time of the operation in `slot`.
     pub(super) fn posted_at(&self, slot: usize) -> Time {
         self.slots[slot].posted
     }
 
-    /// Which kind of operation is in `slot`.
+    /// Operation kind in `slot`.
     pub(super) fn kind_of(&self, slot: usize) -> usize {
         self.slots[slot].kind.into()
     }
 
-    /// The slots of operations up to that in `slot` that have not left, the oldest first.
+    /// Slots from the oldest operation in the ring to the one in `slot`, in order.
     pub(super) fn through(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
         let (len, first) = (self.slots.len(), self.slot(self.retired));
         let ahead = wrap(slot + len - first, len);
         (0..=ahead).map(move |place| wrap(first + place, len))
     }
 
-    /// A completion came now; says when the last did that came at another moment.
+    /// Notes a completion at `now`. Returns the time of the last completion at an earlier moment.
     pub(super) fn completed_at(&mut self, now: Time) -> Time {
         if now != self.completed_at {
             self.before = std::mem::replace(&mut self.completed_at, now);
@@ -102,7 +102,7 @@ impl Ring {
         self.before
     }
 
-    /// The operation in `slot` is complete, of a ring in which each is signalled.
+    /// Completes the operation in `slot`, for a ring that signals each operation.
     pub(super) fn complete(&mut self, slot: usize) {
         self.slots[slot].done = true;
         while self.retired < self.posted && self.slots[self.slot(self.retired)].done {
@@ -110,8 +110,8 @@ impl Ring {
         }
     }
 
-    /// The operation in `slot`, and with it each older one, is complete; returns how many are new.
-    /// For the ring of a single QP, whose completions come in order.
+    /// Completes the operation in `slot` and all older ones. Returns how many are newly complete. Only for
+    /// the ring of a single QP, because its completions arrive in order.
     pub(super) fn complete_through(&mut self, slot: usize) -> u64 {
         let len = self.slots.len();
         let ahead = wrap(slot + len - self.slot(self.retired), len);

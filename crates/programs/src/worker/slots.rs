@@ -1,4 +1,4 @@
-//! Where an operation is in the ring of those under way, and how a work request names that.
+//! Slots of outstanding operations in a ring, and the work request ids that name them.
 
 /// `n % len`, without a division for the usual `n` below `2 * len`.
 pub(super) fn wrap(n: usize, len: usize) -> usize {
@@ -11,7 +11,7 @@ pub(super) fn wrap(n: usize, len: usize) -> usize {
     }
 }
 
-/// The `wr_id` of a work request: which ring (or QP), and its place there.
+/// The `wr_id` of a work request: the index of its ring (or QP) and its slot there.
 pub(super) fn wr_id(ring: usize, slot: usize) -> u64 {
     (ring as u64) << 32 | slot as u64
 }

@@ -1,4 +1,4 @@
-//! What is known of each kind of operations of a mix.
+//! Counts and latencies of each operation kind of a mix.
 
 use doorbell_systems::{Latencies, Measurement};
 use doorbell_verbs::{Span, Time};
@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Operations of one kind that ended in the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct OfKind {
-    /// How many; of SENDs those that were received.
+    /// Number of completed operations, or of received messages for SENDs.
     pub completed: u64,
-    /// How long those took whose time was taken.
+    /// Latencies of the timed operations.
     pub latency: Latencies,
 }
 
-/// What all threads together know of each kind; nothing where there is no mix. Its clones are the same.
+/// Counts and latencies per kind, over all threads; empty without a mix. Clones share their data.
 #[derive(Clone, Debug, Default)]
 pub struct Tally(Option<Arc<Mutex<Vec<OfKind>>>>);
 
 impl Tally {
-    /// Of the items of a workload's mix.
+    /// An empty tally with an entry for each item of the workload's mix.
     pub fn of(w: &Resolved) -> Tally {
         let of_items = || Arc::new(Mutex::new(vec![OfKind::default(); w.operations().len()]));
         Tally(w.is_mix().then(of_items))
@@ -29,26 +29,26 @@ impl Tally {
         Some(note(lock(self.0.as_ref()?).get_mut(kind)?))
     }
 
-    /// An operation completed now.
+    /// Counts an operation that completed now.
     pub(super) fn completed(&self, kind: usize, now: Time, measurement: &Measurement) {
         if self.0.is_some() && measurement.contains(now) {
             self.of_kind(kind, |all| all.completed += 1);
         }
     }
 
-    /// A message was received in the measured time.
+    /// Counts a message that was received in the measured time.
     pub(super) fn received(&self, kind: usize) {
         self.of_kind(kind, |all| all.completed += 1);
     }
 
-    /// An operation whose time was taken took so long.
+    /// Records the latency of a timed operation that completed now.
     pub(super) fn took(&self, kind: usize, now: Time, latency: Span, measurement: &Measurement) {
         if self.0.is_some() && measurement.contains(now) {
             self.of_kind(kind, |all| all.latency.record(latency));
         }
     }
 
-    /// What is known by now.
+    /// Returns a copy of the entries of all kinds.
     pub fn all(&self) -> Vec<OfKind> {
         self.0.as_ref().map_or_else(Vec::new, |all| lock(all).clone())
     }

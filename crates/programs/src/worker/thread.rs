@@ -1,4 +1,4 @@
-//! One thread of a workload.
+//! Parameters of one workload thread.
 
 use super::tally::Tally;
 use doorbell_systems::Measurement;
@@ -9,34 +9,34 @@ use std::sync::Arc;
 /// One thread of a workload.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    /// What to do: what its class does.
+    /// Workload of the thread's class.
     pub workload: Arc<Resolved>,
-    /// From when to when is measured, and what all threads see.
+    /// Measured time, and the series that all threads share.
     pub measurement: Measurement,
-    /// Its machine.
+    /// Machine of the thread.
     pub machine: u32,
-    /// Its number on that machine, from 0.
+    /// Number of the thread on its machine, from 0.
     pub thread: u32,
-    /// Its number among those of its class on that machine, from 0.
+    /// Number among the threads of its class on its machine, from 0.
     pub number: u32,
-    /// Threads of that machine.
+    /// Number of threads on its machine.
     pub threads: u32,
-    /// The NIC that it uses.
+    /// NIC that the thread uses.
     pub device: u32,
-    /// A core at whose socket its memory is, where that is not its own.
+    /// A core on the socket that holds the thread's memory, if not the thread's own core.
     pub memory_near: Option<u32>,
-    /// What it does for each operation beside its verbs, in virtual time.
+    /// Work of the thread per operation apart from its verbs, in virtual time.
     pub own_work: Span,
-    /// Ports that every machine has and uses; the thread uses the one of its number modulo these.
+    /// Ports in use on every machine. The thread uses port number `thread` modulo `ports`.
     pub ports: u32,
-    /// The counters of its machine that all its threads share, for atomics.
+    /// Counters for atomics, shared by all threads of the machine.
     pub counters: Option<Mem>,
-    /// What all threads know of each kind of operations.
+    /// Counts and latencies per operation kind, shared by all threads.
     pub tally: Tally,
 }
 
 impl Worker {
-    /// A number of its own among all threads that post.
+    /// Number of the thread among all threads that post.
     pub(super) fn place(&self) -> u64 {
         let before = (0..self.machine).filter(|machine| topology::requests(&self.workload, *machine)).count();
         before as u64 * u64::from(self.threads) + u64::from(self.thread)
