@@ -1,11 +1,11 @@
-//! Finds the built-in profiles: each file in `profiles/` is one, named as the file is.
+//! Finds the built-in profiles: each file in `profiles/` is one, and has the name of the file.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn main() {
     let folder = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../profiles");
-    // A file that comes or goes changes the folder.
+    // Adding or removing a file changes the folder.
     println!("cargo:rerun-if-changed={}", folder.display());
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder's entry").path()).collect();
@@ -30,7 +30,7 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|error| panic!("cargo says {name}: {error}"))
 }
 
-/// The processor of the profile's host, where the profile tells of one: it is above all sections.
+/// The processor of the profile's host, if the profile names one. The line is above all sections.
 fn processor(text: &str) -> Option<&str> {
     let lines = text.lines().take_while(|line| !line.starts_with('['));
     let value = lines.filter_map(|line| line.strip_prefix("processor = \"")).next()?;

@@ -1,7 +1,7 @@
-//! Which PCIe transactions a work request costs (ATC'16, 2.1, 3.1, 3.2, 5.1 and appendix A).
+//! PCIe transactions of a work request (ATC'16, 2.1, 3.1, 3.2, 5.1 and appendix A).
 //!
-//! All functions are pure. Bytes of TLPs count their headers and payload; what the link layer adds
-//! is in [`crate::cost::PcieCost`].
+//! All functions are pure. Bytes of TLPs include headers and payload. [`crate::cost::PcieCost`] adds the
+//! overhead of the link layer.
 
 use crate::cost::{MessagePacket, ReceiveWork};
 use crate::{Nic, Pcie, Profile, cost, wqe};
@@ -14,28 +14,28 @@ use std::ops::{Add, AddAssign};
 pub use crate::generation::{DOORBELL_BYTES, Method};
 pub use crate::shape::{ATOMIC_WORD_BYTES, PostShape, RecvShape};
 
-/// PCIe transactions, and what they put on the link.
+/// Numbers of PCIe transactions, and their bytes on the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Transactions {
     /// MMIO writes: write-combined lines and Doorbells.
     pub mmio_writes: u64,
-    /// Their bytes, without headers.
+    /// Bytes of the MMIO writes, without headers.
     pub mmio_bytes: u64,
     /// DMA reads: pieces of memory that the NIC asks for.
     pub dma_reads: u64,
-    /// Their bytes, without headers.
+    /// Bytes of the DMA reads, without headers.
     pub dma_read_bytes: u64,
     /// DMA writes: pieces of memory that the NIC writes.
     pub dma_writes: u64,
-    /// Their bytes, without headers.
+    /// Bytes of the DMA writes, without headers.
     pub dma_write_bytes: u64,
     /// TLPs towards the NIC: MMIO writes and read completions.
     pub host_to_device_tlps: u64,
-    /// Their bytes, with headers.
+    /// Bytes of the TLPs towards the NIC, with headers.
     pub host_to_device_bytes: u64,
     /// TLPs towards the host: read requests and DMA writes.
     pub device_to_host_tlps: u64,
-    /// Their bytes, with headers.
+    /// Bytes of the TLPs towards the host, with headers.
     pub device_to_host_bytes: u64,
 }
 
@@ -51,7 +51,7 @@ impl Transactions {
         }
     }
 
-    /// One DMA read of `bytes`; none where there is nothing to read.
+    /// One DMA read of `bytes`; nothing if `bytes` is 0.
     pub fn dma_read(pcie: &Pcie, bytes: u32) -> Transactions {
         if bytes == 0 {
             return Transactions::default();
@@ -68,7 +68,7 @@ impl Transactions {
         }
     }
 
-    /// One DMA write of `bytes`; none where there is nothing to write.
+    /// One DMA write of `bytes`; nothing if `bytes` is 0.
     pub fn dma_write(pcie: &Pcie, bytes: u32) -> Transactions {
         if bytes == 0 {
             return Transactions::default();
@@ -82,7 +82,7 @@ impl Transactions {
         }
     }
 
-    /// `n` times these.
+    /// These transactions `n` times.
     pub fn times(self, n: u64) -> Transactions {
         Transactions {
             mmio_writes: self.mmio_writes * n,
@@ -130,14 +130,14 @@ impl Sum for Transactions {
 }
 
 impl Pcie {
-    /// Host-to-device bytes of `bytes` by write-combined MMIO: B_mmio(x) = ceil(x/64)(64+P_r)
-    /// (Figure 2b).
+    /// Host-to-device bytes of writing `bytes` by write-combined MMIO: B_mmio(x) = ceil(x/64)(64+P_r) (Figure
+    /// 2b).
     pub const fn mmio_link_bytes(&self, bytes: u32) -> u64 {
         bytes.div_ceil(wqe::LINE) as u64 * (wqe::LINE + self.request_header) as u64
     }
 
-    /// Host-to-device bytes of a DMA read of `bytes`: B_dma(x) = x + P_c ceil(x/C_rc)
-    /// (Figure 2b). Its requests go the other way.
+    /// Host-to-device bytes of a DMA read of `bytes`: B_dma(x) = x + P_c ceil(x/C_rc) (Figure 2b). Its
+    /// requests use the other direction.
     pub const fn dma_read_link_bytes(&self, bytes: u32) -> u64 {
         bytes as u64 + self.completions(bytes) as u64 * self.completion_header as u64
     }
@@ -162,36 +162,36 @@ impl Pcie {
         bytes.div_ceil(self.max_payload)
     }
 
-    /// Bytes per second of useful data that DMA reads can bring, where every completion is full and
-    /// nothing but TLP headers is lost (ATC'16, 5.2.1).
+    /// Bytes of useful data per second that DMA reads can bring. Every completion is full, and only TLP
+    /// headers are overhead (ATC'16, 5.2.1).
     pub fn dma_read_bytes_per_s(&self) -> f64 {
         let full = f64::from(self.read_completion);
         self.bytes_per_s() as f64 * full / (full + f64::from(self.completion_header))
     }
 
-    /// WQEs of `wqe_bytes` per second that DMA reads can bring at most (5.2.1).
+    /// The most WQEs of `wqe_bytes` per second that DMA reads can bring (5.2.1).
     pub fn dma_wqes_per_s(&self, wqe_bytes: u32) -> f64 {
         self.dma_read_bytes_per_s() / f64::from(wqe::pad(wqe_bytes))
     }
 
-    /// Write-combined lines per second at most (5.2.1).
+    /// The most write-combined lines per second (5.2.1).
     pub fn mmio_lines_per_s(&self) -> f64 {
         self.bytes_per_s() as f64 / f64::from(wqe::LINE + self.request_header)
     }
 
-    /// WQEs of `wqe_bytes` per second by MMIO at most (5.2.1).
+    /// The most WQEs of `wqe_bytes` per second by MMIO (5.2.1).
     pub fn mmio_wqes_per_s(&self, wqe_bytes: u32) -> f64 {
         self.mmio_lines_per_s() / f64::from(wqe::lines(wqe_bytes))
     }
 }
 
-/// What the requester's side costs, from the post to the last completion: all of the
-/// `shape.method.wqes()` work requests together.
+/// PCIe transactions at the requester, from the post to the last completion, of all `shape.method.wqes()`
+/// work requests together.
 pub fn requester(profile: &Profile, shape: &PostShape) -> Transactions {
     transfer(profile, shape) + execute(profile, shape).times(u64::from(shape.method.wqes()))
 }
 
-/// How the WQEs of a post get to the NIC.
+/// PCIe transactions that bring the WQEs of a post to the NIC.
 pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
     let pcie = &profile.device.pcie;
     match shape.method {
@@ -207,18 +207,18 @@ pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
     }
 }
 
-/// How many WQEs each of the DMA reads takes that a Doorbell for `batch` of them causes.
+/// WQEs in each DMA read that a Doorbell for `batch` WQEs causes.
 pub fn doorbell_fetches(nic: &Nic, batch: u32) -> impl Iterator<Item = u32> + use<> {
     pieces(batch, if nic.doorbell_reads_all { batch } else { nic.wqe_prefetch })
 }
 
-/// How many RECVs each of the DMA reads takes that a Doorbell for `recvs` of them causes.
+/// RECVs in each DMA read that a Doorbell for `recvs` RECVs causes.
 pub fn recv_fetches(nic: &Nic, recvs: u32) -> impl Iterator<Item = u32> + use<> {
     pieces(recvs, nic.recv_prefetch)
 }
 
-/// What one work request costs at its requester once its WQE is in the NIC: reading the payload
-/// or writing what comes back, and the CQE.
+/// PCIe transactions of one work request at its requester after its WQE is in the NIC: reads of the payload
+/// or writes of the returned data, and the CQE.
 pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
     let pcie = &profile.device.pcie;
     let mut sum = Transactions::default();
@@ -235,9 +235,9 @@ pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
     sum
 }
 
-/// What one message costs at its responder (ATC'16, 5.1): a READ one DMA read per packet, a WRITE
-/// one DMA write per packet, an atomic one of each, a SEND what its RECV does. `payload` is without
-/// the 40 bytes that UD puts before it.
+/// PCIe transactions of one message at its responder (ATC'16, 5.1). A READ causes one DMA read per packet, a
+/// WRITE one DMA write per packet, and an atomic one of each. A SEND causes the writes of its RECV. `payload`
+/// excludes the 40 bytes that UD puts before it.
 pub fn responder(
     profile: &Profile,
     opcode: Opcode,
@@ -250,11 +250,10 @@ pub fn responder(
     let mut sum = Transactions::default();
     for MessagePacket { packet, .. } in message.requests() {
         let work = ReceiveWork::of(&packet, &profile.device.nic, recv);
-        // InfiniBand's datagrams mostly have no global route header: nothing is written before
-        // their payload.
+        // Most InfiniBand datagrams have no global route header, so nothing is written before their payload.
         sum += Transactions::dma_write(pcie, work.place);
         if work.recv_cqe {
-            // Nothing can suppress it (3.2).
+            // The CQE of a RECV cannot be suppressed (3.2).
             sum += Transactions::dma_write(pcie, profile.device.nic.cqe);
         }
     }
@@ -272,8 +271,8 @@ fn doorbell(profile: &Profile) -> Transactions {
     Transactions::mmio_write(&profile.device.pcie, profile.device.generation.posting().doorbell)
 }
 
-/// What posting `recvs` like RECVs with one call costs: a Doorbell, and the NIC's reading of the
-/// WQEs (Figure 6).
+/// PCIe transactions of posting `recvs` RECVs with one call: a Doorbell, and the NIC's reads of the WQEs
+/// (Figure 6).
 pub fn post_recv(profile: &Profile, recvs: u32, sges: u32) -> Transactions {
     if recvs == 0 {
         return Transactions::default();
@@ -283,7 +282,7 @@ pub fn post_recv(profile: &Profile, recvs: u32, sges: u32) -> Transactions {
     doorbell(profile) + fetches.map(|wqes| Transactions::dma_read(&profile.device.pcie, wqes * slot)).sum()
 }
 
-/// Cache lines that an access touches: what the counters PCIeRdCur and PCIeItoM count (2.1).
+/// Cache lines that an access touches, as the counters PCIeRdCur and PCIeItoM count them (2.1).
 pub const fn lines_touched(address: u64, bytes: u64) -> u64 {
     if bytes == 0 {
         return 0;

@@ -1,18 +1,18 @@
-//! Numbers for people.
+//! Numbers formatted for people.
 
 use std::fmt;
 
-/// Digits that a number shows at least.
+/// Fewest significant digits that a number shows.
 const SIGNIFICANT: i32 = 3;
-/// Decimals at most; what is less is nothing.
+/// Most decimals that a number shows; a smaller number shows as zero.
 const MOST_DECIMALS: i32 = 12;
 
-/// A number with so many decimals, or as many more as show three digits of it.
+/// A number with at least the given decimals, and more if three significant digits need them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Digits(
     /// The number.
     pub f64,
-    /// Its decimals at least.
+    /// The least number of decimals.
     pub usize,
 );
 
@@ -22,12 +22,12 @@ impl fmt::Display for Digits {
         let before =
             if number == 0.0 { SIGNIFICANT } else { (number.abs().log10().floor() as i32).saturating_add(1) };
         let needed = (SIGNIFICANT - before).clamp(0, MOST_DECIMALS) as usize;
-        // The sum of nothing is -0.0.
+        // An empty sum is -0.0.
         write!(f, "{:.1$}", number + 0.0, decimals.max(needed))
     }
 }
 
-/// `1 core`, `2 cores`.
+/// A count with its noun, such as `1 core` or `2 cores`.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,9 +1,9 @@
-//! What a NIC is, without time: profiles, its generation's layouts, what things cost, analytic limits.
+//! The timeless model of a NIC: profiles, layouts of its generation, costs and analytic limits.
 //!
-//! A [`Profile`] describes a machine and its NIC. [`cost`] says what packets, WQEs and completions cost
-//! each resource there, [`accounting`] which PCIe transactions a posted work request causes, [`limits`]
-//! what a workload can reach at most. Nothing here keeps a clock: the same functions serve the
-//! simulator, the software NIC and every explanation.
+//! A [`Profile`] describes a machine and its NIC. [`cost`] gives the cost of packets, WQEs and completions on
+//! each resource. [`accounting`] gives the PCIe transactions that a posted work request causes. [`limits`]
+//! gives the most that a workload can reach. Nothing here keeps a clock, so the simulator, the software NIC
+//! and every explanation use these functions.
 #![forbid(unsafe_code)]
 
 pub mod accounting;

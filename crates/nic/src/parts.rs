@@ -1,12 +1,12 @@
-//! What is metered: parts of a machine that can be busy, and the caches of its NIC.
+//! The metered parts of a machine, which can be busy, and the caches of its NIC.
 
 use crate::Resource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A part of a machine that is busy or not. Where there are several of a sort, or several devices, its name in
-/// reports tells which.
+/// A part of a machine that is busy or idle. If a machine has several such parts, or several devices, reports
+/// add a number to the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -35,7 +35,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Part; 11] = [
         Part::Core,
         Part::PcieMmio,
@@ -50,7 +50,7 @@ impl Part {
         Part::PortIn,
     ];
 
-    /// Which of the things that can limit a workload it is.
+    /// The resource that limits a workload when this part is always busy.
     pub const fn resource(self) -> Resource {
         match self {
             Part::Core => Resource::Cpu,
@@ -65,13 +65,13 @@ impl Part {
     }
 }
 
-/// A part of the machines that takes a step of an operation's time where nothing waits.
+/// A part of the machines that takes a step of an unloaded operation's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum LatencyPart {
     /// A core: the call, and the poll.
     #[serde(rename = "core")]
     Core,
-    /// The PCIe link, and memory behind it.
+    /// The PCIe link, and the memory behind it.
     #[serde(rename = "PCIe")]
     Pcie,
     /// A sending unit of a NIC.
@@ -80,16 +80,16 @@ pub enum LatencyPart {
     /// A receiving unit of a NIC.
     #[serde(rename = "receiving unit")]
     ReceivingUnit,
-    /// A port's link: the time of the packets' bits.
+    /// A port's link: the serialization time of the packets.
     #[serde(rename = "link")]
     Link,
-    /// Between the ports: the time that a bit takes.
+    /// Cables and switch: the propagation delay between two ports.
     #[serde(rename = "cables and switch")]
     Cables,
 }
 
 impl LatencyPart {
-    /// Its name in reports and JSON.
+    /// The part's name in reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             LatencyPart::Core => "core",
@@ -116,14 +116,14 @@ pub enum NicCache {
     QpRequester,
     /// QP contexts, as responder.
     QpResponder,
-    /// Translations of addresses.
+    /// Address translations.
     Translation,
     /// WQEs.
     Wqe,
 }
 
 impl NicCache {
-    /// Its name in reports and JSON.
+    /// The cache's name in reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             NicCache::QpRequester => "qp-requester",
@@ -133,7 +133,7 @@ impl NicCache {
         }
     }
 
-    /// Which of the things that can limit a workload it is.
+    /// The resource that limits a workload when this cache is too small.
     pub const fn resource(self) -> Resource {
         match self {
             NicCache::Wqe => Resource::WqeCache,

@@ -1,16 +1,16 @@
-//! Who posts to whom.
+//! Which machines post to which.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who posts to whom.
+/// Which machines post to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// Machine 0 posts to the others.
+    /// Machine 0 posts to all other machines.
     Outbound,
-    /// The others post to machine 0.
+    /// All other machines post to machine 0.
     Inbound,
-    /// Each posts to all others.
+    /// Every machine posts to all other machines.
     AllToAll,
 }

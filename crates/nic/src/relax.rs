@@ -1,4 +1,4 @@
-//! Profiles in which there is more of what can limit a workload.
+//! Profiles with more of a resource that can limit a workload.
 
 use crate::{Profile, Resource};
 use doorbell_verbs::Span;
@@ -7,24 +7,24 @@ use std::fmt;
 /// More of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum More {
-    /// It is a tenth faster, or larger by a tenth.
+    /// The resource is 10% faster or larger.
     Tenth(Resource),
-    /// So many times the number: entries of a cache, units, requests under way.
+    /// The number of cache entries, units or outstanding requests is multiplied by this factor.
     Times(Resource, u32),
 }
 
 impl More {
-    /// A tenth more.
+    /// The factor of [`More::Tenth`] as numerator and denominator.
     pub const TENTH: (u64, u64) = (11, 10);
 
-    /// Of what.
+    /// The resource that there is more of.
     pub const fn resource(self) -> Resource {
         match self {
             More::Tenth(resource) | More::Times(resource, _) => resource,
         }
     }
 
-    /// How many times as much it is.
+    /// The factor by which the resource grows.
     pub fn factor(self) -> f64 {
         match self {
             More::Tenth(_) => 1.1,
@@ -34,7 +34,7 @@ impl More {
 }
 
 impl fmt::Display for More {
-    /// As `dma-bw +10%`, `nic-qp-cache x2`.
+    /// Formats as `dma-bw +10%` or `nic-qp-cache x2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             More::Tenth(resource) => write!(f, "{} +10%", resource.name()),
@@ -44,10 +44,12 @@ impl fmt::Display for More {
 }
 
 impl Profile {
-    /// This profile with `resource` `num/den` times as fast: rates and sizes are multiplied, times
-    /// divided. Locks are held for less time, of which the PCIe read under a lock belongs to
-    /// [`Resource::PcieLatency`]. For [`Resource::Latency`] the cables and the switch take less
-    /// time.
+    /// This profile with `resource` `num/den` times as fast: rates and sizes are multiplied, times are
+    /// divided.
+    ///
+    /// Relaxing the atomic locks shortens the time that each is held, but not the PCIe read under the lock,
+    /// which belongs to [`Resource::PcieLatency`]. For [`Resource::Latency`] the cables and the switch take
+    /// less time.
     ///
     /// # Panics
     /// If `num` or `den` is zero.
@@ -59,14 +61,14 @@ impl Profile {
         relaxed
     }
 
-    /// The clock rate of the cores as the profile has it, and as it is where [`Resource::Cpu`] is relaxed, in Hz: what
-    /// programs compute takes so much less time.
+    /// The clock rates of the cores in Hz: as the profile's parameters give it, and as it is with
+    /// [`Resource::Cpu`] relaxed. The computing time of programs shrinks by their ratio.
     pub fn clocks(&self) -> (u64, u64) {
         let own = self.parameters.iter().find(|parameter| parameter.name == "host.clock_ghz");
         (own.map_or(self.host.clock_hz, |clock| (clock.value * 1e9).round() as u64), self.host.clock_hz)
     }
 
-    /// This profile with more of something.
+    /// This profile with more of a resource.
     pub fn with(&self, more: More) -> Profile {
         let (num, den) = More::TENTH;
         match more {
@@ -79,7 +81,7 @@ impl Profile {
         }
     }
 
-    /// Has so many times the number of it; of what has no number, as [`Profile::relax`].
+    /// Multiplies the number of units or locks. Any other resource is relaxed as in [`Profile::relax`].
     fn enlarge(&mut self, resource: Resource, factor: Factor) {
         match resource {
             Resource::TxUnits => factor.more_u32(&mut self.device.tx.units),
@@ -104,8 +106,8 @@ impl Profile {
             }
             Resource::TxUnits => self.relax_tx(factor),
             Resource::RxUnits => self.relax_rx(factor),
-            // Their number stays: other than a power of two it would choose locks by other bits, which
-            // is another NIC, not a somewhat better one.
+            // The number of locks stays. With a number that is not a power of two, other address bits would
+            // choose the lock, which would be a different NIC rather than a somewhat better one.
             Resource::AtomicLocks => factor.faster([&mut self.device.atomics.hold]),
             Resource::WqeCache => {
                 factor.more_u32(&mut self.device.caches.wqe_entries);
@@ -216,7 +218,7 @@ impl Profile {
     }
 }
 
-/// How much faster.
+/// The factor `num/den` by which a resource is faster.
 #[derive(Clone, Copy)]
 struct Factor {
     num: u64,
@@ -237,7 +239,7 @@ impl Factor {
         *value = u32::try_from(self.scale(u64::from(*value)).max(1)).unwrap_or(u32::MAX);
     }
 
-    /// Verbs say them in a byte.
+    /// At most 255, because verbs store this number in a byte.
     fn more_reads(self, value: &mut u32) {
         self.more_u32(value);
         *value = (*value).min(u8::MAX.into());

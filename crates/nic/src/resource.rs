@@ -1,4 +1,4 @@
-//! What can limit a workload.
+//! The resources that can limit a workload.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -6,11 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What can limit a workload.
+/// A resource that can limit a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
-    /// The cores, what programs, driver and kernel do on them, and the latencies of their caches. Memory behind caches
-    /// that have sizes, and write-backs to it, are in no resource.
+    /// The cores: the work of programs, driver and kernel, and the latencies of the cores' caches. No
+    /// resource includes memory behind caches that have sizes, or write-backs to this memory.
     Cpu,
     /// Host-to-device PCIe bandwidth for MMIOs.
     MmioBandwidth,
@@ -32,20 +32,20 @@ pub enum Resource {
     QpContextCache,
     /// The NIC's cache of address translations.
     TranslationCache,
-    /// READs and atomics that a QP may have under way.
+    /// READs and atomics that a QP may have outstanding.
     OutstandingReads,
-    /// DMA reads that the NIC may have under way.
+    /// DMA reads that the NIC may have outstanding.
     PcieTags,
-    /// Write-combined lines that a core may have on their way.
+    /// Write-combined lines that a core may have in flight.
     WriteCombining,
     /// The link's bandwidth.
     LinkBandwidth,
-    /// No resource: too little is outstanding to cover the time an operation takes.
+    /// No resource: too few operations are outstanding to cover the time that each takes.
     Latency,
 }
 
 impl Resource {
-    /// All of them.
+    /// All resources.
     pub const ALL: [Resource; 16] = [
         Resource::Cpu,
         Resource::MmioBandwidth,
@@ -65,7 +65,7 @@ impl Resource {
         Resource::Latency,
     ];
 
-    /// Those that can be somewhat faster or larger.
+    /// Resources that can be made somewhat faster or larger.
     pub const FASTER: [Resource; 13] = [
         Resource::Cpu,
         Resource::MmioBandwidth,
@@ -82,7 +82,7 @@ impl Resource {
         Resource::Latency,
     ];
 
-    /// Those of which there is a number, as entries of a cache, of which a tenth more may change nothing.
+    /// Resources that have a number of entries or units. 10% more entries may change nothing.
     pub const COUNTED: [Resource; 9] = [
         Resource::TxUnits,
         Resource::RxUnits,
@@ -95,18 +95,18 @@ impl Resource {
         Resource::WriteCombining,
     ];
 
-    /// Whether it is a cache, of which somewhat more may change nothing as long as not all fits.
+    /// Whether the resource is a cache. A somewhat larger cache may change nothing until everything fits.
     pub const fn is_cache(self) -> bool {
         matches!(self, Resource::WqeCache | Resource::QpContextCache | Resource::TranslationCache)
     }
 
-    /// Whether it is of the NIC itself: its units, locks and caches.
+    /// Whether the resource is part of the NIC itself: its units, locks and caches.
     pub const fn is_of_nic(self) -> bool {
         let counted = matches!(self, Resource::TxUnits | Resource::RxUnits | Resource::AtomicLocks);
         counted || self.is_cache()
     }
 
-    /// Its name in reports and JSON.
+    /// The resource's name in reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Resource::Cpu => "cpu",

@@ -1,4 +1,4 @@
-//! What is posted, as far as what it costs depends on it.
+//! The properties of posted work requests that determine their cost.
 
 use crate::generation::{Generation, Method};
 use crate::wqe;
@@ -15,13 +15,13 @@ pub struct PostShape {
     pub opcode: Opcode,
     /// Transport.
     pub qp_type: QpType,
-    /// Payload bytes of each; what a READ asks for; 8 for atomics.
+    /// Payload bytes of each work request: for a READ the bytes it asks for, for an atomic 8.
     pub payload: u32,
-    /// SGEs of each; what they are does not matter where the payload is inline.
+    /// SGEs of each work request. They do not matter if the payload is inline.
     pub sges: u32,
     /// Whether the payload is in the WQE.
     pub inline: bool,
-    /// Whether each asks for a completion.
+    /// Whether each work request asks for a completion.
     pub signaled: bool,
     /// How the WQEs reach the NIC.
     pub method: Method,
@@ -57,7 +57,7 @@ impl PostShape {
         }
     }
 
-    /// Lengths of the payload's buffers: it is spread evenly over the SGEs.
+    /// Lengths of the payload's buffers. The payload is spread evenly over the SGEs.
     pub fn buffers(&self) -> impl Iterator<Item = u32> + use<> {
         let (bytes, sges) = (self.payload, self.sges.max(1));
         (0..sges).map(move |i| bytes / sges + u32::from(i < bytes % sges))
@@ -72,7 +72,7 @@ impl PostShape {
     }
 }
 
-/// How the RECVs are that a message meets.
+/// The properties of the RECVs that a message consumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RecvShape {
     /// Whether inline-receive is on.

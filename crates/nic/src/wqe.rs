@@ -1,28 +1,28 @@
-//! Lines that work queue elements (WQEs) take on Mellanox NICs.
+//! Cache lines of work queue elements (WQEs) on Mellanox NICs.
 //!
-//! Slots are padded to cache lines (ATC'16, 2.2.2). What a WQE holds is its generation's
+//! Slots are padded to cache lines (ATC'16, 2.2.2). The generation decides what a WQE holds
 //! ([`crate::generation::WqeLayout`]).
 
-/// Bytes of a slot's unit, and of a write-combined MMIO.
+/// Bytes of a cache line: the unit of a slot, and the size of a write-combined MMIO.
 pub const LINE: u32 = 64;
 
-/// How the payload of a send WQE is given.
+/// How a send WQE carries or points to its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// None: the message is header-only.
     None,
-    /// In the WQE, this many bytes.
+    /// This many bytes in the WQE.
     Inline(u32),
-    /// By this many SGEs.
+    /// This many SGEs that point to it.
     Sges(u32),
 }
 
-/// Cache lines that `bytes` of a WQE take.
+/// Cache lines that `bytes` of a WQE occupy.
 pub const fn lines(bytes: u32) -> u32 {
     bytes.div_ceil(LINE)
 }
 
-/// Bytes of the slot of a WQE (x' in the paper, 2.2.3).
+/// Bytes of a WQE's slot (x' in the paper, 2.2.3).
 pub const fn pad(bytes: u32) -> u32 {
     lines(bytes) * LINE
 }

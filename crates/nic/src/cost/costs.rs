@@ -7,31 +7,31 @@ use super::send::SendCost;
 use super::wire::WireCost;
 use crate::{Generation, Profile};
 
-/// What each thing costs on the machines of a profile, in picoseconds and bytes.
+/// The costs of a profile's machines, in picoseconds and bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// How WQEs, Doorbells and packets look.
+    /// The generation, which determines the layouts of WQEs, Doorbells and packets.
     pub generation: Generation,
-    /// Cores.
+    /// Costs of cores.
     pub cpu: CpuCost,
-    /// The PCIe link.
+    /// Costs of the PCIe link.
     pub pcie: PcieCost,
-    /// Sending units.
+    /// Costs of sending units.
     pub send: SendCost,
-    /// Receiving units.
+    /// Costs of receiving units.
     pub receive: ReceiveCost,
-    /// The link.
+    /// Costs of the link.
     pub wire: WireCost,
-    /// How long a lock is held beyond the PCIe read of its word.
+    /// Picoseconds for which a lock is held beyond the PCIe read of its word.
     pub lock_hold: u64,
-    /// How long a unit stands still for a translation that it has to read.
+    /// Picoseconds for which a unit stalls on a translation that it has to read.
     pub translation_stall: u64,
     /// Bytes of a CQE.
     pub cqe: u32,
 }
 
 impl Costs {
-    /// Those of `profile`.
+    /// The costs of `profile`.
     pub fn new(profile: &Profile) -> Costs {
         Costs {
             generation: profile.device.generation,

@@ -1,4 +1,4 @@
-//! What posting and polling costs a core.
+//! The cost of posting and polling on a core.
 
 use crate::generation::{Generation, Method};
 use crate::shape::PostShape;
@@ -7,9 +7,9 @@ use crate::{Hierarchy, Host, wqe};
 /// CPU time of the driver, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuCost {
-    /// What the program does for an operation beside its verbs.
+    /// The program's work for an operation, apart from its verbs.
     pub program: u64,
-    /// A call that posts, whatever it posts.
+    /// A call that posts, regardless of its list.
     pub post_call: u64,
     /// A line of a WQE written to the NIC.
     pub mmio_line: u64,
@@ -17,7 +17,7 @@ pub struct CpuCost {
     pub doorbell: u64,
     /// Building a RECV.
     pub recv_wqe: u64,
-    /// A poll, whatever it finds.
+    /// A poll, regardless of its result.
     pub poll_empty: u64,
     /// Storing a line of a send WQE into its ring.
     pub send_line: u64,
@@ -25,14 +25,14 @@ pub struct CpuCost {
     pub cqe: u64,
     build_wqe: u64,
     inline_line: u64,
-    /// Taking a completion out of a CQ, beside the load of its CQE and the poll itself.
+    /// Taking a completion out of a CQ, without the load of its CQE and without the poll itself.
     pub take_cqe: u64,
     copy_line: u64,
 }
 
 impl CpuCost {
-    /// That of a host. Where its caches have sizes, what stores and loads of lines cost depends on where these are;
-    /// then it is the least, of lines in the core's own cache.
+    /// The costs of a host. If its caches have sizes, stores and loads of lines depend on where the lines
+    /// are. Then these are the least costs, for lines in the core's own cache.
     pub fn new(host: &Host, hierarchy: Option<&Hierarchy>) -> CpuCost {
         CpuCost {
             program: host.program.as_ps(),
@@ -50,26 +50,25 @@ impl CpuCost {
         }
     }
 
-    /// Building a send WQE into which `inlined` bytes of payload are copied, beside the stores to its
-    /// ring.
+    /// Building a send WQE into which `inlined` bytes of payload are copied, without the stores to its ring.
     #[inline]
     pub fn build(&self, inlined: u32) -> u64 {
         self.build_wqe + self.inline_line * u64::from(wqe::lines(inlined))
     }
 
-    /// Taking `completions` out of a CQ, whose CQEs the NIC has written, beside the poll itself.
+    /// Taking `completions` with CQEs that the NIC has written out of a CQ, without the poll itself.
     #[inline]
     pub fn take(&self, completions: u64) -> u64 {
         (self.take_cqe + self.cqe) * completions
     }
 
-    /// Moving a payload of `bytes` out of the CQE that it came in.
+    /// Moving a payload of `bytes` out of the CQE that it arrived in.
     #[inline]
     pub fn take_inline(&self, bytes: u32) -> u64 {
         self.copy_line * u64::from(wqe::lines(bytes))
     }
 
-    /// Posting the work requests of `shape` with one call: all of them together.
+    /// Posting all work requests of `shape` with one call.
     pub fn post_send(&self, generation: Generation, shape: &PostShape) -> u64 {
         let lines = shape.wqe_lines(generation);
         let build = self.build(shape.inlined()) + self.send_line * u64::from(lines);

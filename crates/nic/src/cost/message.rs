@@ -9,16 +9,16 @@ use crate::generation::Method;
 use crate::shape::PostShape;
 use doorbell_verbs::{Opcode, QpType};
 
-/// A message: what one send work request says to the responder.
+/// A message: the packets that one send work request exchanges with the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageShape {
     /// Verb.
     pub opcode: Opcode,
     /// Transport.
     pub qp_type: QpType,
-    /// Payload bytes; what a READ asks for. Of an atomic it does not matter.
+    /// Payload bytes; for a READ the bytes it asks for. Ignored for an atomic.
     pub payload: u32,
-    /// Payload bytes of a packet at most.
+    /// Largest payload of a packet in bytes.
     pub mtu: u32,
 }
 
@@ -27,11 +27,11 @@ pub struct MessageShape {
 pub struct MessagePacket {
     /// The packet.
     pub packet: PacketShape,
-    /// Its first byte in the message.
+    /// Offset of its payload in the message.
     pub offset: u32,
 }
 
-/// `payload` bytes packet by packet; also an empty message has one.
+/// `payload` bytes packet by packet. An empty message also has one packet.
 fn pieces(payload: u32, mtu: u32, like: PacketShape) -> impl Iterator<Item = MessagePacket> + use<> {
     let mtu = mtu.max(1);
     let last = payload.div_ceil(mtu).saturating_sub(1);
@@ -59,7 +59,7 @@ impl MessageShape {
         pieces(payload, self.mtu, PacketShape { imm, datagram, ..PacketShape::only(kind) })
     }
 
-    /// The packets that the responder answers: the data of a READ or an atomic, an ACK on RC, else none.
+    /// The packets that the responder answers: the data of a READ or an atomic, an ACK on RC, otherwise none.
     pub fn answers(&self) -> impl Iterator<Item = MessagePacket> + use<> {
         let (kind, payload) = match self.opcode {
             Opcode::Read => (Some(PacketKind::ReadResponse), self.payload),
@@ -80,12 +80,12 @@ impl Costs {
         })
     }
 
-    /// Time of a sending unit for the requests of one of the work requests of `shape`, in picoseconds.
+    /// Picoseconds of a sending unit for the request packets of one work request of `shape`.
     pub fn send_requests(&self, shape: &PostShape, message: &MessageShape) -> u64 {
         message.requests().map(|piece| self.send_request(shape, &piece)).sum()
     }
 
-    /// The same for the first of its packets.
+    /// Picoseconds of a sending unit for the first request packet of one work request of `shape`.
     pub fn send_first(&self, shape: &PostShape, message: &MessageShape) -> u64 {
         message.requests().next().map_or(0, |piece| self.send_request(shape, &piece))
     }
@@ -102,7 +102,7 @@ impl Costs {
         self.send.request(&piece.packet, wqe, reads)
     }
 
-    /// Time of the responder's sending unit for the answer to a message, in picoseconds.
+    /// Picoseconds of the responder's sending unit for the answer to a message.
     pub fn send_answers(&self, message: &MessageShape) -> u64 {
         message.answers().map(|piece| self.send.answer(&piece.packet)).sum()
     }
@@ -114,12 +114,12 @@ impl Profile {
         MessageShape { opcode, qp_type, payload, mtu: self.device.link.mtu }
     }
 
-    /// What the requester sends for one message.
+    /// The packets that the requester sends for one message.
     pub fn request_on_link(&self, opcode: Opcode, qp_type: QpType, payload: u32) -> OnLink {
         Costs::new(self).on_link(self.message(opcode, qp_type, payload).requests())
     }
 
-    /// What the responder answers: the data of a READ or an atomic, and an ACK on RC.
+    /// The packets that the responder answers: the data of a READ or an atomic, and an ACK on RC.
     pub fn response_on_link(&self, opcode: Opcode, qp_type: QpType, payload: u32) -> OnLink {
         Costs::new(self).on_link(self.message(opcode, qp_type, payload).answers())
     }

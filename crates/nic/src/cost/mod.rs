@@ -1,12 +1,11 @@
-//! What each thing costs each resource: the one place that says so.
+//! The cost of each thing on each resource. No other module computes these costs.
 //!
-//! [`Costs`] are a profile's numbers, ready for use: picoseconds and bytes in integers, built once.
-//! Whoever keeps a clock spends them packet by packet; whoever sums goes over the packets of a message
-//! ([`MessageShape`]). What a cost depends on is said by small types ([`PacketShape`], [`Wqe`],
-//! [`ReceiveWork`]) that both
-//! fill in.
+//! [`Costs`] holds a profile's numbers ready for use: integers of picoseconds and bytes, built once. Code
+//! that keeps a clock spends the costs packet by packet. Code that sums them goes over the packets of a
+//! message ([`MessageShape`]). Small types ([`PacketShape`], [`Wqe`], [`ReceiveWork`]) hold the properties
+//! that determine a cost.
 //!
-//! | resource | of | cost |
+//! | resource | cost of | type |
 //! |---|---|---|
 //! | core | a WQE, a RECV, what is written to the NIC, a completion | [`CpuCost`] |
 //! | PCIe | an MMIO line, a Doorbell, a DMA read or write | [`PcieCost`] |

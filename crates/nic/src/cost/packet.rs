@@ -1,6 +1,6 @@
-//! A packet, as far as what it costs depends on it.
+//! The properties of a packet that determine its cost.
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketKind {
     /// Part of a SEND.
@@ -19,14 +19,14 @@ pub enum PacketKind {
     Ack,
 }
 
-/// A packet.
+/// A packet, with the properties that determine its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketShape {
-    /// What it is.
+    /// The kind of packet.
     pub kind: PacketKind,
-    /// Whether a message, or an answer, begins with it.
+    /// Whether it is the first packet of a message or of an answer.
     pub begins: bool,
-    /// Whether one ends with it.
+    /// Whether it is the last packet of a message or of an answer.
     pub ends: bool,
     /// Whether it carries an immediate.
     pub imm: bool,
@@ -42,7 +42,7 @@ impl PacketShape {
         PacketShape { kind, begins: true, ends: true, imm: false, datagram: false, payload: 0 }
     }
 
-    /// Whether its answer brings data.
+    /// Whether it is a request that is answered with data.
     pub const fn is_answered_with_data(&self) -> bool {
         matches!(self.kind, PacketKind::ReadRequest | PacketKind::Atomic)
     }
@@ -53,8 +53,8 @@ impl PacketShape {
     }
 }
 
-/// DMAs that the `len` bytes from `offset` of a message on need, whose buffers have these lengths: one
-/// for each buffer that holds some of them. A packet needs these, not those of its whole message.
+/// DMAs for the `len` bytes of a message from `offset` on, if its buffers have these lengths: one for each
+/// buffer that holds some of the bytes. A packet pays for these DMAs, not for all DMAs of its message.
 #[inline]
 pub fn dmas(buffers: impl IntoIterator<Item = u32>, offset: u32, len: u32) -> u32 {
     let (offset, end) = (u64::from(offset), u64::from(offset) + u64::from(len));
@@ -70,8 +70,8 @@ pub fn dmas(buffers: impl IntoIterator<Item = u32>, offset: u32, len: u32) -> u3
     if len == 0 { 0 } else { n }
 }
 
-/// Bytes of each DMA of a message whose buffers have these lengths: the part of one buffer that one packet
-/// of at most `mtu` bytes carries. [`dmas`] counts those of one packet.
+/// Bytes of each DMA of a message whose buffers have these lengths. A DMA transfers the part of one buffer
+/// that one packet of at most `mtu` bytes carries. [`dmas`] counts the DMAs of one packet.
 pub fn parts(buffers: impl IntoIterator<Item = u32>, mtu: u32) -> impl Iterator<Item = u32> {
     let mtu = mtu.max(1);
     let mut room = mtu;
@@ -125,7 +125,7 @@ mod tests {
     fn every_byte_is_in_one_of_them() {
         let buffers = [5u32, 0, 1, 30, 7];
         for mtu in 1..50 {
-            // Each packet of a byte needs one; larger ones need as many as they touch.
+            // A one-byte packet needs one buffer; a larger packet needs every buffer it touches.
             let of_bytes = |from: u32, to: u32| {
                 let holder = |byte: u32| {
                     let mut end = 0;

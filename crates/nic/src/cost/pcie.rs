@@ -1,38 +1,39 @@
-//! What MMIOs and DMAs cost the PCIe link.
+//! The cost of MMIOs and DMAs on the PCIe link.
 
 use crate::{Generation, Pcie, PcieSpeed, Profile, wqe};
 use doorbell_verbs::Span;
 
-/// `bytes.div_ceil(most)`, without a division where one piece holds them, as it mostly does.
+/// `bytes.div_ceil(most)`, without a division in the common case that one piece holds all bytes.
 #[inline]
 fn pieces(bytes: u64, most: u64) -> u64 {
     if bytes <= most { u64::from(bytes > 0) } else { bytes.div_ceil(most) }
 }
 
-/// A time that grows with bytes: of TLPs with their payload.
+/// The time of TLPs with their payload, which grows linearly with the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linear {
     base: u64,
     /// Femtoseconds for each byte.
     slope: u64,
-    /// Most payload bytes of a TLP.
+    /// Largest payload of a TLP in bytes.
     most: u64,
 }
 
 impl Linear {
-    /// From the time in picoseconds of one TLP that carries 0 to `most` bytes.
+    /// A `Linear` from the time in picoseconds of one TLP that carries 0 to `most` bytes.
     fn of(most: u32, time: impl Fn(u32) -> u64) -> Linear {
         let base = time(0);
         Linear { base, slope: (time(most) - base) * 1000 / u64::from(most), most: u64::from(most) }
     }
 
-    /// Picoseconds of as many TLPs as `bytes` need.
+    /// Picoseconds of the TLPs that `bytes` need.
     #[inline]
     pub fn time(&self, bytes: u64) -> u64 {
         pieces(bytes, self.most) * self.base + bytes * self.slope / 1000
     }
 
-    /// The same of bytes of which the first is so many after the boundary of a TLP, at whose multiples all end.
+    /// Picoseconds of the TLPs that `bytes` need if the first byte lies `offset` bytes after a TLP boundary.
+    /// All TLPs but the last end at multiples of the largest payload.
     #[inline]
     fn time_from(&self, offset: u64, bytes: u64) -> u64 {
         match bytes {
@@ -41,7 +42,7 @@ impl Linear {
         }
     }
 
-    /// What `bytes` take at least, wherever TLPs are cut.
+    /// The least picoseconds that `bytes` take, wherever TLPs are cut.
     fn least(&self, bytes: u64) -> u64 {
         bytes * self.base / self.most.max(1) + bytes * self.slope / 1000
     }
@@ -54,11 +55,11 @@ pub struct PcieCost {
     pub mmio_line: u64,
     /// A Doorbell, towards the NIC.
     pub doorbell: u64,
-    /// From a read request's having left to its being at memory.
+    /// From when a read request has left the NIC until it is at memory.
     pub read_latency: u64,
-    /// From a DMA write's having left to its being visible.
+    /// From when a DMA write has left the NIC until it is visible.
     pub write_latency: u64,
-    /// From an MMIO's having left to its being at the NIC.
+    /// From when an MMIO has left the core until it is at the NIC.
     pub mmio_latency: u64,
     read_request: u64,
     max_read_request: u64,
@@ -94,14 +95,15 @@ impl PcieCost {
         self.completion.time(bytes)
     }
 
-    /// The same of a read that begins at this address: completions end at multiples of the most that one carries, so that a
-    /// read that crosses one more of them has one completion more (PCI Express Base Specification 3.0, 2.3.1.1).
+    /// The completions of a DMA read of `bytes` that begins at `addr`, towards the NIC. Completions end at
+    /// multiples of their largest payload. A read that crosses one more multiple has one more completion (PCI
+    /// Express Base Specification 3.0, 2.3.1.1).
     #[inline]
     pub fn completions_from(&self, addr: u64, bytes: u64) -> u64 {
         self.completion.time_from(addr, bytes)
     }
 
-    /// What `bytes` take at least of the completions of a DMA read that brings others, too.
+    /// The least time of `bytes` in the completions of a DMA read that also brings other bytes.
     pub(crate) fn least_completions(&self, bytes: u64) -> u64 {
         self.completion.least(bytes)
     }
@@ -139,7 +141,7 @@ impl Tlps<'_> {
         self.time(bytes + self.pcie.request_header, self.speed.device_to_host)
     }
 
-    /// Of a TLP of `bytes` and its share of link-layer packets, rounded to the nearest ps.
+    /// The time of a TLP of `bytes` and its share of link-layer packets, rounded to the nearest ps.
     fn time(&self, bytes: u32, bytes_per_s: u64) -> Span {
         let millibytes = u64::from(bytes) * 1000 + self.pcie.dllp_millibytes;
         let numerator = u128::from(millibytes) * 1_000_000_000;
@@ -153,12 +155,12 @@ impl Profile {
         Tlps { pcie: &self.device.pcie, speed: &self.device.pcie_speed }
     }
 
-    /// Time that one completion carrying `bytes` occupies the host-to-device direction.
+    /// Time for which one completion carrying `bytes` occupies the host-to-device direction.
     pub fn completion_time(&self, bytes: u32) -> Span {
         self.tlps().completion(bytes)
     }
 
-    /// Time that one write TLP carrying `bytes` occupies the device-to-host direction.
+    /// Time for which one write TLP carrying `bytes` occupies the device-to-host direction.
     pub fn dma_write_time(&self, bytes: u32) -> Span {
         self.tlps().dma_write(bytes)
     }

@@ -1,11 +1,11 @@
-//! What packets cost a receiving unit, and what they make it do.
+//! The cost of packets on a receiving unit, and the work that they cause there.
 
 use super::packet::{PacketKind, PacketShape};
 use crate::{Nic, Profile, RecvShape, Sockets};
 use doorbell_verbs::Span;
 
-/// What a packet makes the NIC do that receives it, beside looking at it. A CQE of the requester is not
-/// among it: it has a cost of its own, [`ReceiveCost::requester_cqe`].
+/// The work that a packet causes at the NIC that receives it, apart from looking at the packet. It excludes
+/// the CQE of the requester, which has its own cost, [`ReceiveCost::requester_cqe`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveWork {
     /// Bytes of payload to place in memory; 0 for none.
@@ -17,8 +17,8 @@ pub struct ReceiveWork {
 }
 
 impl ReceiveWork {
-    /// Of a packet that is received with RECVs like `recv` posted. A READ request asks for no DMA here:
-    /// its answers do, one each.
+    /// The work of a packet that meets RECVs like `recv`. A READ request causes no DMA here: each packet of
+    /// its answer causes one.
     pub const fn of(packet: &PacketShape, nic: &Nic, recv: RecvShape) -> ReceiveWork {
         let recv_cqe = packet.ends && (matches!(packet.kind, PacketKind::Send) || packet.imm);
         let only = packet.begins && packet.ends && matches!(packet.kind, PacketKind::Send);
@@ -26,7 +26,7 @@ impl ReceiveWork {
         ReceiveWork { place: if inline { 0 } else { packet.payload }, inline, recv_cqe }
     }
 
-    /// DMA writes that it takes, where payload goes to one buffer.
+    /// DMA writes of this work if the payload goes to one buffer.
     pub const fn writes(&self) -> u32 {
         (self.place > 0) as u32 + self.recv_cqe as u32
     }
@@ -43,9 +43,9 @@ pub struct ReceiveCost {
     pub inline: u64,
     /// The CQE of a signalled work request that an answer completes.
     pub requester_cqe: u64,
-    /// What a request takes more whose DMA write leaves the NIC's socket.
+    /// Additional time of a request whose DMA write crosses to another socket.
     pub crossing_write: u64,
-    /// The same of a read.
+    /// Additional time of a request whose DMA read comes from another socket.
     pub crossing_read: u64,
     packet: u64,
     atomic: u64,
@@ -69,8 +69,8 @@ impl ReceiveCost {
         }
     }
 
-    /// Looking at a packet: before it is done, nothing that the packet asks for begins. Of an atomic
-    /// this is all.
+    /// Looking at a packet. The DMAs that the packet causes begin only afterwards. For an atomic this is the
+    /// whole cost.
     #[inline]
     pub fn look(&self, packet: &PacketShape) -> u64 {
         match packet.kind {

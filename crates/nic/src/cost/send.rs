@@ -1,24 +1,24 @@
-//! What packets cost a sending unit.
+//! The cost of packets on a sending unit.
 
 use super::packet::{PacketKind, PacketShape};
 use super::wire::WireCost;
 use crate::Profile;
 
-/// A send WQE, as far as its requests' cost depends on it.
+/// The properties of a send WQE that determine the cost of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wqe {
-    /// Cache lines that it takes, at least 1.
+    /// Cache lines of the WQE, at least 1.
     pub lines: u32,
-    /// Whether the CPU wrote it to the NIC, rather than the NIC read it.
+    /// Whether the CPU wrote it to the NIC. Otherwise the NIC read it.
     pub by_mmio: bool,
 }
 
 /// Time of a sending unit, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendCost {
-    /// Added for a request whose WQE came by MMIO and has fallen out of the NIC's cache.
+    /// Added for a request whose WQE came by MMIO and has been evicted from the NIC's cache.
     pub wqe_stall: u64,
-    /// Added for a QP context that is not in its cache, with the PCIe read.
+    /// Added for a QP context that is not in the NIC's cache, including the PCIe read.
     pub context_stall: u64,
     /// Added for a request of an RC QP that was idle.
     pub idle_qp: u64,
@@ -34,7 +34,7 @@ pub struct SendCost {
     larger_payload: u64,
     response: u64,
     ack: u64,
-    /// Of the port, where units are busy until the packet of an answer has left.
+    /// The port's cost, if units are busy until the packet of an answer has left.
     wire: Option<WireCost>,
 }
 
@@ -63,8 +63,8 @@ impl SendCost {
         }
     }
 
-    /// A packet of a request: where it begins a message, its kind and its WQE; and the DMAs that its own
-    /// bytes need ([`super::dmas`]; none of inline payload). What caches miss comes on top.
+    /// A packet of a request. The first packet of a message also pays for its kind and its WQE. `dmas` are
+    /// the DMAs for the packet's own bytes ([`super::dmas`]; 0 for inline payload). Cache misses are extra.
     #[inline]
     pub fn request(&self, packet: &PacketShape, wqe: Wqe, dmas: u32) -> u64 {
         let reading = self.reading(packet, dmas);
@@ -80,7 +80,7 @@ impl SendCost {
         reading + base + fetched + self.extra_line * u64::from(wqe.lines.saturating_sub(1))
     }
 
-    /// What the DMA reads of its payload add.
+    /// Added by the DMA reads of the packet's payload.
     #[inline]
     fn reading(&self, packet: &PacketShape, dmas: u32) -> u64 {
         match dmas {
@@ -100,13 +100,13 @@ impl SendCost {
         made + self.of_buffer(packet) + self.leaving(packet)
     }
 
-    /// Until it has left by the port.
+    /// Time until the packet has left by the port.
     #[inline]
     fn leaving(&self, packet: &PacketShape) -> u64 {
         self.wire.as_ref().map_or(0, |wire| wire.time(wire.bytes(packet).into()))
     }
 
-    /// Added where a payload does not fit the buffer.
+    /// Added if the payload does not fit the buffer.
     #[inline]
     fn of_buffer(&self, packet: &PacketShape) -> u64 {
         if packet.payload > self.buffer { self.larger_payload } else { 0 }

@@ -1,57 +1,57 @@
-//! What kernel TCP costs a core, and what its frames are.
+//! The cost of kernel TCP on a core, and the sizes of its frames.
 
 use crate::Tcp;
 
 /// Ethernet's header, IPv4's, and TCP's with timestamps (RFC 7323).
 pub const FRAME_HEADERS: u32 = 14 + IP_TCP;
-/// What of an IP packet is not data.
+/// Bytes of an IP packet that are not data.
 const IP_TCP: u32 = 20 + 32;
 /// The frame check sequence, which no host sees.
 const FCS: u32 = 4;
 /// The shortest frame, with its FCS.
 const SHORTEST: u32 = 64;
-/// Bytes of the longest IP packet: no segment is longer, even if the NIC is to cut it.
+/// Bytes of the longest IP packet. No segment is longer, even if the NIC cuts it.
 const LONGEST: u32 = 65535;
 /// Bytes of a page of a socket's buffer.
 const PAGE: u64 = 4096;
 
-/// Times are in picoseconds; what they are of, [`Tcp`] says.
+/// Costs of kernel TCP; times are in picoseconds. [`Tcp`] describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpCost {
-    /// Bytes of data in a frame at most.
+    /// Most bytes of data in a frame.
     pub mss: u32,
-    /// Bytes of data that TCP hands to the NIC at once at most: whole frames.
+    /// Most bytes of data that TCP hands to the NIC at once, in whole frames.
     pub most: u32,
-    /// Into the kernel, on to the socket, and back.
+    /// Entering the kernel, reaching the socket, and returning.
     pub call: u64,
-    /// What poll(2) does for each socket, beside a call.
+    /// Work of poll(2) for each socket, in addition to a call.
     pub poll_socket: u64,
-    /// The way out of a segment without data.
+    /// Sending a segment without data.
     pub ack_out: u64,
-    /// And its way in.
+    /// Receiving a segment without data.
     pub ack_in: u64,
     /// A frame in the driver's poll.
     pub frame_in: u64,
-    /// A segment with data, in.
+    /// Receiving a segment with data.
     pub segment_in: u64,
     /// From an interrupt to the driver's poll.
     pub interrupt_entry: u64,
-    /// And back from it.
+    /// From the end of the driver's poll to the interrupted code.
     pub interrupt_exit: u64,
-    /// Until a thread runs that is woken.
+    /// From waking a thread until it runs.
     pub wake_up: u64,
-    /// Until one sleeps.
+    /// Until a thread that has to wait sleeps.
     pub sleep: u64,
-    /// For how long the NIC holds an interrupt back.
+    /// How long the NIC holds back an interrupt.
     pub coalesce: u64,
-    /// For how long an ACK waits for data to go with.
+    /// How long an ACK waits for data to travel with.
     pub delayed_ack: u64,
     segment_out: u64,
     page_out: u64,
 }
 
 impl TcpCost {
-    /// That of a host.
+    /// The costs of a host's kernel TCP.
     pub fn new(tcp: &Tcp) -> TcpCost {
         let mss = tcp.mtu - IP_TCP;
         let frames = if tcp.segmentation_offload { (LONGEST - IP_TCP) / mss } else { 1 };
@@ -75,7 +75,7 @@ impl TcpCost {
         }
     }
 
-    /// The way out of a segment with so many bytes of data.
+    /// Sending a segment with so many bytes of data.
     pub fn segment_out(&self, bytes: u32) -> u64 {
         match bytes {
             0 => self.ack_out,
@@ -84,7 +84,7 @@ impl TcpCost {
     }
 }
 
-/// Bytes of a frame with so many of data on a link, of which each frame takes `overhead` more: preamble and gap.
+/// Bytes on a link of a frame with `data` bytes. `overhead` is the preamble and the gap of each frame.
 pub const fn frame_on_link(data: u32, overhead: u32) -> u32 {
     let frame = FRAME_HEADERS + data + FCS;
     overhead + if frame < SHORTEST { SHORTEST } else { frame }

@@ -1,4 +1,4 @@
-//! What packets cost the link.
+//! The cost of packets on the link.
 
 use super::packet::{PacketKind, PacketShape};
 use crate::generation::Headers;
@@ -17,9 +17,9 @@ pub struct OnLink {
 /// Bytes of packets on the link, and their time in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireCost {
-    /// From the last bit's leaving to its being at the other port.
+    /// From when the last bit has left until it is at the other port.
     pub one_way: u64,
-    /// How far ahead a port takes packets to send: the time of a payload of the MTU.
+    /// How far ahead a port accepts packets to send: the time of a payload of the MTU.
     pub ahead: u64,
     headers: Headers,
     /// Headers and overhead of every packet.
@@ -40,8 +40,7 @@ impl WireCost {
         }
     }
 
-    /// Bytes that a packet occupies: headers, payload with its padding to 4 bytes, and the link's
-    /// overhead.
+    /// Bytes that a packet occupies: headers, payload padded to 4 bytes, and the link's overhead.
     #[inline]
     pub fn bytes(&self, packet: &PacketShape) -> u32 {
         let h = &self.headers;
@@ -62,7 +61,7 @@ impl WireCost {
         self.every + extended + imm + deth + packet.payload.next_multiple_of(4)
     }
 
-    /// Time in which `bytes` pass a port.
+    /// Picoseconds that `bytes` take to pass a port.
     #[inline]
     pub fn time(&self, bytes: u64) -> u64 {
         bytes * self.fs_per_byte / 1000

@@ -1,4 +1,4 @@
-//! The tables of a generation.
+//! The layout tables of a generation.
 
 use crate::wqe::{LINE, Payload};
 use doorbell_verbs::{Opcode, QpType};
@@ -10,15 +10,15 @@ use serde::Serialize;
 pub enum Method {
     /// The CPU writes the WQE to the NIC, line by line.
     WqeByMmio,
-    /// The CPU writes a Doorbell; the NIC reads this many WQEs.
+    /// The CPU writes a Doorbell, and the NIC reads this many WQEs.
     Doorbell {
-        /// WQEs the Doorbell announces, at least 1.
+        /// WQEs that the Doorbell announces, at least 1.
         batch: u32,
     },
 }
 
 impl Method {
-    /// WQEs it takes along.
+    /// WQEs that reach the NIC this way.
     pub const fn wqes(self) -> u32 {
         match self {
             Method::WqeByMmio => 1,
@@ -27,16 +27,16 @@ impl Method {
     }
 }
 
-/// The tables of a generation.
+/// The layout tables of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerationLayout {
-    /// WQEs.
+    /// Sizes of WQEs.
     pub wqe: WqeLayout,
-    /// How the NIC is told of them.
+    /// How the driver announces WQEs to the NIC.
     pub posting: Posting,
-    /// Packets.
+    /// Sizes of packet headers.
     pub headers: Headers,
-    /// Completions.
+    /// Sizes of completions.
     pub completion: CompletionLayout,
 }
 
@@ -64,8 +64,8 @@ impl WqeLayout {
         }
     }
 
-    /// Bytes of a send WQE, without padding. A header-only UD SEND fits one line, as it can do
-    /// without the part of the header that a payload needs (ATC'16, Figure 5).
+    /// Bytes of a send WQE, without padding. A header-only UD SEND fits one line because it omits the part of
+    /// the header that a payload needs (ATC'16, Figure 5).
     pub const fn send_bytes(&self, opcode: Opcode, transport: QpType, payload: Payload) -> u32 {
         let header = self.header_bytes(transport);
         let operands = if opcode.is_atomic() { self.atomic } else { 0 };
@@ -77,21 +77,21 @@ impl WqeLayout {
         }
     }
 
-    /// Bytes of a RECV WQE and of its slot: its SGEs, at least one, rounded up to a power of two, which
-    /// is the stride of a receive queue.
+    /// Bytes of a RECV WQE and of its slot. The slot holds at least one SGE and is rounded up to a power of
+    /// two, the stride of a receive queue.
     pub const fn recv_bytes(&self, sges: u32) -> u32 {
         let sges = if sges == 0 { 1 } else { sges };
         (sges * self.recv_sge).next_power_of_two()
     }
 
-    /// Largest inline payload of a WQE that takes `lines` cache lines, if any fits.
+    /// Largest inline payload of a WQE of `lines` cache lines; `None` if the header alone does not fit.
     pub const fn max_inline_in(&self, lines: u32, transport: QpType) -> Option<u32> {
         (lines * LINE).checked_sub(self.header_bytes(transport))
     }
 }
 
-/// How the driver tells the NIC of send WQEs. How many of them the NIC then reads with one DMA is a
-/// parameter of the profile.
+/// How the driver announces send WQEs to the NIC. A parameter of the profile says how many WQEs the NIC then
+/// reads with one DMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Posting {
     /// Whether the CPU writes a WQE that is posted alone to the NIC itself.
@@ -101,7 +101,7 @@ pub struct Posting {
 }
 
 impl Posting {
-    /// How a list of `wqes` gets to the NIC.
+    /// How a list of `wqes` reaches the NIC.
     pub const fn method(&self, wqes: u32) -> Method {
         match wqes {
             0 | 1 if self.alone_by_mmio => Method::WqeByMmio,
@@ -114,15 +114,15 @@ impl Posting {
 /// Bytes of the headers of packets (IB specification vol. 1, chapters 5, 7 and 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// What every packet has: routing and base transport header, and CRCs.
+    /// Bytes in every packet: routing header, base transport header, and CRCs.
     pub every: u32,
-    /// What each packet of a SEND has beside.
+    /// Additional bytes in each packet of a SEND.
     pub send: u32,
     /// Datagram extended transport header.
     pub deth: u32,
     /// RDMA extended transport header, of the first packet of a WRITE.
     pub reth: u32,
-    /// The same of a READ request.
+    /// RDMA extended transport header of a READ request.
     pub read_request: u32,
     /// Atomic extended transport header.
     pub atomic_eth: u32,
@@ -134,16 +134,16 @@ pub struct Headers {
     pub imm: u32,
 }
 
-/// How a completion looks.
+/// The layout of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionLayout {
-    /// Bytes that a CQE can have; which it has is a parameter of the profile. It is written with one
-    /// DMA, inline payload with it.
+    /// Possible sizes of a CQE in bytes; a parameter of the profile chooses one. The NIC writes a CQE with
+    /// one DMA, including inline payload.
     pub sizes: &'static [u32],
 }
 
 impl CompletionLayout {
-    /// Whether `bytes` are those of a CQE; says in a sentence what they may be if they are not.
+    /// Checks that a CQE can have `bytes`. The error says in one sentence which sizes are possible.
     pub(crate) fn check(&self, generation: &str, bytes: u32) -> Result<(), String> {
         if self.sizes.contains(&bytes) {
             return Ok(());
@@ -153,13 +153,14 @@ impl CompletionLayout {
     }
 }
 
-/// Table 1 of ATC'16, which holds for both generations: control and remote address segments of 16 bytes
-/// each and 4 bytes before inline payload, or the control segment, an address of 48 bytes and these 4.
+/// Table 1 of ATC'16, which holds for both generations. A connected WQE has control and remote address
+/// segments of 16 bytes each and 4 bytes before inline payload. A datagram WQE has the control segment, an
+/// address of 48 bytes and these 4 bytes.
 pub(super) const TABLE_1: WqeLayout =
     WqeLayout { connected: 36, datagram: 68, sge: 16, atomic: 16, recv_sge: 16 };
 
-/// What both drivers do (ATC'16, section 4): a WQE posted alone goes by MMIO even where batching is on.
-/// A Doorbell has the bytes of appendix A.
+/// Both drivers write a WQE that is posted alone by MMIO, even if batching is on (ATC'16, section 4). The
+/// size of a Doorbell is from appendix A.
 pub(super) const ALONE_BY_MMIO: Posting = Posting { alone_by_mmio: true, doorbell: DOORBELL_BYTES };
 
 /// Bytes of a Doorbell (d of appendix A), in all generations.

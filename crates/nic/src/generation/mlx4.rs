@@ -6,6 +6,6 @@ pub(super) const LAYOUT: GenerationLayout = GenerationLayout {
     wqe: TABLE_1,
     posting: ALONE_BY_MMIO,
     headers: INFINIBAND,
-    // Its driver asks for CQEs of 64 bytes where the host's cache lines have so many.
+    // The driver asks for CQEs of 64 bytes if the host's cache lines have 64 bytes.
     completion: CompletionLayout { sizes: &[32, 64] },
 };

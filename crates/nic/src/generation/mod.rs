@@ -1,8 +1,7 @@
-//! What a generation of NICs settles once and for all: how WQEs, Doorbells, packets and completions
-//! are laid out.
+//! The fixed properties of a NIC generation: layouts of WQEs, Doorbells, packets and completions.
 //!
-//! A profile names its generation; numbers that differ between NICs of one generation are parameters
-//! of the profile. The tables are those that ATC'16 gives, in Table 1, appendix A and section 2.2.
+//! A profile names its generation. Numbers that differ between NICs of one generation are parameters of the
+//! profile. The tables are from ATC'16: Table 1, appendix A and section 2.2.
 
 mod cxgb4;
 mod layout;
@@ -24,15 +23,15 @@ pub enum Generation {
     Mlx4,
     /// Connect-IB, and ConnectX-4 and later.
     Mlx5,
-    /// Chelsio's T4 and later, on iWARP.
+    /// Chelsio's T4 and later, which speak iWARP.
     Cxgb4,
 }
 
 impl Generation {
-    /// All of them.
+    /// All generations.
     pub const ALL: [Generation; 3] = [Generation::Mlx4, Generation::Mlx5, Generation::Cxgb4];
 
-    /// Its name in profiles.
+    /// The generation's name in profiles.
     pub const fn name(self) -> &'static str {
         match self {
             Generation::Mlx4 => "mlx4",
@@ -41,35 +40,35 @@ impl Generation {
         }
     }
 
-    /// What it settles.
+    /// The layout tables of this generation.
     pub const fn layout(self) -> &'static GenerationLayout {
-        // In the order of the generations: asked for with each verb.
+        // In the order of the enum. Each verb reads the table, so the look-up is an index.
         const LAYOUTS: [&GenerationLayout; 3] = [&mlx4::LAYOUT, &mlx5::LAYOUT, &cxgb4::LAYOUT];
         LAYOUTS[self as usize]
     }
 
-    /// Whether it speaks iWARP: RC alone, without atomics and immediates, in segments of a TCP stream.
+    /// Whether it speaks iWARP: only RC, without atomics and immediates, in segments of a TCP stream.
     pub const fn is_iwarp(self) -> bool {
         matches!(self, Generation::Cxgb4)
     }
 
-    /// Whether a QP of this type can do this.
+    /// Whether a QP of this type can do this verb.
     pub fn offers(self, opcode: Opcode, qp_type: QpType) -> bool {
         let of_iwarp = opcode.is_of_iwarp() && qp_type == QpType::Rc;
         opcode.is_offered_by(qp_type) && (of_iwarp || !self.is_iwarp())
     }
 
-    /// How its WQEs look.
+    /// The sizes of its WQEs.
     pub const fn wqe(self) -> &'static WqeLayout {
         &self.layout().wqe
     }
 
-    /// How its driver tells the NIC of WQEs.
+    /// How its driver announces WQEs to the NIC.
     pub const fn posting(self) -> &'static Posting {
         &self.layout().posting
     }
 
-    /// The headers of its packets.
+    /// The sizes of its packet headers.
     pub const fn headers(self) -> &'static Headers {
         &self.layout().headers
     }

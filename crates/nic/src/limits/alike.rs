@@ -1,4 +1,4 @@
-//! Bounds where machines are alike.
+//! Bounds if all machines are alike.
 
 use super::bounds::{self, Bounds};
 use super::latency::LatencyWay;
@@ -9,18 +9,18 @@ use super::windows::windows;
 use crate::Profile;
 use doorbell_verbs::Span;
 
-/// All bounds, the least first.
+/// All bounds, the lowest first.
 pub fn limits(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     sorted(bounds(profile, mix))
 }
 
-/// The way of an operation between machines that are alike.
+/// The steps of an operation between machines that are alike.
 pub(super) fn way(profile: &Profile, mix: &Mix) -> Terms {
     let side = OperationEnd::of(profile);
     LatencyWay::whole(&side, &side, &mix.sensible())
 }
 
-/// All bounds of kinds of operations that are drawn, the least first.
+/// All bounds of a workload that draws kinds of operations, the lowest first.
 pub(super) fn limits_of_kinds(profile: &Profile, kinds: &Kinds) -> Vec<Limit> {
     if let [(mix, _)] = kinds {
         return limits(profile, mix);
@@ -33,9 +33,9 @@ pub(super) fn limits_of_kinds(profile: &Profile, kinds: &Kinds) -> Vec<Limit> {
     sorted((0..count).map(bound).collect())
 }
 
-/// All bounds of several workloads that share a NIC, each with its number of operations, the least
-/// first: of each resource, what they take together, of a link in each direction. They differ in what they
-/// post, not in who posts to whom.
+/// All bounds of several workloads that share a NIC, each with its number of operations, the lowest first. A
+/// bound adds up the shares of one resource that the workloads use; a link has a bound for each direction.
+/// The workloads differ in what they post, not in their pattern.
 pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
     let parts: Vec<(&Mix, u64)> = parts.iter().filter(|(_, n)| *n > 0).map(|(mix, n)| (mix, *n)).collect();
     if let [(mix, _)] = &parts[..] {
@@ -62,21 +62,22 @@ pub(super) fn span(steps: &Terms) -> Span {
     Span::from_ps((steps.sum() * 1e3).round() as u64)
 }
 
-/// The bounds that there are, the least first.
+/// Keeps the finite bounds and sorts them, the lowest first.
 pub(super) fn sorted(mut all: Vec<Limit>) -> Vec<Limit> {
-    // What a group has no part in does not bound it.
+    // A resource that a group does not use does not bound it.
     all.retain(|limit| limit.mops.is_finite());
     all.sort_by(|a, b| a.mops.total_cmp(&b.mops));
     all
 }
 
-/// All bounds, in an order that depends on the pattern alone. Of a link, that of the direction that an operation takes
-/// more of.
+/// All bounds, in an order that depends on the pattern alone. The link has one bound, for the direction that
+/// an operation uses more.
 fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     bounds_by(profile, mix, |bounds| bounds.all())
 }
 
-/// The same with both directions of a link: not all kinds of operations take more of the same.
+/// All bounds, with both directions of the link, because kinds of operations may use different directions
+/// more.
 pub(super) fn bounds_by_direction(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     bounds_by(profile, mix, |bounds| bounds::KINDS.iter().map(|kind| kind(bounds)).collect())
 }

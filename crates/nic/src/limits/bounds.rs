@@ -1,4 +1,4 @@
-//! What each resource of a group of machines lets through.
+//! The rates that the resources of a group of machines let through.
 
 use super::groups::RoleGroup;
 use super::mix::{Mix, NS_PER_US, gcd};
@@ -11,22 +11,23 @@ use doorbell_verbs::Opcode;
 
 /// The bounds that a group of machines sets.
 pub(super) struct Bounds<'a> {
-    /// What they are like.
+    /// Profile and costs of the machines.
     pub(super) own: &'a OperationEnd<'a>,
-    /// What those are like with whom they have to do.
+    /// Profile and costs of their peers.
     pub(super) peer: &'a OperationEnd<'a>,
     pub(super) mix: &'a Mix,
     pub(super) group: &'a RoleGroup,
-    /// Ports of each that can be used.
+    /// Usable ports of each machine.
     pub(super) ports: u32,
-    /// Only what messages take of who is posted to that find no RECV there.
+    /// Whether to count only the resources that a message uses at the responder even if it finds no RECV
+    /// there.
     pub(super) may_drop: bool,
 }
 
-/// One of the bounds.
+/// A function that computes one of the bounds.
 pub(super) type BoundKind = fn(&Bounds<'_>) -> Limit;
 
-/// All of them, with both directions of the link.
+/// All kinds of bounds, with both directions of the link.
 pub(super) const KINDS: [BoundKind; 8] = [
     |bounds| bounds.to_nic(),
     |bounds| bounds.to_host(),
@@ -38,8 +39,10 @@ pub(super) const KINDS: [BoundKind; 8] = [
     |bounds| bounds.locks(),
 ];
 
-/// What there is of each at one machine in a microsecond, whoever uses it, in the order of [`KINDS`]; none of the cores,
-/// which classes of threads do not share, and of locks, of which there are as many as are in use.
+/// The capacities of one machine in a microsecond, regardless of the users, in the order of [`KINDS`].
+///
+/// It is `None` for cores, which classes of threads do not share, and for locks, because their capacity
+/// depends on the locks in use.
 pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.len()] {
     let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
     let ports = f64::from(ports.min(profile.device.link.ports));
@@ -47,7 +50,7 @@ pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.l
     [time(1), time(1), time(profile.device.tx.units), time(profile.device.rx.units), link, link, None, None]
 }
 
-/// The number of the cores among [`KINDS`].
+/// Index of the cores in [`KINDS`].
 pub(super) const CORES: usize = 6;
 
 impl<'a> Bounds<'a> {
@@ -67,7 +70,7 @@ impl<'a> Bounds<'a> {
         self.mix.message(self.profile(), self.peer.profile)
     }
 
-    /// All of them, always in the same order.
+    /// All bounds, always in the same order. The link has one bound.
     pub(super) fn all(&self) -> Vec<Limit> {
         vec![
             self.to_nic(),
@@ -80,7 +83,7 @@ impl<'a> Bounds<'a> {
         ]
     }
 
-    /// What an operation takes of a group that posts, that is posted to, or both.
+    /// The amounts that an operation uses at a group that posts, responds, or does both.
     fn terms(&self, at_requester: impl Fn(&mut Terms), at_responder: impl Fn(&mut Terms)) -> Terms {
         self.always(at_requester, |terms| {
             if !self.may_drop {
@@ -89,7 +92,7 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// The same of what also messages take that are dropped.
+    /// The amounts that every message uses, even if it is dropped.
     fn always(&self, at_requester: impl Fn(&mut Terms), at_responder: impl Fn(&mut Terms)) -> Terms {
         let mut terms = Terms::default();
         if self.group.posts {
@@ -101,17 +104,18 @@ impl<'a> Bounds<'a> {
         terms
     }
 
-    /// Parts of the payload at the requester, each a DMA.
+    /// Bytes of each part of the payload at the requester. Each part is a DMA.
     fn parts(&self) -> impl Iterator<Item = u64> {
         cost::parts(self.shape().buffers(), self.message().mtu).map(u64::from)
     }
 
-    /// Bytes that a WQE takes of those that are read.
+    /// Bytes of a WQE in a read of WQEs.
     fn wqe_slot(&self) -> u64 {
         u64::from(wqe::pad(self.shape().wqe_bytes(self.costs().generation)))
     }
 
-    /// Whether a DMA that reads WQEs may bring some of other lengths: its TLPs are not cut by these alone.
+    /// Whether a DMA that reads WQEs may bring some of other lengths. Then these WQEs alone do not cut its
+    /// TLPs.
     fn reads_others(&self) -> bool {
         self.mix.mixed_lists && self.mix.batch > 1
     }
@@ -134,7 +138,7 @@ impl<'a> Bounds<'a> {
         terms.times("requests for WQEs", requests, self.mix.batch);
     }
 
-    /// Bytes of each DMA with which the NIC reads the WQEs of a post.
+    /// Bytes of each DMA that reads the WQEs of a post.
     fn wqe_reads(&self) -> impl Iterator<Item = u64> {
         let slot = self.wqe_slot();
         let wqes = match self.shape().method {
@@ -146,14 +150,14 @@ impl<'a> Bounds<'a> {
         wqes.into_iter().flatten().map(move |wqes| u64::from(wqes) * slot)
     }
 
-    /// Bytes of each DMA with which the NIC reads the RECVs of a post.
+    /// Bytes of each DMA that reads the RECVs of a post.
     fn recv_reads(&self) -> impl Iterator<Item = u64> {
         let slot = u64::from(self.costs().generation.wqe().recv_bytes(1));
         let recvs = if self.mix.opcode.consumes_recv() { self.mix.recv_batch } else { 0 };
         accounting::recv_fetches(&self.profile().device.nic, recvs).map(move |recvs| u64::from(recvs) * slot)
     }
 
-    /// RECV posts of an operation.
+    /// Calls that post RECVs per operation.
     fn recv_posts(&self) -> f64 {
         if self.mix.opcode.consumes_recv() { 1.0 / f64::from(self.mix.recv_batch) } else { 0.0 }
     }
@@ -165,13 +169,13 @@ impl<'a> Bounds<'a> {
         data.filter(|bytes| *bytes > 0).chain(word)
     }
 
-    /// What the packets of a message ask of the NIC that receives it.
+    /// The work that the packets of a message cause at the NIC that receives them.
     fn work(&self) -> impl Iterator<Item = ReceiveWork> {
         let (nic, recv) = (&self.profile().device.nic, self.mix.recv());
         self.message().requests().map(move |MessagePacket { packet, .. }| ReceiveWork::of(&packet, nic, recv))
     }
 
-    /// MMIO writes and read completions share a direction; it bears the name of what takes more of it.
+    /// MMIO writes and read completions share a direction. The bound names the resource that uses more of it.
     fn to_nic(&self) -> Limit {
         let (mut terms, completions) = (self.mmio(), self.completions());
         let machines = self.group.machines as f64;
@@ -289,8 +293,8 @@ impl<'a> Bounds<'a> {
         units(Resource::TxUnits, self.group, busy, "sending", terms)
     }
 
-    /// A flow has one unit at a time, and the unit that became idle last is the next to take one up: so
-    /// never more units work than there are flows.
+    /// A flow has one unit at a time, and the unit that became idle last takes the next flow. So at most as
+    /// many units work as there are flows.
     fn receiving(&self) -> Limit {
         let mut terms = self.always(
             |terms| {
@@ -331,7 +335,7 @@ impl<'a> Bounds<'a> {
         )
     }
 
-    /// The direction that an operation takes more of.
+    /// The bound of the direction that an operation uses more.
     fn link(&self) -> Limit {
         let (out, into) = (self.out(), self.back());
         if out.sum() >= into.sum() { self.link_of("out of", out) } else { self.link_of("into", into) }
@@ -345,12 +349,12 @@ impl<'a> Bounds<'a> {
         self.link_of("into", self.back())
     }
 
-    /// What leaves by the ports.
+    /// Bytes that leave by the ports.
     fn out(&self) -> Terms {
         self.always(|terms| self.requests_of(self.own, terms), |terms| self.answers_of(self.own, terms))
     }
 
-    /// What comes in by them.
+    /// Bytes that arrive by the ports.
     fn back(&self) -> Terms {
         self.always(|terms| self.answers_of(self.peer, terms), |terms| self.requests_of(self.peer, terms))
     }
@@ -367,7 +371,7 @@ impl<'a> Bounds<'a> {
         Limit::new(Resource::LinkBandwidth, capacity, terms, text)
     }
 
-    /// Packets have the headers of who sends them.
+    /// Packets have the headers of their sender's generation.
     fn requests_of(&self, sender: &OperationEnd<'_>, terms: &mut Terms) {
         let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().requests());
         terms.bytes("packets of requests", packets, bytes);
@@ -430,8 +434,8 @@ impl<'a> Bounds<'a> {
             },
         );
         let locks = locks_in_use(&self.profile().device.atomics, counters, counter_stride);
-        // More locks help only where words share them. Where there is but one, the paper names what it
-        // is held for (5.4).
+        // More locks help only if words share them. If there is only one lock, the paper names the operation
+        // under the lock as the limit (5.4).
         let shared = locks > 1 && locks < counters;
         let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
         let RoleGroup { who, machines, .. } = self.group;
@@ -444,7 +448,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// The bound of units of which `busy` can be kept busy on all machines of a group.
+/// The bound of units if `busy` of them can be kept busy on all machines of a group.
 fn units(resource: Resource, group: &RoleGroup, busy: u64, kind: &str, terms: Terms) -> Limit {
     let machines = group.machines as f64;
     let (each, ns) = (busy as f64 / machines, terms.sum() / machines);
@@ -457,7 +461,7 @@ fn units(resource: Resource, group: &RoleGroup, busy: u64, kind: &str, terms: Te
     Limit::new(resource, busy as f64 * NS_PER_US, terms, text)
 }
 
-/// Locks that words `stride` bytes apart spread over, at most.
+/// The most locks that words `stride` bytes apart use.
 fn locks_in_use(atomics: &Atomics, counters: u64, stride: u64) -> u64 {
     let slots = u64::from(atomics.slots);
     let per_lock = 1u64 << atomics.slot_low_bit;
@@ -465,7 +469,7 @@ fn locks_in_use(atomics: &Atomics, counters: u64, stride: u64) -> u64 {
         // Words pass over one lock after another.
         (counters - 1).saturating_mul(stride) / per_lock + 1
     } else if stride.is_multiple_of(per_lock) {
-        // They come back to where they began.
+        // The words return to the first lock after some rounds.
         counters.min(slots / gcd(stride / per_lock, slots))
     } else {
         counters

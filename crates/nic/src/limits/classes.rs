@@ -1,8 +1,8 @@
-//! Bounds where threads are in classes, each of which does something else.
+//! Bounds if threads are in classes, each of which does something else.
 //!
-//! A class reaches no more than it would alone. What machines have of a resource, all classes share; which of them gets how
-//! much nobody knows beforehand, so that the bound of all is where those come first that take least of it: no other way to
-//! share lets more operations through. Cores are not shared, as a thread is of one class.
+//! A class reaches no more than it would alone. All classes share the resources of the machines, but the
+//! shares are not known beforehand. The bound serves the classes first that use least of a resource. No other
+//! way to share lets more operations through. Cores are not shared, because a thread belongs to one class.
 
 use super::alike::{bounds_by_direction, sorted};
 use super::bounds;
@@ -12,17 +12,17 @@ use super::terms::{self, Limit, Measure, Term, Terms};
 use super::unlike::Machines;
 use crate::{Digits, Pattern, Profile};
 
-/// What a class of threads posts, with its name.
+/// The name of a class of threads, and the kinds of operations that it posts.
 pub type ClassKinds<'a> = (&'a str, &'a Kinds);
 
-/// A class, and what bounds it alone.
+/// A class, and its lowest bound when it runs alone.
 struct Alone<'a> {
     name: &'a str,
     kinds: &'a Kinds,
     least: Limit,
 }
 
-/// All bounds of what classes of threads do together, the least first. They are of the same machines.
+/// All bounds of classes of threads that run together on these machines, the lowest first.
 pub fn limits_of_classes(groups: &[Machines<'_>], classes: &[ClassKinds<'_>]) -> Vec<Limit> {
     let alone = |&(name, kinds)| {
         let least = limits_of_groups(groups, kinds).into_iter().next()?;
@@ -32,14 +32,14 @@ pub fn limits_of_classes(groups: &[Machines<'_>], classes: &[ClassKinds<'_>]) ->
     let patterns: Vec<Pattern> =
         all.iter().flat_map(|class| class.kinds).map(|(mix, _)| mix.pattern).collect();
     let mut limits: Vec<Limit> = sum_of(&all).into_iter().collect();
-    // Who is meant by a bound depends on who posts to whom.
+    // Each pattern has its own groups, so bounds can be shared only if all classes have one pattern.
     if let Some((profile, machines)) = alike(groups).filter(|_| patterns.iter().all(|p| *p == patterns[0])) {
         limits.extend(shared(profile, machines, &all));
     }
     sorted(limits)
 }
 
-/// What all can do if nobody is in anybody's way.
+/// The rate of all classes if none is in another's way.
 fn sum_of(all: &[Alone<'_>]) -> Option<Limit> {
     let each = all.iter().enumerate().map(|(number, class)| {
         let mut terms = Terms::default();
@@ -59,7 +59,7 @@ fn sum_of(all: &[Alone<'_>]) -> Option<Limit> {
     terms::sum(each.collect())
 }
 
-/// The bounds of what machines have of each resource, for all classes together.
+/// The bounds of each resource of the machines, for all classes together.
 fn shared(profile: &Profile, machines: u32, all: &[Alone<'_>]) -> Vec<Limit> {
     let here = |class: &Alone<'_>| -> Vec<(f64, Mix)> {
         shares(class.kinds).map(|(mix, share)| (share, Mix { machines, ..*mix })).collect()
@@ -95,8 +95,8 @@ fn shared(profile: &Profile, machines: u32, all: &[Alone<'_>]) -> Vec<Limit> {
     of_groups.filter_map(limit).collect()
 }
 
-/// The bound of so much of a resource, of which `own` says what each class takes, if it is one: those come first that take
-/// least, each as far as it gets alone.
+/// The bound that a resource of this capacity sets, if it does. `own` says how much of it each class uses.
+/// The classes that use least are served first, each up to its rate alone.
 fn share(all: &[Alone<'_>], own: &[&Limit], capacity: f64) -> Option<Limit> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|a, b| own[*a].taken().total_cmp(&own[*b].taken()));

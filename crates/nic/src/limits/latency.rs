@@ -1,4 +1,4 @@
-//! The least time that an operation takes, where nothing waits for anything.
+//! The least time of an operation that waits for nothing.
 
 use super::mix::{Mix, gcd};
 use super::operation_end::OperationEnd;
@@ -8,19 +8,19 @@ use crate::cost::{MessageShape, PacketShape};
 use crate::parts::LatencyPart;
 use crate::wqe;
 
-/// The way of an operation, step by step. Where two things go on at once, the longer one is a step.
+/// The steps of an operation. If two things happen at once, the longer one is a step.
 pub(super) struct LatencyWay<'a> {
     requester: &'a OperationEnd<'a>,
     responder: &'a OperationEnd<'a>,
     mix: &'a Mix,
     shape: PostShape,
     message: MessageShape,
-    /// Time of the DMA writes of data after which the CQE can be written.
+    /// Picoseconds of the DMA writes of data after which the CQE can be written.
     written: u64,
     steps: Terms,
 }
 
-/// A post, of a list of which the others are not known only its own part.
+/// The post of a work request. If its list holds unknown work requests, only its own part of the post.
 fn alone(mix: &Mix, shape: PostShape) -> PostShape {
     match shape.method {
         Method::Doorbell { .. } if mix.mixed_lists => {
@@ -43,7 +43,7 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// From the post to the completion's having been polled.
+    /// From the post until the completion has been polled.
     pub(super) fn whole(
         requester: &'a OperationEnd<'a>,
         responder: &'a OperationEnd<'a>,
@@ -58,8 +58,8 @@ impl<'a> LatencyWay<'a> {
         way.steps
     }
 
-    /// From a sending unit's taking it up to the answer's having been received: as long as a READ or an
-    /// atomic counts against what a QP may have outstanding.
+    /// From when a sending unit takes it up until its answer has been received. For this time a READ or an
+    /// atomic counts against the outstanding operations of a QP.
     pub(super) fn in_the_nics(
         requester: &'a OperationEnd<'a>,
         responder: &'a OperationEnd<'a>,
@@ -84,20 +84,21 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// DMA reads of pieces, of which the first may be short: its completions come while others are requested.
+    /// DMA reads of several pieces. The first may be short: its completions arrive while others are
+    /// requested.
     fn reads(side: &OperationEnd<'_>, bytes: u32) -> u64 {
         let pcie = &side.costs.pcie;
         pcie.read_requests(1) + pcie.read_latency + pcie.completions(bytes.into())
     }
 
-    /// A packet's time on the link, whose pace its sender sets: a slower receiver takes in what begins to
-    /// come.
+    /// A packet's time on the link. The sender sets the pace: a slower receiver takes in a packet as it
+    /// arrives.
     fn wire(sender: &OperationEnd<'_>, packet: &PacketShape) -> u64 {
         let wire = &sender.costs.wire;
         wire.time(wire.bytes(packet).into())
     }
 
-    /// Until its WQE is in the NIC.
+    /// Until the WQE is in the NIC.
     fn post(&mut self) {
         let costs = &self.requester.costs;
         self.step(
@@ -132,7 +133,7 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// Where not every work request of a QP is signalled, some of the same list come before one that is.
+    /// If not every work request of a QP is signalled, some of its list precede a signalled one.
     fn those_before(&mut self) {
         if self.mix.window_per_qp && !self.mix.mixed_lists {
             let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
@@ -145,7 +146,7 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// Until its last packet has been looked at, or on UC and UD has begun to leave.
+    /// Until the last packet has been looked at, or on UC and UD has begun to leave.
     fn there(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
         let packets: Vec<PacketShape> = self.message.requests().map(|piece| piece.packet).collect();
@@ -163,7 +164,7 @@ impl<'a> LatencyWay<'a> {
         let answered = self.message.answers().next().is_some();
         let (by_unit, by_port) = match answered {
             true => (wires(&[last]), wires(&packets)),
-            // A port takes a packet to send before the one ahead of it has left.
+            // A port takes the next packet before the previous one has left.
             false => (0, wires(&packets[..packets.len() - 1]).saturating_sub(requester.costs.wire.ahead)),
         };
         let steps = if units + read(&last) + by_unit >= of_first + read(&first) + by_port {
@@ -184,7 +185,7 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// Until the last packet of the answer has been looked at; nothing on UC and UD, which have none.
+    /// Until the last packet of the answer has been looked at. UC and UD have no answers.
     fn answer(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
         let packets: Vec<PacketShape> = self.message.answers().map(|piece| piece.packet).collect();
@@ -194,8 +195,8 @@ impl<'a> LatencyWay<'a> {
         let units = responder.costs.send_answers(&self.message);
         let of_first = responder.costs.send.answer(first);
         let write = |packet: &PacketShape| requester.costs.pcie.write(packet.payload.max(word).into());
-        // The units hold the last packet up; or the port does, up to some packet, and from then on the
-        // writes of it and of all behind it.
+        // Either the units hold up the last packet, or the port holds up packets to some packet. In the
+        // second case the writes of this packet and of all later ones follow.
         let mut longest = (units, LatencyWay::wire(responder, last), write(last));
         let (mut wires, mut writes) = (0, packets.iter().map(write).sum::<u64>());
         for packet in &packets {

@@ -1,22 +1,22 @@
-//! What bounds depend on of a workload.
+//! The properties of a workload that determine its bounds.
 
 use crate::cost::MessageShape;
 use crate::{Pattern, PostShape, Profile, RecvShape};
 use doorbell_verbs::{Opcode, QpType, Span};
 
-/// A workload, as far as its bounds depend on it. Counts below the least that makes sense (2
-/// machines, 1 of all else) are taken as that.
+/// The properties of a workload that determine its bounds. Counts below the sensible minimum (2 machines, 1
+/// of everything else) are raised to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mix {
     /// Verb.
     pub opcode: Opcode,
     /// Transport.
     pub qp_type: QpType,
-    /// Payload bytes; of a READ what it asks for, of an atomic 8.
+    /// Payload bytes; for a READ the bytes it asks for, for an atomic 8.
     pub payload: u32,
     /// Whether the payload is inline.
     pub inline: bool,
-    /// SGEs of each work request, over which its payload is spread evenly.
+    /// SGEs of each work request. The payload is spread evenly over them.
     pub sges: u32,
     /// Work requests per post.
     pub batch: u32,
@@ -24,27 +24,27 @@ pub struct Mix {
     pub signal_every: u32,
     /// Work requests that a posting thread, or each of its QPs, has outstanding.
     pub window: u32,
-    /// Whether the window is each QP's. Then these complete in order, and of each QP the
-    /// `signal_every`-th, twice that, ... are signalled.
+    /// Whether each QP has a window of its own. Then work requests of a QP complete in order, and the
+    /// `signal_every`-th, twice that, ... of each QP are signalled.
     pub window_per_qp: bool,
-    /// Whether a thread fills its window only once it is empty; of a window the last work request on
-    /// each QP is signalled then, whatever `signal_every` says.
+    /// Whether a thread fills its window only once it is empty. Then the last work request of a window on
+    /// each QP is signalled, regardless of `signal_every`.
     pub drain: bool,
-    /// Who posts to whom.
+    /// Which machines post to which.
     pub pattern: Pattern,
     /// Machines, at least 2.
     pub machines: u32,
-    /// Threads on each machine. Each posts to the threads of its own number only.
+    /// Threads on each machine. Each posts only to the threads with its own number.
     pub threads: u32,
     /// QPs of each thread.
     pub qps: u32,
-    /// Ports of each machine that its threads use, at most; more than a machine has are all of them.
+    /// The most ports of each machine that its threads use. A larger number means all ports.
     pub ports: u32,
-    /// READs and atomics that a QP has under way, at most; more than a NIC can are what it can.
+    /// The most READs and atomics that a QP has outstanding. A number above the NIC's limit means that limit.
     pub max_rd_atomic: u32,
     /// Words of a responder that atomics work on.
     pub counters: u64,
-    /// Bytes from one of them to the next.
+    /// Bytes from one such word to the next.
     pub counter_stride: u64,
     /// Whether inline-receive is on.
     pub inline_recv: bool,
@@ -52,12 +52,12 @@ pub struct Mix {
     pub recv_batch: u32,
     /// Time from the end of an operation until the next is posted in its place.
     pub think: Span,
-    /// Whether lists hold work requests of other kinds beside these, of which nothing is said here.
+    /// Whether lists also hold work requests of other kinds, which this mix does not describe.
     pub mixed_lists: bool,
 }
 
 impl Mix {
-    /// This workload with every count at least what makes sense.
+    /// This workload with every count raised to its sensible minimum.
     pub(super) fn sensible(&self) -> Mix {
         Mix {
             sges: self.sges.max(1),
@@ -84,7 +84,7 @@ impl Mix {
         }
     }
 
-    /// The shape of its posts to a NIC of this profile; `signaled` for those that ask for a completion.
+    /// The shape of its posts to a NIC of this profile. `signaled` is for posts that ask for a completion.
     pub fn post(&self, profile: &Profile, signaled: bool) -> PostShape {
         PostShape {
             opcode: self.opcode,
@@ -97,7 +97,7 @@ impl Mix {
         }
     }
 
-    /// A message between machines of two profiles: the smaller MTU holds.
+    /// A message between machines of two profiles, with the smaller MTU.
     pub(super) fn message(&self, one: &Profile, other: &Profile) -> MessageShape {
         let mtu = one.device.link.mtu.min(other.device.link.mtu);
         MessageShape { mtu, ..one.message(self.opcode, self.qp_type, self.payload) }
@@ -108,17 +108,17 @@ impl Mix {
     }
 }
 
-/// Kinds of operations of a workload, each with its weight: of the bounds of all, each takes its share. They differ in
-/// what they post, not in who posts to whom, in windows, batches or signals.
+/// Kinds of operations of a workload, each with its weight. A bound adds them up by their shares. They differ
+/// in what they post, but not in pattern, windows, batches or signals.
 pub type Kinds = [(Mix, u64)];
 
-/// The kinds, with the part of all operations that each is.
+/// The kinds, each with its share of all operations.
 pub(super) fn shares(kinds: &Kinds) -> impl Iterator<Item = (&Mix, f64)> + Clone {
     let all: u64 = kinds.iter().map(|(_, weight)| weight).sum();
     kinds.iter().map(move |(mix, weight)| (mix, *weight as f64 / all as f64))
 }
 
-/// What the machines that post have under way at most.
+/// The most that the posting machines have outstanding.
 pub(super) struct Outstanding {
     /// Work requests.
     pub(super) operations: u64,
@@ -126,7 +126,7 @@ pub(super) struct Outstanding {
     pub(super) lanes: u64,
 }
 
-/// Nanoseconds of one thing in a microsecond.
+/// Nanoseconds in a microsecond.
 pub(super) const NS_PER_US: f64 = 1e3;
 
 /// Greatest common divisor.

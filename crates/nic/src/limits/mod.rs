@@ -1,9 +1,8 @@
-//! What a workload can reach at most on a profile, by each resource alone.
+//! Upper bounds of a workload on a profile, one for each resource.
 //!
-//! Bounds are sums of what [`crate::cost`] says, over the packets of a message: nothing that caches miss,
-//! no queueing, no imbalance. So none is below what the simulator finds, but for what was under way
-//! when it began to measure. Where the rate of a simulation is well below the least of them, one of
-//! these is why.
+//! A bound sums the costs of [`crate::cost`] over the packets of a message. It ignores cache misses, queueing
+//! and imbalance. So the simulator finds no higher rate, apart from operations that are in flight when it
+//! begins to measure. If a simulated rate is well below the lowest bound, one of these effects is the reason.
 
 mod alike;
 mod bounds;

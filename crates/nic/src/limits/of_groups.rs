@@ -7,11 +7,11 @@ use super::unlike::{Machines, UnlikeMachines, count};
 use crate::Profile;
 use doorbell_verbs::Span;
 
-/// All bounds of a workload on groups of machines, in the order of their numbers, the least first. How many
-/// machines there are, the groups say.
+/// All bounds of a workload on groups of machines, the lowest first. The groups are in the order of machine
+/// numbers, and give the number of machines.
 ///
-/// Where targets are taken at random (all to all), and machines differ, a bound is one of the rate that is
-/// reached on average over these draws; so it is where kinds of operations are drawn.
+/// If targets are random (all to all) and machines differ, a bound limits the average rate over the draws.
+/// The same holds for workloads that draw kinds of operations.
 pub fn limits_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Limit> {
     match alike(groups) {
         _ if groups.is_empty() || kinds.is_empty() => Vec::new(),
@@ -24,12 +24,12 @@ pub fn limits_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Limit> {
     }
 }
 
-/// The least time from posting an operation of any kind to having polled its completion, on any of the machines.
+/// The least time from posting an operation of any kind to having polled its completion, on any machine.
 pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Span {
     span(&quickest(groups, kinds))
 }
 
-/// What each part of the machines takes of that time.
+/// The time of each part of the machines in the least latency of an operation.
 pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<PartTime> {
     quickest(groups, kinds).by_part()
 }
@@ -42,7 +42,7 @@ pub(super) fn quickest(groups: &[Machines<'_>], kinds: &Kinds) -> Terms {
     kinds.iter().map(of_kind).min_by(|a, b| a.sum().total_cmp(&b.sum())).unwrap_or_default()
 }
 
-/// The profile of all machines, and how many these are, where they are alike.
+/// The common profile and the number of machines, if all machines are alike.
 pub(super) fn alike<'a>(groups: &[Machines<'a>]) -> Option<(&'a Profile, u32)> {
     let first = groups.first()?.profile;
     groups.iter().all(|group| group.profile == first).then(|| (first, count(groups)))

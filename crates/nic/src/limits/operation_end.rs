@@ -1,9 +1,9 @@
-//! What the machines of one end of an operation are like.
+//! The machines at one end of an operation.
 
 use crate::Profile;
 use crate::cost::Costs;
 
-/// What the machines of one end of an operation are like.
+/// The profile and the costs of the machines at one end of an operation.
 pub(super) struct OperationEnd<'a> {
     pub(super) profile: &'a Profile,
     pub(super) costs: Costs,

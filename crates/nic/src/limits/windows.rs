@@ -1,4 +1,4 @@
-//! Bounds of what may be outstanding.
+//! Bounds from the number of outstanding operations.
 
 use super::latency::LatencyWay;
 use super::mix::{Mix, NS_PER_US, Outstanding};
@@ -6,8 +6,8 @@ use super::operation_end::OperationEnd;
 use super::terms::{Limit, Terms};
 use crate::{Digits, Resource, counted};
 
-/// Little's law: what is outstanding, over the time it takes; of work requests, and of the READs and
-/// atomics among them that the NICs let a QP have under way.
+/// Little's law: the number of outstanding operations over their time. The first bound is for all work
+/// requests, the second for READs and atomics, of which the NICs limit the number per QP.
 pub(super) fn windows(
     requester: &OperationEnd<'_>,
     responder: &OperationEnd<'_>,
