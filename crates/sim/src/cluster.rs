@@ -18,11 +18,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Turns of threads between two looks at the interrupt flag: few, as a thread that sets up has long ones.
+/// Turns of threads between two checks of the interrupt flag. It is small, because turns are long while a
+/// thread sets up.
 const TURNS_PER_CHECK: u32 = 64;
-/// Bytes of a thread's stack; what it does not use takes no memory.
+/// Bytes of a thread's stack. Pages that are never touched take no memory.
 const STACK: usize = 1 << 20;
-/// Stacks that are kept for the next run: not many beside those that a process may have.
+/// Stacks kept for the next run: few compared with the number that a process may have.
 const SPARE_STACKS: usize = 2000;
 
 static SPARE: Spare<DefaultStack> = Spare::new(SPARE_STACKS);
@@ -38,21 +39,21 @@ pub struct SimCluster {
 }
 
 impl SimCluster {
-    /// `config.machines` machines of this profile, with its [`devices`] each.
+    /// Creates `config.machines` machines with this profile and its [`devices`].
     ///
     /// # Panics
-    /// If there are none, or their ports are more than there are LIDs (48 K).
+    /// If there are no machines, or if their ports outnumber the LIDs (48 K).
     pub fn new(profile: &Profile, config: SimConfig) -> SimCluster {
         let devices = devices(profile);
         let machine = Machine { host: profile, devices: &devices };
         SimCluster::of(&vec![machine; config.machines as usize], config)
     }
 
-    /// These machines, `config.machines` of them.
+    /// Creates a cluster of these machines. `config.machines` must be their number.
     ///
     /// # Panics
-    /// If their number is another or zero, one has no device or more than 255, or their ports are more than
-    /// there are LIDs (48 K).
+    /// If `config.machines` is not their number or is zero, if a machine has no device or more than 255, or
+    /// if the ports outnumber the LIDs (48 K).
     pub fn of(machines: &[Machine<'_>], config: SimConfig) -> SimCluster {
         assert_eq!(machines.len(), config.machines as usize, "machines of the cluster");
         let devices = |m: &Machine<'_>| (1..256).contains(&m.devices.len());
@@ -63,7 +64,7 @@ impl SimCluster {
         SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None }
     }
 
-    /// Has the run traced. Must come before it.
+    /// Traces the run. Must be called before the run starts.
     pub fn trace(&mut self, tracing: Tracing) {
         let mut world = self.world.borrow_mut();
         let mut tracer = Tracer::new(tracing, &world.devices, &world.env.fabric);
@@ -71,13 +72,14 @@ impl SimCluster {
         world.begin_trace(tracer);
     }
 
-    /// Has the run steered, first at `look`; [`SimConfig::end`] and [`SimConfig::interrupt`] then mean nothing.
+    /// Lets `steer` control the run; it is called first at `look`. [`SimConfig::end`] and
+    /// [`SimConfig::interrupt`] are then ignored.
     pub fn steer(&mut self, look: Time, steer: Box<dyn Steer>) {
         self.steer = Some(steer);
         self.world.borrow_mut().end_at(look.into());
     }
 
-    /// Asks who steers how to go on; false where the run ends.
+    /// Asks the [`Steer`] how to go on. Returns false if the run ends.
     fn look(&mut self) -> bool {
         let Some(steer) = &mut self.steer else { return false };
         let mut world = self.world.borrow_mut();
@@ -86,7 +88,7 @@ impl SimCluster {
         next > world.env.now
     }
 
-    /// Whether the run is to stop; who steers looks at it first.
+    /// Whether the run is to stop. A [`Steer`] is asked first.
     fn is_called(&mut self) -> bool {
         match &mut self.steer {
             Some(steer) => steer.is_called() && !self.look(),
@@ -94,19 +96,22 @@ impl SimCluster {
         }
     }
 
-    /// Ends the trace; says what was traced, if there was one that was not asked about before.
+    /// Ends the trace. Returns a summary of it, once.
     pub fn end_trace(&mut self) -> Option<Traced> {
         let mut world = self.world.borrow_mut();
         world.end_trace();
         world.traced.take()
     }
 
-    /// What the run showed.
+    /// The measurements of the run.
     pub fn metrics(&self) -> Metrics {
         Metrics::of(&self.world.borrow())
     }
 
-    /// Lets a thread go on; an error where it panicked.
+    /// Lets a thread go on.
+    ///
+    /// # Errors
+    /// If the thread panicked.
     fn resume(&mut self, thread: ThreadId) -> Result<(), RunError> {
         let Some(coroutine) = &mut self.coroutines[thread] else { return Ok(()) };
         let resumed = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
@@ -171,7 +176,7 @@ fn is_set(interrupt: Option<&AtomicBool>) -> bool {
     interrupt.is_some_and(|interrupt| interrupt.load(Ordering::Relaxed))
 }
 
-/// What names a machine of a cluster, which has fewer than 2^16.
+/// The id of a machine. A cluster has fewer than 2^16 machines.
 fn machine_id(machine: u32) -> MachineId {
     MachineId(machine as u16)
 }
@@ -181,7 +186,7 @@ fn find(w: &mut World, machine: u32) -> Result<&mut Host, String> {
     host.ok_or_else(|| format!("there is no machine {machine}"))
 }
 
-/// A core of a machine, if it has one with this number that no thread runs on.
+/// The core with this number, if the machine has it and no thread runs on it.
 fn free_core(w: &mut World, machine: u32, core: u32) -> Result<CoreId, String> {
     let host = find(w, machine)?;
     if core >= MAX_CORES {
@@ -206,7 +211,7 @@ impl Cluster for SimCluster {
     fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         let mut w = self.world.borrow_mut();
         let host = find(&mut w, machine).map_err(VerbsError::Invalid)?;
-        // By a thread of that socket, which is gone.
+        // As if allocated by a thread of that core's socket that has ended.
         host.alloc_near(core, CoreId(u8::try_from(core).unwrap_or(u8::MAX)), len, page)
     }
 
@@ -260,8 +265,8 @@ impl Cluster for SimCluster {
         true
     }
 
-    /// At first they hold lines that are spread evenly over it. All other memory stays cached from its first
-    /// use on.
+    /// At first the caches hold lines that are spread evenly over the allocation. All other memory stays
+    /// cached from its first use on.
     fn limit_cached(&mut self, machine: u32, mem: Mem, bytes: u64) {
         self.world.borrow_mut().hosts[machine_id(machine)].limit_cached(mem, bytes);
     }
@@ -272,7 +277,7 @@ impl Cluster for SimCluster {
         }
         self.world.borrow_mut().exchange.clear();
         let result = self.run_threads();
-        // Threads that did not come to their end are taken down where they stand.
+        // Threads that have not ended are dropped where they stand.
         self.coroutines.iter_mut().for_each(|c| *c = None);
         result
     }

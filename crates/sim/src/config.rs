@@ -1,4 +1,4 @@
-//! What a cluster is made of, and how it is simulated.
+//! The machines of a cluster, and how the cluster is simulated.
 
 use crate::fabric::Layers;
 use doorbell_nic::Profile;
@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicBool;
 /// A device of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceSlot<'a> {
-    /// The profile that it is the device of.
+    /// The profile that describes this device.
     pub profile: &'a Profile,
     /// The socket of the host that it is attached to, from 0.
     pub socket: u8,
 }
 
-/// The devices of a machine of this profile: one, or as many as its sockets have ([`Profile::adapters`]).
+/// The devices of a machine with this profile: one, or one per socket ([`Profile::adapters`]).
 pub fn devices(profile: &Profile) -> Vec<DeviceSlot<'_>> {
     (0..profile.adapters() as u8).map(|socket| DeviceSlot { profile, socket }).collect()
 }
@@ -23,9 +23,9 @@ pub fn devices(profile: &Profile) -> Vec<DeviceSlot<'_>> {
 /// A machine of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
-    /// The profile that it has the host of: cores, memory, and what the driver costs them.
+    /// The profile that describes the host: cores, memory, and CPU costs of the driver.
     pub host: &'a Profile,
-    /// Its devices, at least one; programs open them by their number here.
+    /// The machine's devices, at least one. Programs open them by their index in this list.
     pub devices: &'a [DeviceSlot<'a>],
 }
 
@@ -36,20 +36,22 @@ pub struct SimConfig {
     pub machines: u32,
     /// Seed of every random draw of the simulator itself.
     pub seed: u64,
-    /// What happens to packets between ports.
+    /// Faults that packets meet between ports.
     pub layers: Layers,
-    /// Skip whole empty passes of poll loops (see `Cpu::pause`); off only to show that it changes nothing.
+    /// Skip whole empty passes of poll loops (see `Cpu::pause`). Turned off only to show that skipping
+    /// changes no result.
     pub skip_pauses: bool,
-    /// Virtual time at which the run ends, whatever the threads do; they are dropped where they stand.
+    /// Virtual time at which the run ends. Threads that still run then are dropped where they stand.
     pub end: Time,
     /// Start and length of the metering window.
     pub window: (Time, Span),
-    /// Set from outside to stop early; the run returns `RunError::Interrupted`.
+    /// Set from outside to stop the run early. The run then returns `RunError::Interrupted`.
     pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl SimConfig {
-    /// `machines` machines, for as long as their programs run, metered from the start.
+    /// A configuration with `machines` machines. It runs until the programs end, and metering covers the
+    /// whole run.
     pub fn new(machines: u32) -> SimConfig {
         SimConfig {
             machines,

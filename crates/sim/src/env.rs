@@ -1,4 +1,4 @@
-//! What all rooms share while an event is processed.
+//! State that all parts of the simulator share while an event is processed.
 
 use crate::core::index::{FlightId, SegmentId};
 use crate::core::payload::PayloadPool;
@@ -17,24 +17,24 @@ pub(crate) struct Totals {
     pub(crate) event_hash: u64,
     /// Send work requests completed or handed to the wire for good.
     pub(crate) verbs: u64,
-    /// Messages of unreliable transports that have left and that no receiving unit is done with.
+    /// Messages of unreliable transports that have left, and that no receiving unit has finished yet.
     pub(crate) ahead: u64,
-    /// Messages that unreliable transports dropped for want of a RECV.
+    /// Messages of unreliable transports that were dropped because no RECV was posted.
     pub(crate) dropped: u64,
-    /// Send work requests that were posted, and their payload in bytes.
+    /// Posted send work requests, and their payload in bytes.
     pub(crate) posted: u64,
     pub(crate) posted_bytes: u64,
-    /// Messages that took a RECV.
+    /// Messages that consumed a RECV.
     pub(crate) received: u64,
-    /// Payload placed in memory where a work request wanted it, in bytes.
+    /// Payload bytes placed where a work request asked for them.
     pub(crate) placed_bytes: u64,
-    /// Packets that came to no QP, or led to no port.
+    /// Packets that reached no QP or no port.
     pub(crate) unclaimed: u64,
 }
 
 impl Totals {
-    /// Counts an event and takes it up in the hash: when it happens, what it is and whom it concerns. What
-    /// only wakes threads is not in the hash: it depends on how they wait, not on what happens.
+    /// Counts an event and adds it to the hash: its time, its kind and the thing it concerns. Wake-up events
+    /// are not hashed, because they depend on how threads wait and not on the simulated events.
     #[inline]
     pub(crate) fn note(&mut self, event: EventKey) {
         self.events += 1;
@@ -46,17 +46,17 @@ impl Totals {
     }
 }
 
-/// The time, what is going to happen, and what is under way between devices.
+/// The clock, the pending events, and everything in flight between devices.
 pub(crate) struct Env {
     pub(crate) now: Ps,
     pub(crate) window: MeterWindow,
     pub(crate) queue: EventQueue,
     pub(crate) flights: Slab<FlightId, Flight>,
-    /// What frames of TCP under way carry.
+    /// Contents of TCP frames in flight.
     pub(crate) segments: Slab<SegmentId, Segment>,
     pub(crate) payloads: PayloadPool,
     pub(crate) fabric: Fabric,
-    /// Reused for what a QP asks for.
+    /// Reused list of actions that a QP requests.
     actions: Vec<Action>,
     pub(crate) totals: Totals,
 }
@@ -76,20 +76,21 @@ impl Env {
         }
     }
 
-    /// Lets something happen after so long.
+    /// Schedules an event `after` from now.
     #[inline]
     pub(crate) fn after(&mut self, after: Ps, event: SimEvent) {
         self.queue.push(self.now + after, event);
     }
 
-    /// Whether what happens now is metered.
+    /// Whether the present lies within the metering window.
     #[inline]
     pub(crate) fn counts(&self) -> bool {
         self.window.contains(self.now)
     }
 
-    /// Runs something with an empty list for what a QP asks for, which is used again afterwards. The list is without
-    /// room of its own only while another is being worked off, as where a QP fails.
+    /// Runs `run` with an empty list for the actions that a QP requests. The list's memory is reused
+    /// afterwards. A nested call gets a list without capacity: this happens when a QP fails while actions are
+    /// processed.
     #[inline]
     pub(crate) fn with_actions<R>(&mut self, run: impl FnOnce(&mut Env, &mut Vec<Action>) -> R) -> R {
         let mut actions = std::mem::take(&mut self.actions);
@@ -99,7 +100,7 @@ impl Env {
         done
     }
 
-    /// A second arrival of a packet, which takes no room of its own at the port.
+    /// Creates the second arrival of a duplicated packet. It takes no receive buffer of its own at the port.
     pub(crate) fn copy_flight(&mut self, flight: FlightId) -> FlightId {
         let original = self.flights[flight];
         let len = original.packet.payload_len;
@@ -110,7 +111,7 @@ impl Env {
         self.flights.insert(Flight { payload, link_bytes: 0, twice: false, completion: None, ..original })
     }
 
-    /// Forgets a packet and its payload.
+    /// Frees a packet and its payload.
     pub(crate) fn drop_flight(&mut self, flight: FlightId) {
         let Flight { payload, completion, .. } = self.flights[flight];
         self.totals.ahead -= u64::from(completion.is_some());

@@ -1,9 +1,9 @@
 //! A verbs provider in virtual time.
 //!
-//! Each thread of a program is a coroutine with a clock of its own. It runs ahead of the rest of
-//! the world and lets it catch up where it could see what others did, or they what it does. All
-//! else happens in the order of one event queue: machines with memory, PCIe and a NIC around
-//! `transport`. The same seed gives the same run, event by event.
+//! Each thread of a program is a coroutine with its own clock. It runs ahead of the rest of the world. Before
+//! it reads or changes anything that other parts of the world share, the world catches up. Everything else
+//! happens in the order of one event queue: machines with memory, PCIe and a NIC around `transport`. Equal
+//! seeds give equal runs, event by event.
 #![forbid(unsafe_code)]
 
 mod cluster;

@@ -1,10 +1,10 @@
-//! Names of what is metered.
+//! Names of metered resources.
 
 use doorbell_nic::Part;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is metered of a machine: a part, and which one of several.
+/// A metered resource of a machine: a part, and its number if there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Meter {
     part: Part,
@@ -42,40 +42,40 @@ impl Meter {
         Meter { part: Part::PortIn, number: Some(port), device: None }
     }
 
-    /// The meter of the device with this number on its machine, which has several.
+    /// This meter for device `device` of a machine with several devices.
     #[must_use]
     pub const fn on(self, device: u8) -> Meter {
         Meter { device: Some(device), ..self }
     }
 
-    /// Which part of the machine it is.
+    /// The part of the machine.
     pub const fn part(self) -> Part {
         self.part
     }
 
-    /// Which device of the machine it is of; none where the machine has one, and of a core.
+    /// The device's number on its machine; none for a core, and on a machine with one device.
     pub const fn device(self) -> Option<u8> {
         self.device
     }
 
-    /// What it has in common with meters of other cores, ports or devices.
+    /// The kind of meter that this one shares with other cores, ports or devices.
     pub const fn kind(self) -> MeterKind {
         let lock = if matches!(self.part, Part::BusiestLock) { self.number } else { None };
         MeterKind { part: self.part, lock, of_several: self.device.is_some() }
     }
 }
 
-/// Meters that are shown as one: of all cores, of a port of each device, and so on.
+/// Meters that are shown as one, for example of all cores, or of one port of each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MeterKind {
     part: Part,
-    /// Locks are shown one by one.
+    /// Lock number. Locks are shown one by one.
     lock: Option<u32>,
-    /// Machines have several devices.
+    /// Whether machines have several devices.
     of_several: bool,
 }
 
-/// How a part is called, around its number where it has one.
+/// The words of a part's name, before and after its number.
 struct PartWords {
     before_number: Option<&'static str>,
     behind: &'static str,
@@ -124,7 +124,7 @@ impl fmt::Display for MeterKind {
     }
 }
 
-/// A text that is no meter's.
+/// Error: a text that names no meter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoMeter(String);
 
@@ -136,7 +136,7 @@ impl fmt::Display for NoMeter {
 
 impl std::error::Error for NoMeter {}
 
-/// Reads what [`Meter`]'s `Display` writes, as results in files have it.
+/// Parses the output of [`Meter`]'s `Display`, as stored in result files.
 impl FromStr for Meter {
     type Err = NoMeter;
 
@@ -163,7 +163,7 @@ impl FromStr for Meter {
 mod tests {
     use super::*;
 
-    /// One of each part, of a machine with one device.
+    /// One meter of each part, on a machine with one device.
     fn all() -> [(Meter, &'static str, &'static str); 11] {
         [
             (Meter::core(13), "core 13", "core"),

@@ -1,4 +1,4 @@
-//! What a run shows: every resource metered, every cache counted.
+//! Measurements of a run: use of every resource, counts of every cache.
 
 use crate::core::index::{Id, MachineId};
 use crate::core::ps::Ps;
@@ -13,9 +13,9 @@ use doorbell_transport::Repeats;
 /// Use of one resource of one machine within the metering window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceUse {
-    /// What of the machine it is.
+    /// The metered resource of the machine.
     pub meter: Meter,
-    /// Machine.
+    /// Number of the machine.
     pub machine: u32,
     /// Share of the window in which it was busy, 0 to 1.
     pub utilization: f64,
@@ -24,13 +24,13 @@ pub struct ResourceUse {
 /// Hits and misses of one cache of a NIC within the metering window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Which.
+    /// The kind of NIC cache.
     pub cache: NicCache,
-    /// Machine.
+    /// Number of the machine.
     pub machine: u32,
     /// Look-ups that found their entry.
     pub hits: u64,
-    /// Look-ups that had to fetch it over PCIe.
+    /// Look-ups that had to fetch their entry over PCIe.
     pub misses: u64,
 }
 
@@ -38,13 +38,13 @@ pub struct CacheUse {
 /// without headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PcieUse {
-    /// Machine; one with several devices has an entry for each, in their order.
+    /// Number of the machine. A machine with several devices has one entry per device, in order.
     pub machine: u32,
-    /// MMIO writes, CPU to NIC: bytes.
+    /// Bytes of MMIO writes, CPU to NIC.
     pub mmio_bytes: u64,
-    /// DMA reads by the NIC: bytes.
+    /// Bytes that the NIC reads by DMA.
     pub dma_read_bytes: u64,
-    /// DMA writes by the NIC: bytes.
+    /// Bytes that the NIC writes by DMA.
     pub dma_write_bytes: u64,
     /// Cache lines touched by DMA reads (the uncore counter PCIeRdCur; ATC'16, 2.1).
     pub rdcur: u64,
@@ -52,12 +52,12 @@ pub struct PcieUse {
     pub itom: u64,
 }
 
-/// What the requesters of reliable connections had to send again, and why.
+/// Packets that requesters of reliable connections sent again, and the reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentAgain {
-    /// RNR NAKs that they obeyed.
+    /// RNR NAKs that requesters obeyed.
     pub rnr_naks: u64,
-    /// Times that no answer came in time.
+    /// Number of times that no response came in time.
     pub timeouts: u64,
     /// Packets sent again.
     pub packets: u64,
@@ -71,67 +71,68 @@ impl SentAgain {
     }
 }
 
-/// What became of work requests, as the devices counted it; whole run.
+/// Fate of work requests in the whole run, as the devices count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Send work requests that were posted.
+    /// Posted send work requests.
     pub posted: u64,
-    /// Their payload in bytes; of READs and atomics what they ask for.
+    /// Payload bytes of the posted work requests. READs and atomics count the bytes that they ask for.
     pub posted_bytes: u64,
-    /// Those that completed, or were handed to the wire for good.
+    /// Send work requests that completed, or were handed to the wire for good.
     pub ended: u64,
-    /// Messages that took a RECV.
+    /// Messages that consumed a RECV.
     pub received: u64,
-    /// Payload that was placed in memory where a work request wanted it, in bytes.
+    /// Payload bytes placed in memory where a work request asked for them.
     pub placed_bytes: u64,
-    /// Packets that are on their way at the end.
+    /// Packets in flight at the end.
     pub under_way: u64,
-    /// Packets that came to no QP, or led nowhere.
+    /// Packets that reached no QP or no port.
     pub unclaimed: u64,
 }
 
-/// What kernel TCP of one machine has done in the whole run.
+/// Activity of kernel TCP on one machine in the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpUse {
-    /// Machine.
+    /// Number of the machine.
     pub machine: u32,
-    /// Interrupts of its NIC.
+    /// Interrupts raised by the machine's NIC.
     pub interrupts: u64,
-    /// Frames that its NIC has sent.
+    /// Frames sent by the NIC.
     pub frames_out: u64,
-    /// Frames that it has written to memory.
+    /// Frames that the NIC wrote to memory.
     pub frames_in: u64,
-    /// Segments that it was handed: with data, and without.
+    /// Segments handed to the NIC, with and without data.
     pub segments_out: u64,
-    /// Of them, those without: ACKs, and such as open, end and reset connections.
+    /// Segments without data among [`TcpUse::segments_out`]: ACKs, and segments that open, end or reset
+    /// connections.
     pub acks_out: u64,
 }
 
-/// The whole of it.
+/// All measurements of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
     /// Length of the metering window in picoseconds.
     pub window_ps: u64,
     /// Every resource of every machine.
     pub resources: Vec<ResourceUse>,
-    /// What the uncore of each machine counted whose profile tells of caches with sizes.
+    /// Uncore counts of each machine whose profile gives sizes of caches.
     pub uncore: Vec<(u32, Uncore)>,
-    /// Each machine whose kernel TCP was used.
+    /// Activity of kernel TCP on each machine that used it.
     pub tcp: Vec<TcpUse>,
     /// Every cache of every machine.
     pub caches: Vec<CacheUse>,
-    /// One entry per device.
+    /// PCIe traffic, one entry per device.
     pub pcie: Vec<PcieUse>,
-    /// Of what can limit a workload, that of which more would not have changed anything in the whole run: caches
-    /// that always had room, locks without atomics.
+    /// Resources that could have limited the workload, but more of them would have changed nothing in the
+    /// whole run: caches that always had room, locks without atomics.
     pub without_effect: Vec<Resource>,
-    /// Messages that unreliable transports dropped for want of a RECV, whole run.
+    /// Messages of unreliable transports that were dropped because no RECV was posted, whole run.
     pub dropped: u64,
-    /// How often requesters had to send again, whole run.
+    /// Repeated sends of requesters, whole run.
     pub sent_again: SentAgain,
-    /// Packets lost on their way ([`crate::Layers`]), whole run.
+    /// Packets that the fabric lost ([`crate::Layers`]), whole run.
     pub lost: u64,
-    /// What became of work requests.
+    /// Fate of work requests, whole run.
     pub accounts: Accounts,
     /// Events processed, whole run.
     pub events: u64,
@@ -139,7 +140,7 @@ pub struct Metrics {
     pub event_hash: u64,
 }
 
-/// See [`Metrics::without_effect`].
+/// Resources without effect, see [`Metrics::without_effect`].
 fn without_effect(w: &World) -> Vec<Resource> {
     let nowhere = |had: fn(&SimDevice) -> bool| !w.devices.iter().any(had);
     let all = [
@@ -229,7 +230,7 @@ impl Metrics {
         add(Meter::of_device(Part::SendingUnits), mean(busy, sending.units.len()));
         let busy = receiving.units.iter().map(|u| u.busy).sum();
         add(Meter::of_device(Part::ReceivingUnits), mean(busy, receiving.units.len()));
-        // One QP, or flow, has one unit at a time, which may be what limits it.
+        // A QP or flow uses one unit at a time, so that unit may be its limit.
         let most = d.qps.iter().map(|q| q.tx_busy).max().unwrap_or_default();
         add(Meter::of_device(Part::BusiestSendingUnit), most);
         let flows = d.qps.iter().map(|q| &q.flow).chain(&receiving.datagrams);

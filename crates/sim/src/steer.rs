@@ -1,4 +1,4 @@
-//! Runs whose end is decided while they go on.
+//! Runs that are steered while they go on: when to meter and when to end.
 
 use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
@@ -6,29 +6,31 @@ use crate::world::Waiting;
 use crate::world::World;
 use doorbell_verbs::{Span, Time};
 
-/// Who decides, while a run goes on, from when to when its resources are metered and when it ends.
+/// Decides during a run when its resources are metered and when the run ends.
 pub trait Steer {
-    /// Everything up to the time named last has happened; names the next, or one that is not later to end the run.
+    /// Called when everything up to the last returned time has happened. Returns the time of the next call. A
+    /// time that is not later than the present ends the run.
     fn look(&mut self, run: &mut SteeredRun<'_>) -> Time;
 
-    /// Whether to look at once; asked every few turns of threads.
+    /// Whether to call [`Steer::look`] at once. Asked every few turns of threads.
     fn is_called(&mut self) -> bool {
         false
     }
 }
 
-/// What senders of unreliable transports are ahead of memory by: what they know of as done is not there yet.
+/// How far senders of unreliable transports are ahead of memory: work that has completed for the sender, but
+/// whose data is not in memory yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
-    /// Work requests that have ended, of any transport, since the run began.
+    /// Work requests of any transport that have ended since the run began.
     pub ended: u64,
-    /// Messages whose work request has ended and that no receiving unit is done with.
+    /// Messages whose work request has ended, and that no receiving unit has finished yet.
     pub messages: u64,
-    /// How long the DMA writes take that wait for the PCIe link, of the device where that is longest.
+    /// Time that the DMA writes waiting for the PCIe link will take, of the device with the longest wait.
     pub writes: Span,
 }
 
-/// A run that stands still for who steers it.
+/// A run that stands still while a [`Steer`] looks at it.
 pub struct SteeredRun<'a>(pub(crate) &'a mut World);
 
 impl SteeredRun<'_> {
@@ -37,13 +39,13 @@ impl SteeredRun<'_> {
         self.0.env.now.time()
     }
 
-    /// The first moment that nothing reaches into that has begun by now: no thread's clock is past it, and what ports,
-    /// PCIe links and processing units have taken on is done.
+    /// The first moment that no work begun so far reaches beyond. No thread's clock is past it, and ports,
+    /// PCIe links and processing units have then finished the work they have accepted.
     pub fn horizon(&self) -> Time {
         self.0.horizon().time()
     }
 
-    /// What senders are ahead by.
+    /// How far senders are ahead of memory.
     pub fn ahead(&self) -> Ahead {
         let World { env, devices, .. } = &*self.0;
         let waiting = devices.iter().map(|device| device.pcie.to_host.free_at().saturating_sub(env.now));
@@ -54,18 +56,18 @@ impl SteeredRun<'_> {
         }
     }
 
-    /// Meters from this moment on, which must not be before the horizon.
+    /// Starts metering at this moment, which must not be before the horizon.
     pub fn meter_from(&mut self, from: Time) {
         self.0.meter(MeterWindow { from: from.into(), to: Ps::NEVER });
     }
 
-    /// Meters up to this moment, which must not be before the horizon.
+    /// Ends metering at this moment, which must not be before the horizon.
     pub fn meter_until(&mut self, to: Time) {
         let window = MeterWindow { to: to.into(), ..self.0.env.window };
         self.0.meter(window);
     }
 
-    /// What threads wait for that others may bring, in words; empty where none does.
+    /// Describes the threads that wait for something that other threads may bring; empty if there are none.
     pub fn waits(&self) -> String {
         self.0.describe_waiting_for_others()
     }

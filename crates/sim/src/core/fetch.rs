@@ -1,17 +1,17 @@
-//! Asking the processor for memory before it is needed.
+//! Prefetches memory into the processor's caches.
 
 use prefetch_index::prefetch_index;
 
-/// Bytes that a processor fetches at once.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the lines of a thing, without waiting for them.
+/// Prefetches the cache lines of a value without waiting for them.
 #[inline]
 pub(crate) fn fetch<T>(thing: &T) {
     fetch_lines(std::ptr::from_ref(thing).addr(), size_of::<T>().div_ceil(LINE));
 }
 
-/// Asks for so many lines from an address on. Nothing is read: any address will do.
+/// Prefetches `lines` cache lines from an address on. Nothing is read, so any address is allowed.
 #[inline]
 pub(crate) fn fetch_lines(address: usize, lines: usize) {
     let nowhere: &[u8] = &[];

@@ -1,13 +1,13 @@
-//! Numbers that name things, one type for each kind, and the collections that they index.
+//! Typed ids, one type for each kind of thing, and the collections that they index.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
 /// A number that names one of many things.
 pub(crate) trait Id: Copy {
-    /// Names thing `index`; there are fewer than `u32::MAX`.
+    /// The id of thing `index`. There are fewer than `u32::MAX` things of a kind.
     fn from_index(index: usize) -> Self;
-    /// Its place among the things of its kind.
+    /// The index of the thing among the things of its kind.
     fn index(self) -> usize;
 }
 
@@ -46,25 +46,25 @@ ids! {
     QpId(u32);
     /// A CQ of a device.
     CqId(u32);
-    /// A receive queue of a device, of a QP or shared.
+    /// A receive queue of a device: a QP's own or a shared one.
     RecvQueueId(u32);
     /// A slot of a send queue.
     WqeId(u32);
-    /// A processing unit of a device, among those that send or those that receive.
+    /// A processing unit of a device, counted among the sending or among the receiving units.
     UnitId(u16);
     /// A lock for atomics of a device.
     LockId(u32);
-    /// A packet under way.
+    /// A packet in flight.
     FlightId(u32);
-    /// A DMA read under way of a device.
+    /// A DMA read of a device that is in flight.
     ReadId(u32);
     /// A TCP socket of a machine.
     SocketId(u32);
-    /// What a frame of TCP under way carries.
+    /// The contents of a TCP frame in flight.
     SegmentId(u32);
 }
 
-/// A number that may be missing, in as many bits as one that may not.
+/// An optional id of kind `I`, in 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Maybe<I> {
     number: u32,
@@ -84,10 +84,10 @@ impl<I: Id> Maybe<I> {
         (self.number != u32::MAX).then(|| I::from_index(self.number as usize))
     }
 
-    /// What it names.
+    /// The id.
     ///
     /// # Panics
-    /// With `why`, if it names nothing.
+    /// With `why`, if there is none.
     #[inline]
     pub(crate) fn expect(self, why: &str) -> I {
         assert!(self.number != u32::MAX, "{why}");
@@ -100,7 +100,7 @@ impl<I: Id> Maybe<I> {
     }
 }
 
-/// Things by the number that names them.
+/// Values indexed by a typed id.
 #[derive(Clone, Debug)]
 pub(crate) struct IdVec<I, T> {
     items: Vec<T>,
@@ -112,7 +112,7 @@ impl<I: Id, T> IdVec<I, T> {
         IdVec { items: Vec::new(), named_by: PhantomData }
     }
 
-    /// Adds a thing; returns what names it. Room grows by an eighth: there may be many large things.
+    /// Adds a value and returns its id. Capacity grows by an eighth, because there may be many large values.
     pub(crate) fn push(&mut self, item: T) -> I {
         if self.items.len() == self.items.capacity() {
             self.items.reserve_exact((self.items.len() / 8).max(16));
@@ -139,7 +139,7 @@ impl<I: Id, T> IdVec<I, T> {
         self.items.iter()
     }
 
-    /// The things with what names them.
+    /// The values with their ids.
     pub(crate) fn named(&self) -> impl Iterator<Item = (I, &T)> {
         self.items.iter().enumerate().map(|(i, item)| (I::from_index(i), item))
     }

@@ -1,5 +1,5 @@
-//! What every simulation by events needs: a queue in the order of time, servers that are metered,
-//! numbers that name things, slots that are used again, and what the next run uses again.
+//! Building blocks of an event-driven simulation: a queue ordered by time, metered servers, typed ids,
+//! reusable slots, and memory that the next run reuses.
 
 pub(crate) mod fetch;
 pub(crate) mod index;

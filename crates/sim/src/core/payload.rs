@@ -1,11 +1,11 @@
-//! Bytes of payloads under way.
+//! Bytes of payloads in flight.
 
-/// Sizes of buffers in bytes; the last is that of the largest payload of a packet or inline WQE.
+/// Sizes of buffers in bytes. The last is the largest payload of a packet or inline WQE.
 const CLASSES: [u32; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 9216];
-/// Bits of a buffer's number among those of its size.
+/// Bits of a buffer's index within its size class. The bits above are the class.
 const INDEX: u32 = 29;
 
-/// Bytes of payloads that are under way, in buffers of a few sizes.
+/// Bytes of payloads in flight, in buffers of a few sizes.
 pub(crate) struct PayloadPool {
     classes: [SizeClass; CLASSES.len()],
 }
@@ -16,7 +16,7 @@ struct SizeClass {
     free: Vec<u32>,
 }
 
-/// A buffer of the pool; none for an empty payload.
+/// A buffer of the pool. An empty payload has no buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload(u32);
 
@@ -37,7 +37,7 @@ impl PayloadPool {
         PayloadPool { classes: std::array::from_fn(|_| SizeClass::default()) }
     }
 
-    /// A buffer for `len` bytes, at most as many as the largest has.
+    /// Takes a buffer for `len` bytes, at most the size of the largest class.
     pub(crate) fn take(&mut self, len: u32) -> Payload {
         if len == 0 {
             return Payload::EMPTY;
@@ -56,7 +56,7 @@ impl PayloadPool {
         Payload((class as u32) << INDEX | index)
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer to the pool.
     pub(crate) fn give(&mut self, payload: Payload) {
         if payload != Payload::EMPTY {
             self.classes[payload.class()].free.push(payload.index() as u32);
@@ -79,7 +79,7 @@ impl PayloadPool {
         &mut self.classes[payload.class()].bytes[payload.index() * size..][..size]
     }
 
-    /// Copies `len` bytes from one buffer to the front of another.
+    /// Copies `len` bytes, from offset `from_offset` of one buffer to the front of another.
     pub(crate) fn copy(&mut self, to: Payload, from: Payload, from_offset: u32, len: u32) {
         let (from_offset, len) = (from_offset as usize, len as usize);
         let start = |p: Payload| p.index() * CLASSES[p.class()] as usize;
@@ -88,7 +88,7 @@ impl PayloadPool {
             Ok([from, to]) => {
                 to.bytes[to_start..][..len].copy_from_slice(&from.bytes[from_start..][..len]);
             }
-            // Both are of one class.
+            // Both buffers are in one class.
             Err(_) => self.classes[to.class()].bytes.copy_within(from_start..from_start + len, to_start),
         }
     }

@@ -1,46 +1,46 @@
-//! Time.
+//! Simulated time in picoseconds.
 
 use doorbell_verbs::{Span, Time};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// Picoseconds: a moment, counted from the beginning of the run, or how long something takes.
+/// Picoseconds: a moment, counted from the beginning of the run, or a duration.
 ///
-/// Sums and differences are those of `u64`, and are checked where those are. [`Time`] and [`Span`], which programs see,
-/// saturate; nothing in a run comes near their end but [`Ps::NEVER`].
+/// Arithmetic works as on `u64`: it is checked for overflow in builds that check `u64`. [`Time`] and
+/// [`Span`], which programs see, saturate. No time in a run comes near the maximum except [`Ps::NEVER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ps(pub(crate) u64);
 
 impl Ps {
-    /// The beginning of the run; no time at all.
+    /// The beginning of the run, or an empty duration.
     pub(crate) const ZERO: Ps = Ps(0);
     /// A moment that never comes.
     pub(crate) const NEVER: Ps = Ps(u64::MAX);
 
-    /// The moment so much later, at most [`Ps::NEVER`].
+    /// This moment plus `span`, at most [`Ps::NEVER`].
     #[inline]
     pub(crate) const fn saturating_add(self, span: Ps) -> Ps {
         Ps(self.0.saturating_add(span.0))
     }
 
-    /// How long after `earlier` it is; [`Ps::ZERO`] where it is before.
+    /// Time from `earlier` to this moment, or [`Ps::ZERO`] if `earlier` is later.
     #[inline]
     pub(crate) const fn saturating_sub(self, earlier: Ps) -> Ps {
         Ps(self.0.saturating_sub(earlier.0))
     }
 
-    /// `times` out of `of` of it, rounded down.
+    /// This duration times `times / of`, rounded down.
     #[inline]
     pub(crate) fn share(self, times: u64, of: u64) -> Ps {
         Ps((u128::from(self.0) * u128::from(times) / u128::from(of)) as u64)
     }
 
-    /// The moment, as programs see it.
+    /// This moment as a [`Time`], the type that programs see.
     pub(crate) const fn time(self) -> Time {
         Time::from_ps(self.0)
     }
 
-    /// How long it is, as programs see it.
+    /// This duration as a [`Span`], the type that programs see.
     pub(crate) const fn span(self) -> Span {
         Span::from_ps(self.0)
     }
@@ -98,7 +98,7 @@ impl Mul<u64> for Ps {
     }
 }
 
-/// A part of it, rounded down.
+/// A fraction of the duration, rounded down.
 impl Div<u64> for Ps {
     type Output = Ps;
     #[inline]
@@ -107,7 +107,7 @@ impl Div<u64> for Ps {
     }
 }
 
-/// How often a span goes into it.
+/// How many times `span` fits into this duration.
 impl Div for Ps {
     type Output = u64;
     #[inline]

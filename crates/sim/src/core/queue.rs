@@ -1,24 +1,24 @@
-//! The event queue: time first, then what the event concerns, NIC events before threads.
+//! The event queue: ordered by time, then by the thing an event concerns, NIC events before threads.
 //!
-//! Events of the same picosecond are ordered by kind, machine, and port, unit or QP, so that the order
-//! does not depend on when an event was made. Only events that are alike in all of these are taken in
-//! the order in which they were added.
+//! Events of one picosecond are ordered by kind, machine, and port, unit or QP, so that the order does not
+//! depend on when an event was made. Only events that agree in all of these are taken in the order in which
+//! they were added.
 
 use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId};
 use crate::core::ps::Ps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Bit of [`EventKey::order`] that puts what threads do behind all other events of the same instant.
+/// Bit of [`EventKey::order`] that places threads' actions after all other events of the same instant.
 const THREAD: u64 = 1 << 63;
-/// Bit of the order of a thread's turn, which comes behind what the thread has done before.
+/// Bit of the order of a thread's turn. A turn comes after the thread's earlier actions of that instant.
 const TURN: u64 = 1 << 9;
 
-/// Where an event stands in the order of the run.
+/// The position of an event in the order of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventKey {
     pub(crate) time: Ps,
-    /// What the event concerns, or the thread's number with [`THREAD`] set and, for a turn, [`TURN`].
+    /// The thing that the event concerns. For a thread: its number with [`THREAD`] and, for a turn, [`TURN`].
     pub(crate) order: u64,
 }
 
@@ -30,19 +30,20 @@ impl EventKey {
         EventKey { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
     }
 
-    /// Whether it only wakes who waits, and changes nothing else: whether it happens depends on who waits.
+    /// Whether the event only wakes waiting threads and changes nothing else. Whether such an event happens
+    /// at all depends on the threads that wait.
     pub(crate) const fn is_wake_up(self) -> bool {
         self.order < (kind::COMPLETION as u64 + 1) << KIND
     }
 
-    /// Whether it is that of a thread's turn.
+    /// Whether this is the key of a thread's turn.
     pub(crate) const fn is_turn(self) -> bool {
         self.order & TURN != 0
     }
 }
 
 impl EventKey {
-    /// Both parts as one number, which takes one comparison without a branch.
+    /// Both parts as one number, which is compared without a branch.
     const fn number(self) -> u128 {
         (self.time.0 as u128) << 64 | self.order as u128
     }
@@ -60,14 +61,14 @@ impl Ord for EventKey {
     }
 }
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SimEvent {
     /// A thread goes on.
     Thread(ThreadId),
-    /// A line of a DMA write becomes visible that somebody may wait for.
+    /// A line of a DMA write becomes visible, and a thread may wait for it.
     Visible { device: DeviceId },
-    /// A completion becomes visible in a CQ that somebody waits for.
+    /// A completion becomes visible in a CQ, and a thread waits for it.
     Completion { device: DeviceId, cq: CqId },
     /// A DMA read request reaches memory.
     ReadAtHost { device: DeviceId, read: ReadId },
@@ -75,22 +76,22 @@ pub(crate) enum SimEvent {
     ReadFetched { device: DeviceId, read: ReadId },
     /// The last completion of a DMA read reaches the NIC.
     ReadDone { device: DeviceId, read: ReadId },
-    /// `count` WQEs that a CPU wrote by MMIO, or a doorbell for them, reach the NIC. They were posted in this
-    /// one of the QP's lives, of which a reset begins another.
+    /// `count` WQEs written by MMIO, or a doorbell for `count` WQEs, reach the NIC. They were posted in life
+    /// `life` of the QP; a reset begins another life.
     Mmio { device: DeviceId, count: u16, qp: QpId, by_mmio: bool, life: u16 },
     /// A doorbell for `count` RECVs reaches the NIC.
     RecvDoorbell { device: DeviceId, count: u16, recv_queue: RecvQueueId },
-    /// A packet of device `from` reaches a port, by the port's number on the device.
+    /// A packet of device `from` reaches a port, given by its number on the device.
     Arrive { device: DeviceId, port: u8, from: DeviceId, flight: FlightId },
-    /// A packet has come through a port that was busy with others.
+    /// A packet has come through a port that was busy with other packets.
     Ingress { device: DeviceId, port: u8, flight: FlightId },
-    /// A processing unit for receiving is done with a packet.
+    /// A receiving unit is done with a packet.
     RxDone { device: DeviceId, unit: UnitId, flight: FlightId },
-    /// An atomic gives its lock back.
+    /// An atomic releases its lock.
     Unlock { device: DeviceId, lock: LockId },
-    /// A processing unit for sending is done with a packet.
+    /// A sending unit is done with a packet.
     TxPu { device: DeviceId, unit: UnitId, flight: FlightId },
-    /// A processing unit for sending, which stood still after a packet of a QP, goes on.
+    /// A sending unit, which stood still after a packet of a QP, goes on.
     TxOn { device: DeviceId, unit: UnitId, qp: QpId },
     /// A port that had too much to send may take more.
     PortOut { device: DeviceId, port: u8 },
@@ -98,28 +99,28 @@ pub(crate) enum SimEvent {
     Timer { device: DeviceId, qp: QpId },
     /// The next line of a WQE, or the next doorbell, leaves the core of a thread for a device.
     MmioOut { device: DeviceId, thread: ThreadId },
-    /// Something of kernel TCP happens, to a frame or a socket where the step says so.
+    /// A step of kernel TCP. `number` is the id of a frame or a socket, if the step concerns one.
     Tcp { device: DeviceId, step: TcpStep, number: u32 },
 }
 
-/// What happens of kernel TCP, in the order of what happens in the same picosecond.
+/// Steps of kernel TCP, in their order within one picosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TcpStep {
     /// A doorbell for a segment leaves a core.
     SegmentDoorbell,
-    /// It reaches the NIC.
+    /// The doorbell for a segment reaches the NIC.
     SegmentPosted,
     /// A frame is ready to leave by the port.
     FrameOut,
-    /// A frame that has come in goes to memory.
+    /// A received frame goes to memory.
     FrameIn,
-    /// A frame, with what describes it, is in memory.
+    /// A frame and its descriptor are in memory.
     FrameVisible,
     /// A NIC interrupts a core.
     Interrupt,
     /// The driver's poll goes on.
     DriverPoll,
-    /// An ACK of a socket has waited long enough for data to go with.
+    /// A socket's ACK has waited long enough for data to go with.
     DelayedAck,
 }
 
@@ -137,18 +138,18 @@ impl TcpStep {
 }
 
 impl SimEvent {
-    /// The device that it concerns, if it is no thread's turn.
+    /// The device that the event concerns; none for a thread's turn.
     pub(crate) fn device(self) -> Option<DeviceId> {
         let Packed { order, .. } = Packed::new(self);
         (order & THREAD == 0).then_some(DeviceId((order >> DEVICE) as u16))
     }
 }
 
-/// Kinds of events, in the order in which those of the same picosecond are taken.
+/// Kinds of events, in the order in which events of one picosecond are taken.
 ///
-/// Results depend on this order, so it stays as it is, and a new kind is appended. It began with what memory, the NIC and
-/// ports receive, so that whatever looks in the same picosecond finds it there; units, ports that send and timers follow.
-/// `READ_FETCHED`, `TCP` and `TX_ON` were appended later. What threads do comes last.
+/// Results depend on this order, so it never changes and new kinds are appended. The first kinds bring data
+/// to memory, the NIC and ports, so that a reader in the same picosecond finds it there. Units, sending ports
+/// and timers follow. `READ_FETCHED`, `TCP` and `TX_ON` were appended later. Threads' actions come last.
 mod kind {
     pub(super) const VISIBLE: u8 = 0;
     pub(super) const COMPLETION: u8 = 1;
@@ -167,20 +168,20 @@ mod kind {
     pub(super) const READ_FETCHED: u8 = 14;
     pub(super) const TCP: u8 = 15;
     pub(super) const TX_ON: u8 = 16;
-    /// Where [`super::THREAD`] is set.
+    /// The kind with the bit [`super::THREAD`] set.
     pub(super) const MMIO_OUT: u8 = 32;
 }
 
-/// First bits of the parts of an order: kind, device, and port, unit, QP or thread. Those below are zero.
+/// First bits of the parts of an order: kind, device, and port, unit, QP or thread. Lower bits are zero.
 const KIND: u32 = 58;
 const DEVICE: u32 = 42;
 const ENTITY: u32 = 10;
 
 const _: () = assert!(TURN < 1 << ENTITY && THREAD == (kind::MMIO_OUT as u64) << KIND);
 
-/// An event in two words: its order, which says what it is and whom it concerns, and what else the
-/// handler needs. The queue moves events about, and an enum of several sizes is moved in pieces that a
-/// processor is slow to read back as a whole.
+/// An event in two words: its order, which holds its kind and the thing it concerns, and the rest that the
+/// handler needs. The queue moves events about. An enum with variants of several sizes is moved in pieces,
+/// and a processor is slow to read those back as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     order: u64,
@@ -261,29 +262,31 @@ impl Packed {
         }
     }
 
-    /// The thread whose turn it is, if it is one's.
+    /// The thread whose turn this is; none for other events.
     #[inline]
     pub(crate) fn thread(self) -> Option<ThreadId> {
         (self.order & TURN != 0).then_some(ThreadId((self.order >> ENTITY) as u32))
     }
 }
 
-/// Picoseconds of a bucket, as a power of two: of 1400 threads that work, two have events in one.
+/// Length of a bucket in picoseconds, as a power of two. With 1400 working threads, a bucket holds events of
+/// about two.
 const BUCKET_BITS: u32 = 6;
-/// Buckets, of which the wheel covers about 4 us.
+/// Number of buckets. The wheel covers about 4 us.
 const BUCKETS: usize = 65536;
-/// Buckets from the present on that may have events: those whose bits share a word are of one round.
+/// Buckets from the present on that may hold events. They are 64 fewer than the wheel has, so that buckets
+/// whose bits share a word belong to one round of the wheel.
 const REACH: u64 = BUCKETS as u64 - 64;
 const NONE: u32 = u32::MAX;
 
 /// An event in a bucket.
 #[derive(Clone, Copy)]
 struct Node {
-    /// Where it stands in its bucket: the time since the bucket's beginning, then the order without bits that
-    /// are always zero.
+    /// Position in the bucket: time since the bucket's beginning, then the order without the bits that are
+    /// always zero.
     rank: u64,
     rest: u32,
-    /// The next later one of the bucket, among those that share one.
+    /// The next later event of the bucket, in the shared list.
     next: u32,
 }
 
@@ -297,7 +300,7 @@ impl Node {
         key.time.0 << (64 - BUCKET_BITS) | key.order >> BUCKET_BITS
     }
 
-    /// The key of an event in the bucket with this number (not index).
+    /// The key of an event, given the number (not index) of its bucket.
     #[inline]
     const fn key(self, bucket: u64) -> EventKey {
         let time = Ps(bucket << BUCKET_BITS | self.rank >> (64 - BUCKET_BITS));
@@ -305,8 +308,8 @@ impl Node {
     }
 }
 
-/// An event beyond the wheel's reach; the heap's greatest is the earliest, of those with the same key
-/// the one that was added first.
+/// An event beyond the wheel's reach. The greatest in the heap is the earliest; among equal keys it is the
+/// event that was added first.
 struct FarEvent {
     key: EventKey,
     sequence: u64,
@@ -333,35 +336,36 @@ impl Ord for FarEvent {
     }
 }
 
-/// Words of bits for the buckets.
+/// Words of the bitmap over the buckets.
 const WORDS: usize = BUCKETS / 64;
 
-/// Pending events, earliest first: a wheel of short buckets for the near future, where nearly all
-/// events are, and a heap for the rest. Nothing may be added before the last event taken.
+/// Pending events, earliest first. A wheel of short buckets holds the near future, where nearly all events
+/// are, and a heap holds the rest. No event may be added before the last event taken.
 ///
-/// Most buckets hold one event at most, which lies in the bucket itself.
+/// Most buckets hold at most one event, which lies in the bucket itself.
 pub(crate) struct EventQueue {
     /// Key of the earliest event.
     earliest: EventKey,
     /// Bucket number (not index) of the last event taken.
     present: u64,
-    /// From this bucket number on the earliest event in the heap is within the wheel's reach; `u64::MAX` for
-    /// none.
+    /// Bucket number from which the wheel reaches the earliest event in the heap; `u64::MAX` if the heap is
+    /// empty.
     far_due: u64,
     /// Events in the wheel.
     near: u32,
-    /// The first of `shared` that is free.
+    /// The first free entry of `shared`.
     free: u32,
-    /// First event of each bucket, if it has one.
+    /// First event of each occupied bucket.
     buckets: Box<[Node; BUCKETS]>,
-    /// Which buckets have events.
+    /// Bitmap of the buckets that hold events.
     occupied: [u64; WORDS],
-    /// Events behind the first of their bucket, which are linked in order.
+    /// Events after the first of their bucket, linked in order.
     shared: Vec<Node>,
-    /// The last of them of each bucket that has some: where many threads begin alike, most come behind it.
+    /// Last shared event of each bucket that has one. Many threads that begin alike mostly add their events
+    /// at the end.
     last: Box<[u32]>,
     far: BinaryHeap<FarEvent>,
-    /// Events that the heap has ever taken.
+    /// Number of events ever added to the heap.
     sequence: u64,
 }
 
@@ -377,13 +381,13 @@ const fn index(bucket: u64) -> usize {
     bucket as usize % BUCKETS
 }
 
-/// The first present from which the bucket of an event is within reach.
+/// The first present from which the wheel reaches the bucket of an event.
 #[inline]
 const fn far_due(key: EventKey) -> u64 {
     bucket_of(key.time).saturating_sub(REACH - 1)
 }
 
-/// Buckets made where they stay: they are more than a stack may have room for.
+/// Creates the buckets on the heap, because they may be too large for a stack.
 fn empty_buckets() -> Box<[Node; BUCKETS]> {
     let buckets = vec![Node::EMPTY; BUCKETS].into_boxed_slice();
     buckets.try_into().unwrap_or_else(|_| unreachable!("so many were made"))
@@ -423,7 +427,8 @@ impl EventQueue {
         self.add(EventKey::thread(time, thread), 0);
     }
 
-    /// What is rare is a call at the very end, so that the rest need not keep registers over calls.
+    /// Adds an event. The rare cases are calls at the very end, so that the common case need not save
+    /// registers.
     fn add(&mut self, key: EventKey, rest: u32) {
         let bucket = bucket_of(key.time);
         debug_assert!(bucket >= self.present, "an event in the past");
@@ -443,7 +448,7 @@ impl EventQueue {
         }
     }
 
-    /// Adds an event to a bucket that has some, behind those that come before it or are alike.
+    /// Adds an event to an occupied bucket, after all events with an equal or smaller rank.
     #[inline(never)]
     fn add_to(&mut self, index: usize, key: EventKey, rest: u32) {
         let rank = Node::rank(key);
@@ -477,7 +482,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts an event elsewhere than in its bucket.
+    /// Stores an event in `shared`.
     #[inline]
     fn share(&mut self, node: Node) -> u32 {
         let number = self.free;
@@ -503,7 +508,7 @@ impl EventQueue {
         self.earliest = self.earliest.min(key);
     }
 
-    /// Number of the first bucket with events, from the present on; there must be one.
+    /// Number of the first occupied bucket from the present on; there must be one.
     #[inline]
     fn first_bucket(&self) -> u64 {
         let mut word = self.present / 64;
@@ -516,19 +521,19 @@ impl EventQueue {
         }
     }
 
-    /// Looks for the earliest event.
+    /// Updates the key of the earliest event.
     #[inline]
     fn find_earliest(&mut self) {
         self.earliest = if self.near > 0 {
             let bucket = self.first_bucket();
             self.buckets[index(bucket)].key(bucket)
         } else {
-            // Only the far future is left. It stays there: something nearer may still be added.
+            // Only the far future is left. It stays in the heap, because a nearer event may still be added.
             self.far.peek().map_or(EventKey::NEVER, |far| far.key)
         };
     }
 
-    /// Moves what has come within the wheel's reach from the heap to the wheel.
+    /// Moves events within the wheel's reach from the heap to the wheel.
     #[cold]
     fn bring_near(&mut self) {
         while let Some(&FarEvent { key, rest, .. }) = self.far.peek()
@@ -546,14 +551,14 @@ impl EventQueue {
         self.earliest
     }
 
-    /// Whether at least `many` events are pending in the next microseconds.
+    /// Whether at least `many` events are pending in the wheel, which covers the next microseconds.
     #[inline]
     pub(crate) fn is_crowd(&self, many: u32) -> bool {
         self.near >= many
     }
 
-    /// Shows the events behind bucket number `shown` that are up to `ahead` buckets ahead; returns the last
-    /// bucket, with which to go on.
+    /// Calls `look` for the events in the buckets after number `shown`, up to `ahead` buckets from the
+    /// present. Returns the last bucket's number, to pass as `shown` next time.
     #[inline]
     pub(crate) fn show(&self, shown: u64, ahead: u64, mut look: impl FnMut(Packed)) -> u64 {
         let last = self.present + ahead;
@@ -572,7 +577,8 @@ impl EventQueue {
         last
     }
 
-    /// Takes the earliest event. Inlined in the loop over events: a call costs a fifth of what it does.
+    /// Takes the earliest event. Inlined into the event loop, because a call would cost a fifth of the work
+    /// here.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Packed> {
         let Some(near) = self.near.checked_sub(1) else { return self.pop_far() };
@@ -596,7 +602,7 @@ impl EventQueue {
         Some(Packed { order, rest })
     }
 
-    /// The present has moved on.
+    /// Called when the present has moved on.
     #[inline]
     fn reach_out(&mut self) {
         if self.present >= self.far_due {
@@ -696,8 +702,8 @@ mod tests {
     }
 
     proptest! {
-        /// Adding (after so many picoseconds) and taking in any order gives what a heap would that takes
-        /// equals in the order of their adding.
+        /// Adding (after the given picoseconds) and taking in any order gives the results of a heap that
+        /// takes equal keys in the order of adding.
         #[test]
         fn it_is_a_priority_queue(
             steps in prop::collection::vec(prop::option::of((
@@ -709,7 +715,7 @@ mod tests {
             let mut model = std::collections::BTreeMap::new();
             let mut now = Ps::ZERO;
             for (n, step) in steps.iter().enumerate() {
-                // Looking changes nothing.
+                // Reading the next key changes nothing.
                 prop_assert_eq!(q.next_key(), q.next_key());
                 if let Some((after, device)) = step {
                     let event = arrive(*device, n as u32);

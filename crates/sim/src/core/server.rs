@@ -1,4 +1,4 @@
-//! A resource that serves one after another.
+//! A resource that serves one request at a time.
 
 use crate::core::ps::Ps;
 
@@ -10,7 +10,7 @@ pub(crate) struct MeterWindow {
 }
 
 impl MeterWindow {
-    /// How much of `start..end`, which may not end before it starts, lies within: mostly all of it.
+    /// The part of `start..end` that lies in the window: mostly all of it. `end` may not be before `start`.
     #[inline]
     pub(crate) fn overlap(self, start: Ps, end: Ps) -> Ps {
         if self.from <= start && end <= self.to { end - start } else { self.part(start, end) }
@@ -31,7 +31,7 @@ impl MeterWindow {
     }
 }
 
-/// First come, first served. Whoever asks must ask in the order of time.
+/// A first-come, first-served resource. Requests must arrive in the order of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MeteredServer {
     free_at: Ps,
@@ -40,7 +40,7 @@ pub(crate) struct MeteredServer {
 }
 
 impl MeteredServer {
-    /// Serves for `duration` from `now` on, or from when it is free; returns the end.
+    /// Serves for `duration`, from `now` or from when the server becomes free. Returns the end.
     pub(crate) fn serve(&mut self, now: Ps, duration: Ps, window: MeterWindow) -> Ps {
         let start = now.max(self.free_at);
         self.free_at = start + duration;
@@ -48,7 +48,7 @@ impl MeteredServer {
         self.free_at
     }
 
-    /// When it would begin to serve someone who comes now.
+    /// When the server becomes free. A request that arrives before then waits until then.
     pub(crate) fn free_at(&self) -> Ps {
         self.free_at
     }

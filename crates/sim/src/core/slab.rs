@@ -1,27 +1,27 @@
-//! Slots that are used again: what keeps the inner loop from allocating.
+//! Reusable slots, which keep the inner loop from allocating.
 
 use crate::core::index::{Id, IdVec};
 use std::ops::{Index, IndexMut};
 
-/// Bits of a number that say which slot it is of in a debug build; those above are the slot's generation.
+/// Bits of an id that hold its slot in a debug build. The bits above hold the slot's generation.
 const SLOT_BITS: u32 = 24;
 
-/// Values by number; a freed number is used again.
+/// Values by id. A freed id is used again.
 ///
-/// In debug builds a number also carries the generation of its slot: how often the slot had been freed when the
-/// number was given out. A number that was freed, and is used or freed again, panics there. In release builds a
-/// number is that of its slot.
+/// In debug builds an id also carries the generation of its slot: how often the slot had been freed when the
+/// id was given out. Using or freeing an id that was freed before panics in debug builds. In release builds
+/// an id is just its slot.
 pub(crate) struct Slab<I, T> {
     slots: IdVec<I, T>,
     free: Vec<I>,
-    /// The generation of each slot; none in release builds.
+    /// The generation of each slot; empty in release builds.
     generations: Vec<u8>,
-    /// What a new slot holds until its value is written: right to its place, without a copy elsewhere.
+    /// Initial value of a new slot. The value proper is then written in place, without a copy elsewhere.
     blank: T,
 }
 
 impl<I: Id, T> Slab<I, T> {
-    /// The slot that a number is of.
+    /// The slot of an id. In debug builds it panics if the id is stale.
     #[inline]
     fn slot(&self, id: I) -> I {
         if !cfg!(debug_assertions) {
@@ -37,7 +37,7 @@ impl<I: Id, T> Slab<I, T> {
         I::from_index(slot)
     }
 
-    /// The number of a slot as long as the slot is not freed.
+    /// The id of a slot, valid until the slot is freed.
     #[inline]
     fn number(&self, slot: I) -> I {
         if !cfg!(debug_assertions) {
@@ -62,29 +62,29 @@ impl<I: Id, T: Copy> Slab<I, T> {
         self.number(slot)
     }
 
-    /// Makes a slot more.
+    /// Adds a slot.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> I {
-        // Room to free every slot without allocating then.
+        // Reserve space to free every slot without allocating later.
         let slots = self.slots.len() + 1;
         if self.free.capacity() < slots {
             self.free.reserve(slots.next_power_of_two());
         }
         if cfg!(debug_assertions) {
-            // The last would be `Maybe::NONE` in its last generation.
+            // The last slot would equal `Maybe::NONE` in its last generation.
             assert!(slots < 1 << SLOT_BITS, "a debug build tells fewer than 2^{SLOT_BITS} slots apart");
             self.generations.push(0);
         }
         self.slots.push(self.blank)
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Gives a number back, which may be given out again.
+    /// Frees an id, which may then be given out again.
     pub(crate) fn free(&mut self, id: I) {
         let slot = self.slot(id);
         if cfg!(debug_assertions) {
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((slab.len(), slab.slots.len()), (3, 3));
     }
 
-    /// A slab in whose only slot a value was followed by another, and the number of the first.
+    /// A slab whose only slot held a freed value and now holds another, and the stale id of the first.
     #[cfg(debug_assertions)]
     fn with_stale() -> (Slab<FlightId, u32>, FlightId) {
         let mut slab = Slab::new(0);

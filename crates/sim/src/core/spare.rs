@@ -1,11 +1,11 @@
-//! What a run has had from the system, for the next run of the process.
+//! Memory that a run got from the system, kept for the next run of the process.
 //!
-//! The system gives memory without pages behind it, and each page takes a fault when it is first used: as long as
-//! some events. Runs of an experiment are short, many, and need alike.
+//! The system provides memory without pages behind it. The first use of each page takes a fault, which lasts
+//! as long as several events. Runs of an experiment are short and many, and they need similar memory.
 
 use std::sync::{Mutex, MutexGuard};
 
-/// Things that were used and can be used again, up to so many.
+/// Used values that can be used again, up to `most` of them.
 pub(crate) struct Spare<T> {
     most: usize,
     things: Mutex<Vec<T>>,
@@ -20,14 +20,14 @@ impl<T> Spare<T> {
         self.things.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// One that fits, of which the last is the most likely to be in caches.
+    /// Takes a value that fits. Prefers the last one given, because it is the most likely to be in caches.
     pub(crate) fn take(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
         let mut things = self.lock();
         let at = things.iter().rposition(fits)?;
         Some(things.swap_remove(at))
     }
 
-    /// Keeps a thing, if there are not enough.
+    /// Keeps a value, unless `most` are kept already.
     pub(crate) fn give(&self, thing: T) {
         let mut things = self.lock();
         if things.len() < self.most {

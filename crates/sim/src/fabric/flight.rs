@@ -1,4 +1,4 @@
-//! Packets under way.
+//! Packets in flight.
 
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId, QpId, SegmentId, UnitId, WqeId};
 use crate::core::payload::Payload;
@@ -11,7 +11,7 @@ use doorbell_verbs::{QpType, Wc};
 pub(crate) struct OwnCompletion {
     pub(crate) wc: Wc,
     pub(crate) signaled: bool,
-    /// In which of its lives the QP sends it.
+    /// The QP's life in which it sends the request.
     pub(crate) life: u16,
 }
 
@@ -19,11 +19,11 @@ pub(crate) struct OwnCompletion {
 #[derive(Clone, Copy)]
 pub(crate) struct Gather {
     pub(crate) wqe: WqeId,
-    /// Its first byte within the message.
+    /// Offset of the part within the message.
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// The number under which the work request is in the WQE cache: another tells that its slot has been
-    /// given to another one.
+    /// Number under which the work request is in the WQE cache. A different number there means that the slot
+    /// now belongs to another work request.
     pub(crate) entered: u64,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct PendingAtomic {
     pub(crate) addr: u64,
     pub(crate) op: AtomicOp,
     pub(crate) resource: u8,
-    /// In which of its lives the QP received it.
+    /// The QP's life in which it received the atomic.
     pub(crate) life: u16,
     pub(crate) original: u64,
 }
 
-/// Packets in the order in which they came, linked by [`Flight::next`]: a packet is in one row at a time.
+/// Packets in order of arrival, linked by [`Flight::next`]. A packet is in at most one row at a time.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     first: Maybe<FlightId>,
@@ -53,13 +53,12 @@ impl Row {
         self.first.is_none()
     }
 
-    /// The first packet, which stays.
+    /// The first packet, which stays in the row.
     #[inline]
     pub(crate) fn first(&self) -> Option<FlightId> {
         self.first.get()
     }
 
-    /// Adds a packet.
     #[inline]
     pub(crate) fn push(&mut self, flight: FlightId, flights: &mut Slab<FlightId, Flight>) {
         let new = Maybe::some(flight);
@@ -70,7 +69,7 @@ impl Row {
         self.last = new;
     }
 
-    /// Takes the first packet.
+    /// Removes the first packet.
     #[inline]
     pub(crate) fn pop(&mut self, flights: &Slab<FlightId, Flight>) -> Option<FlightId> {
         let first = self.first.get()?;
@@ -79,41 +78,38 @@ impl Row {
     }
 }
 
-/// A packet under way, or being made.
+/// A packet that is in flight or being made.
 #[derive(Clone, Copy)]
 pub(crate) struct Flight {
     pub(crate) packet: Packet,
-    /// Bytes it takes on the link.
+    /// Bytes that the packet takes on the link.
     pub(crate) link_bytes: u32,
     pub(crate) payload: Payload,
-    /// The device that sends it.
     pub(crate) from_device: DeviceId,
-    /// The QP that sends it.
     pub(crate) from_qp: QpId,
-    /// The port by which it leaves.
     pub(crate) out_port: PortId,
-    /// The port by which it arrives; none where no port has its LID.
+    /// The port by which the packet arrives; none if no port has its LID.
     pub(crate) in_port: Maybe<PortId>,
-    /// The QP it is for, once it is known to exist.
+    /// The QP that receives the packet, once it is known to exist.
     pub(crate) to_qp: Maybe<QpId>,
-    /// DMA reads it waits for.
+    /// DMA reads that the packet waits for.
     pub(crate) reads: u16,
-    /// It may leave.
+    /// Whether the packet may leave.
     pub(crate) ready: bool,
-    /// It will not arrive, or arrive twice.
+    /// Faults: the packet does not arrive, or arrives twice.
     pub(crate) lost: bool,
     pub(crate) twice: bool,
     pub(crate) completion: Option<OwnCompletion>,
-    /// The atomic it is the answer to.
+    /// The atomic whose response this packet is.
     pub(crate) atomic: Option<PendingAtomic>,
-    /// The receiving unit that looks at it or, of an answer, that stands still until its atomic has
-    /// the lock.
+    /// The receiving unit that processes the packet. For the response to an atomic: the unit that stands
+    /// still until the atomic has its lock.
     pub(crate) rx_unit: Maybe<UnitId>,
-    /// The packet behind it in its row.
+    /// The next packet in the row.
     pub(crate) next: Maybe<FlightId>,
-    /// Of a request: what it carries.
+    /// The part of the message that a request carries.
     pub(crate) gather: Gather,
-    /// Of a frame of TCP, which is no packet of a QP: what it carries.
+    /// The contents of a TCP frame, which belongs to no QP.
     pub(crate) segment: Maybe<SegmentId>,
 }
 
@@ -134,7 +130,7 @@ impl Flight {
         Flight::new(packet, 0, (DeviceId(0), QpId(0)), PortId(0), Maybe::NONE)
     };
 
-    /// A packet of a QP from one port to another, still without payload.
+    /// A packet of a QP from one port to another, without payload so far.
     #[inline]
     pub(crate) const fn new(
         packet: Packet,
@@ -165,7 +161,7 @@ impl Flight {
         }
     }
 
-    /// A frame of TCP of `bytes` bytes, as the NICs' hosts see it.
+    /// A TCP frame. `bytes` is its size for the hosts, `link_bytes` its size on the link.
     pub(crate) const fn frame(
         segment: Maybe<SegmentId>,
         (bytes, link_bytes): (u32, u32),

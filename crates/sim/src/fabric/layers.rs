@@ -1,42 +1,42 @@
-//! What happens to packets between ports, beside the time they take: loss, duplication, delay.
+//! Faults of packets between ports: loss, duplication, delay.
 
 use super::flight::Flight;
 use crate::core::index::{IdVec, PortId};
 use crate::core::ps::Ps;
 use doorbell_verbs::{QpType, Span};
 
-/// What a fabric does to packets that a good one does not. Each layer draws for each link by itself, a link
-/// being all that leaves by one port: what passes one link moves nothing on another.
+/// Faults that the fabric injects into packets. Each link draws its faults independently, so that traffic on
+/// one link changes nothing on another. A link is all traffic that leaves by one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
-    /// Packets that are lost on their way, out of a million.
+    /// Packets lost, out of a million.
     pub loss_ppm: u32,
     /// Packets that arrive twice, out of a million.
     pub duplicate_ppm: u32,
-    /// Packets that are held up on their way, out of a million.
+    /// Packets delayed, out of a million.
     pub delay_ppm: u32,
-    /// For how long at most; those behind them overtake them.
+    /// Longest delay. Packets behind a delayed packet overtake it.
     pub delay: Span,
-    /// Whether packets of RC are treated so, too: InfiniBand's links lose nothing, but Ethernet's do.
+    /// Whether packets of RC meet faults, too. InfiniBand's links lose nothing, but Ethernet's do.
     pub reliable: bool,
 }
 
 impl Layers {
-    /// None of it.
+    /// No faults.
     pub const NONE: Layers =
         Layers { loss_ppm: 0, duplicate_ppm: 0, delay_ppm: 0, delay: Span::ZERO, reliable: false };
 }
 
-/// What becomes of a packet.
+/// The faults of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     pub(super) lost: bool,
     pub(super) twice: bool,
-    /// For how long it is held up.
+    /// Delay of the packet.
     pub(super) late: Ps,
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
+/// The random generator of one link: SplitMix64 (Steele, Lea and Flood, 2014).
 struct LinkDraws(u64);
 
 impl LinkDraws {
@@ -48,7 +48,7 @@ impl LinkDraws {
         z ^ (z >> 31)
     }
 
-    /// True `per_million` times out of a million; a layer that does nothing draws nothing.
+    /// True `per_million` times out of a million. A rate of 0 consumes no random number.
     fn one_of(&mut self, per_million: u32) -> bool {
         per_million > 0 && self.next() % 1_000_000 < u64::from(per_million)
     }
@@ -57,7 +57,7 @@ impl LinkDraws {
 /// The layers of all links.
 pub(super) struct LinkLayers {
     layers: Layers,
-    /// They do nothing.
+    /// Whether no fault is configured.
     none: bool,
     seed: u64,
     links: IdVec<PortId, LinkDraws>,
@@ -70,13 +70,14 @@ impl LinkLayers {
         LinkLayers { layers, none: layers == Layers::NONE, seed, links: IdVec::new(), lost: 0 }
     }
 
-    /// There is another link.
+    /// Adds another link.
     pub(super) fn add_link(&mut self) {
         let number = self.links.len() as u64 + 1;
         self.links.push(LinkDraws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
     }
 
-    /// What becomes of the next packet on its link. Kernel TCP has nothing that would send a frame again.
+    /// Draws the faults of the next packet on its link. Frames of kernel TCP get none, because the simulated
+    /// TCP never sends a frame again.
     #[inline]
     pub(super) fn draw(&mut self, flight: &Flight) -> Fate {
         let spared = || flight.packet.transport == QpType::Rc && !self.layers.reliable;

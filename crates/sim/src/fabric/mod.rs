@@ -1,4 +1,4 @@
-//! What lies between devices: ports, and the way from one to another.
+//! The fabric between devices: ports, and the links from one port to another.
 
 mod flight;
 mod layers;
@@ -20,17 +20,16 @@ use doorbell_nic::cost::WireCost;
 use layers::{Fate, LinkLayers};
 use std::collections::HashMap;
 
-/// First LID of the fabric; ports have theirs in the order in which they are made.
+/// First LID of the fabric. Ports get LIDs in the order in which they are made.
 const FIRST_LID: u16 = 1;
 
-/// Ports, and what is lost between them.
+/// Ports, and the faults between them.
 pub(crate) struct Fabric {
     pub(crate) ports: IdVec<PortId, Port>,
     layers: LinkLayers,
-    /// The port whose receiving side has room again, for which others may wait.
+    /// The port whose receive buffer has room again, if other ports may wait for it.
     made_room: Option<PortId>,
-    /// When packets that were held up arrive, and for how long they were. Their numbers may be those of others
-    /// since.
+    /// Arrival time and delay of delayed packets. An id may belong to another packet by now.
     held_up: HashMap<FlightId, (Ps, Ps)>,
 }
 
@@ -44,7 +43,7 @@ impl Fabric {
         }
     }
 
-    /// Adds the ports of a device; returns the first.
+    /// Adds the ports of a device and returns the first.
     pub(crate) fn add_ports(&mut self, device: DeviceId, link: &Link, wire: &WireCost) -> PortId {
         let first = PortId(self.ports.len() as u32);
         for number in 0..link.ports {
@@ -54,22 +53,21 @@ impl Fabric {
         first
     }
 
-    /// Packets that were lost on their way.
+    /// Number of packets lost between ports.
     pub(crate) fn lost(&self) -> u64 {
         self.layers.lost
     }
 
-    /// For how long a packet that arrives now was held up.
+    /// The delay of a packet that arrives now.
     pub(crate) fn held_up(&self, now: Ps, flight: FlightId) -> Ps {
         self.held_up.get(&flight).filter(|(arrives, _)| *arrives == now).map_or(Ps::ZERO, |(_, late)| *late)
     }
 
-    /// The LID of a port.
     pub(crate) fn lid(&self, port: PortId) -> u16 {
         FIRST_LID + port.0 as u16
     }
 
-    /// The port with this LID, where `from` reaches it: port p of a device reaches only ports p of others.
+    /// The port with this LID, if `from` reaches it. A port reaches only ports with its own number.
     pub(crate) fn reached(&self, from: PortId, lid: u16) -> Maybe<PortId> {
         let to = PortId(u32::from(lid.wrapping_sub(FIRST_LID)));
         match self.ports.get(to) {
@@ -78,8 +76,9 @@ impl Fabric {
         }
     }
 
-    /// Whether the port has not too much under way already, and its peer has room for the packet, for which no other port
-    /// waits unless it is this one's turn; otherwise the port will be looked at again when that has changed.
+    /// Whether the packet may leave its port. It may not if too much is in flight there, if its peer port has
+    /// no room, or if other ports wait for the peer's room and it is not this port's turn. The port is then
+    /// looked at again when that changes.
     #[inline]
     pub(crate) fn may_leave(
         &mut self,
@@ -106,7 +105,7 @@ impl Fabric {
         true
     }
 
-    /// Sends a packet that may leave on its way, if it leads anywhere; returns whether it does.
+    /// Sends a packet that may leave. Returns false if no port has its LID.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -130,15 +129,15 @@ impl Fabric {
         true
     }
 
-    /// When a packet, whose last bit would be at its port now were that not busy with others, has come
-    /// through it.
+    /// Takes a packet in and returns when it has passed the port. Its last bit would be there now if the port
+    /// were not busy with other packets.
     #[inline]
     pub(crate) fn receive(&mut self, now: Ps, window: MeterWindow, into: PortId, bytes: u32) -> Ps {
         self.ports[into].receive(now, bytes, window)
     }
 
-    /// The receiving side of a port has room again for what a packet took. Those who wait for it look
-    /// again when the event that made it is done, see [`Fabric::next_waiting`].
+    /// Frees a packet's room in the receive buffer of a port. Ports that wait for room are looked at after
+    /// the present event, see [`Fabric::next_waiting`].
     #[inline]
     pub(crate) fn make_room(&mut self, port: PortId, bytes: u32) {
         let own = &mut self.ports[port];
@@ -148,20 +147,20 @@ impl Fabric {
         }
     }
 
-    /// Others wait for the room at a port.
+    /// Remembers a port with new room that other ports wait for.
     #[inline(never)]
     fn remember_room(&mut self, port: PortId) {
         assert!(self.made_room.is_none(), "an event makes room once");
         self.made_room = Some(port);
     }
 
-    /// The port that has room again.
+    /// Takes the port that has room again.
     #[inline]
     pub(crate) fn take_made_room(&mut self) -> Option<PortId> {
         self.made_room.take()
     }
 
-    /// The next port that waits for room at `port`, if there is some for its packet.
+    /// Removes and returns the next port that waits for room at `port`, if its packet fits there.
     pub(crate) fn next_waiting(&mut self, port: PortId, flights: &Slab<FlightId, Flight>) -> Option<PortId> {
         let Port { room, least_room, ref waiting, .. } = self.ports[port];
         let first = self.ports[*waiting.front()?].queue.front();
@@ -169,7 +168,7 @@ impl Fabric {
         if room < least_room.max(bytes) { None } else { self.ports[port].waiting.pop_front() }
     }
 
-    /// A packet that may not leave waits at its port, and the sending unit with it.
+    /// Queues a packet that may not leave at its port, with the sending unit that stands still for it.
     pub(crate) fn wait(&mut self, flight: FlightId, port: PortId, unit: Maybe<UnitId>) {
         self.ports[port].queue.push_back((flight, unit));
     }

@@ -1,4 +1,4 @@
-//! A port: what leaves and what comes in.
+//! A port: its sending and its receiving side.
 
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId, UnitId};
 use crate::core::ps::Ps;
@@ -10,20 +10,20 @@ use std::collections::VecDeque;
 /// A port of a device.
 pub(crate) struct Port {
     pub(crate) device: DeviceId,
-    /// Its number on the device, from 0.
+    /// The port's number on the device, from 0.
     pub(crate) number: u8,
     pub(crate) out: MeteredServer,
     pub(crate) into: MeteredServer,
     wire: WireCost,
-    /// Packets that may not leave yet, each with the sending unit that stands still for it.
+    /// Packets that may not leave yet, each with the sending unit that stands still for the packet.
     pub(crate) queue: VecDeque<(FlightId, Maybe<UnitId>)>,
-    /// It will be looked at again: at an event, or when its peer has room.
+    /// Whether the port will be looked at again: at an event, or when its peer has room.
     pub(crate) stalled: bool,
-    /// Bytes that still fit into the receive buffer.
+    /// Free bytes of the receive buffer.
     pub(crate) room: u64,
-    /// Bytes of it that must be free before those who wait look again.
+    /// Bytes of the buffer that must be free before waiting ports are looked at again.
     pub(crate) least_room: u64,
-    /// Ports of others that wait for room here.
+    /// Ports that wait for room in this port's buffer.
     pub(crate) waiting: VecDeque<PortId>,
 }
 
@@ -43,12 +43,12 @@ impl Port {
         }
     }
 
-    /// Whether packets wait before it, or it will be looked at later.
+    /// Whether packets wait at the port, or the port will be looked at later.
     pub(crate) fn is_blocked(&self) -> bool {
         self.stalled || !self.queue.is_empty()
     }
 
-    /// When it takes packets again, where too many are under way now.
+    /// When the port takes packets again, if too many are in flight now.
     #[inline]
     pub(super) fn has_too_much(&self, now: Ps) -> Option<Ps> {
         let free_at = self.out.free_at();
@@ -56,25 +56,25 @@ impl Port {
         (free_at > now + ahead).then(|| free_at - ahead)
     }
 
-    /// How long `bytes` take to pass.
+    /// Time that `bytes` take to pass the port.
     #[inline]
     fn time(&self, bytes: u32) -> Ps {
         Ps(self.wire.time(bytes.into()))
     }
 
-    /// How long `bytes` take to pass, and how long each of their bits is on its way to the other port.
+    /// Time that `bytes` take to pass the port, and one-way time of each bit to the peer port.
     pub(crate) fn times(&self, bytes: u32) -> (Ps, Ps) {
         (self.time(bytes), Ps(self.wire.one_way))
     }
 
-    /// Sends `bytes` after what is already under way; returns when the last would be at the other port.
+    /// Sends `bytes` after the packets in flight. Returns when the last byte would be at the peer port.
     #[inline]
     pub(super) fn send(&mut self, now: Ps, bytes: u32, window: MeterWindow) -> Ps {
         self.out.serve(now, self.time(bytes), window) + Ps(self.wire.one_way)
     }
 
-    /// Takes in `bytes`, the last of which would have come now were the port not busy with others; returns
-    /// when it has.
+    /// Takes in `bytes` and returns when the last has come in. The last would have come now if the port were
+    /// not busy with other packets.
     #[inline]
     pub(super) fn receive(&mut self, now: Ps, bytes: u32, window: MeterWindow) -> Ps {
         let duration = self.time(bytes);

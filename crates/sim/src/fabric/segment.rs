@@ -1,28 +1,28 @@
-//! What frames of TCP carry.
+//! Contents of TCP frames.
 
 use crate::core::index::SocketId;
 
-/// What a segment does beside bringing data and an acknowledgement.
+/// The task of a segment besides data and an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentControl {
-    /// Nothing.
+    /// No other task.
     None,
     /// Asks for a connection.
     Syn,
-    /// Grants it.
+    /// Grants a connection.
     SynAck,
-    /// Is the last of its direction.
+    /// The last segment of its direction.
     Fin,
-    /// Ends the connection, or refuses one.
+    /// Ends the connection, or refuses a request for one.
     Reset,
 }
 
-/// Whom a segment is for. A real one has addresses and ports; looking the socket up is part of its way in.
+/// Destination of a segment. A real segment has addresses and ports; the look-up of the socket is part of its
+/// way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentTo {
-    /// Whoever listens at this port.
+    /// The listener at this port.
     Port(u16),
-    /// A socket.
     Socket(SocketId),
 }
 
@@ -32,16 +32,16 @@ pub(crate) struct Segment {
     pub(crate) from: SocketId,
     pub(crate) to: SegmentTo,
     pub(crate) control: SegmentControl,
-    /// Nothing behind it is on its way yet (PSH).
+    /// No segment behind this one has been sent yet (PSH).
     pub(crate) push: bool,
-    /// Number of its first byte; connections begin with 0.
+    /// Number of the first byte. Connections begin with byte 0.
     pub(crate) seq: u64,
     pub(crate) len: u32,
-    /// The byte that the sender waits for.
+    /// The next byte that the sender expects.
     pub(crate) ack: u64,
     /// The first byte that the sender has no room for.
     pub(crate) edge: u64,
-    /// Most bytes of a frame that the sender takes.
+    /// The largest payload of a frame that the sender takes, in bytes.
     pub(crate) mss: u32,
 }
 

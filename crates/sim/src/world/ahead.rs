@@ -1,8 +1,8 @@
-//! What the next events look at is fetched before their turn comes.
+//! Prefetches the data of the next events before their turn comes.
 //!
-//! A large cluster has more QPs, packets and threads than a processor's caches hold, and each event is of
-//! others than the one before: the processor would wait for all of them, one after another. So they are asked
-//! for some events ahead: first what an event names, then what that leads to. This changes nothing that happens.
+//! A large cluster has more QPs, packets and threads than a processor's caches hold, and each event touches
+//! different ones. The processor would wait for each in turn. So their memory is prefetched some events
+//! ahead: first the data that an event names, then the data that it leads to. This changes no result.
 
 use super::state::{Fetched, World};
 use crate::core::fetch::{fetch, fetch_lines};
@@ -10,15 +10,15 @@ use crate::core::index::{DeviceId, FlightId};
 use crate::core::queue::SimEvent;
 use crate::device::SimDevice;
 
-/// Buckets of the queue that what an event names is fetched ahead, and what that leads to.
+/// Buckets of the queue by which data is prefetched: data that an event names, and data that it leads to.
 const NAMED: u64 = 10;
 const LED_TO: u64 = 5;
 
-/// Lines of a thread's stack, from where it stopped, that its next turn uses.
+/// Cache lines of a thread's stack that its next turn uses, from where the thread stopped.
 const STACK: usize = 24;
 
 impl World {
-    /// Fetches for the events that have come near since it last did.
+    /// Prefetches for the events that have come near since the last call.
     #[inline(never)]
     pub(super) fn fetch_ahead(&mut self) {
         let World { env, ahead, .. } = &*self;
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// The QP that a packet is of; a frame of TCP is of none.
+    /// Prefetches the QP that sent a packet. A TCP frame has no QP.
     #[inline]
     fn fetch_qp(&self, device: &SimDevice, flight: FlightId) {
         if let Some(slot) = device.qps.get(self.env.flights[flight].from_qp) {
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// The QP that a packet is for, if there is one.
+    /// Prefetches the QP that receives a packet, if it exists.
     #[inline]
     fn fetch_receiver(&self, device: DeviceId, flight: FlightId) {
         let device = &self.devices[device];

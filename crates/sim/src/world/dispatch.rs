@@ -1,4 +1,4 @@
-//! The processing of events: which handler of which device each of them is for.
+//! Processing of events: calls the handler of the device that an event is for.
 
 use super::state::{CROWD, World};
 use super::thread::Thread;
@@ -11,12 +11,12 @@ use crate::host::Host;
 use crate::kernel::Kernel;
 use crate::see::Tracer;
 
-/// What the processing of events ran into.
+/// The reason why the processing of events stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It is this thread's turn.
+    /// This thread's turn has come.
     Thread(ThreadId),
-    /// Nothing is left to happen.
+    /// No event is left.
     Nothing,
     /// The end of the run is reached.
     End,
@@ -43,8 +43,8 @@ impl World {
         }
     }
 
-    /// Processes all events before `key`, which is that of the thread that runs; false where a thread's turn is among
-    /// them, or what puts that thread off.
+    /// Processes all events before `key`, the key of the running thread. Returns false if a thread's turn is
+    /// among them, or an interrupt that puts the running thread off.
     #[inline]
     pub(crate) fn run_before(&mut self, key: EventKey) -> bool {
         if self.env.queue.next_key() < key {
@@ -58,7 +58,7 @@ impl World {
         true
     }
 
-    /// Processes events before `key` up to a thread's turn or the end of the run.
+    /// Processes events before `key`, up to a thread's turn or the end of the run.
     fn run(&mut self, key: EventKey) {
         let key = key.min(self.past_end);
         loop {
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Does what is to be done for an event beside processing it.
+    /// Does the extra work for an event: tracing and prefetching.
     #[inline(never)]
     fn attend(&mut self, event: Packed) {
         if self.tracer.is_some() {
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Shows the tracer what the last event has changed, and the next one.
+    /// Shows the effects of the last event to the tracer, and the next event.
     #[cold]
     fn trace(&mut self, event: Packed) {
         let World { tracer: Some(tracer), env, hosts, devices, threads, .. } = self else { return };
@@ -102,13 +102,13 @@ impl World {
         }
     }
 
-    /// Shows what happens from now on to a tracer.
+    /// Attaches a tracer, which sees events from now on.
     pub(crate) fn begin_trace(&mut self, tracer: Tracer) {
         self.tracer = Some(Box::new(tracer));
         self.attend_from = 0;
     }
 
-    /// Ends the trace, if there is one that has not ended.
+    /// Ends the trace, if one is running.
     pub(crate) fn end_trace(&mut self) {
         self.attend_from = CROWD;
         if let Some(tracer) = self.tracer.take() {
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// Lets happen what `cause` is the key of.
+    /// Calls the handler of an event, whose key is `cause`.
     #[inline(always)]
     fn process(&mut self, event: Packed) {
         let World { env, hosts, devices, threads, .. } = self;
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Lets a step of kernel TCP happen.
+    /// Calls the handler of a step of kernel TCP.
     #[inline(never)]
     fn process_tcp(&mut self, id: DeviceId, step: TcpStep, number: u32) {
         let World { env, hosts, devices, .. } = self;
@@ -211,8 +211,8 @@ impl World {
         }
     }
 
-    /// Has the kernel of a device's machine do something on the core that is interrupted for it, which says what that
-    /// takes of the core.
+    /// Runs something in the kernel of a device's machine, on the core that is interrupted for it. `run`
+    /// returns the time that it takes of the core.
     fn in_kernel(
         &mut self,
         device: DeviceId,
@@ -231,14 +231,14 @@ impl World {
         self.wake_sleepers(machine, self.env.now + span);
     }
 
-    /// Wakes the threads that sleep for a socket of a machine and need not any more.
+    /// Wakes the threads of a machine whose sleep for a socket is over.
     pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: Ps) {
         while let Some(thread) = self.kernels[machine].as_mut().and_then(|kernel| kernel.woken.pop()) {
             self.wake_sleeper(thread, at);
         }
     }
 
-    /// Lines of a device's DMA writes have become visible.
+    /// Handles lines of a device's DMA writes that have become visible.
     fn lines_visible(&mut self, device: DeviceId) {
         let SimDevice { machine, attached: Attached { local, .. }, .. } = self.devices[device];
         while let Some(line) = self.hosts[machine].next_line(local, self.env.now, &mut self.env.payloads) {
@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    /// Lets the ports go on that wait for room at one that has some again: in turn, a packet each.
+    /// Lets ports go on that wait for new room at a port: in turn, one packet each.
     #[inline]
     fn give_room(&mut self) {
         if let Some(port) = self.env.fabric.take_made_room() {

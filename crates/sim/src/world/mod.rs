@@ -1,7 +1,10 @@
-//! Everything that is simulated, wired together: hosts, devices, threads, and what they share.
+//! The simulated world: hosts, devices, threads, and the state that they share.
 //!
-//! `state` is the whole of it, `dispatch` gives events to their handlers, `turns` decides which thread goes on when,
-//! `thread` knows what a thread's passes look at, `ahead` fetches what the next events need.
+//! - `state` holds the world.
+//! - `dispatch` gives events to their handlers.
+//! - `turns` decides which thread goes on, and when.
+//! - `thread` records a thread's passes.
+//! - `ahead` prefetches data for the next events.
 
 mod ahead;
 mod dispatch;

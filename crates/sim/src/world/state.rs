@@ -17,17 +17,18 @@ use doorbell_nic::cost::Costs;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Pending events from which on a simulation is larger than a processor's caches.
+/// Number of pending events from which a simulation is larger than a processor's caches.
 pub(super) const CROWD: u32 = 4096;
 
-/// Up to which bucket of the queue what events name, and what that leads to, has been fetched ahead.
+/// Buckets of the queue up to which data is prefetched: data that events name, and data that it leads to.
 #[derive(Default)]
 pub(super) struct Fetched {
     pub(super) named: u64,
     pub(super) led_to: u64,
 }
 
-/// What programs otherwise use TCP for: values by key, and the threads that wait for a key.
+/// The out-of-band exchange, for which programs otherwise use TCP: values by key, and threads that wait for a
+/// key.
 #[derive(Default)]
 pub(crate) struct Exchange {
     pub(crate) published: HashMap<Box<str>, Box<[u8]>>,
@@ -35,14 +36,13 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Forgets all keys.
     pub(crate) fn clear(&mut self) {
         self.published.clear();
         self.awaited.clear();
     }
 }
 
-/// The profiles of a cluster with what things cost there, each once.
+/// The profiles of a cluster and the costs derived from them, each once.
 #[derive(Default)]
 struct KnownProfiles<'a>(Vec<(&'a Profile, Rc<Profile>, Costs)>);
 
@@ -57,7 +57,7 @@ impl<'a> KnownProfiles<'a> {
     }
 }
 
-/// What comes after a time.
+/// The first key after a time.
 fn past(time: Ps) -> EventKey {
     EventKey { time: time.saturating_add(Ps(1)), order: 0 }
 }
@@ -66,27 +66,27 @@ fn past(time: Ps) -> EventKey {
 pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) hosts: IdVec<MachineId, Host>,
-    /// Of those that have TCP.
+    /// Kernels of the machines that have TCP.
     pub(crate) kernels: IdVec<MachineId, Option<Box<Kernel>>>,
-    /// Caches of some host have sizes, so that what one does there is seen by what others take; or a kernel
-    /// interrupts threads: none may run ahead.
+    /// Whether threads may not run ahead. Set if caches of some host have sizes, because one thread's
+    /// accesses then affect those of other threads. Also set if a kernel interrupts threads.
     pub(crate) sized: bool,
     pub(crate) devices: IdVec<DeviceId, SimDevice>,
     pub(crate) threads: IdVec<ThreadId, Thread>,
     pub(crate) exchange: Exchange,
     /// When the run ends.
     pub(crate) end: Ps,
-    /// What comes after the end.
+    /// The first key after the end.
     pub(super) past_end: EventKey,
     pub(crate) skip_pauses: bool,
-    /// An interrupt has put off the thread that runs.
+    /// Whether an interrupt has put off the running thread.
     pub(super) interrupted: bool,
-    /// Who causes what is happening: for the order of what happens at the same time.
+    /// Key of the present cause, which orders its effects among others of the same time.
     pub(crate) cause: EventKey,
-    /// Pending events from which on there is more to do for an event than to process it: [`CROWD`], and none
-    /// where somebody watches.
+    /// Number of pending events from which an event needs more than its handler: [`CROWD`], or 0 while a
+    /// tracer is attached.
     pub(super) attend_from: u32,
-    /// Who watches, until all is seen that was asked for, and then what was.
+    /// The tracer, until it has seen everything asked for. Its summary is then in `traced`.
     pub(crate) tracer: Option<Box<Tracer>>,
     pub(crate) traced: Option<Traced>,
     pub(super) ahead: Fetched,
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Lets the run go on up to this time.
+    /// Sets the time at which the run ends.
     pub(crate) fn end_at(&mut self, end: Ps) {
         (self.end, self.past_end) = (end, past(end));
     }

@@ -1,13 +1,13 @@
 //! Threads in virtual time, and the skipping of empty passes.
 //!
-//! Between two `pause`s a thread makes a pass. Where two passes in a row did exactly the same and
-//! had no effect, a third would too, until something they looked at changes. So the thread sleeps
-//! until then and goes on in the pass that was under way at that moment: what it looks at before
-//! that moment gives the recorded answers, what it looks at after it is looked at anew.
+//! Between two `pause`s a thread makes a pass. If two passes in a row did exactly the same and had no effect,
+//! a third would repeat them until something that they looked at changes. So the thread sleeps until then,
+//! and goes on in the pass that was in progress at that moment. Looks before that moment get the recorded
+//! answers, and looks after it are made anew.
 //!
-//! A pass that was found to repeat so is remembered. When the steps after a thread's last effect
-//! are those of the remembered pass, the thread is back in its loop and need not show it twice. A
-//! pass that looked at nothing is not remembered: after an effect, no more than a pause is no loop yet.
+//! A pass that was found to repeat is remembered. When the steps after a thread's last effect match the
+//! remembered pass, the thread is back in its loop and need not show it twice. A pass that looked at nothing
+//! is not remembered: a mere pause after an effect is no loop yet.
 
 use crate::core::index::{CoreId, CqId, DeviceId, MachineId, ThreadId};
 use crate::core::ps::Ps;
@@ -19,7 +19,7 @@ use crate::host::MemPlace;
 pub(crate) enum PassLook {
     /// Loaded a word of up to 8 bytes.
     Load { place: MemPlace, value: u64 },
-    /// Loaded bytes; what they were is in the pass's `bytes`.
+    /// Loaded bytes, which are recorded in the pass's `bytes`.
     Read { place: MemPlace, len: u32 },
     /// Polled an empty CQ.
     Poll { device: DeviceId, cq: CqId },
@@ -27,25 +27,25 @@ pub(crate) enum PassLook {
     Work,
 }
 
-/// A step and what it took.
+/// A step and the time it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassStep {
     pub(crate) look: PassLook,
     pub(crate) cost: Ps,
 }
 
-/// More steps than a pass may have to be skipped, and more bytes than it may have read.
+/// Most steps that a pass may have to be skipped, and most bytes that it may have read.
 const MAX_STEPS: usize = 4096;
 const MAX_BYTES: usize = 16384;
 
-/// What a thread did since its last pause or effect.
+/// The steps of a thread since its last pause or effect.
 #[derive(Default)]
 pub(crate) struct Pass {
     steps: Vec<PassStep>,
     bytes: Vec<u8>,
-    /// It began with an effect, not with a pause.
+    /// Whether the pass began with an effect, not with a pause.
     tail: bool,
-    /// It was too long to record.
+    /// Whether the pass was too long to record.
     too_long: bool,
     started: Ps,
 }
@@ -63,13 +63,14 @@ impl Pass {
         !self.too_long && !other.too_long && self.steps == other.steps && self.read_the_same(other)
     }
 
-    /// Where neither has read bytes, none are compared: a vector without room has no address, and comparing
-    /// no bytes there takes a processor hundreds of cycles where the library does that by a masked load.
+    /// Compares the bytes read, unless there are none. An empty vector has no valid address. Comparing no
+    /// bytes there with a masked load, as the library may, costs a processor hundreds of cycles.
     fn read_the_same(&self, other: &Pass) -> bool {
         self.bytes.len() == other.bytes.len() && (self.bytes.is_empty() || self.bytes == other.bytes)
     }
 
-    /// Whether it looked at something. All loops that only wait for a time are alike: such a pass does not say which one a thread is in.
+    /// Whether the pass looked at something. All loops that only wait for a time are alike, so such a pass
+    /// does not show which loop a thread is in.
     fn looks(&self) -> bool {
         self.steps.iter().any(|step| step.look != PassLook::Work)
     }
@@ -80,61 +81,61 @@ impl Pass {
     }
 }
 
-/// What a thread waits for.
+/// The reason why a thread waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// For its turn.
+    /// Waits for its turn.
     Turn,
-    /// For something that its passes look at, or its deadline.
+    /// Sleeps in its passes until something they look at changes, or until its deadline.
     Pause {
-        /// When the pass began that would have been the next.
+        /// When the next pass would have begun.
         since: Ps,
         /// Length of a pass.
         pass: Ps,
-        /// When it ends at the latest; [`Ps::NEVER`] for never.
+        /// When the pause ends at the latest; [`Ps::NEVER`] if there is no deadline.
         deadline: Ps,
-        /// Whether its wake-up is already on the way.
+        /// Whether the wake-up is already scheduled.
         waking: bool,
     },
-    /// For a key of the out-of-band exchange.
+    /// Waits for a key of the out-of-band exchange.
     Key(String),
-    /// Asleep in the kernel, for a socket.
+    /// Sleeps in the kernel for a socket.
     Socket {
-        /// Since when.
+        /// When the sleep began.
         since: Ps,
-        /// Until when at the latest; [`Ps::NEVER`] for ever.
+        /// When the sleep ends at the latest; [`Ps::NEVER`] if there is no deadline.
         deadline: Ps,
-        /// Time in the metering window that interrupts have had of its core meanwhile.
+        /// Time in the metering window that interrupts have taken of the core meanwhile.
         interrupted: Ps,
     },
-    /// It came to its end.
+    /// The thread has ended.
     Ended,
 }
 
-/// A thread: one per core at most.
+/// A thread. A core has at most one.
 pub(crate) struct Thread {
     pub(crate) machine: MachineId,
     pub(crate) core: CoreId,
     pub(crate) clock: Ps,
     pub(crate) waiting: Waiting,
-    /// When its turn comes; [`Ps::NEVER`] for none.
+    /// Time of the next turn; [`Ps::NEVER`] for none.
     pub(crate) turn_at: Ps,
-    /// When the earliest turn comes that was queued for a deadline; [`Ps::NEVER`] for none. It may be
-    /// stale: threads mostly pause with the same deadline again and again.
+    /// Time of the earliest turn queued for a deadline; [`Ps::NEVER`] for none. It may be stale, because
+    /// threads mostly pause with the same deadline again and again.
     pub(crate) deadline_at: Ps,
     pass: Pass,
     last: Pass,
     /// The last pass that was found to repeat.
     steady: Pass,
-    /// Number of steps of the current pass that have the answers of the last one.
+    /// Number of steps of the current pass that were answered from the last pass.
     replay: Option<usize>,
-    /// Up to where (exclusive) those answers hold.
+    /// Key up to which (exclusive) those answers hold.
     replay_until: EventKey,
-    /// What interrupts have taken of its core since it was woken in a pass, from the moment on at which it was.
+    /// Time that interrupts have taken of the core since the moment for which the thread was woken in a pass.
     owed: Ps,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: Ps,
-    /// Address in its stack at which it stopped last, for [`crate::core::fetch`].
+    /// Address in the thread's stack at which it stopped last, for [`crate::core::fetch`].
     pub(crate) stopped_at: usize,
 }
 
@@ -158,12 +159,12 @@ impl Thread {
         }
     }
 
-    /// Who it is, for messages.
+    /// The thread's name in messages.
     pub(crate) fn name(&self) -> String {
         format!("the thread on core {} of machine {}", self.core.0, self.machine.0)
     }
 
-    /// Notes a step without effect, at its end.
+    /// Records a step without effect, at the step's end.
     pub(crate) fn note(&mut self, look: PassLook, cost: Ps) {
         let pass = &mut self.pass;
         if pass.steps.is_empty() {
@@ -176,7 +177,7 @@ impl Thread {
         }
     }
 
-    /// Notes bytes that a `PassLook::Read` gave.
+    /// Records the bytes that a `PassLook::Read` returned.
     pub(crate) fn note_bytes(&mut self, bytes: &[u8]) {
         if self.pass.bytes.len() + bytes.len() <= MAX_BYTES {
             self.pass.bytes.extend_from_slice(bytes);
@@ -185,27 +186,28 @@ impl Thread {
         }
     }
 
-    /// Notes an effect: what comes after it may be a pass.
+    /// Records an effect. The steps after it may be a pass.
     pub(crate) fn effect(&mut self) {
         self.end_replay();
         self.pass.clear(self.clock);
         self.pass.tail = true;
     }
 
-    /// An interrupt takes `span` of its core from now on, of which its clock is not before.
+    /// Delays the thread by `span`, which an interrupt takes of its core from now on. The thread's clock must
+    /// not be before now.
     pub(crate) fn put_off(&mut self, span: Ps) {
         self.clock += span;
-        // What a pass takes by itself is still what it took.
+        // The pass's own steps take as long as before.
         self.pass.started += span;
     }
 
-    /// The same where it sleeps in its passes and is woken for it, or was: what is left of the pass that is under
-    /// way comes after it.
+    /// Delays a thread that sleeps in its passes and is or was woken for the interrupt. The rest of the pass
+    /// in progress comes after the interrupt.
     pub(crate) fn put_off_in_pass(&mut self, span: Ps) {
         self.owed += span;
     }
 
-    /// From now on it looks at things anew.
+    /// Makes the thread look at things anew from now on.
     #[inline]
     fn end_replay(&mut self) {
         self.replay = None;
@@ -221,8 +223,8 @@ impl Thread {
         self.put_off(owed);
     }
 
-    /// The recorded answer to the next step, if it is the same step and lies before the moment at
-    /// which the thread was woken. Advances the clock by its cost.
+    /// The recorded answer to the next step, if the recorded step matches and lies before the moment for
+    /// which the thread was woken. Advances the clock by the step's cost.
     pub(crate) fn replayed(
         &mut self,
         thread: ThreadId,
@@ -241,7 +243,7 @@ impl Thread {
         Some(step.look)
     }
 
-    /// The recorded bytes of a replayed `PassLook::Read` that is the last noted step.
+    /// The recorded bytes of a replayed `PassLook::Read`, which is the last recorded step.
     pub(crate) fn replayed_bytes(&mut self, len: usize) -> &[u8] {
         let from = self.pass.bytes.len();
         let (last, pass) = (&self.last.bytes, &mut self.pass.bytes);
@@ -249,7 +251,7 @@ impl Thread {
         &self.pass.bytes[from..]
     }
 
-    /// Ends a pass; true where it is known to repeat.
+    /// Ends a pass. Returns true if the pass is known to repeat.
     pub(crate) fn end_pass(&mut self) -> bool {
         self.end_replay();
         let twice = !self.pass.tail && !self.last.tail && self.pass.same_as(&self.last);
@@ -262,19 +264,19 @@ impl Thread {
         steady
     }
 
-    /// When the pass that was just ended began.
+    /// When the pass that just ended began.
     pub(crate) fn last_pass_started(&self) -> Ps {
         self.last.started
     }
 
-    /// The steps of the pass that was just ended.
+    /// The steps of the pass that just ended.
     pub(crate) fn last_steps(&self) -> &[PassStep] {
         &self.last.steps
     }
 
-    /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`, or to
-    /// its end if nothing is looked at in the rest of it. Returns the time of its turn; none where
-    /// it does not sleep so or was already put there.
+    /// Puts a thread that sleeps in its passes into the pass in progress at `at.time`. If the rest of that
+    /// pass looks at nothing, the thread continues at the end of the pass. Returns the time of its turn, or
+    /// none if the thread does not sleep in passes or was already put there.
     pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<Ps> {
         let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
             return None;
@@ -292,8 +294,8 @@ impl Thread {
         Some(self.clock.max(at.time))
     }
 
-    /// When the last step of the pass that was just ended that looked at something began, counted
-    /// from the pass's start.
+    /// When the last step that looked at something began, in the pass that just ended. Counted from the
+    /// pass's start.
     fn last_look(&self) -> Ps {
         let (mut begins, mut last) = (Ps::ZERO, Ps::ZERO);
         for step in &self.last.steps {

@@ -1,4 +1,4 @@
-//! Turns of threads: who goes on when, who sleeps, who is woken.
+//! Turns of threads: when threads go on, sleep and are woken.
 
 use super::state::World;
 use super::thread::{PassLook, Thread, Waiting};
@@ -6,7 +6,7 @@ use crate::core::index::{CoreId, MachineId, ThreadId};
 use crate::core::ps::Ps;
 use crate::host::CoreSet;
 
-/// Threads that the description of a deadlock names at most.
+/// Most threads that the description of a deadlock names.
 const MOST_NAMED: usize = 4;
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Whether a turn that came is one the thread waits for; it then goes on.
+    /// Whether the thread waits for the turn that came. If so, the thread goes on.
     pub(crate) fn takes_turn(&mut self, thread: ThreadId) -> bool {
         let (cause, window) = (self.cause, self.env.window);
         let t = &mut self.threads[thread];
@@ -56,7 +56,7 @@ impl World {
         true
     }
 
-    /// Wakes the threads whose lines others have changed or made leave their caches.
+    /// Wakes the threads whose lines were changed, or evicted from their caches, by other agents.
     #[inline]
     pub(crate) fn wake_others(&mut self, machine: MachineId) {
         if self.sized {
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// An interrupt takes `span` of a core from now on, and with it of the thread that it runs.
+    /// Takes `span` of a core from now on for an interrupt, and delays the thread that the core runs.
     pub(crate) fn interrupt(&mut self, machine: MachineId, core: CoreId, span: Ps) {
         let (now, cause, window) = (self.env.now, self.cause, self.env.window);
         let Some(thread) = self.hosts[machine].cores.get(core).and_then(|core| core.thread) else { return };
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Wakes a thread that sleeps for a socket, at `at`.
+    /// Wakes a thread at `at` that sleeps for a socket.
     pub(crate) fn wake_sleeper(&mut self, thread: ThreadId, at: Ps) {
         let window = self.env.window;
         let t = &mut self.threads[thread];
@@ -125,12 +125,12 @@ impl World {
         self.schedule(thread, clock);
     }
 
-    /// What the first threads wait for that have not ended, where none can go on.
+    /// Describes the waits of the first threads that have not ended. Used when no thread can go on.
     pub(crate) fn describe_waiting(&self) -> String {
         self.describe(|_| true)
     }
 
-    /// The same of those that wait for what others do, rather than for a time to come, or compute.
+    /// Describes the threads that wait for others' actions, rather than for a time or while they compute.
     pub(crate) fn describe_waiting_for_others(&self) -> String {
         self.describe(|thread| match thread.waiting {
             Waiting::Key(_) | Waiting::Socket { .. } => true,
@@ -156,14 +156,14 @@ fn waits_for(thread: &Thread) -> String {
         Waiting::Key(key) => format!("{who} waits for the key {key:?}"),
         Waiting::Pause { .. } => format!("{who} waits for {}", looked_at(thread)),
         Waiting::Socket { .. } => format!("{who} sleeps for a socket"),
-        // One that polls has turns in between.
+        // A polling thread has turns in between.
         Waiting::Turn if !thread.last_steps().is_empty() => format!("{who} waits for {}", looked_at(thread)),
         Waiting::Turn => format!("{who} waits for its turn"),
         Waiting::Ended => format!("{who} has ended"),
     }
 }
 
-/// What the passes of a thread look at, in words.
+/// Describes the memory and CQs that a thread's passes look at.
 fn looked_at(thread: &Thread) -> String {
     let mut parts = looks(thread);
     let more = parts.len().saturating_sub(4);
@@ -175,7 +175,7 @@ fn looked_at(thread: &Thread) -> String {
     if text.is_empty() { "nothing at all".into() } else { text }
 }
 
-/// Each of these.
+/// Descriptions of each memory word or CQ that a thread's last pass looked at.
 fn looks(thread: &Thread) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for step in thread.last_steps() {
