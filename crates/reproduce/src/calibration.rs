@@ -1,4 +1,4 @@
-//! The data that a profile is set from, and what the model makes of them with other values of its parameters.
+//! The data that a profile is set from, and the model's results for them with other values of its parameters.
 
 use crate::data::claims::{self, Claim, Qualifier, Value};
 use crate::data::measurements::{self, Measurement, Role};
@@ -12,28 +12,29 @@ use doorbell_systems::ping_pong::PingPong;
 use doorbell_verbs::RunError;
 use std::collections::BTreeSet;
 
-/// Relative standard error that a measurement of verbs is given: of how it was taken, and of the model.
+/// Relative standard error of a measurement of verbs. It covers both the measurement and the model.
 pub const ERROR_OF_VERBS: f64 = 0.03;
 
-/// That of a measurement that no paper prints: its programs are known, but not all of their settings.
+/// Relative standard error of a measurement that no paper prints: its program is known, but not all of its
+/// settings.
 pub const ERROR_OF_RUNS: f64 = 0.05;
 
-/// That of a system: much of what its program does is not stated.
+/// Relative standard error of a measurement of a system: the paper leaves out much about the program.
 pub const ERROR_OF_SYSTEMS: f64 = 0.1;
 
-/// What was measured.
+/// Measured value that the model should reproduce.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
     /// A number.
     Number(f64),
-    /// A number between these.
+    /// A number between two ends.
     Between(f64, f64),
-    /// That something holds.
+    /// A statement that holds.
     Holds,
 }
 
 impl Target {
-    /// How far what was found is from it, in relative standard errors of `error`.
+    /// Distance of a finding from the target, in units of the relative standard error `error`.
     pub fn residual(self, found: f64, error: f64) -> f64 {
         let beyond = |target: f64| (found.max(f64::MIN_POSITIVE) / target).ln() / error;
         match self {
@@ -45,23 +46,23 @@ impl Target {
     }
 }
 
-/// Standard errors that a statement counts which does not hold.
+/// Standard errors that a broken statement counts.
 const BROKEN: f64 = 3.0;
 
-/// How far what lies `beyond` an end of a range counts: wholly far outside, half at the end, nothing far inside. A corner there would hide from slopes
-/// what lies behind it.
+/// Weight of a number that lies `beyond` an end of a range: its full distance far outside, one half at the
+/// end, nothing far inside. A function with a corner at the end would hide from slopes what lies behind it.
 fn outside(beyond: f64) -> f64 {
     (beyond + (beyond * beyond + 1.0).sqrt()) / 2.0
 }
 
-/// What is to come out.
+/// A datum that the model should reproduce.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Datum {
-    /// The claim, or the measurement.
+    /// Id of the claim or of the measurement.
     pub id: String,
-    /// What it says.
+    /// Value that the model should reproduce.
     pub target: Target,
-    /// How far off a number may be: its relative standard error.
+    /// Relative standard error of the datum.
     pub error: f64,
     source: Source,
 }
@@ -73,7 +74,7 @@ enum Source {
 }
 
 impl Datum {
-    /// A statement for tests of what fits data: nothing can be found for it here.
+    /// A datum for tests of the fit. Nothing can be observed for it here.
     pub fn new(id: &str, target: Target, error: f64) -> Datum {
         Datum { id: id.to_owned(), target, error, source: Source::Claim }
     }
@@ -98,7 +99,8 @@ impl Datum {
     }
 }
 
-/// A number that is the highest seen was measured as well as any other.
+/// The target of a claim. A number that is stated as the highest seen was measured as well as any other
+/// number.
 fn target(claim: &Claim) -> Target {
     match (&claim.value, claim.qualifier, claim.allows()) {
         (Value::Number(_), Some(Qualifier::AtLeast | Qualifier::GreaterThan), Some((low, high)))
@@ -108,10 +110,11 @@ fn target(claim: &Claim) -> Target {
     }
 }
 
-/// The data that a profile says its parameters are set from that have a range; what was set by hand is not set again.
+/// Data for those parameters of a profile that have a range. A claim that only hand-set parameters name is
+/// left out, because these are not set again.
 ///
 /// # Errors
-/// If one of them is not known, or for checking: one sentence.
+/// If a datum is unknown, or is for checking: one sentence.
 pub fn data(profile: &Profile) -> Result<Vec<Datum>, String> {
     let mut data = Vec::new();
     for of in &profile.measured.verbs {
@@ -123,7 +126,7 @@ pub fn data(profile: &Profile) -> Result<Vec<Datum>, String> {
         }
     }
     for of in &profile.measured.systems {
-        // A test of verbs' latency, as perftest has it.
+        // Ping-pong measures the latency of verbs, as perftest does.
         let error = if of.system == PingPong::NAME { ERROR_OF_VERBS } else { ERROR_OF_SYSTEMS };
         for id in &of.claims {
             data.push(Datum::of_claim(profile, id, error)?);
@@ -137,18 +140,18 @@ pub fn data(profile: &Profile) -> Result<Vec<Datum>, String> {
     Ok(data)
 }
 
-/// Whether only parameters that were set by hand name a claim.
+/// Whether a claim is named by hand-set parameters alone.
 fn is_of_hand(profile: &Profile, id: &str) -> bool {
     let names = |p: &&Parameter| matches!(&p.basis, Basis::Calibrated { claims, .. } if claims.iter().any(|c| c == id));
     let mut naming = profile.parameters.iter().filter(names).peekable();
     naming.peek().is_some() && naming.all(|p| p.range().is_none())
 }
 
-/// What is found for `data` where the cluster of their names is each of `variants`: numbers in the units of the data, and 1 where a
-/// statement holds, else 0.
+/// Observes `data` with each of `variants` in place of the cluster of its name. Results are numbers in the
+/// units of the data; a statement gives 1 if it holds and 0 if not.
 ///
 /// # Errors
-/// If a run fails or somebody stops it.
+/// If a run fails or the user stops it.
 pub fn observe(ctx: &Ctx<'_>, variants: &[Profile], data: &[Datum]) -> Result<Vec<Vec<f64>>, SimulateError> {
     let with = |variant: &Profile| {
         let replaced = |p: &Profile| if p.name == variant.name { variant.clone() } else { p.clone() };
@@ -160,9 +163,9 @@ pub fn observe(ctx: &Ctx<'_>, variants: &[Profile], data: &[Datum]) -> Result<Ve
     found.into_iter().map(|numbers| numbers.ok_or_else(|| RunError::Interrupted.into())).collect()
 }
 
-/// Of one of them, once all runs are known.
+/// Observes `data` on one variant, once all runs are known.
 fn observed(ctx: &Ctx<'_>, profile: &Profile, data: &[Datum]) -> Result<Vec<f64>, NotYet> {
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let alone: Vec<Option<Result<f64, NotYet>>> =
         data.iter().map(|datum| alone(ctx, profile, datum)).collect();
     let rest: Vec<&Datum> =
@@ -176,7 +179,7 @@ fn observed(ctx: &Ctx<'_>, profile: &Profile, data: &[Datum]) -> Result<Vec<f64>
     data.iter().zip(alone).map(found).collect()
 }
 
-/// What is found for a datum that needs no whole experiment.
+/// The result for a datum that needs no whole experiment.
 fn alone(ctx: &Ctx<'_>, profile: &Profile, datum: &Datum) -> Option<Result<f64, NotYet>> {
     match datum.source {
         Source::Claim => papers::number(ctx, &datum.id, &profile.name),
@@ -187,7 +190,7 @@ fn alone(ctx: &Ctx<'_>, profile: &Profile, datum: &Datum) -> Option<Result<f64, 
     }
 }
 
-/// Experiments that check one of the claims.
+/// Experiments that check at least one of the claims.
 fn experiments(data: &[&Datum]) -> Vec<&'static Experiment> {
     let checks = |e: &&Experiment| data.iter().any(|d| e.claims.contains(&d.id.as_str()));
     REGISTER.experiments.iter().copied().filter(checks).collect()
@@ -199,7 +202,7 @@ fn number(checks: &[Check], datum: &Datum, profile: &Profile) -> f64 {
     let of_cluster = check.of_each.iter().find(|(cluster, _)| *cluster == profile.name);
     match (&check.found, of_cluster) {
         (_, Some((_, number))) | (Found::Number(number), None) => *number,
-        // Of both ends the one that more is said of.
+        // Of two ends, use the upper one, which papers say more about.
         (Found::Range { low, high }, None) => high.or(*low).unwrap_or(f64::NAN),
         (Found::Flag(holds) | Found::Statement { holds, .. }, None) => f64::from(u8::from(*holds)),
     }

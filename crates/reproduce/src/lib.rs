@@ -1,8 +1,12 @@
 //! The papers' claims, the experiments that check them, and what a report says.
 //!
-//! From the bottom: `data`, the claims and other measurements as the files of `papers/` have them; `experiment`, what an
-//! experiment is, asks for and finds; [`papers`], an experiment for each table or figure, and `judge`, which compares what
-//! they find with the claims and is given their register; [`calibration`], the data that profiles are set from.
+//! The modules, from the bottom up:
+//!
+//! - `data`: the claims and other measurements, read from the files of `papers/`.
+//! - `experiment`: the definition of an experiment, the runs that it asks for and its findings.
+//! - [`papers`]: an experiment for each table or figure.
+//! - `judge`: compares findings with the claims. Its callers pass it the register of experiments.
+//! - [`calibration`]: the data that profiles are set from.
 #![forbid(unsafe_code)]
 
 pub mod calibration;

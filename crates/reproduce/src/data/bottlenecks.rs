@@ -1,4 +1,4 @@
-//! What papers name as the limit of a rate, and what runs have shown.
+//! Limits of a rate, as papers name them and as runs show them.
 
 use doorbell_lab::class_name;
 use doorbell_nic::Resource;
@@ -6,28 +6,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
-/// What a paper names as the limit of a rate.
+/// Limit of a rate that a paper names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PaperLimit {
     /// One of the model's resources.
     Resource(Resource),
-    /// Something else.
+    /// A class of limits that is not one resource of the model.
     Other(PaperClass),
 }
 
-/// What papers name as limits that is no resource of the model, or one of several.
+/// Limits in papers that are not one resource of the model: several resources, or something that is not
+/// modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PaperClass {
-    /// Anything of the NIC.
+    /// Any part of the NIC.
     Nic,
     /// A processing unit of the NIC.
     #[serde(rename = "nic-pu")]
     NicUnit,
     /// A cache of the NIC.
     NicCache,
-    /// The NIC where payloads are small, and then the link's bandwidth.
+    /// The NIC for small payloads, then the link's bandwidth.
     #[serde(rename = "nic-then-ib-bw")]
     NicThenLink,
     /// The NIC's gathering of several SGEs.
@@ -59,21 +60,21 @@ impl fmt::Display for PaperLimit {
     }
 }
 
-/// What limited a rate, as reruns showed; no resource where no operation completed.
+/// Limit of a rate that reruns showed. There is no resource if no operation completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObservedLimit {
     /// The limit of one run.
     One(Option<Resource>),
-    /// The limit where payloads are small, and the limit where they are large.
+    /// The limits for small and for large payloads.
     Transition {
-        /// Of small payloads.
+        /// Limit for small payloads.
         small: Option<Resource>,
-        /// Of large ones.
+        /// Limit for large payloads.
         large: Option<Resource>,
     },
 }
 
-/// Whether it is something of the NIC.
+/// Whether the resource is part of the NIC.
 fn is_of_nic(class: Option<Resource>) -> bool {
     class.is_some_and(Resource::is_of_nic)
 }
@@ -90,14 +91,14 @@ impl fmt::Display for ObservedLimit {
     }
 }
 
-/// The paper's bottleneck beside ours.
+/// Limit that the paper names and limit that Doorbell observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BottleneckPair {
-    /// Class that the paper names; empty where it names none.
+    /// Class that the paper names; empty if it names none.
     #[serde(serialize_with = "or_empty")]
     #[schemars(with = "String")]
     pub paper: Option<PaperLimit>,
-    /// Class observed by reruns; empty where nothing was simulated.
+    /// Class observed by reruns; empty if nothing was simulated.
     #[serde(serialize_with = "or_empty")]
     #[schemars(with = "String")]
     pub observed: Option<ObservedLimit>,
@@ -111,7 +112,7 @@ fn or_empty<T: fmt::Display, S: Serializer>(limit: &Option<T>, serializer: S) ->
 }
 
 impl BottleneckPair {
-    /// Whether we observe what the paper names; `None` where one of them says nothing.
+    /// Whether the observed limit is the one that the paper names; `None` if one of them is missing.
     pub fn agree(&self) -> Option<bool> {
         let is_unit = |class| matches!(class, Some(Resource::TxUnits | Resource::RxUnits));
         Some(match (self.paper?, self.observed?) {

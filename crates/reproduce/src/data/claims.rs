@@ -1,4 +1,4 @@
-//! The papers' claims: data, and how a claim is compared with what was found.
+//! The papers' claims and how a claim is compared with a finding.
 
 use super::bottlenecks::PaperLimit;
 use schemars::JsonSchema;
@@ -19,29 +19,29 @@ pub enum Value {
     Text(String),
 }
 
-/// What sort of statement a claim is.
+/// Kind of statement that a claim makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A measurement.
     Measured,
-    /// Follows from a formula of the paper.
+    /// A statement that follows from a formula of the paper.
     Analytic,
-    /// One measurement by another.
+    /// Ratio of two measurements.
     Ratio,
-    /// Which of several is larger.
+    /// Order of several quantities.
     Ordering,
-    /// How something behaves.
+    /// Shape of a curve or behaviour.
     Shape,
     /// A property of the hardware.
     HardwareParameter,
 }
 
-/// How exactly a number is meant.
+/// Precision that a claim's number is meant to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Qualifier {
-    /// About so much: 5% either way is as good.
+    /// About this much: 5% more or less agrees fully.
     Approx,
     /// At most.
     UpTo,
@@ -51,7 +51,7 @@ pub enum Qualifier {
     LessThan,
     /// More than.
     GreaterThan,
-    /// Between nothing and so much.
+    /// Between zero and this much.
     Within,
     /// From the claim's `value_lo` to its `value_hi`.
     Range,
@@ -60,7 +60,7 @@ pub enum Qualifier {
 }
 
 impl Qualifier {
-    /// What stands before such a number, where that is anything.
+    /// Words in front of such a number, if any.
     pub const fn words(self) -> Option<&'static str> {
         match self {
             Qualifier::Approx => Some("about"),
@@ -74,39 +74,39 @@ impl Qualifier {
     }
 }
 
-/// The [`Claim::paper`] of statements that no paper makes.
+/// [`Claim::paper`] of Doorbell's own statements, which no paper makes.
 pub const OURS: &str = "doorbell";
 
-/// A claim of a paper (`papers/claims.toml`), or a statement of our own (`papers/ours.toml`).
+/// A claim of a paper (`papers/claims.toml`), or one of Doorbell's own statements (`papers/ours.toml`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its name.
+    /// Unique name.
     pub id: String,
-    /// The paper.
+    /// Paper that makes the claim, or [`OURS`].
     pub paper: String,
     /// Section, table or figure.
     #[serde(rename = "where")]
     pub place: String,
     /// Cluster or other hardware.
     pub hardware: String,
-    /// What was run.
+    /// Workload of the measurement.
     pub workload: String,
-    /// What was measured.
+    /// Measured quantity.
     pub metric: String,
-    /// What it says.
+    /// Stated value.
     pub value: Value,
     /// Unit of a number.
     pub unit: String,
-    /// What sort of statement it is.
+    /// Kind of statement.
     pub kind: Kind,
-    /// What the paper names as limit, in its words.
+    /// Limit that the paper names, in its words.
     pub bottleneck: String,
-    /// Remarks of those who extracted it.
+    /// Remarks from the extraction.
     pub notes: String,
-    /// What the paper names as limit, as a class.
+    /// Limit that the paper names, as a class.
     pub bottleneck_class: Option<PaperLimit>,
-    /// How exactly the number is meant.
+    /// Precision that the number is meant to have.
     pub qualifier: Option<Qualifier>,
     /// Lower end of a range.
     pub value_lo: Option<f64>,
@@ -114,18 +114,18 @@ pub struct Claim {
     pub value_hi: Option<f64>,
     /// Formula behind the number.
     pub formula: Option<String>,
-    /// How sure the extraction is, where not entirely.
+    /// Confidence in the extraction, if it is in doubt.
     pub confidence: Option<String>,
 }
 
-/// Relative error up to which a number holds.
+/// Largest relative error with which a number holds.
 pub const TOLERANCE: f64 = 0.1;
 
-/// "About" allows this much either way.
+/// Relative deviation that [`Qualifier::Approx`] allows in either direction.
 const ABOUT: f64 = 0.05;
 
 impl Claim {
-    /// The numbers that agree with it entirely, from lowest to highest, if it states a number.
+    /// Range of numbers that agree fully with the claim, lowest and highest; `None` if it states no number.
     pub fn allows(&self) -> Option<(f64, f64)> {
         if let (Some(low), Some(high)) = (self.value_lo, self.value_hi) {
             return Some((low, high));
@@ -140,8 +140,8 @@ impl Claim {
         })
     }
 
-    /// How far `found` is outside of what the claim allows, relative to the nearest number that it
-    /// allows; `None` if it states no number.
+    /// Relative distance from `found` to the nearest number that the claim allows, 0 for an allowed number.
+    /// `None` if the claim states no number.
     pub fn error(&self, found: f64) -> Option<f64> {
         let (low, high) = self.allows()?;
         let nearest = found.clamp(low, high);
@@ -149,8 +149,8 @@ impl Claim {
         Some(if distance == 0.0 { 0.0 } else { distance / nearest.abs().max(f64::MIN_POSITIVE) })
     }
 
-    /// How far the ends of what was found are from those that the claim states: the larger relative distance; `None` if it
-    /// does not state those that were found.
+    /// The larger relative distance between a found end and the stated end. `None` if the claim states none
+    /// of the found ends.
     pub fn error_of_ends(&self, low: Option<f64>, high: Option<f64>) -> Option<f64> {
         let distance = |found: f64, stated: f64| (found / stated - 1.0).abs();
         let ends = [(low, self.value_lo), (high, self.value_hi)].into_iter();
@@ -164,17 +164,18 @@ struct ClaimsFile {
     claim: Vec<Claim>,
 }
 
-/// What says the same as a calibrated claim is calibrated, too (`papers/restatements.toml`).
+/// Relations between claims (`papers/restatements.toml`). A claim that restates a calibrated one is
+/// calibrated, too.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Restatements {
-    /// Ids of claims that state one number several times.
+    /// Groups of claim ids; the claims of a group state one number.
     pub(crate) same: Vec<Vec<String>>,
-    /// Claims that the profiles or the model's structure take over as published.
+    /// Claims that the profiles or the model's structure adopt as published.
     pub(crate) taken_over: BTreeSet<String>,
-    /// Claims that can be computed from others.
+    /// Claims that can be computed from other claims, with those claims.
     pub(crate) computed: BTreeMap<String, Vec<String>>,
-    /// Claims that the paper, or another paper, contradicts, with those that do.
+    /// Claims that a paper contradicts, with the contradicting claims.
     pub(crate) contested: BTreeMap<String, Vec<String>>,
 }
 
@@ -195,25 +196,25 @@ struct NotCheckedGroup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MarkAxis {
-    /// The horizontal one.
+    /// Horizontal axis.
     X,
-    /// The vertical one.
+    /// Vertical axis.
     Y,
 }
 
-/// Where a claim's number stands in the figure that it is about (`papers/marks.toml`).
+/// Position of a claim's number in its figure (`papers/marks.toml`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
     /// Id of the claim.
     pub claim: String,
-    /// Curve that it is about.
+    /// Curve that the claim is about.
     pub curve: String,
-    /// What a legend calls it.
+    /// Text for the legend.
     pub meaning: String,
-    /// Axis that its number is on.
+    /// Axis of the claim's number.
     pub axis: MarkAxis,
-    /// The x of a number on the y axis, where the paper states it.
+    /// The x coordinate of a number on the y axis, if the paper states it.
     pub at: Option<f64>,
 }
 
@@ -223,14 +224,13 @@ struct MarksFile {
     mark: Vec<Mark>,
 }
 
-/// Why a claim is missed (`papers/explanations.toml`).
+/// The reason why a claim is missed (`papers/explanations.toml`).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Explanation {
     claim: String,
-    /// Why.
     pub(crate) why: String,
-    /// The command whose result shows it.
+    /// Command whose result shows the reason.
     pub(crate) run: String,
 }
 
@@ -240,7 +240,7 @@ struct ExplanationsFile {
     explanation: Vec<Explanation>,
 }
 
-/// What the files of `papers/` say that are about claims.
+/// Contents of the files of `papers/` about claims.
 struct Papers {
     claims: Vec<Claim>,
     restatements: Restatements,
@@ -272,13 +272,13 @@ impl Papers {
 
 static PAPERS: LazyLock<Result<Papers, String>> = LazyLock::new(Papers::read);
 
-/// The files are part of the program: a test sees to it that they can be read, and [`check`] tells who has just
-/// changed one.
+/// The contents of the files, which are compiled into the program. A test checks that they can be read.
+/// [`check`] reports an error to a user who has just changed one.
 fn papers() -> &'static Papers {
     PAPERS.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether the files that the program was built with can be read.
+/// Checks that the compiled-in files can be read.
 ///
 /// # Errors
 /// If one is malformed: one sentence, with the line.
@@ -286,10 +286,10 @@ pub(crate) fn check() -> Result<(), String> {
     PAPERS.as_ref().map(|_| ()).map_err(String::clone)
 }
 
-/// The contents of a file of TOML; `file` is for messages.
+/// Parses a TOML file. `file` is its name for messages.
 ///
 /// # Errors
-/// If it is not TOML, or says something that is not of its type: one sentence, with the line.
+/// If `text` is not TOML, or does not fit the type: one sentence, with the line.
 pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
@@ -298,25 +298,25 @@ pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Str
     })
 }
 
-/// The claims of a file; its name is for messages.
+/// Parses a file of claims. `file` is its name for messages.
 ///
 /// # Errors
-/// If it is not TOML, or an entry is no claim: one sentence, with the line.
+/// If `text` is not TOML, or an entry is not a claim: one sentence, with the line.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Claim>, String> {
     read::<ClaimsFile>(file, text).map(|file| file.claim)
 }
 
-/// All claims, in the order of the papers; then our own.
+/// All claims in the order of the papers, then Doorbell's own statements.
 pub fn all() -> &'static [Claim] {
     &papers().claims
 }
 
-/// The claim of this id.
+/// The claim with this id.
 pub fn find(id: &str) -> Option<&'static Claim> {
     all().iter().find(|c| c.id == id)
 }
 
-/// Claims that say the same, or are about the same.
+/// Relations between claims.
 pub(crate) fn restatements() -> &'static Restatements {
     &papers().restatements
 }
@@ -326,23 +326,24 @@ pub fn not_checked() -> &'static [(String, String)] {
     &papers().not_checked
 }
 
-/// Claims whose numbers stand in figures.
+/// Positions of claims' numbers in figures.
 pub fn marks() -> &'static [Mark] {
     &papers().marks
 }
 
-/// Why the claim is missed, where that is known.
+/// The reason why the claim is missed, if it is known.
 pub(crate) fn explanation(id: &str) -> Option<&'static Explanation> {
     papers().explanations.iter().find(|e| e.claim == id)
 }
 
-/// The first of the claims that state the same number as this one; itself where it stands alone.
+/// First id of the group of claims that state one number; `id` itself if it is in no group.
 pub(crate) fn first_of_group(id: &str) -> &str {
     let group = restatements().same.iter().find(|group| group.iter().any(|g| g == id));
     group.map_or(id, |group| &group[0])
 }
 
-/// Claims of `calibrated`, those that restate one, and those that can be computed from them alone.
+/// Ids in `calibrated`, ids of claims that restate one of them, and ids of claims that can be computed from
+/// these alone.
 pub(crate) fn settled_by(calibrated: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     let mut settled: BTreeSet<String> = calibrated.into_iter().collect();
     loop {

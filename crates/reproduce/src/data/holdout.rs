@@ -1,4 +1,4 @@
-//! Measured numbers set aside before calibrating (`papers/holdout.toml`).
+//! Held-out numbers, which were set aside before calibration (`papers/holdout.toml`).
 
 use crate::data::claims::{self, Claim, Kind, Value};
 use serde::Deserialize;
@@ -7,17 +7,17 @@ use std::sync::LazyLock;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Holdout {
-    /// One of so many is set aside.
+    /// One of this many numbers is held out.
     modulus: u64,
     exempt: Vec<Exempt>,
 }
 
-/// A number that is used although the rule names it.
+/// A number that is used although the rule holds it out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exempt {
     id: String,
-    /// Read by people.
+    /// For readers of the file.
     #[serde(rename = "reason")]
     _reason: String,
 }
@@ -25,12 +25,12 @@ struct Exempt {
 static HOLDOUT: LazyLock<Result<Holdout, String>> =
     LazyLock::new(|| claims::read("papers/holdout.toml", include_str!("../../../../papers/holdout.toml")));
 
-/// The file is part of the program, as those of the claims are.
+/// The contents of the file, which is compiled into the program.
 fn holdout() -> &'static Holdout {
     HOLDOUT.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether the file that the program was built with can be read.
+/// Checks that the compiled-in file can be read.
 ///
 /// # Errors
 /// If it is malformed: one sentence, with the line.
@@ -43,7 +43,7 @@ pub(super) fn hash(id: &str) -> u64 {
     id.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Whether no parameter may be set from this claim.
+/// Whether a claim is held out: no parameter may be set from it.
 pub(crate) fn is_held_out(claim: &Claim) -> bool {
     let measured = claim.kind == Kind::Measured && matches!(claim.value, Value::Number(_));
     let id = claims::first_of_group(&claim.id);

@@ -1,5 +1,5 @@
-//! Measurements that no paper prints (`papers/rc-swarm.toml`, `papers/cluster21-reads.toml`): which of them may set parameters, and
-//! which are for checking.
+//! Measurements that no paper prints (`papers/rc-swarm.toml`, `papers/cluster21-reads.toml`). Some may set
+//! parameters; the rest serve as checks.
 
 use crate::data::claims;
 use crate::data::holdout::hash;
@@ -11,25 +11,25 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Of so many that are not exempt one may be used.
+/// One of this many measurements that are not exempt may set parameters.
 const PARTS: usize = 3;
-/// Numbers of systems at most that may become calibration data.
+/// Most claims about systems that may become calibration data.
 const MOST_OF_SYSTEMS: usize = 4;
 
-/// What a measurement is for.
+/// Role of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Parameters may be set from it.
     Usable,
-    /// No parameter is set from it.
+    /// No parameter is set from it; it checks the model.
     Checking,
-    /// It is neither used nor checked.
+    /// It neither sets parameters nor checks the model.
     Exempt,
 }
 
 impl Role {
-    /// Its name in reports and JSON.
+    /// Name of the role in reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Usable => "usable",
@@ -43,15 +43,15 @@ impl Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Design {
-    /// Each reply is posted by itself.
+    /// Each reply is posted on its own.
     Baseline,
     /// Replies are posted in lists.
     Batching,
-    /// The same through three QPs per port.
+    /// Replies are posted in lists over three QPs per port.
     MultiQueue,
 }
 
-/// What was measured.
+/// The run behind a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum What {
@@ -62,30 +62,30 @@ pub(crate) enum What {
     OneQp(OneQp),
     /// A run of ws-sequencer.
     Sequencer {
-        /// Which.
+        /// Design of the sequencer.
         design: Design,
         /// Cores of the server.
         cores: u32,
     },
-    /// Atomics of many on one machine's memory.
+    /// Atomics of many clients on the memory of one machine.
     Atomics {},
-    /// What no experiment runs, and why not.
+    /// A run that no experiment repeats, with the reason.
     NotRun(String),
 }
 
-/// A run of rc-swarm: who posts what.
+/// A run of rc-swarm: the operations that each thread posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AllToAll {
     pub(crate) verb: Verb,
     pub(crate) machines: u32,
-    /// Of each machine.
+    /// Threads of each machine.
     pub(crate) threads: u32,
-    /// Of each thread, those to its own machine included.
+    /// QPs of each thread, including QPs to its own machine.
     pub(crate) qps: u32,
     /// Bytes of payload.
     pub(crate) size: u32,
-    /// Operations that a thread has outstanding.
+    /// Outstanding operations of a thread.
     pub(crate) window: u32,
 }
 
@@ -93,40 +93,41 @@ pub(crate) struct AllToAll {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OneQp {
-    /// Bytes of each.
+    /// Bytes of each READ.
     pub(crate) size: u32,
 }
 
-/// A measurement that is no claim.
+/// A measurement that is not a claim.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measurement {
     pub(crate) id: String,
     /// Profile of the machines.
     pub(crate) cluster: String,
-    /// Operations, or requests of a system, per second, in millions: the mean over the machines that were measured.
+    /// Operations, or requests of a system, in millions per second: the mean over the measured machines.
     pub(crate) mops: f64,
     pub(crate) what: What,
     pub(crate) note: Option<String>,
-    /// Which parameters were set from it before it was handed out with the others.
+    /// Parameters that were set from it before it was handed out with the rest.
     pub(crate) known: Option<String>,
-    /// Why it is neither used nor checked.
+    /// Reason why it neither sets parameters nor checks the model.
     pub(crate) exempt: Option<String>,
-    /// What it was handed out for before the others: parameters may be set from it, and it is none of those among which the hash chooses.
+    /// Purpose for which it was handed out before the rest. Parameters may be set from it, and the hash does
+    /// not choose among such measurements.
     pub(crate) earlier: Option<String>,
 }
 
-/// Claims about systems that were predicted once.
+/// Claims about systems, which were all predicted at first.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Systems {
-    /// All of them.
+    /// Ids of all of them.
     predicted: BTreeSet<String>,
-    /// Those that became calibration data since.
+    /// Ids of the claims that have become calibration data since.
     calibration: BTreeSet<String>,
 }
 
-/// What is in all files.
+/// Contents of a file of measurements. Only `papers/rc-swarm.toml` has `systems`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -134,16 +135,16 @@ struct File {
     systems: Option<Systems>,
 }
 
-/// A set of measurements, with what each is for.
+/// A set of measurements, each with its role.
 struct Set {
-    /// Its name, after which its file is named.
+    /// Name of the set and of its file.
     name: &'static str,
-    /// What a report says of them first.
+    /// Introduction in reports.
     about: &'static str,
     all: Vec<(Measurement, Role)>,
 }
 
-/// What the files say.
+/// Contents of all files of measurements.
 struct Measurements {
     sets: Vec<Set>,
     systems: Systems,
@@ -183,7 +184,8 @@ impl Measurements {
     }
 }
 
-/// Ids of those that may be used: what is known already, and then those whose ids have the least hash, a third in all.
+/// Ids of the measurements that may set parameters, a third of all. Known measurements come first, then the
+/// ids with the least hash.
 fn usable(all: &[Measurement]) -> BTreeSet<String> {
     let mut rest: Vec<&Measurement> =
         all.iter().filter(|m| m.exempt.is_none() && m.earlier.is_none()).collect();
@@ -194,12 +196,12 @@ fn usable(all: &[Measurement]) -> BTreeSet<String> {
 
 static MEASUREMENTS: LazyLock<Result<Measurements, String>> = LazyLock::new(Measurements::read);
 
-/// The file is part of the program, as those of the claims are.
+/// The contents of the files, which are compiled into the program.
 fn measurements() -> &'static Measurements {
     MEASUREMENTS.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether the files that the program was built with can be read.
+/// Checks that the compiled-in files can be read.
 ///
 /// # Errors
 /// If one is malformed: one sentence, with the line.
@@ -207,12 +209,12 @@ pub(crate) fn check() -> Result<(), String> {
     MEASUREMENTS.as_ref().map(|_| ()).map_err(String::clone)
 }
 
-/// All of them, in the order of the files, with what they are for.
+/// All measurements with their roles, in the order of the files.
 pub(crate) fn all() -> impl Iterator<Item = (&'static Measurement, Role)> {
     measurements().sets.iter().flat_map(|set| &set.all).map(|(measurement, role)| (measurement, *role))
 }
 
-/// Those of a set.
+/// Measurements of one set with their roles.
 pub(crate) fn of_set(name: &str) -> impl Iterator<Item = (&'static Measurement, Role)> {
     set(name).all.iter().map(|(measurement, role)| (measurement, *role))
 }
@@ -222,51 +224,51 @@ fn set(name: &str) -> &'static Set {
     found.unwrap_or_else(|| panic!("there is no set of measurements {name}"))
 }
 
-/// What a report says of a set first.
+/// Introduction to a set in reports.
 pub(crate) fn about(name: &str) -> &'static str {
     set(name).about
 }
 
-/// Ids of the claims about systems that were predicted before these measurements were handed out and still are.
+/// Ids of claims about systems that were predicted before these measurements were handed out and still are.
 pub(crate) fn predicted_of_systems() -> impl Iterator<Item = &'static str> {
     let Systems { predicted, calibration } = &measurements().systems;
     predicted.difference(calibration).map(String::as_str)
 }
 
-/// What a report says of CLUSTER'21's run first.
+/// Introduction to the run of CLUSTER'21's first author.
 const ABOUT_READS: &str = "A run of READs by the first author of CLUSTER'21 that no paper prints. None is a claim, and what is found for them is no \
                            prediction: they were in view. At most three parameters are set from them; other sizes of the same \
                            run are kept for a check.";
 
-/// What a report says of rc-swarm's first.
+/// Introduction to the runs of rc-swarm.
 const ABOUT: &str = "Measurements by the authors of ATC'16 that no paper prints. None is a claim, and what is found for them is no \
                      prediction: they were in view. Parameters may be set from those that are usable, and from no other. \
                      The mechanisms that were proposed together with these numbers are by someone who had seen further \
                      runs of the same sweeps, which are kept for a last check.";
 
-/// A measurement beside what the model makes of it.
+/// A measurement and the model's result for it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MeasurementReport {
     /// Its name.
     pub id: String,
     /// Profile of the machines.
     pub profile: String,
-    /// What was measured, in words.
+    /// Description of the measured run.
     pub what: String,
-    /// What it is for.
+    /// Role of the measurement.
     pub role: Role,
-    /// As measured: millions per second, the mean over the machines.
+    /// Measured rate in millions per second, the mean over the machines.
     pub measured: f64,
-    /// As simulated, in the same unit; `None` where it is not run.
+    /// Simulated rate in the same unit; `None` if it is not run.
     pub simulated: Option<f64>,
-    /// How much more was simulated than measured, relative to what was measured.
+    /// Relative error: simulated rate by measured rate, less 1.
     pub error: Option<f64>,
-    /// Remarks: why it is not run, or exempt, or what a run had to choose.
+    /// Remarks: why it is not run, why it is exempt, or which settings the run had to choose.
     pub note: String,
 }
 
 impl MeasurementReport {
-    /// With the rate that was found, and what its run had to choose.
+    /// The report of a measurement, with the rate that was found and the settings that its run had to choose.
     pub(crate) fn of(m: &Measurement, role: Role, found: Option<(f64, String)>) -> MeasurementReport {
         let (simulated, chosen) = found.unzip();
         let not_run = if let What::NotRun(why) = &m.what { Some(format!("not run: {why}")) } else { None };
@@ -335,7 +337,7 @@ mod tests {
             of_set("cluster21-reads").any(|(m, _)| measurements.iter().any(|said| said.contains(&m.id)))
         };
         let profiles = Profile::names().map(|name| Profile::named(name).unwrap());
-        // What a profile has from its base is the same parameter.
+        // A parameter that a profile takes from its base is counted there.
         let own = profiles.flat_map(|p| p.parameters).filter(|p| p.base.is_none());
         let set =
             own.filter(|p| matches!(&p.basis, Basis::Calibrated { measurements, .. } if names(measurements)));
@@ -373,7 +375,7 @@ mod tests {
         }
     }
 
-    /// Parameters name the measurements that they were set from by their ids.
+    /// A parameter names the ids of the measurements that it was set from.
     #[test]
     fn no_parameter_is_set_from_what_is_for_checking() {
         for name in Profile::names() {
@@ -386,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Claims that profiles name as calibration data, and those that say the same.
+    /// Claims that profiles name as calibration data, and claims that restate them.
     fn calibrated() -> BTreeSet<String> {
         let profiles = Profile::names().map(|name| Profile::named(name).unwrap());
         let claims = profiles.map(|p| p.calibrated_claims().into_iter().map(str::to_owned).collect());

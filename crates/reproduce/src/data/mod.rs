@@ -1,4 +1,4 @@
-//! The papers' claims and other measurements, as the files of `papers/` have them.
+//! The papers' claims and other measurements, read from the files of `papers/`.
 
 pub(crate) mod bottlenecks;
 pub mod claims;

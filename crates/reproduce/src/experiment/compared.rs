@@ -1,15 +1,15 @@
-//! Numbers of several runs beside each other.
+//! Comparisons of numbers from several runs.
 
 use super::findings::{Check, Found};
 use crate::data::claims;
 
-/// More of `to` than of `from`, in percent.
+/// By how many percent `to` exceeds `from`.
 pub(crate) fn percent_more(from: f64, to: f64) -> f64 {
     (to / from - 1.0) * 100.0
 }
 
-/// The check whose number errs most: what a claim about several clusters says is as true as its
-/// worst case.
+/// The check whose number has the largest error. A claim about several clusters is only as true as its worst
+/// case.
 pub(crate) fn worst(checks: Vec<Check>) -> Check {
     let error = |c: &Check| match c.found {
         Found::Number(n) => claims::find(c.claim).and_then(|claim| claim.error(n)),

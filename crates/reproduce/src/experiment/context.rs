@@ -1,4 +1,4 @@
-//! An experiment, and what it is run on.
+//! An experiment and the context that it runs in.
 
 use super::findings::Findings;
 use doorbell_lab::{Control, Known, NotYet, Share, SimulateError, Stored};
@@ -8,63 +8,66 @@ use std::sync::atomic::Ordering;
 
 /// A table or figure of a paper that Doorbell reproduces.
 pub struct Experiment {
-    /// Its name as a selector, after the paper's: `fig2`, `tab4`, `appA`.
+    /// Name in selectors, after the paper's name for it: `fig2`, `tab4`, `appA`.
     pub name: &'static str,
-    /// The paper.
+    /// Paper that has the table or figure: `atc16`, `cluster21` or `conext13`; else the name of a set of
+    /// measurements.
     pub paper: &'static str,
-    /// What it shows.
+    /// Title in reports.
     pub title: &'static str,
-    /// Claims that it checks.
+    /// Ids of the claims that the experiment checks.
     pub claims: &'static [&'static str],
-    /// What its runs are of.
+    /// Kind of runs that the experiment asks for.
     pub runs: Runs,
-    /// What it finds, from runs that it asks for.
+    /// Computes the findings from the results of runs. Returns [`NotYet`] until the context has all of them.
     pub run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
 }
 
-/// What an experiment's runs are of.
+/// Kind of runs that an experiment asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// There are none: all its claims follow from formulas.
+    /// No runs: all claims follow from formulas.
     None,
-    /// Verbs.
+    /// Workloads of verbs.
     Verbs,
-    /// Systems, as sequencers and stores.
+    /// Systems, such as sequencers and stores.
     Systems,
-    /// The system of which the host's caches matter, not the NIC: a server that touches what it sends.
+    /// The system `touch`: a server that touches the data it sends, so that the host's caches matter and not
+    /// the NIC.
     Touch,
 }
 
 impl Experiment {
-    /// Whether it checks no claim: it sets measurements that no paper prints beside the model.
+    /// Whether the experiment checks no claim, but compares measurements that no paper prints with the model.
     pub fn is_of_measurements(&self) -> bool {
         self.claims.is_empty()
     }
 }
 
-/// What an experiment runs on.
+/// Context that experiments run in: profiles, known results and options.
 pub struct Ctx<'a> {
-    /// The clusters.
+    /// Profiles of the clusters.
     pub profiles: Vec<Profile>,
-    /// Whether curves are to be dense.
+    /// Whether curves have all their points.
     pub full: bool,
-    /// Progress and interruption.
+    /// Reports progress and allows the user to interrupt.
     pub control: Control<'a>,
-    /// Whether bottlenecks are observed by reruns; else they stay empty.
+    /// Whether reruns observe bottlenecks. If not, bottlenecks stay empty.
     pub(crate) explains: bool,
-    /// Rates are measured for so much less time than usual.
+    /// Divisor of the time for which rates are measured. Tests shorten runs with it.
     pub(crate) hurry: u64,
-    /// Runs end when they know their answer to this precision, in place of times that experiments say.
+    /// If set, each run ends when its result is known to this precision. If not, runs take the times that
+    /// experiments state.
     pub(crate) precision: Option<Share>,
-    /// What is known of runs.
+    /// Results of runs that are known so far.
     pub(crate) known: Known,
 }
 
 impl<'a> Ctx<'a> {
-    /// On the built-in profiles.
+    /// A context on the built-in profiles.
     ///
     /// # Errors
-    /// If one of them is malformed; a test sees to it that none is.
+    /// If a built-in profile is malformed. A test checks that none is.
     pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
         let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
         Ok(Ctx {
@@ -78,35 +81,36 @@ impl<'a> Ctx<'a> {
         })
     }
 
-    /// The same, with results of the papers' experiments taken from a store, and kept there.
+    /// Takes results of the papers' experiments from a store and keeps new results there.
     #[must_use]
     pub fn stored_in(self, stored: Arc<Stored>) -> Ctx<'a> {
         Ctx { known: Known::stored_in(stored), ..self }
     }
 
-    /// The same, where runs end when they know their answer, rather than after the times that experiments say.
+    /// Ends each run when its result is known to this precision, instead of after the times that experiments
+    /// state.
     #[must_use]
     pub fn with_precision(self, precision: Share) -> Ctx<'a> {
         Ctx { precision: Some(precision), ..self }
     }
 
-    /// The same, whatever store there is.
+    /// A copy of the context that uses no store.
     pub(crate) fn unstored(&self) -> Ctx<'a> {
         let Ctx { full, explains, hurry, precision, .. } = *self;
         let (profiles, control) = (self.profiles.clone(), self.control.clone());
         Ctx { profiles, full, control, explains, hurry, precision, known: self.known.unstored() }
     }
 
-    /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on
-    /// unchanged profiles is not run again.
+    /// A copy of the context on other profiles, for rates alone: curves are not dense and bottlenecks are not
+    /// observed. Runs on unchanged profiles are not repeated.
     pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
         let control = Control { watch: &(), ..self.control.clone() };
         let (hurry, precision, known) = (self.hurry, self.precision, self.known.clone());
         Ctx { profiles, full: false, control, explains: false, hurry, precision, known }
     }
 
-    /// What experiments find: each is asked until it has all the runs that it needs. Nothing of one that had
-    /// not when somebody stopped it.
+    /// Asks each experiment until it has all the runs that it needs, and returns the findings. An experiment
+    /// without result gives `None`: the user stopped it, or nothing completed in one of its runs.
     ///
     /// # Errors
     /// If a run fails.
@@ -114,7 +118,8 @@ impl<'a> Ctx<'a> {
         self.find_all(experiments.len(), |i| (experiments[i].run)(self))
     }
 
-    /// The same of whatever is found by asking for a number below `n`, of this or of others that know what this one does.
+    /// Calls `ask` with each number below `n` until it returns a result, as [`Ctx::find`] does for
+    /// experiments. `ask` may use this context or others that share its known results.
     pub(crate) fn find_all<T>(
         &self,
         n: usize,
@@ -137,7 +142,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// For tests: what `asked` finds, once it has all the runs that it needs.
+    /// For tests: calls `asked` until it has all the runs that it needs, and returns its result.
     #[cfg(test)]
     pub(crate) fn until_known<T>(&self, asked: impl Fn(&Ctx<'_>) -> Result<T, NotYet>) -> T {
         loop {
@@ -150,10 +155,10 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// One of the clusters.
+    /// The profile of this name.
     ///
     /// # Panics
-    /// If none of them has this name.
+    /// If no profile has this name.
     pub fn profile(&self, name: &str) -> &Profile {
         let found = self.profiles.iter().find(|p| p.name == name);
         found.unwrap_or_else(|| panic!("experiments name built-in profiles only, not {name}"))

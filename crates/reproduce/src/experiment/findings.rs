@@ -1,4 +1,4 @@
-//! What an experiment found.
+//! Findings of an experiment.
 
 use super::setting::setting;
 use crate::data::bottlenecks::ObservedLimit;
@@ -7,36 +7,36 @@ use doorbell_lab::Outcome;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What an experiment found.
+/// Findings of an experiment.
 #[derive(Default)]
 pub struct Findings {
-    /// What was found for its claims.
+    /// Findings for the claims.
     pub checks: Vec<Check>,
-    /// The curves behind that.
+    /// Curves behind the findings.
     pub curves: Vec<Curve>,
-    /// What was found for measurements that are no claims.
+    /// Results for measurements that are not claims.
     pub measured: Vec<MeasurementReport>,
 }
 
-/// What was found for one claim.
+/// Finding for one claim.
 pub struct Check {
     pub(crate) claim: &'static str,
-    /// The profile it was found on.
+    /// Name of the profile on which it was found.
     pub(crate) profile: &'static str,
     pub(crate) found: Found,
     pub(crate) bottleneck: Option<ObservedLimit>,
-    /// It follows from formulas; nothing was simulated for it.
+    /// Whether the finding follows from formulas alone, without a simulation.
     pub(crate) formula: bool,
     pub(crate) note: String,
-    /// The numbers found on the clusters that the claim is about, where it is about several.
+    /// Numbers found on each cluster, if the claim is about several clusters.
     pub(crate) of_each: Vec<(&'static str, f64)>,
 }
 
-/// What can be found.
+/// Form of a finding.
 pub enum Found {
     /// A number in the claim's unit.
     Number(f64),
-    /// The least and the most of several numbers, of a claim that states both ends; `None` is an end that is exempt.
+    /// Least and most of several numbers, for a claim that states both ends. `None` marks an exempt end.
     Range {
         /// The least.
         low: Option<f64>,
@@ -45,17 +45,17 @@ pub enum Found {
     },
     /// Yes or no.
     Flag(bool),
-    /// Whether a statement in words holds, and what was seen.
+    /// A statement in words.
     Statement {
         /// Whether it holds.
         holds: bool,
-        /// What was seen.
+        /// The observation in words.
         seen: String,
     },
 }
 
 impl Found {
-    /// Whether all its numbers are numbers.
+    /// Whether all numbers of the finding are finite.
     pub(crate) fn is_finite(&self) -> bool {
         match self {
             Found::Number(number) => number.is_finite(),
@@ -66,7 +66,7 @@ impl Found {
 }
 
 impl Check {
-    /// What was found on a profile.
+    /// A finding on a profile.
     pub fn new(claim: &'static str, profile: &'static str, found: Found) -> Check {
         Check {
             claim,
@@ -84,7 +84,7 @@ impl Check {
         Check::new(claim, profile, Found::Number(number.into()))
     }
 
-    /// Whether a statement in words holds, and what was seen.
+    /// A finding about a statement in words, with the observation.
     pub fn statement(claim: &'static str, profile: &'static str, holds: bool, seen: String) -> Check {
         Check::new(claim, profile, Found::Statement { holds, seen })
     }
@@ -94,7 +94,7 @@ impl Check {
         Check::number(claim, profile, outcome.mops).limited_by(outcome).note(setting(outcome))
     }
 
-    /// Says what limited `outcome`, which was observed by reruns.
+    /// Adds the limit of `outcome`, if reruns observed it.
     pub fn limited_by(mut self, outcome: &Outcome) -> Check {
         if !outcome.lift.is_empty() {
             self.bottleneck = Some(ObservedLimit::One(outcome.bottleneck.class));
@@ -102,13 +102,13 @@ impl Check {
         self
     }
 
-    /// Says that it follows from formulas.
+    /// Marks the finding as one that follows from formulas.
     pub fn formula(mut self) -> Check {
         self.formula = true;
         self
     }
 
-    /// Says what else is to be known.
+    /// Sets the remark that reports show beside the finding.
     pub fn note(mut self, note: impl Into<String>) -> Check {
         self.note = note.into();
         self
@@ -118,22 +118,22 @@ impl Check {
 /// A curve that can be plotted.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Curve {
-    /// Paper and table or figure, as `atc16/fig2`.
+    /// Paper and table or figure, such as `atc16/fig2`.
     pub experiment: String,
-    /// Which curve of it.
+    /// Name of the curve within the experiment.
     pub name: String,
-    /// The profile it was found on.
+    /// Profile on which it was found.
     pub profile: String,
-    /// What x is, with its unit.
+    /// Quantity on the x axis, with its unit.
     pub x: String,
-    /// What y is, with its unit.
+    /// Quantity on the y axis, with its unit.
     pub y: String,
     /// Points, x ascending.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Curve {
-    /// The same without points that are no numbers.
+    /// Removes the points that are not finite numbers.
     pub(crate) fn of_numbers(mut self) -> Curve {
         self.points.retain(|(x, y)| x.is_finite() && y.is_finite());
         self

@@ -1,4 +1,4 @@
-//! What an experiment is: a function of results, which asks for the runs that it needs.
+//! The definition of an experiment: a function of results that asks for the runs it needs.
 
 mod compared;
 mod context;

@@ -1,12 +1,12 @@
-//! Experiments that can be selected.
+//! The register of experiments that can be selected.
 
 use super::context::Experiment;
 
-/// Experiments that can be selected, and which of them are beyond the papers.
+/// The experiments that can be selected. Some of them go beyond the papers.
 pub struct Register {
     /// All experiments, in the order of reports.
     pub experiments: Vec<&'static Experiment>,
-    /// Those of them that ask what no paper has measured, of machines that no paper had.
+    /// The experiments that go beyond the papers: they ask about machines that no paper measured.
     pub beyond: &'static [&'static Experiment],
 }
 
@@ -16,7 +16,7 @@ impl Register {
         self.experiments.iter().copied().find(|experiment| experiment.claims.contains(&claim))
     }
 
-    /// Whether an experiment asks what no paper has measured, of machines that no paper had.
+    /// Whether an experiment goes beyond the papers: it asks about machines that no paper measured.
     pub fn is_beyond(&self, experiment: &Experiment) -> bool {
         let is_it = |beyond: &&Experiment| (beyond.paper, beyond.name) == (experiment.paper, experiment.name);
         self.beyond.iter().any(is_it)

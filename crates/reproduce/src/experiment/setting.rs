@@ -1,10 +1,10 @@
-//! What is said of a run beside its number.
+//! Remarks about a run that reports show beside its number.
 
 use doorbell_lab::{NotYet, Outcome, OutcomeOf, Resolved};
 use doorbell_systems::config::Clients;
 use std::sync::Arc;
 
-/// What the paper does not state and a run had to choose.
+/// The settings of a run that the paper does not state, in words.
 pub(crate) fn setting(outcome: &Outcome) -> String {
     let setting = match &outcome.of {
         OutcomeOf::Verbs(of) => {
@@ -24,7 +24,7 @@ pub(crate) fn setting(outcome: &Outcome) -> String {
     }
 }
 
-/// The outcome of a run in which something was done: no ratio has another.
+/// `outcome`, if at least one operation completed. Without one, no ratio can be computed.
 pub(super) fn something(what: &str, outcome: Arc<Outcome>) -> Result<Arc<Outcome>, NotYet> {
     match &outcome.waits {
         Some(waits) => Err(NotYet::Nothing(nothing_completed(what, waits))),
@@ -32,7 +32,7 @@ pub(super) fn something(what: &str, outcome: Arc<Outcome>) -> Result<Arc<Outcome
     }
 }
 
-/// Why there is no number of a run, in words.
+/// The reason why a run gives no number, in words.
 fn nothing_completed(what: &str, waits: &str) -> String {
     format!("{what}: no operation completed: {waits}")
 }

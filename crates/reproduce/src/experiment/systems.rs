@@ -1,4 +1,4 @@
-//! What experiments ask of a context: systems.
+//! Runs of systems that experiments ask a context for.
 
 use super::context::Ctx;
 use super::setting::something;
@@ -6,22 +6,22 @@ use doorbell_lab::{NotYet, Outcome, Run, SystemWorkload};
 use doorbell_nic::Profile;
 use doorbell_verbs::Span;
 
-/// Warm-up and measured time of systems for which an experiment says none.
+/// Default warm-up and measured time of systems, for experiments that state neither.
 const USUAL: (Span, Span) = (Span::from_us(100), Span::from_us(150));
 
 impl Ctx<'_> {
-    /// Each of `all` on `profile`; the outcomes have their order.
+    /// Runs each of `all` on `profile`. The outcomes are in the order of `all`.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub fn systems(&self, profile: &str, what: &str, all: &[SystemWorkload]) -> Result<Vec<Outcome>, NotYet> {
         self.systems_on(self.profile(profile), what, all)
     }
 
-    /// The same on a profile that is none of the clusters.
+    /// Like [`Ctx::systems`], on a profile that may differ from the clusters.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub fn systems_on(
         &self,
         profile: &Profile,
@@ -31,11 +31,12 @@ impl Ctx<'_> {
         self.outcomes_of_systems(what, all.iter().map(|w| self.run_of_system(profile, w)).collect())
     }
 
-    /// The same of systems that are measured for the times that they say, also where runs end when they know their answer: of those whose operations are whole
-    /// jobs, each of them longer than such runs, and of those in which something comes round more slowly than such runs can tell.
+    /// Like [`Ctx::systems`], but each system runs for the times that it states, even if other runs end at a
+    /// precision. Experiments use it for systems whose operations are whole jobs, each longer than such a
+    /// run. They also use it for systems with a cycle that is too slow for such a run to see.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub(crate) fn timed(
         &self,
         profile: &str,
@@ -47,23 +48,23 @@ impl Ctx<'_> {
     }
 
     fn outcomes_of_systems(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Outcome>, NotYet> {
-        // All are asked for before the first that is not known ends this.
+        // The context learns of all runs before the first unknown result returns.
         let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
         all.into_iter().map(|outcome| Ok(Outcome::clone(&*something(what, outcome?)?))).collect()
     }
 
-    /// `w` on `profile`, with what limits it.
+    /// Runs `w` on `profile` and observes its limit.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub fn explain_system(&self, profile: &str, what: &str, w: &SystemWorkload) -> Result<Outcome, NotYet> {
         self.explained(&self.run_of_system(self.profile(profile), w), what)
     }
 
-    /// The same of one whose operations are whole jobs, as [`Ctx::jobs`] has them.
+    /// Like [`Ctx::explain_system`], for the times that the system states, as in [`Ctx::timed`].
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub(crate) fn explain_job(
         &self,
         profile: &str,

@@ -1,4 +1,4 @@
-//! What experiments ask of a context: workloads of verbs.
+//! Workloads of verbs that experiments ask a context for.
 
 use super::context::Ctx;
 use super::setting::something;
@@ -10,21 +10,22 @@ use doorbell_verbs::Span;
 use doorbell_workload::{Profiles, Resolved, Workload};
 use std::sync::Arc;
 
-/// A workload measured for so many microseconds after 100 of warm-up: rates are steady early, and
-/// runs are many.
+/// `workload` with 100 us of warm-up and `us` microseconds of measurement. Rates are steady early, and runs
+/// are many.
 pub(crate) fn briefly(us: u64, workload: Workload) -> Workload {
     let span = |us| Some(Duration::new(Span::from_us(us)));
     Workload { warmup: span(100), duration: span(us), ..workload }
 }
 
-/// Warm-up and measured time of runs for which an experiment says none.
+/// Default warm-up and measured time of workloads, for experiments that state neither.
 const USUAL: (Span, Span) = (Span::from_us(200), Span::from_ms(1));
 
-/// Virtual time after which a run of an experiment ends that does not settle, where it is to.
+/// Virtual time after which a run ends if it has not settled, for contexts with a precision.
 const PATIENCE: Duration = Duration::new(Span::from_ms(5));
 
 impl Ctx<'_> {
-    /// From when to when a run is measured: as said, else as usual; or until it knows its answer.
+    /// Timing of a run: until its result is known to the context's precision, if there is one. Otherwise the
+    /// times that the experiment states, or the usual ones.
     pub(super) fn timing(&self, said: Timing, usual: (Span, Span)) -> Timing {
         if let Some(precision) = self.precision {
             return Timing { warmup: None, duration: None, precision, max_time: PATIENCE, ..said };
@@ -35,10 +36,10 @@ impl Ctx<'_> {
         Timing { warmup: Some(warmup), duration: Some(hurried), ..said }
     }
 
-    /// Each of `workloads` on `profile`; the outcomes have their order.
+    /// Measures each of `workloads` on `profile`. The outcomes are in the order of `workloads`.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub fn measure(
         &self,
         profile: &str,
@@ -48,11 +49,12 @@ impl Ctx<'_> {
         self.measure_on(self.profile(profile), what, workloads)
     }
 
-    /// The same of workloads whose warm-up brings them to where they are to be measured: they are measured after it, also where runs end when they
-    /// know their answer. What comes slower than a run can tell would be measured with the rest.
+    /// Like [`Ctx::measure`], for workloads whose warm-up brings them to the state that is to be measured.
+    /// Measurement starts after the stated warm-up, even if runs end at a precision. A run cannot detect a
+    /// change that is slower than itself, and would otherwise measure the warm-up, too.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub(crate) fn measure_warmed(
         &self,
         profile: &str,
@@ -64,10 +66,10 @@ impl Ctx<'_> {
         self.outcomes(what, runs.collect())
     }
 
-    /// [`Ctx::measure`] on a profile that is none of the clusters.
+    /// [`Ctx::measure`] on a profile that may differ from the clusters.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub fn measure_on(
         &self,
         profile: &Profile,
@@ -78,21 +80,21 @@ impl Ctx<'_> {
     }
 
     fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
-        // All are asked for before the first that is not known ends this.
+        // The context learns of all runs before the first unknown result returns.
         let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
         all.into_iter().map(|outcome| something(what, outcome?)).collect()
     }
 
-    /// `workload` on `profile`, with what limits it.
+    /// Measures `workload` on `profile` and observes its limit.
     ///
     /// # Errors
-    /// Where a run is not known yet, or fails.
+    /// If a result is not known yet, or a run fails.
     pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
         let run = self.run_of(self.profile(profile), what, workload);
         something(what, self.limited(&run, what)?)
     }
 
-    /// What a run gave; with what limits it, where that is asked for.
+    /// The outcome of a run, with its limit if the context observes bottlenecks.
     pub(super) fn limited(&self, run: &Run, what: &str) -> Result<Arc<Outcome>, NotYet> {
         match self.explains {
             true => explained(&self.known, run, what, Depth::Tenths).map(Arc::new),
@@ -104,7 +106,7 @@ impl Ctx<'_> {
         self.run(profile, what, workload, |timing| self.timing(timing, USUAL))
     }
 
-    /// The same, but measured after its warm-up.
+    /// Like [`Ctx::run_of`], but measured after the stated warm-up.
     fn run_warmed(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
         self.run(profile, what, workload, |said| {
             let warmup = said.warmup;

@@ -1,4 +1,4 @@
-//! How well numbers agree with the papers', each number counted once.
+//! Agreement of numbers with the papers' numbers, each number counted once.
 
 use crate::data::claims::{self, TOLERANCE};
 use crate::data::measurements;
@@ -8,29 +8,29 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The numbers of systems that were predicted before other measurements were handed out, and are still.
+/// Group of numbers of systems that were predicted before other measurements were handed out, and still are.
 const SYSTEMS: &str = "systems of 4ca4298";
 
-/// Agreement of a group of numbers. Claims that state one number several times count once, with the
-/// first that was checked; what is computed from other claims does not count.
+/// Agreement of a group of numbers. Claims that state one number several times count once, with the first
+/// claim that was checked. Numbers that are computed from other claims do not count.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Accuracy {
-    /// Which: `predicted`, `calibrated`, `analytic`, or `held out`, which are those of the predicted
-    /// ones that were set aside before calibrating; where there are any, `systems of 4ca4298`, which are those of
-    /// sequencers and stores that were predicted at that commit and from which no parameter was set since. Of
-    /// measurements that are no claims what they are for.
+    /// Name of the group. Groups of claims are `predicted`, `calibrated`, `analytic` and `held out`, the
+    /// predicted numbers that were set aside before calibration. `systems of 4ca4298` holds numbers of
+    /// sequencers and stores that were predicted at that commit and that no parameter was set from since; it
+    /// is absent if there are none. Measurements that are not claims are grouped by role.
     pub group: String,
-    /// Numbers that are compared.
+    /// Count of compared numbers.
     pub numbers: usize,
-    /// Those within 10%.
+    /// Count of numbers within 10%.
     pub hold: usize,
-    /// Median of the relative errors; `None` where there are no numbers.
+    /// Median of the relative errors; `None` if there are no numbers.
     pub median_error: Option<f64>,
-    /// Largest of them.
+    /// Largest relative error; `None` if there are no numbers.
     pub largest_error: Option<f64>,
 }
 
-/// Of each group.
+/// The agreement of each group of claims.
 pub(crate) fn of(claims: &[ClaimReport]) -> Vec<Accuracy> {
     let mut seen = BTreeSet::new();
     let numbers: Vec<&ClaimReport> = claims
@@ -58,7 +58,7 @@ fn group<'a>(name: &str, claims: impl Iterator<Item = &'a &'a ClaimReport>) -> A
     of_errors(name, claims.filter_map(|c| c.error))
 }
 
-/// Of a group with these relative errors, none below 0.
+/// The agreement of a group with these relative errors, none below 0.
 pub(crate) fn of_errors(group: &str, errors: impl Iterator<Item = f64>) -> Accuracy {
     let errors: Vec<f64> = errors.collect();
     Accuracy {

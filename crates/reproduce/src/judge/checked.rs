@@ -1,4 +1,4 @@
-//! How many claims of each paper were checked, and the speed-ups that CLUSTER'21 promises first.
+//! Counts of checked claims for each paper, and the speed-ups in the abstract of CLUSTER'21.
 
 use crate::data::claims::{self, Kind, Value};
 use crate::judge::claim_report::ClaimReport;
@@ -7,33 +7,33 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Claims of a paper that are no hardware parameters, of those selected.
+/// Counts of the selected claims of a paper, without hardware parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckedClaims {
     /// The paper.
     pub paper: String,
-    /// All of them.
+    /// Claims in all.
     pub claims: usize,
-    /// Those that an experiment has checked now.
+    /// Claims that an experiment checked in this run.
     pub checked: usize,
-    /// Those that none checks, each for a reason that is said (`not_checked`).
+    /// Claims that no experiment checks; `not_checked` gives the reason for each.
     pub not_checked: usize,
 }
 
-/// A speed-up that an abstract promises, and what was found.
+/// A speed-up that an abstract promises, and the speed-up that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Headline {
-    /// What is faster.
+    /// System that is faster.
     pub what: String,
-    /// The claim.
+    /// Id of the claim.
     pub claim: String,
-    /// So many times, by the paper.
+    /// Speed-up in the paper, as a factor.
     pub paper: f64,
-    /// So many times, as found.
+    /// Speed-up that was found, as a factor.
     pub simulated: f64,
 }
 
-/// Of CLUSTER'21's abstract: what is faster, by which claim.
+/// Speed-ups in CLUSTER'21's abstract: the faster system and the claim.
 const HEADLINES: [(&str, &str); 4] = [
     ("hashtable", "cluster21-abs-hashtable"),
     ("shuffle", "cluster21-abs-shuffle"),
@@ -41,7 +41,7 @@ const HEADLINES: [(&str, &str); 4] = [
     ("log", "cluster21-abs-log"),
 ];
 
-/// Of each paper with such claims, in the order of the papers.
+/// Counts for each paper that has selected claims, in the order of the papers.
 pub(crate) fn of(selection: &Selection, reported: &[ClaimReport]) -> Vec<CheckedClaims> {
     let reported: BTreeSet<&str> = reported.iter().map(|claim| claim.id.as_str()).collect();
     let mut all: Vec<CheckedClaims> = Vec::new();
@@ -61,12 +61,12 @@ pub(crate) fn of(selection: &Selection, reported: &[ClaimReport]) -> Vec<Checked
     all
 }
 
-/// Why nobody checks a claim, where nobody does.
+/// The reason why no experiment checks a claim; `None` if one does.
 fn reason(claim: &str) -> Option<&'static str> {
     claims::not_checked().iter().find(|(id, _)| id == claim).map(|(_, reason)| reason.as_str())
 }
 
-/// Those speed-ups that were found.
+/// The speed-ups that were found.
 pub(crate) fn headlines(reported: &[ClaimReport]) -> Vec<Headline> {
     let headline = |(what, id): (&str, &str)| {
         let claim = reported.iter().find(|claim| claim.id == id)?;
@@ -83,7 +83,8 @@ mod tests {
     use super::*;
     use crate::papers::REGISTER;
 
-    /// Claims of the three papers, those that somebody must check, and those that nobody does.
+    /// Counts the claims of the three papers, the claims that must be checked, and the claims that no
+    /// experiment checks.
     #[test]
     fn at_least_350_of_400_are_checked_and_the_rest_has_reasons() {
         let all = of(&Selection::new(&REGISTER, &[]).unwrap(), &[]);

@@ -1,28 +1,28 @@
-//! One claim, and what was found.
+//! One claim and its finding.
 
 use crate::data::bottlenecks::BottleneckPair;
 use crate::data::claims::{Kind, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How much a finding says about the model.
+/// Evidence that a finding gives about the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// The profile was not set from this claim, nor from what states or implies it.
+    /// The profile was set neither from this claim nor from a claim that states or implies it.
     Predicted,
-    /// The profile was set from it, or from what states or implies it.
+    /// The profile was set from this claim, or from a claim that states or implies it.
     Calibrated,
     /// Follows from formulas.
     Analytic,
     /// A property of the hardware that the profile states.
     Given,
-    /// No paper says it: a statement of our own, of what a system does beyond the papers.
+    /// A statement of Doorbell's own, about what a system does beyond the papers.
     Ours,
 }
 
 impl Basis {
-    /// Its name in reports and JSON.
+    /// Name of the basis in reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Basis::Predicted => "predicted",
@@ -34,62 +34,62 @@ impl Basis {
     }
 }
 
-/// One claim and what was found.
+/// One claim and its finding.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClaimReport {
-    /// The claim.
+    /// Id of the claim.
     pub id: String,
-    /// Its paper.
+    /// Paper that makes the claim.
     pub paper: String,
     /// Section, table or figure.
     #[serde(rename = "where")]
     pub place: String,
     /// Profile on which it was checked.
     pub profile: String,
-    /// What sort of statement it is.
+    /// Kind of statement that the claim makes.
     pub kind: Kind,
-    /// Unit of its number.
+    /// Unit of the number.
     pub unit: String,
-    /// What the paper says.
+    /// Value that the paper states.
     pub paper_value: Value,
-    /// What was found.
+    /// Value that was found.
     pub simulated: Value,
-    /// Relative distance from what the claim allows; `None` where there is no number.
+    /// Relative distance from the values that the claim allows; `None` if there is no number.
     pub error: Option<f64>,
-    /// How much the finding says about the model.
+    /// Evidence that the finding gives about the model.
     pub basis: Basis,
-    /// Whether the claim holds; a number within 10%.
+    /// Whether the claim holds. A number holds within 10%.
     pub holds: bool,
-    /// The paper's bottleneck beside ours.
+    /// Limit that the paper names and limit that was observed.
     pub bottleneck: BottleneckPair,
     /// Claims that contradict this one.
     pub contested: Vec<String>,
     /// Remarks.
     pub note: String,
-    /// Name of the experiment, after the paper's: `tab4`.
+    /// Name of the experiment, after the paper's name: `tab4`.
     pub experiment: String,
-    /// Set aside before calibrating.
+    /// Whether the claim was set aside before calibration.
     pub held_out: bool,
-    /// The first claim that states the same number, where that is not this one.
+    /// First claim that states this number; absent for that first claim itself.
     pub restates: Option<String>,
-    /// Why it is missed, and the run that shows it; `None` where it holds or nobody knows.
+    /// Why the claim is missed, and the run that shows it; `None` if it holds or the reason is unknown.
     pub explanation: Option<Explained>,
 }
 
-/// Why a claim is missed.
+/// The reason why a claim is missed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Explained {
-    /// Why.
+    /// Reason, in words.
     pub why: String,
-    /// The command whose result shows it.
+    /// Command whose result shows the reason.
     pub run: String,
 }
 
 /// A claim that no experiment checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotChecked {
-    /// The claim.
+    /// Id of the claim.
     pub id: String,
-    /// Why not.
+    /// Reason why no experiment checks it.
     pub reason: String,
 }

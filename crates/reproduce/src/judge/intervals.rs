@@ -1,5 +1,5 @@
-//! Within what each number of the papers lies by the model, with the profiles' parameters drawn from what they could be: whether the
-//! papers' numbers are there.
+//! Intervals that the model gives for the papers' numbers, with profile parameters drawn from their possible
+//! values. The report says whether the papers' numbers lie within them.
 
 use crate::data::claims::{self, Claim, Value};
 use crate::experiment::{Ctx, Experiment, Runs};
@@ -14,35 +14,35 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// With which draws begin.
+/// Seed of the draws.
 const SEED: u64 = 1;
 
-/// Intervals of claims.
+/// Intervals of the claims' numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Intervals {
-    /// By claim: within what 90% of the draws lie, with the model's own error.
+    /// By claim: the interval that holds 90% of the draws, including the model's own error.
     pub claims: BTreeMap<String, [f64; 2]>,
-    /// Of the predicted numbers, those of verbs and those of systems.
+    /// Coverage of the predicted numbers, for verbs and for systems.
     pub coverage: Vec<Coverage>,
 }
 
-/// How many of a group's numbers lie within their intervals.
+/// Count of a group's numbers that lie within their intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Coverage {
-    /// Which.
+    /// Name of the group: `verbs` or `systems`.
     pub group: String,
-    /// Numbers, each once.
+    /// Count of numbers, each counted once.
     pub numbers: usize,
-    /// Those within.
+    /// Count of numbers within their intervals.
     pub within: usize,
-    /// Median of half the intervals' widths, relative to what they are about; `None` where there are no numbers.
+    /// Median half width of the intervals, relative to their centres; `None` if there are no numbers.
     pub median_half: Option<f64>,
 }
 
-/// Of the claims that were found to be numbers and are predictions.
+/// Intervals of the predicted claims for which a number was found.
 ///
 /// # Errors
-/// If a run fails or somebody stops it.
+/// If a run fails or the user stops it.
 pub fn intervals(
     ctx: &Ctx<'_>,
     selection: &Selection,
@@ -52,7 +52,7 @@ pub fn intervals(
     let Ok(drawn) = Drawn::of(&known, SEED) else { return Ok(Intervals::default()) };
     let mut seen = BTreeSet::new();
     let told = found.iter().filter(|c| c.error.is_some() && c.basis == Basis::Predicted);
-    // What is found on other profiles rests on nothing that was drawn.
+    // Other profiles have no drawn parameters, so findings on them have no intervals.
     let told = told.filter(|c| known.iter().any(|p| p.name == c.profile));
     let told = told.filter(|c| !claims::restatements().computed.contains_key(&c.id));
     let told: Vec<&ClaimReport> = told.filter(|c| seen.insert(claims::first_of_group(&c.id))).collect();
@@ -82,7 +82,8 @@ pub fn intervals(
     Ok(all)
 }
 
-/// A percentage is how a ratio of two numbers differs from one, of which each has the model's error; so has a ratio.
+/// Interval of the drawn numbers of a claim, widened by the model's error. A ratio (`x`) or a percentage
+/// compares two numbers that each carry this error.
 fn of(claim: &Claim, numbers: &[f64], model: f64) -> [f64; 2] {
     let of_two = model * std::f64::consts::SQRT_2;
     match claim.unit.as_str() {
@@ -92,7 +93,7 @@ fn of(claim: &Claim, numbers: &[f64], model: f64) -> [f64; 2] {
     }
 }
 
-/// Whether what the claim allows overlaps.
+/// Whether the interval overlaps the numbers that the claim allows.
 fn holds(claim: &Claim, [least, most]: [f64; 2]) -> bool {
     let (low, high) = match (&claim.value, claim.allows()) {
         (_, Some(range)) => range,

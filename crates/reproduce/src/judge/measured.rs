@@ -1,25 +1,25 @@
-//! How well the model agrees with measurements that no paper prints.
+//! Agreement of the model with measurements that no paper prints.
 
 use super::accuracy::{self, Accuracy};
 use crate::data::measurements::{self, MeasurementReport, Role};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Measurements that no paper prints, beside the model.
+/// A set of measurements that no paper prints, compared with the model.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MeasuredReport {
     /// Name of the set.
     pub set: String,
-    /// What they are, and are not.
+    /// Introduction: the origin and the purpose of the set.
     pub about: String,
-    /// Each of them.
+    /// All measurements of the set.
     pub measurements: Vec<MeasurementReport>,
-    /// How well they agree, by what they are for; of those that are run.
+    /// Agreement of the measurements that are run, by role.
     pub accuracy: Vec<Accuracy>,
 }
 
 impl MeasuredReport {
-    /// Of all of a set.
+    /// The report of a whole set.
     pub(crate) fn of(name: &str, measurements: Vec<MeasurementReport>) -> MeasuredReport {
         let of_role = |role: Role| {
             let errors = measurements.iter().filter(|m| m.role == role).filter_map(|m| m.error);

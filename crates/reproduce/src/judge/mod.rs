@@ -1,4 +1,4 @@
-//! The papers' claims beside what was found.
+//! Comparison of the papers' claims with the findings.
 
 pub(crate) mod accuracy;
 pub(crate) mod checked;

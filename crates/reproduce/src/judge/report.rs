@@ -1,4 +1,4 @@
-//! What `reproduce` says: each claim beside what was found.
+//! The report of `reproduce`: each claim and its finding.
 
 use crate::data::bottlenecks::BottleneckPair;
 use crate::data::claims::{self, Claim, Kind, TOLERANCE, Value};
@@ -20,17 +20,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the JSON of a [`Report`]; within one, fields are only ever added. Since 2 `measured` is a list.
+/// Version of the JSON of a [`Report`]. Within a version, fields are only added. Since version 2, `measured`
+/// is a list.
 pub const REPORT_SCHEMA: u32 = 2;
 
-/// Numbers of parameters of a profile, by where they come from.
+/// Count of a profile's parameters by origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ParameterCounts {
-    /// Stated by someone.
+    /// Parameters that a source states.
     pub published: usize,
-    /// Set from measurements.
+    /// Parameters that were set from measurements.
     pub calibrated: usize,
-    /// Chosen.
+    /// Parameters that were chosen.
     pub assumed: usize,
 }
 
@@ -39,62 +40,63 @@ pub struct ParameterCounts {
 pub struct Report {
     /// Version of this JSON.
     pub schema: u32,
-    /// Claims checked.
+    /// Claims that were checked.
     pub claims: Vec<ClaimReport>,
-    /// Curves behind them.
+    /// Curves behind the claims.
     pub curves: Vec<Curve>,
-    /// Claims selected that no experiment checks.
+    /// Selected claims that no experiment checks.
     pub not_checked: Vec<NotChecked>,
-    /// How many claims of each paper were checked that are no hardware parameters.
+    /// Counts of checked claims for each paper, without hardware parameters.
     pub checked: Vec<CheckedClaims>,
-    /// The speed-ups of CLUSTER'21's abstract that were found.
+    /// Speed-ups in CLUSTER'21's abstract that were found.
     pub headlines: Vec<Headline>,
-    /// How well numbers agree, each counted once.
+    /// Agreement of the numbers, each counted once.
     pub accuracy: Vec<Accuracy>,
-    /// How far each calibrated parameter moves each number; only where asked for.
+    /// Effect of each calibrated parameter on each number; empty unless requested.
     pub sensitivity: Vec<Sensitivity>,
-    /// Within what predicted numbers lie; absent unless asked for.
+    /// Intervals of the predicted numbers; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
-    /// Measurements that no paper prints, beside the model, set by set; absent where none were asked for.
+    /// Measurements that no paper prints, set by set; absent unless requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<MeasuredReport>,
-    /// Parameters of each profile.
+    /// Count of parameters of each profile.
     pub parameters: BTreeMap<String, ParameterCounts>,
-    /// To which precision each run was to know its answer; `None` where runs take the times that experiments say.
+    /// Precision at which each run ends; `None` if runs take the times that experiments state.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub precision: Option<Share>,
-    /// Runs in all, those with a resource relaxed included.
+    /// Count of runs, including runs with a relaxed resource.
     pub runs: usize,
-    /// Of them, those that were to settle and did not.
+    /// Count of runs that should have settled and did not.
     pub unsettled: usize,
-    /// Which results were not found now but before; `None` where none are kept.
+    /// Results that came from the store; `None` if there is no store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<Taken>,
-    /// Whether it was stopped before its end, so that experiments are missing, or what else was asked for; absent where it was not.
+    /// Whether the user stopped the run early, so that experiments or other requested parts are missing;
+    /// absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Experiments without result: they had not come to their end when it was stopped, or nothing completed in one of their runs; absent where
-    /// there are none.
+    /// Experiments without result: the user stopped them, or nothing completed in one of their runs. Absent
+    /// if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingExperiment>,
 }
 
-/// An experiment that was selected and has no result.
+/// A selected experiment without result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MissingExperiment {
-    /// With its paper, as it is selected: `atc16/tab4`.
+    /// Selector of the experiment: `atc16/tab4`.
     pub experiment: String,
-    /// The selected claims that it would have checked.
+    /// Selected claims that it would have checked.
     pub claims: Vec<String>,
-    /// Why it has none though nobody stopped it; absent where somebody did.
+    /// Reason why it has no result; absent if the user stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl MissingExperiment {
-    /// As it is without findings; it may say why.
+    /// The entry of an experiment without findings. It is asked once more for the reason.
     fn of(experiment: &Experiment, selection: &Selection, ctx: &Ctx<'_>) -> MissingExperiment {
         let why = match (experiment.run)(ctx) {
             Err(NotYet::Nothing(why)) => Some(why),
@@ -109,7 +111,8 @@ impl MissingExperiment {
     }
 }
 
-/// Runs the experiments selected and compares. When stopped, reports those that came to their end.
+/// Runs the selected experiments and compares their findings with the claims. If the user stops it, the
+/// report holds the experiments that finished.
 pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, SimulateError> {
     let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
     let mut report = Report {
@@ -157,15 +160,15 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
     Ok(report)
 }
 
-/// Runs one experiment, which need not be of the register, and compares what it finds with `claims`; nothing
-/// where it was stopped. Nothing is taken from a store, nor kept there: names of stored results know of Doorbell's own
-/// sources only, and the experiment may run programs of another crate.
+/// Runs one experiment, which need not be in the register, and compares its findings with `claims`. Returns
+/// nothing if the user stopped it. The run uses no store: names of stored results cover Doorbell's own
+/// sources only, but the experiment may run programs of another crate.
 ///
 /// # Errors
 /// If a run fails.
 ///
 /// # Panics
-/// If the experiment checks something that is none of the claims.
+/// If the experiment checks something that is not in `claims`.
 pub fn judge(
     ctx: &Ctx<'_>,
     experiment: &Experiment,
@@ -182,7 +185,7 @@ fn no_claim(check: &Check) -> ! {
     panic!("experiments check claims only, not {}", check.claim)
 }
 
-/// Claims that a profile was set from.
+/// Ids of the claims that a profile was set from.
 fn calibrated_from(profile: &Profile) -> impl Iterator<Item = String> {
     profile.calibrated_claims().into_iter().map(str::to_owned)
 }
@@ -204,20 +207,20 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     match claim.kind {
         _ if claim.paper == claims::OURS => Basis::Ours,
         Kind::HardwareParameter => Basis::Given,
-        // What follows from a measurement is as good as that, whatever its formula.
+        // A claim that is computed from measured claims is as good as these, whatever its formula.
         Kind::Analytic if !claims::restatements().computed.contains_key(&claim.id) => Basis::Analytic,
         _ if claims::restatements().taken_over.contains(&claim.id) => Basis::Given,
-        // Where nothing is simulated, an ordering or a shape is one of formulas, too.
+        // Without a simulation, an ordering or a shape follows from formulas, too.
         _ if formula => Basis::Analytic,
         _ if settled.contains(&claim.id) => Basis::Calibrated,
         _ => Basis::Predicted,
     }
 }
 
-/// What is told of a number that is none, as of a ratio to nothing.
+/// Text for a number that is not finite, such as a ratio to zero.
 const NO_NUMBER: &str = "no number: nothing to divide by";
 
-/// As the papers' ranges are written; an end that is exempt is left out.
+/// Ends of a range in the form that the papers' ranges have. An exempt end is left out.
 fn ends(low: Option<f64>, high: Option<f64>) -> String {
     let end = |end: Option<f64>| end.map_or_else(String::new, |end| format!("{end:.2}"));
     format!("{}..{}", end(low), end(high))

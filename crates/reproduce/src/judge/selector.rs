@@ -1,4 +1,4 @@
-//! Which part of the papers to reproduce.
+//! Selectors: the part of the papers to reproduce.
 
 use crate::data::claims::{self, Claim};
 use crate::data::{holdout, measurements};
@@ -8,7 +8,7 @@ use doorbell_schema::one_of;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// Why nothing can be selected: one sentence.
+/// The reason why nothing can be selected: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadSelector {
     /// A selector that selects nothing.
@@ -18,15 +18,15 @@ pub enum BadSelector {
     Unknown {
         /// The selector.
         selector: String,
-        /// What may be meant by it, where something may.
+        /// Suggestion of selectors that the user may mean; empty if there is none.
         meant: String,
     },
-    /// The files that the program was built with do not say what to select from.
+    /// A file that the program was built with is malformed, or lacks a claim that an experiment checks.
     #[error("{0}")]
     Malformed(String),
 }
 
-/// What a selector may mean that names no paper, if one has something of this name.
+/// A suggestion for a selector without a paper: the experiments of that name, if any.
 fn meant(register: &Register, selector: &str) -> String {
     let named = register.experiments.iter().filter(|e| e.name.eq_ignore_ascii_case(selector));
     let names: Vec<String> = named.map(|e| format!("{}/{}", e.paper, e.name)).collect();
@@ -34,7 +34,7 @@ fn meant(register: &Register, selector: &str) -> String {
     if names.is_empty() { String::new() } else { format!("; is {} meant?", one_of(&names)) }
 }
 
-/// Whether the claims can be read, and all are there that experiments check.
+/// Checks that the claims can be read, and that the files hold every claim that an experiment checks.
 fn check_claims(register: &Register) -> Result<(), String> {
     claims::check()?;
     holdout::check()?;
@@ -48,23 +48,23 @@ fn check_claims(register: &Register) -> Result<(), String> {
     }
 }
 
-/// What was selected.
+/// The selected experiments and claims.
 pub struct Selection {
     /// Experiments to run, in the order of the papers.
     pub experiments: Vec<&'static Experiment>,
-    /// What they were selected from.
+    /// Register that the experiments were selected from.
     pub(super) register: &'static Register,
     /// Claims to report.
     claims: BTreeSet<&'static str>,
 }
 
 impl Selection {
-    /// What any of `selectors` selects; all where there are none. What is beyond the papers is among it only where a
-    /// selector selects nothing else: who names it asks for it. What is of measurements that are no claims is among it only
-    /// where it is named.
+    /// Selects everything that any of `selectors` names, or all claims if there are none. Experiments beyond
+    /// the papers are included only if a selector names nothing else. Sets of measurements that are not
+    /// claims are included only by name.
     ///
     /// # Errors
-    /// If one selects nothing, or a file of `papers/` is malformed.
+    /// If a selector selects nothing, or a file of `papers/` is malformed.
     pub fn new(register: &'static Register, selectors: &[String]) -> Result<Selection, BadSelector> {
         let mut selection = Selection::with_beyond(register, selectors)?;
         let mut asked_for = BTreeSet::new();
@@ -79,7 +79,7 @@ impl Selection {
     }
 
     /// The same with what asks of machines that no paper had.
-    ///
+    /// Like [`Selection::new`], but experiments beyond the papers are always included.
     /// # Errors
     /// As [`Selection::new`].
     pub fn with_beyond(register: &'static Register, selectors: &[String]) -> Result<Selection, BadSelector> {
@@ -115,14 +115,14 @@ impl Selection {
         self.claims.contains(claim)
     }
 
-    /// Claims selected that no experiment checks.
+    /// Selected claims that no experiment checks.
     pub(crate) fn not_checked(&self) -> Vec<NotChecked> {
         let selected = claims::not_checked().iter().filter(|(id, _)| self.wants(id));
         selected.map(|(id, reason)| NotChecked { id: id.clone(), reason: reason.clone() }).collect()
     }
 }
 
-/// Whether `selector` names this set of measurements that are no claims.
+/// Whether `selector` names this set of measurements.
 fn is_set(selector: &str, experiment: &Experiment) -> bool {
     let Experiment { paper, name, .. } = experiment;
     let named = selector == *paper || selector.split_once('/') == Some((*paper, *name));
@@ -140,7 +140,7 @@ fn selects(register: &Register, selector: &str, claim: &Claim) -> bool {
     }
 }
 
-/// Whether a paper makes the claim, or one of its experiments checks this statement of our own.
+/// Whether `paper` makes the claim, or one of its experiments checks this statement of Doorbell's own.
 fn of_paper(register: &Register, paper: &str, claim: &Claim) -> bool {
     let extends = |e: &Experiment| e.paper == paper && e.claims.contains(&claim.id.as_str());
     paper == claim.paper || (claim.paper == claims::OURS && register.experiments.iter().copied().any(extends))
@@ -154,13 +154,13 @@ fn in_experiment(register: &Register, paper: &str, name: &str, claim: &Claim) ->
     named(register, paper, name).is_some_and(|e| e.claims.contains(&claim.id.as_str()))
 }
 
-/// Whether `name` is an experiment, but another one checks the claim: to select a table is not to run
+/// Whether `name` is an experiment, but another experiment checks the claim. Selecting a table does not run
 /// every figure that repeats one of its numbers.
 fn shown_by_another(register: &Register, paper: &str, name: &str, claim: &Claim) -> bool {
     named(register, paper, name).is_some() && register.checking(&claim.id).is_some()
 }
 
-/// Whether a place as the claims give it (`S5.4; Table 4`, `Fig 13b`) is the table, figure or
+/// Whether `place`, in the form that claims use (`S5.4; Table 4`, `Fig 13b`), is the table, figure or
 /// appendix `name` (`tab4`, `fig13`, `fig13b`, `appA`).
 fn in_place(name: &str, place: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -225,7 +225,7 @@ mod tests {
             let selection = select(selector).unwrap();
             let names: Vec<&str> = selection.experiments.iter().map(|e| e.name).collect();
             let expected: Vec<&str> = match selector {
-                // Figure 2b has all its claims in one experiment.
+                // One experiment has all claims of Figure 2b.
                 "atc16/fig2b" => vec!["fig2"],
                 _ => experiments,
             };

@@ -1,4 +1,4 @@
-//! How far numbers move with each calibrated parameter.
+//! Sensitivity of numbers to each calibrated parameter.
 
 use crate::experiment::{Ctx, Experiment, Found, Runs};
 use crate::judge::selector::Selection;
@@ -8,38 +8,40 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What 10% more of a parameter does.
+/// Effect of 10% more of one parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Sensitivity {
-    /// The profile.
+    /// Profile of the parameter.
     pub profile: String,
-    /// The parameter, as `tx.send_ns`.
+    /// Name of the parameter, such as `tx.send_ns`.
     pub parameter: String,
-    /// Relative change of the number of each claim that it moves by 0.1% or more: 0.05 is 5% more.
+    /// By claim: relative change of its number, if at least 0.1%. For example, 0.05 means 5% more.
     pub claims: BTreeMap<String, f64>,
 }
 
-/// More of a parameter.
+/// Factor by which a parameter is raised.
 const MORE: f64 = 1.1;
 
-/// Smaller changes are not told.
+/// Least relative change that is reported.
 const LEAST: f64 = 0.001;
 
-/// Experiments of ATC'16 whose numbers are windows and bits, which do not move by shares of 10%, or that find none.
+/// Experiments of ATC'16 that are left out. They find no numbers, or windows and bits, which do not change in
+/// shares of 10%.
 const LEFT_OUT: [&str; 5] = ["fig13", "locks", "clients", "designs", "speculation"];
 
 fn is_left_out(experiment: &Experiment) -> bool {
     experiment.paper == "atc16" && LEFT_OUT.contains(&experiment.name)
 }
 
-/// Of every calibrated parameter of every profile; nothing is explained, as only rates count.
+/// Sensitivity to every calibrated parameter of every profile. Only rates count, so bottlenecks are not
+/// observed.
 pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity>, SimulateError> {
     let base = numbers(&ctx.of_rates(ctx.profiles.clone()), &selection.experiments)?;
     let mut all = Vec::new();
     for (i, profile) in ctx.profiles.iter().enumerate() {
         let calibrated = profile.parameters.iter().filter(|p| matches!(p.basis, Basis::Calibrated { .. }));
         for parameter in calibrated {
-            // One that cannot be had 10% more of is left out.
+            // A parameter that cannot be raised by 10% is left out.
             let Ok(moved) = profile.with_more(&parameter.name, MORE) else { continue };
             let mut profiles = ctx.profiles.clone();
             profiles[i] = moved;

@@ -1,4 +1,4 @@
-//! Measurements that no paper prints, beside the model: what each is found by.
+//! Simulation of measurements that no paper prints.
 
 use super::cluster21::reads;
 use super::rc_swarm;
@@ -6,7 +6,8 @@ use crate::data::measurements::{Measurement, What};
 use crate::experiment::Ctx;
 use doorbell_lab::NotYet;
 
-/// What the model makes of it, in millions per second, and with what that is not stated; `None` where it is not run.
+/// Simulated rate in millions per second, with the settings that the measurement does not state; `None` if it
+/// is not run.
 pub(crate) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
     match &m.what {
         What::OneQp(_) => reads::found(ctx, m),
@@ -20,7 +21,8 @@ mod tests {
     use crate::data::measurements;
     use doorbell_lab::Control;
 
-    /// None is refused: an experiment whose workload cannot be panics when it asks for it.
+    /// An experiment panics if it asks for an impossible workload. The test shows that every measurement can
+    /// be asked for.
     #[test]
     fn each_measurement_can_be_asked_for() {
         let ctx = Ctx::new(false, Control::quiet()).unwrap();

@@ -1,4 +1,4 @@
-//! Experiments: a folder for each paper, in it a file for each table or figure.
+//! The experiments: a folder for each paper with a file for each table or figure.
 
 mod atc16;
 mod cluster21;
@@ -13,7 +13,8 @@ pub(crate) use measured::found;
 use crate::experiment::Register;
 use std::sync::LazyLock;
 
-/// All experiments, in the order of the papers; those beyond them, and on measurements that no paper prints, last.
+/// All experiments in the order of the papers. Experiments beyond the papers and sets of measurements come
+/// last.
 pub static REGISTER: LazyLock<Register> = LazyLock::new(|| {
     let papers = atc16::ALL.iter().chain(cluster21::ALL).chain(conext13::ALL).chain(conext13::BEYOND);
     let sets = [&rc_swarm::EXPERIMENT, &cluster21::reads::EXPERIMENT];
@@ -26,7 +27,7 @@ mod tests {
     use crate::experiment::{Ctx, Runs};
     use doorbell_lab::{Control, Run, Work};
 
-    /// As far as they ask before they know any result.
+    /// Compares the runs that each experiment asks for, before any result is known, with its [`Runs`].
     #[test]
     fn experiments_run_what_they_say() {
         for experiment in REGISTER.experiments.iter().filter(|experiment| !experiment.is_of_measurements()) {

@@ -1,4 +1,4 @@
-//! Other runs of ATC'16's authors on its clusters (`papers/rc-swarm.toml`) beside the model: measurements, no claims.
+//! Other runs of ATC'16's authors on its clusters (`papers/rc-swarm.toml`): measurements, not claims.
 
 use super::atc16::{atomics, sequencer};
 use super::sets;
@@ -18,14 +18,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Bytes of which operations take any, at both ends.
+/// Bytes of the region in which operations start at any byte, at both ends.
 const REGION: u64 = 2 << 20;
 
-/// All to all, as rc-swarm does it: at both ends from any byte of 2 MB on, a CQ for each QP, one WQE per post, each signalled.
-/// WRITEs are inline, and so have no memory at who posts.
+/// All-to-all traffic as rc-swarm generates it. At both ends, operations start at any byte of 2 MB. Each QP
+/// has a CQ, and each post is one signalled WQE. WRITEs are inline, so they need no memory at the requester.
 fn all_to_all(cluster: &str, of: AllToAll) -> Workload {
     let AllToAll { verb, machines, threads, qps, size, window } = of;
-    // Where nearly each operation waits for a context, few come to an end.
+    // On cx3 nearly every operation waits for a QP context, so few operations complete.
     let span = |us| Some(Duration::new(Span::from_us(us)));
     let (warmup, duration) = if cluster == "cx3" { (500, 2000) } else { (100, 400) };
     Workload {
@@ -50,8 +50,8 @@ fn all_to_all(cluster: &str, of: AllToAll) -> Workload {
     }
 }
 
-/// What the model makes of a measurement of the file, in millions per second, and with what that is not stated; `None` where it is
-/// not run.
+/// Simulated rate in millions per second, with the settings that the measurement does not state; `None` if it
+/// is not run.
 pub(super) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
     let what = format!("rc-swarm: {}", m.id);
     let of_verbs = |workload: Workload, machines: f64| {

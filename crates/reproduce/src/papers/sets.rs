@@ -4,16 +4,17 @@ use crate::data::measurements::{self, Measurement, MeasurementReport};
 use crate::experiment::{Ctx, Findings};
 use doorbell_lab::NotYet;
 
-/// What is found for a measurement, and with what that is not stated; `None` where it is not run.
+/// Simulated rate in millions per second, with the settings that the measurement does not state; `None` if it
+/// is not run.
 type FoundBeside = Result<Option<(f64, String)>, NotYet>;
 
-/// All measurements of a set, each found by this function.
+/// Findings for all measurements of a set. `found` simulates one measurement.
 pub(super) fn all_of(
     ctx: &Ctx<'_>,
     set: &str,
     found: fn(&Ctx<'_>, &Measurement) -> FoundBeside,
 ) -> Result<Findings, NotYet> {
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let all: Vec<_> = measurements::of_set(set).map(|(m, role)| (m, role, found(ctx, m))).collect();
     let report = |(m, role, found)| Ok(MeasurementReport::of(m, role, found?));
     let measured = all.into_iter().map(report).collect::<Result<_, NotYet>>()?;

@@ -17,11 +17,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Words of the page test and how far they are apart: 64 MB.
+/// Words of the page test and the bytes between them: 64 MB in all.
 const WORDS: u32 = 16384;
 const STRIDE: u32 = 4096;
 
-/// QPs per thread of the all-to-all test, six or more machines so that each leads elsewhere.
+/// QPs per thread of the all-to-all test. With at least six, each machine has a QP.
 const QPS: [(&str, [u32; 2]); 2] = [("cx3", [6, 18]), ("cib", [6, 30])];
 
 /// Machines of the all-to-all test.
@@ -31,7 +31,7 @@ fn pages(profile: &Profile, huge: bool) -> Workload {
     Workload { huge_pages: Some(huge), ..micro::atomics(profile, WORDS, STRIDE) }
 }
 
-/// All machines READ 32 bytes from each other over random ones of their QPs.
+/// All machines READ 32 bytes from each other over randomly chosen QPs.
 fn all_to_all(qps: u32) -> Workload {
     let workload = Workload {
         verb: Some(Verb::Read),

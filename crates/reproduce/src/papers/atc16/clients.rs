@@ -1,4 +1,4 @@
-//! ATC'16, 4.1 and 4.2.1: what a connected QP for each client costs as clients grow to thousands.
+//! ATC'16, 4.1 and 4.2.1: cost of one connected QP per client as clients grow to thousands.
 
 use crate::experiment::briefly;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
@@ -29,27 +29,27 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const CLUSTERS: [&str; 3] = ["cx", "cx3", "cib"];
 
-/// Numbers of clients, enough of them for rates, and those that are too many for a quick run.
+/// Client counts: all, a subset that suffices for rates, and counts that take too long for a quick run.
 const CLIENTS: [u32; 7] = [35, 70, 140, 280, 560, 1120, 2240];
 const SOME: [u32; 5] = [35, 70, 280, 560, EXPLAINED];
 const MANY: [u32; 2] = [4480, 8960];
 
-/// The number with which the bottleneck is observed: every request misses.
+/// Client count with which the bottleneck is observed: every request misses.
 const EXPLAINED: u32 = 1120;
 
-/// Requests that all clients have outstanding together, at least one each: as in Figure 7, 70 times 32.
+/// Outstanding requests of all clients together, at least one each. Figure 7 has 70 times 32.
 const LOAD: u32 = 70 * 32;
 
-/// Cores of the server, where it has as many: Spec-S0 is at its best with them (4.2.2).
+/// Cores of the server, or all cores if it has fewer. Spec-S0 is fastest with this many (4.2.2).
 const CORES: u32 = 10;
 
-/// A rate is as good as the best one where it is within this share of it.
+/// A rate of at least this share of the best rate counts as kept.
 const KEPT: f64 = 0.9;
 
-/// What "a few hundred" clients are.
+/// Range that the paper calls "a few hundred" clients.
 const FEW_HUNDRED: std::ops::Range<f64> = 100.0..1000.0;
 
-/// A sequencer, and how it takes requests.
+/// A sequencer and the transport of its requests.
 struct Design {
     name: &'static str,
     rpc: Option<Travel>,
@@ -66,7 +66,7 @@ fn workload(ctx: &Ctx<'_>, cluster: &str, design: &Design, clients: u32) -> Syst
 
 fn with_cores(design: &Design, clients: u32, workers: impl Fn(Workers) -> Workers) -> SystemWorkload {
     let outstanding = LOAD.div_ceil(clients);
-    // In windows the bursts would shorten as clients become more.
+    // With windows, bursts would become shorter as clients become more.
     let asking = |usual: Clients| Clients { clients, outstanding, windows: false, ..usual };
     match design.rpc.clone() {
         Some(travel) => {
@@ -85,7 +85,7 @@ fn clients_of(o: &Outcome) -> u32 {
     o.system().workload.clients().clients
 }
 
-/// A design by number of clients.
+/// Outcomes of a design, by number of clients.
 struct DesignByClients {
     name: &'static str,
     outcomes: Vec<Outcome>,
@@ -112,7 +112,7 @@ impl DesignByClients {
         self.outcomes.iter().find(|o| clients_of(o) == clients).map_or(0.0, |o| o.mops)
     }
 
-    /// Most clients with which the rate is still as good as the best; `None` where it never falls.
+    /// Number of clients at which the rate falls below [`KEPT`] of its highest; `None` if it never does.
     fn limit(&self) -> Option<f64> {
         limit(&self.rates())
     }
@@ -138,7 +138,7 @@ impl DesignByClients {
     }
 }
 
-/// The x at which y, once it has been highest, falls below [`KEPT`] of that, on the line between points.
+/// The x at which y first falls below [`KEPT`] of its highest value, by linear interpolation between points.
 fn limit(points: &[(f64, f64)]) -> Option<f64> {
     let best = points.iter().map(|p| p.1).fold(0.0, f64::max);
     let from = points.iter().position(|p| p.1 == best)?;
@@ -148,13 +148,13 @@ fn limit(points: &[(f64, f64)]) -> Option<f64> {
     })
 }
 
-/// Share of the look-ups in a cache of the server's NIC that find what they look for.
+/// Hit rate of a cache of the server's NIC.
 fn found_in(o: &Outcome, cache: NicCache) -> f64 {
     let of = o.caches.iter().find(|c| c.machine == 0 && c.cache == cache);
     of.map_or(0.0, |c| c.hits as f64 / (c.hits + c.misses).max(1) as f64)
 }
 
-/// The three designs on a cluster.
+/// Outcomes of the three designs on a cluster.
 struct DesignsByClients {
     cluster: &'static str,
     writes: DesignByClients,
@@ -173,7 +173,8 @@ impl DesignsByClients {
         })
     }
 
-    /// Fewest clients of those run from which on requests by SEND are always faster.
+    /// Fewest clients from which on requests by SEND are always faster, among the client counts that were
+    /// run.
     fn crossing(&self) -> Option<u32> {
         let both = || self.writes.outcomes.iter().zip(&self.sends.outcomes);
         let behind = both().filter(|(write, send)| send.mops <= write.mops).count();
@@ -211,20 +212,20 @@ fn less_scalable(cib: &DesignsByClients, limited: &Outcome) -> Check {
     because(check, limited)
 }
 
-/// Says what limits the rate where contexts are not found.
+/// Adds the limit of the rate when contexts miss in the cache.
 fn because(check: Check, limited: &Outcome) -> Check {
     let found = 100.0 * found_in(limited, NicCache::QpResponder);
     let note = format!("{}; {found:.0}% of QP contexts found: {}", check.note, setting(limited));
     check.limited_by(limited).note(note)
 }
 
-/// The most clients for which replies are compared: more than either kind of QP has contexts for.
+/// Largest client count for comparing replies. It exceeds the cached contexts of either kind of QP.
 const SEVERAL_HUNDRED: u32 = 560;
 
-/// HERD's RPCs beside those with requests by SEND, and beside those with replies by WRITE over a connected
-/// QP for each client, of which the replies alone are run.
+/// Compares HERD's RPCs with two others: requests by SEND, and replies by WRITE over one connected QP per
+/// client. For connected replies, only the replies are run.
 fn cost(ctx: &Ctx<'_>, cib: &DesignsByClients) -> Result<Check, NotYet> {
-    // A core that replies one by one, as HERD's does.
+    // A core that replies one by one, as HERD's cores do.
     let one = |workers| Workers { cores: 1, batching: false, gather: 1, ..workers };
     let alone = |design: &Design| with_cores(design, 70, one);
     let core = ctx.systems("cib", "clients: one core", &[alone(&WRITES), alone(&SENDS)])?;
@@ -243,7 +244,7 @@ fn cost(ctx: &Ctx<'_>, cib: &DesignsByClients) -> Result<Check, NotYet> {
         .note("other RPCs are HERD's with one half changed: requests by SEND, or replies over connected QPs"))
 }
 
-/// What a server posts that replies by WRITE over connected QPs, so many on each core.
+/// The posts of a server that replies by WRITE over connected QPs, with this many QPs per core.
 fn connected_replies(qps: u32) -> Workload {
     let workload = Workload {
         verb: Some(Verb::Write),
@@ -256,7 +257,7 @@ fn connected_replies(qps: u32) -> Workload {
         window_per_qp: Some(32),
         ..Workload::default()
     };
-    // Longer than a round over all QPs takes, each with a window.
+    // The time exceeds a round over all QPs with a window each.
     briefly(1500, workload)
 }
 

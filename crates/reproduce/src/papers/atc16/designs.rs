@@ -1,4 +1,4 @@
-//! ATC'16, 1: the design that is best for a key-value store is not for a sequencer.
+//! ATC'16, 1: the best design for a key-value store is not the best for a sequencer.
 
 use super::fig7::{atomics, rpc, spec};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -19,14 +19,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Cores of the server, and numbers of clients, of which a design gets those that are best for it.
+/// Core counts of the server and client counts. Each design gets those that are best for it.
 const CORES: [u32; 3] = [6, 10, 14];
 const CLIENTS: [u32; 3] = [32, 64, 96];
 
-/// PUTs in a thousand operations, for all stores: as in Figure 9.
+/// PUTs per thousand operations in all stores, as in Figure 9.
 const PUT_PERMILLE: u32 = 50;
 
-/// The highest rate of `all`.
+/// The workload with the highest rate.
 fn best(ctx: &Ctx<'_>, what: &str, all: &[SystemWorkload]) -> Result<Outcome, NotYet> {
     let outcomes = ctx.systems("cib", &format!("designs: {what}"), all)?;
     let best = outcomes.into_iter().max_by(|a, b| a.mops.total_cmp(&b.mops));

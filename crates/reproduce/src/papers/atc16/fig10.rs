@@ -29,12 +29,12 @@ const PERMILLE: [u32; 8] = [0, 50, 100, 200, 400, 600, 800, 1000];
 /// Pairs of the paper's store.
 const REAL_PAIRS: u64 = 16_000_000;
 
-/// Numbers of clients, of which the one with the highest rate of GETs is taken.
+/// Client counts. The one with the highest rate of GETs is used.
 const CLIENTS: [u32; 4] = [16, 32, 64, 96];
 
 fn store(ctx: &Ctx<'_>, cluster: &str, clients: u32, put_permille: u32, update: bool) -> SystemWorkload {
     let mut store = DrtmKv::usual();
-    // Atomics are slow on cx3: a count of few would be coarse.
+    // Atomics are slow on cx3, so a short run would count too few for a precise rate.
     let (warmup, us) = if cluster == "cx3" { (400, 1500) } else { (100, 200) };
     store.clients = Clients { clients, clients_per_machine: 8, ..store.clients };
     store.timing = Timing::of(Span::from_us(warmup), Span::from_us(us));
@@ -64,7 +64,7 @@ impl StoreRates {
         Ok(StoreRates { cluster, clients, emulated: series(false)?, built: series(true)? })
     }
 
-    /// Share of the rate of GETs that is left with so many PUTs.
+    /// Share of the rate of GETs that remains when this many operations in a thousand are PUTs.
     fn left(&self, permille: u32) -> f64 {
         let at = PERMILLE.iter().position(|p| *p == permille).unwrap_or(0);
         self.emulated[at].mops / self.emulated[0].mops

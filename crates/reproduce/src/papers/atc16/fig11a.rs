@@ -32,13 +32,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Cores of the sweep.
+/// Most cores of the sweep.
 const CORES: u32 = 8;
 
-/// A core count saturates where it reaches this share of the best rate.
+/// A core count saturates if it reaches this share of the best rate.
 const SATURATED: f64 = 0.97;
 
-/// QPs per core with which a core is as fast as it can be (Figure 11b).
+/// QPs per core. More QPs do not make a core faster (Figure 11b).
 const QPS: u32 = 4;
 
 fn with_cores(profile: &Profile, threads: u32, batch: u32) -> Workload {
@@ -52,7 +52,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let explained = |what, batch| ctx.explain("cib", what, &fastest(what, batch, UD_PAYLOAD)?.0);
     let plain = explained("send-nonbatch-peak", 1)?;
     let batched = explained("send-batch-peak", BATCH)?;
-    // The sequencer answers with 8 bytes.
+    // The sequencer replies with 8 bytes.
     let (_, replies) = fastest("seq-dma-limit", BATCH, 8)?;
     let (dma, mmio) =
         (profile.device.pcie.dma_wqes_per_s(128) / 1e6, profile.device.pcie.mmio_wqes_per_s(128) / 1e6);
@@ -93,7 +93,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     })
 }
 
-/// How many cores reach what PCIe lets through.
+/// Number of cores that reach the rate that PCIe allows.
 fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, NotYet> {
     let best = outcomes.iter().map(|o| o.mops).fold(0.0, f64::max);
     let enough = outcomes.iter().position(|o| o.mops >= SATURATED * best).unwrap_or(0) as u32 + 1;
@@ -102,7 +102,7 @@ fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, NotYet>
     Ok(Check::number("atc16-mq-4cores-saturate", "cib", enough).limited_by(&outcome).note(rule))
 }
 
-/// Header-only replies take half of the WQE bytes.
+/// A header-only reply takes half the WQE bytes.
 fn reply_limits(ctx: &Ctx<'_>) -> Check {
     let pcie = &ctx.profile("cib").device.pcie;
     let (regular, header_only) =

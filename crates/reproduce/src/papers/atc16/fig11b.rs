@@ -1,4 +1,4 @@
-//! ATC'16, Figure 11b, 3.3 and 5.2.1: what several QPs bring one core.
+//! ATC'16, Figure 11b, 3.3 and 5.2.1: benefit of several QPs for one core.
 
 use super::micro::{self, BATCH, CLUSTERS};
 use crate::experiment::worst;
@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// QPs of the bars.
 const QPS: [u32; 3] = [1, 2, 4];
 
-/// Rates that do not rise by so much are flat.
+/// Rates that rise by a smaller factor count as flat.
 const FLAT: f64 = 1.05;
 
 /// Rates of one cluster in Mops, with 1, 2 and 4 QPs.
@@ -50,7 +50,7 @@ impl Bars {
         Ok(Bars { cluster, plain: rates(1)?, batched: rates(BATCH)? })
     }
 
-    /// What `QPS[i]` QPs bring over one.
+    /// Rate with `QPS[i]` QPs, relative to one QP, with batches.
     fn gain(&self, i: usize) -> f64 {
         self.batched[i] / self.batched[0]
     }
@@ -60,7 +60,7 @@ impl Bars {
         format!("{}: {:.1}, batched {one:.1}, {two:.1}, {four:.1}", self.cluster, self.plain[0])
     }
 
-    /// Whether the labels have the number of digits that the figure's have.
+    /// Whether each label has as many digits before the point as in the figure.
     fn has_labels(&self) -> bool {
         let two_digits = |mops: f64| mops >= 9.95;
         let [one, two, four] = self.batched.map(two_digits);
@@ -112,10 +112,10 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves: curves.collect(), ..Findings::default() })
 }
 
-/// The least and the most that [`number`] may be where a claim in words holds on a cluster.
+/// The least and the most that [`number`] may be if a claim in words holds on a cluster.
 pub(super) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
     match claim {
-        // The label of what one core posts one by one has one digit before the point, or two.
+        // The label of the rate without batches has one digit before the point, or two.
         "atc16-fig11b-labels" if cluster == "cx" => Some((1.0, 9.95)),
         "atc16-fig11b-labels" => Some((9.95, 99.5)),
         "atc16-mq-nonbatch-flat" => Some((1.0, FLAT)),
@@ -123,7 +123,8 @@ pub(super) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
     }
 }
 
-/// A claim in words as a number of one cluster: the rate of one core that posts one by one, or how much several QPs raise it.
+/// A claim in words as a number on one cluster. The number is the rate of one core without batches, or the
+/// factor by which several QPs raise it.
 pub(super) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result<f64, NotYet>> {
     range(claim, cluster)?;
     let cluster = CLUSTERS.into_iter().find(|c| *c == cluster)?;
@@ -133,10 +134,10 @@ pub(super) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result
     }))
 }
 
-/// Several QPs bring nothing to a core that has much to do for each message.
+/// Several QPs do not help a core that has much work for each message.
 fn slow_core(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let mut busy = ctx.profile("cib").clone();
-    // As much work again as a unit has with a message.
+    // The core has as much additional work per message as a sending unit has.
     busy.host.build_wqe += busy.device.tx.send + busy.device.tx.fetched_wqe + Span::from_ns(20);
     let workloads: [Workload; 2] = [1, 4].map(|q| micro::one_core_send(&busy, BATCH, q));
     let quick = ctx.measure("cib", "s33", &workloads)?;

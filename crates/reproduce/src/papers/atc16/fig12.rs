@@ -34,19 +34,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Payloads of the figure; those that a transition is looked for at double from one to the next.
+/// Payloads of the figure in bytes. The transition is looked for among the powers of two.
 const SIZES: [u32; 9] = [8, 16, 32, 64, 96, 128, 160, 192, 256];
 
 /// More payloads for dense curves.
 const MORE_SIZES: [u32; 8] = [24, 48, 80, 112, 144, 176, 224, 288];
 
-/// The link limits where a rate is at least this share of what it lets through.
+/// A rate of at least this share of the link's limit counts as limited by the link.
 const AT_LIMIT: f64 = 0.95;
 
-/// Rates this close count as equal.
+/// Rates within this relative difference count as equal.
 const EQUAL: f64 = 0.05;
 
-/// What was measured on a cluster.
+/// Rates of one cluster.
 struct DesignRates {
     cluster: &'static str,
     sizes: Vec<u32>,
@@ -54,11 +54,11 @@ struct DesignRates {
     write: Vec<Arc<Outcome>>,
     /// Header-only and regular RECVs, Mops.
     recv: [f64; 2],
-    /// What the link lets through of READs, Mops.
+    /// Rates of READs that the link allows, Mops.
     limit: Vec<f64>,
 }
 
-/// READs or WRITEs per second, in millions, that the direction of the link with the payload carries.
+/// READs or WRITEs, in millions per second, that the link carries in the direction of the payload.
 fn link_limit(profile: &Profile, opcode: Opcode, transport: QpType, size: u32) -> f64 {
     let load = match opcode {
         Opcode::Read => profile.response_on_link(opcode, transport, size),
@@ -95,12 +95,12 @@ impl DesignRates {
         self.read[self.at(size)].mops
     }
 
-    /// WRITE rate of small payloads.
+    /// Rate of WRITEs with small payloads.
     fn small_write(&self) -> f64 {
         self.write[self.at(32)].mops
     }
 
-    /// The first payload, of those that double, at which the link limits READs.
+    /// The first payload among the powers of two at which the link limits READs.
     fn transition(&self) -> u32 {
         let doubling = self.sizes.iter().enumerate().filter(|(_, s)| s.is_power_of_two());
         let mut limited = doubling.filter(|(i, _)| self.read[*i].mops >= AT_LIMIT * self.limit[*i]);
@@ -115,7 +115,8 @@ impl DesignRates {
         shares.iter().sum::<f64>() / shares.len().max(1) as f64
     }
 
-    /// Flat up to half of the transition, then along what the link lets through.
+    /// Whether READs are flat up to half of the transition, and follow the link's limit from the transition
+    /// on.
     fn has_shape(&self) -> bool {
         let transition = self.transition();
         let small = self.sizes.iter().zip(&self.read).filter(|(s, _)| 2 * **s <= transition);
@@ -178,16 +179,16 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     })
 }
 
-/// The claim that a READ of cib is limited by the link from this size on.
+/// The claim that the link limits READs of cib from this size on.
 const TRANSITION: (&str, u32) = ("atc16-read-transition-cib", 64);
 
-/// The least and the most that [`number`] may be where a claim holds.
+/// The least and the most that [`number`] may be if the claim holds.
 pub(super) fn range(claim: &str) -> Option<(f64, f64)> {
     (claim == TRANSITION.0).then_some((AT_LIMIT, 1.0 / AT_LIMIT))
 }
 
-/// A transition as a number of two runs: what READs of its size reach of what the link lets through, and of what half the size
-/// reaches, whichever is less.
+/// A transition as a number from two runs. The rate of READs of the transition's size is divided by the
+/// link's limit and by the rate at half the size; the number is the smaller quotient.
 pub(super) fn number(ctx: &Ctx<'_>, claim: &str) -> Option<Result<f64, NotYet>> {
     range(claim)?;
     let (profile, size) = (ctx.profile("cib"), TRANSITION.1);
@@ -210,14 +211,14 @@ fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &DesignRates) -> Result
     Ok(check)
 }
 
-/// Rate of the link, as its name has it, that READs of `size` bytes use.
+/// The part of the link's nominal rate that READs of `size` bytes use.
 fn saturates(claim: &'static str, sweep: &DesignRates, size: u32, nominal: f64) -> Check {
     let share = sweep.link_use(size);
     let note = format!("{:.1}% of the link's time, in the units of its name", share * 100.0);
     Check::number(claim, sweep.cluster, share * nominal).note(note)
 }
 
-/// The figure draws only the link's limit for READs, as all others are higher.
+/// The figure draws only the link's limit for READs, because all other limits are higher.
 fn limits(ctx: &Ctx<'_>) -> Check {
     let mut seen = Vec::new();
     let mut holds = true;
@@ -234,7 +235,7 @@ fn limits(ctx: &Ctx<'_>) -> Check {
     Check::statement("atc16-fig12-limits", "cib", holds, seen.join("; ")).formula()
 }
 
-/// The rates fit the figure's axes and need a good part of them.
+/// The rates fit the figure's axes and use a good part of them.
 fn axes(sweeps: &[DesignRates]) -> Check {
     let tops = [30.0, 50.0, 200.0];
     let highest = |s: &DesignRates| s.read.iter().chain(&s.write).map(|o| o.mops).fold(0.0, f64::max);
@@ -243,7 +244,7 @@ fn axes(sweeps: &[DesignRates]) -> Check {
     Check::statement("atc16-fig12-axes", "cib", sweeps.iter().zip(tops).all(fits), seen.join("; "))
 }
 
-/// RECVs beside WRITEs: a second DMA write is what makes them slower.
+/// RECVs compared with WRITEs: a second DMA write makes RECVs slower.
 fn recvs(sweeps: &[DesignRates]) -> Vec<Check> {
     let seen = |s: &DesignRates| {
         let [header_only, regular] = s.recv;

@@ -33,14 +33,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Windows of the figure.
 const WINDOWS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
-/// Rates this close cannot be told apart; of windows as good as the best the largest is taken.
+/// Rates within this relative difference count as equal. Of equally good windows, the largest is taken.
 const SAME: f64 = 0.01;
 
-/// Operands of the paper's verbs.
+/// Bytes of each operation, as in the paper.
 const BYTES: u32 = 8;
 
-/// Windows of `n` from all cores to 14 remote processes, one on each of 14 machines: as the authors' program has it
-/// (rw-allsig), each thread has one QP, and of a window only the last WQE is signalled.
+/// Windows of `n` from all cores to 14 remote processes, one on each of 14 machines. As in the authors'
+/// program (rw-allsig), each thread has one QP and signals only the last WQE of a window.
 fn workload(verb: Verb, n: u32) -> Workload {
     let workload = Workload {
         verb: Some(verb),
@@ -53,7 +53,7 @@ fn workload(verb: Verb, n: u32) -> Workload {
         drain: Some(true),
         ..Workload::default()
     };
-    // A window counts when it is complete, and hundreds must, lest the rate be coarse.
+    // A window counts only when it is complete. The rate is coarse unless hundreds of windows complete.
     briefly(300.max(20 * u64::from(n)), workload)
 }
 
@@ -67,13 +67,13 @@ struct SequencerSeries {
 /// One window's run.
 struct WindowRun {
     outcome: Arc<Outcome>,
-    /// PCIeRdCur events of the server per second, in millions.
+    /// PCIeRdCur events of machine 0 per second, in millions.
     reads: f64,
-    /// Lines that the NIC read for what was missing in its caches, per second, in millions.
+    /// Lines that the NIC read because of cache misses, per second, in millions.
     misses: f64,
 }
 
-/// Found and missing look-ups of machine 0 in its caches of a kind.
+/// Hits and misses of machine 0 in NIC caches of one kind.
 fn look_ups(outcome: &Outcome, kind: Resource) -> (u64, u64) {
     let caches = outcome.caches.iter().filter(|c| c.machine == 0 && c.cache.resource() == kind);
     caches.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses))
@@ -91,7 +91,7 @@ impl WindowRun {
         WindowRun { reads: per_second(reads), misses: per_second(missing), outcome }
     }
 
-    /// PCIe reads that the model of a post expects, per second, in millions.
+    /// PCIe reads expected from the accounting of a post, per second, in millions.
     fn expected(&self, profile: &Profile) -> f64 {
         let w = &self.outcome.verbs().workload;
         let operation = w.operations()[0];
@@ -141,7 +141,7 @@ impl SequencerSeries {
         format!("{} {}: {} Mops with windows of 1 to 512", self.cluster, self.verb, rates.join(", "))
     }
 
-    /// Unit time that an operation takes at its requester, sending and receiving, in nanoseconds.
+    /// Time that an operation occupies the requester's sending and receiving units, in nanoseconds.
     fn unit_time(&self, profile: &Profile) -> f64 {
         let Some(last) = self.points.last() else { return 0.0 };
         let busy = |part: Part, units: u32| {
@@ -207,7 +207,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves, ..Findings::default() })
 }
 
-/// Rate and PCIe reads, neither ever falling by more than what runs differ by.
+/// Whether both rate and PCIe reads rise, and neither falls by more than runs differ.
 fn both_rise(read: &SequencerSeries) -> (bool, String) {
     let rising = |values: &[f64]| {
         let steps = values.windows(2).all(|w| w[1] >= (1.0 - SAME) * w[0]);
@@ -220,7 +220,7 @@ fn both_rise(read: &SequencerSeries) -> (bool, String) {
     (rising(&rates) && rising(&reads), seen)
 }
 
-/// A WQE is looked up for its request and again for the answer.
+/// The NIC looks up a WQE for its request and again for the response.
 fn miss_points(read: &SequencerSeries) -> Check {
     let Some(last) = read.points.last() else { unreachable!("the figure has points") };
     let (hits, misses) = look_ups(&last.outcome, Resource::WqeCache);
@@ -239,7 +239,7 @@ fn axes(series: &[&SequencerSeries]) -> Check {
     Check::statement("atc16-fig13b-axes", "cib", highest <= 100.0 && highest > 50.0, seen)
 }
 
-/// Counted reads less expected reads against what the caches missed.
+/// Compares the estimate, counted reads less expected reads, with the misses of the caches.
 fn estimate(ctx: &Ctx<'_>, series: &[&SequencerSeries]) -> Check {
     let mut worst: f64 = 0.0;
     let mut seen = String::new();
@@ -255,7 +255,7 @@ fn estimate(ctx: &Ctx<'_>, series: &[&SequencerSeries]) -> Check {
     Check::statement("atc16-s35-miss-estimate", "cib", worst < 0.01, seen.trim_end_matches("; ").to_owned())
 }
 
-/// QP contexts of requesters and of responders are one kind.
+/// Number of kinds of caches. Contexts of requesters and of responders are one kind.
 fn cached_kinds(series: &SequencerSeries) -> u32 {
     let Some(first) = series.points.first() else { return 0 };
     let kinds = first.outcome.caches.iter().filter(|c| c.machine == 0).map(|c| c.cache.resource());

@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Counters of the figure, and those of a dense curve.
+/// Counters of the figure, and counters of a dense curve.
 const COUNTERS: [u32; 7] = [1, 4, 16, 64, 256, 1024, 4096];
 const DENSE: [u32; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
@@ -65,7 +65,7 @@ impl CounterSweep {
         (rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max))
     }
 
-    /// Nanoseconds that one counter's operation takes after the last.
+    /// Nanoseconds between two operations on one counter.
     fn hold_ns(&self) -> f64 {
         1e3 / self.at(1).mops
     }
@@ -144,7 +144,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves: sweeps.iter().map(CounterSweep::curve).collect(), ..Findings::default() })
 }
 
-/// A PCIe read and a write for each atomic, one after the other where they share a lock.
+/// Each atomic takes one PCIe read and one write. Atomics that share a lock run one after the other.
 fn internal_lock(ctx: &Ctx<'_>, cib: &CounterSweep) -> Check {
     let one = cib.at(1);
     let p = ctx.profile("cib");
@@ -159,14 +159,14 @@ fn internal_lock(ctx: &Ctx<'_>, cib: &CounterSweep) -> Check {
         .note("contention with other verbs is not part of this run")
 }
 
-/// "Several hundred nanoseconds".
+/// The paper states "several hundred nanoseconds".
 fn lock_hold(sweeps: &[CounterSweep]) -> Check {
     let seen: Vec<String> = sweeps.iter().map(|s| format!("{} {:.0} ns", s.cluster, s.hold_ns())).collect();
     let holds = sweeps.iter().all(|s| (200.0..1000.0).contains(&s.hold_ns()));
     Check::statement("atc16-seq-lock-hold", "cib", holds, seen.join(", "))
 }
 
-/// Atomics on one word against READs, on the cluster where they differ least.
+/// Atomics on one word against READs, on the cluster with the smallest difference.
 fn contention(ctx: &Ctx<'_>, sweeps: &[CounterSweep]) -> Result<Check, NotYet> {
     let mut least = f64::INFINITY;
     for sweep in sweeps {

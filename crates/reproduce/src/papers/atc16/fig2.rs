@@ -1,4 +1,4 @@
-//! ATC'16, Figure 2: what PCIe transactions carry beside their data.
+//! ATC'16, Figure 2: overhead of PCIe transactions beside their data.
 
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
@@ -58,7 +58,7 @@ fn header_range(ctx: &Ctx<'_>) -> Check {
     Check::statement("atc16-s21-header-range", "cib", (low, high) == (20, 26), seen)
 }
 
-/// Bandwidth of a link is that of its lanes.
+/// The bandwidth of a link is the product of its lanes and the bandwidth of a lane.
 fn bandwidth(ctx: &Ctx<'_>) -> Check {
     let product = |p: &Pcie| u64::from(p.lanes) * p.lane_bytes_per_s;
     let holds = ctx.profiles.iter().all(|p| p.device.pcie.bytes_per_s() == product(&p.device.pcie));
@@ -66,7 +66,7 @@ fn bandwidth(ctx: &Ctx<'_>) -> Check {
     Check::statement("atc16-s21-pcie-bw-model", "cib", holds, seen)
 }
 
-/// The paper's formulas, with its numbers put in, against the accounting for all sizes.
+/// Compares the paper's formulas, with its numbers inserted, with the accounting for all sizes.
 fn formulas(pcie: &Pcie) -> [Check; 3] {
     let mmio = SIZES.filter(|&x| pcie.mmio_link_bytes(x) != u64::from(x.div_ceil(64) * (64 + 26)));
     let dma = SIZES.filter(|&x| pcie.dma_read_link_bytes(x) != u64::from(x + 22 * x.div_ceil(128)));

@@ -1,4 +1,4 @@
-//! ATC'16, Figure 5, 3.1 and 3.2: optimisations of two small UD SENDs, one upon the other.
+//! ATC'16, Figure 5, 3.1 and 3.2: cumulative optimisations of two small UD SENDs.
 
 use super::micro::BATCH;
 use crate::experiment::briefly;
@@ -36,14 +36,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// SENDs of the figure and their payload.
+/// SENDs of the figure, and their payload in bytes.
 const SENDS: u32 = 2;
 const PAYLOAD: u32 = 4;
 
-/// The rungs of the ladder.
+/// Steps of the ladder: each adds one optimisation to the step before.
 const STEPS: [&str; 4] = ["plain", "unsignaled", "Doorbell batch", "header-only"];
 
-/// Two SENDs on each rung.
+/// Two SENDs on each step.
 fn shapes() -> [PostShape; 4] {
     let plain = PostShape {
         opcode: Opcode::Send,
@@ -60,12 +60,12 @@ fn shapes() -> [PostShape; 4] {
     [plain, unsignaled, batched, header_only]
 }
 
-/// What both SENDs of a rung cost their sender.
+/// PCIe transactions of both SENDs of a step at their requester.
 fn both(profile: &Profile, shape: &PostShape) -> Transactions {
     accounting::requester(profile, shape).times(u64::from(SENDS / shape.method.wqes()))
 }
 
-/// One core on each rung; batches are of 16.
+/// One core on each step, with batches of 16.
 fn workloads() -> [Workload; 4] {
     let plain = Workload {
         verb: Some(Verb::Send),
@@ -175,7 +175,7 @@ fn formulas(profile: &Profile, ladder: &[Transactions; 4]) -> Vec<Check> {
     ]
 }
 
-/// Kinds of TLPs that SENDs and READs cause, at both ends: write requests, read requests, completions.
+/// Kinds of TLPs that SENDs and READs cause at both ends: write requests, read requests, completions.
 fn tlp_types(profile: &Profile) -> u64 {
     let mut all = Transactions::default();
     for shape in shapes() {
@@ -189,7 +189,8 @@ fn tlp_types(profile: &Profile) -> u64 {
     [writes, read_requests, completions].into_iter().filter(|n| *n > 0).count() as u64
 }
 
-/// The usual method has the lower latency: a Doorbell needs a DMA read before the NIC has the WQEs.
+/// MMIO, the default method, has the lower latency: with a Doorbell, the NIC gets the WQEs by an additional
+/// DMA read.
 fn default_method(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let pair = |batch| {
         let workload = Workload {

@@ -1,4 +1,4 @@
-//! ATC'16, Figure 6, 3.2 and 5.1: what a message costs the receiving machine.
+//! ATC'16, Figure 6, 3.2 and 5.1: cost of a message for the receiving machine.
 
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
@@ -22,17 +22,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// RECVs of the figure, and the payload of the SENDs they take.
+/// RECVs of the figure, and the payload of their SENDs in bytes.
 const RECVS: u32 = 2;
 const PAYLOAD: u32 = 4;
 
-/// What a message costs its receiver, without the posting of its RECV.
+/// PCIe transactions of a message at its receiver, without the posting of its RECV.
 fn message(profile: &Profile, payload: u32, inline: bool) -> Transactions {
     accounting::responder(profile, Opcode::Send, QpType::Ud, payload, RecvShape { inline })
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    // Inline-receive on UD is cx3's.
+    // Only cx3 has inline-receive on UD.
     let profile = ctx.profile("cx3");
     let rungs = [(PAYLOAD, false), (PAYLOAD, true), (0, false)].map(|(p, i)| message(profile, p, i));
     let [regular, inline, header_only] = rungs;

@@ -1,4 +1,4 @@
-//! ATC'16, Figure 7 and 4.2: sequencers by cores of the server.
+//! ATC'16, Figure 7 and 4.2: sequencers by number of server cores.
 
 use crate::data::claims::{self, Claim};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -35,29 +35,29 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Cores of the curves, and of dense ones.
+/// Core counts of the curves, and of dense curves.
 const CORES: [u32; 8] = [1, 2, 4, 6, 8, 10, 12, 14];
 const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
-/// All cores of a socket.
+/// Cores of a socket.
 const MOST_CORES: u32 = 14;
 
-/// Cores of the claims.
+/// Core counts of the claims.
 const CLAIMED: [u32; 4] = [1, 4, 6, 10];
 
-/// The three sequencers over HERD's RPCs, as Figure 7 has them.
+/// The sequencers over HERD's RPCs in Figure 7: without batching, with batching, and with three QPs per port.
 pub(crate) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> RpcSequencer {
-    // Without batching a worker replies to a request before it looks for the next.
+    // Without batching, a worker replies to each request before it looks for the next.
     let gather = if batching { 32 } else { 1 };
     let queues = if multi_queue { 3 } else { 1 };
     RpcSequencer { workers: Workers { cores, gather, batching, queues }, ..RpcSequencer::usual() }
 }
 
-/// The system whose rate a claim is.
+/// The system whose rate the claim states.
 pub(super) fn system(claim: &str) -> Option<SystemWorkload> {
     let (cores, batching, multi_queue) = match claim {
         "atc16-seq-base-1core" => (1, false, false),
-        // Table 3 has the most that any number of cores reaches.
+        // Table 3 states the highest rate over all core counts.
         "atc16-tab3-baseline" => (MOST_CORES, false, false),
         "atc16-seq-batch-1core" => (1, true, false),
         "atc16-seq-batch-mq-1core" => (1, true, true),
@@ -73,7 +73,7 @@ pub(super) fn spec(cores: u32) -> SpecSequencer {
     SpecSequencer { workers: Workers { cores, ..usual.workers }, ..usual }
 }
 
-/// One word for all: slow, so measured for longer.
+/// All clients use one word. This is slow, so it is measured for longer.
 pub(super) fn atomics() -> SystemWorkload {
     let mut atomics = AtomicsSequencer::usual();
     atomics.timing.duration = Some(Duration::new(Span::from_us(2000)));

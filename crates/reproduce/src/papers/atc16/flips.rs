@@ -1,4 +1,4 @@
-//! Predicates that can fail: for each, a perturbed profile on which its claim no longer holds.
+//! Tests that predicates can fail: each claim has a perturbed profile on which it no longer holds.
 
 use super::fig5;
 use super::fig11b;
@@ -27,7 +27,8 @@ fn checks(experiment: &'static Experiment, change: fn(&mut Profile)) -> Vec<Chec
     found.expect("nobody stops it").checks
 }
 
-/// What an experiment finds on the clusters: always the same, and asked for by several tests.
+/// Findings of an experiment on the clusters. They never change and several tests use them, so they are
+/// computed once.
 fn on_the_clusters(experiment: &'static Experiment) -> Arc<OnceLock<Vec<Check>>> {
     static FOUND: Mutex<BTreeMap<&str, Arc<OnceLock<Vec<Check>>>>> = Mutex::new(BTreeMap::new());
     let found = FOUND.lock().unwrap().entry(experiment.name).or_default().clone();
@@ -35,7 +36,7 @@ fn on_the_clusters(experiment: &'static Experiment) -> Arc<OnceLock<Vec<Check>>>
     found
 }
 
-/// Of `claims`, those that hold by these checks.
+/// Members of `claims` that hold according to these checks.
 fn those_that_hold(checks: &[Check], claims: &[&'static str]) -> Vec<&'static str> {
     let holds = |id: &&&'static str| {
         let check = checks.iter().find(|c| c.claim == **id).unwrap_or_else(|| panic!("no {id}"));
@@ -50,12 +51,12 @@ fn those_that_hold(checks: &[Check], claims: &[&'static str]) -> Vec<&'static st
     claims.iter().filter(holds).copied().collect()
 }
 
-/// Of `claims`, those that hold on the clusters.
+/// Members of `claims` that hold on the clusters.
 fn hold(experiment: &'static Experiment, claims: &[&'static str]) -> Vec<&'static str> {
     those_that_hold(on_the_clusters(experiment).get().unwrap(), claims)
 }
 
-/// Of `claims`, those that hold on profiles changed by `change`.
+/// Members of `claims` that hold on profiles changed by `change`.
 fn holding(
     experiment: &'static Experiment,
     change: fn(&mut Profile),
@@ -113,7 +114,7 @@ fn rankings_of_verbs() {
     flips(&fig12::EXPERIMENT, slow_polls, &["atc16-ho-recv-eq-write", "atc16-seq-ho-recv-eq-write"]);
 }
 
-/// These are missed on the clusters; on others they hold.
+/// These claims are missed on the clusters, but hold on other profiles.
 #[test]
 fn what_is_missed_could_hold() {
     let missed = ["atc16-read-cx3-flat", "atc16-fig12-limits"];
@@ -180,7 +181,8 @@ fn numbers_of_clients() {
     assert_eq!(holding(&clients::EXPERIMENT, only_requests_miss, &all[2..]), [""; 0]);
 }
 
-/// Missed on the clusters, of which two hold few contexts; where all hold as many as Connect-IB, and read them as it does, it is not.
+/// The claim is missed on the clusters, because two of them cache few contexts. It holds if all clusters
+/// cache as many contexts as Connect-IB and read them as Connect-IB does.
 #[test]
 fn the_limit_of_clients_could_hold() {
     let limit = ["atc16-seq-rpc-client-limit"];

@@ -1,4 +1,4 @@
-//! ATC'16, 5.4: which addresses share a lock, found from pairs of addresses alone.
+//! ATC'16, 5.4: the addresses that share a lock, inferred from rates of pairs of addresses alone.
 
 use super::micro;
 use crate::experiment::briefly;
@@ -18,16 +18,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Address bits tried: atomics work on aligned words, so bits 0 to 2 are always the same.
+/// Address bits that are tried. Atomics work on aligned words, so bits 0 to 2 are always zero.
 const BITS: [u32; 18] = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 
-/// Random pairs that agree in their 12 low bits, and as many that do not.
+/// Count of random pairs that agree in their 12 low bits, and count of random pairs that do not.
 const PAIRS: usize = 12;
 
-/// A pair whose rate is this many times that of one word has two locks.
+/// If the rate of a pair is this many times the rate of one word, the pair has two locks.
 const TWO_LOCKS: f64 = 1.3;
 
-/// Fetch-and-adds on random ones of two words `distance` bytes apart; on one word for none.
+/// Fetch-and-adds on a random word of two that are `distance` bytes apart. Distance 0 means a single word.
 fn pair(profile: &Profile, distance: u32) -> Workload {
     let workload = match distance {
         0 => micro::atomics(profile, 1, 8),
@@ -36,23 +36,23 @@ fn pair(profile: &Profile, distance: u32) -> Workload {
     briefly(60, Workload { machines: Some(2), threads: Some(4), qps: Some(1), ..workload })
 }
 
-/// What pairs tell of the locks.
+/// The locks, as inferred from pairs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Locks {
-    /// Address bits of which each, alone, makes two words not conflict.
+    /// Address bits that separate locks: two words that differ in one of these bits alone do not conflict.
     pub(super) bits: Vec<u32>,
-    /// Whether random pairs conflict exactly where they agree in these bits.
+    /// Whether random pairs conflict exactly if they agree in these bits.
     pub(super) confirmed: bool,
 }
 
 impl Locks {
-    /// Locks that aligned words reach.
+    /// Number of locks that aligned words reach.
     pub(super) fn reached(&self) -> u64 {
         1 << self.bits.len()
     }
 
-    /// Locks, if the bits are in one row. Where the lowest bit found is the lowest that aligned words
-    /// can differ in, those below are taken to count, too, as the paper takes them.
+    /// Number of locks, if the bits are contiguous. If the lowest bit found is the lowest in which aligned
+    /// words can differ, the bits below it count, too, as in the paper.
     fn buckets(&self) -> u64 {
         match (self.bits.first(), self.bits.last()) {
             (Some(&low), Some(&high)) => 1 << (high + 1 - if low == BITS[0] { 0 } else { low }),
@@ -64,12 +64,12 @@ impl Locks {
 /// A run of the experiment.
 pub(super) struct Inference {
     pub(super) locks: Locks,
-    /// Mean rates of random pairs with equal and with different 12 low bits, Mops.
+    /// Mean rate of random pairs whose 12 low bits are equal, and of pairs whose 12 low bits differ, Mops.
     equal: f64,
     different: f64,
 }
 
-/// Random distances below 1 MiB between aligned words that do, or do not, agree in 12 low bits.
+/// Random distances below 1 MiB between aligned words whose 12 low bits agree, or do not agree.
 fn distances(agree: bool) -> Vec<u32> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(if agree { 12 } else { 21 });
     let mut draw = || match agree {
@@ -86,7 +86,7 @@ fn distances(agree: bool) -> Vec<u32> {
     found
 }
 
-/// Finds the locks of cib.
+/// Infers the locks of cib.
 pub(super) fn infer(ctx: &Ctx<'_>) -> Result<Inference, NotYet> {
     let profile = ctx.profile("cib");
     let rates = |distances: &[u32]| -> Result<Vec<f64>, NotYet> {
@@ -97,7 +97,7 @@ pub(super) fn infer(ctx: &Ctx<'_>) -> Result<Inference, NotYet> {
     let apart = |rate: f64| rate > TWO_LOCKS * one;
     let by_bit = rates(&BITS.map(|bit| 1 << bit))?;
     let bits: Vec<u32> = BITS.into_iter().zip(by_bit).filter(|(_, r)| apart(*r)).map(|(b, _)| b).collect();
-    // The first word of a pair is at an address with none of these bits.
+    // The first word of a pair has an address in which none of these bits is set.
     let differ = |d: u32| bits.iter().any(|b| d >> b & 1 == 1);
     let (same, other) = (distances(true), distances(false));
     let (equal, different) = (rates(&same)?, rates(&other)?);
@@ -133,7 +133,7 @@ mod tests {
     use doorbell_lab::Control;
     use std::collections::BTreeSet;
 
-    /// The inference sees nothing but rates; the profile tells afterwards whether it is right.
+    /// The inference sees rates only. The test compares its result with the profile.
     #[test]
     fn finds_the_locks_of_any_profile() {
         for (slots, low) in [(4096, 0), (4096, 3), (64, 3), (256, 6), (1, 0)] {

@@ -1,4 +1,4 @@
-//! The micro-benchmarks of ATC'16, section 5, that several tables and figures share.
+//! The micro-benchmarks of ATC'16, section 5, which several tables and figures share.
 
 use crate::experiment::Ctx;
 use crate::experiment::briefly;
@@ -11,17 +11,17 @@ use std::sync::Arc;
 /// Work requests per Doorbell where the paper says "batched" (5.2.1).
 pub(super) const BATCH: u32 = 16;
 
-/// A payload with which a UD SEND's WQE takes two lines, as the paper's do.
+/// Payload with which a UD SEND's WQE takes two lines, as in the paper.
 pub(super) const UD_PAYLOAD: u32 = 60;
 
-/// Machines of inbound tests: more than enough to keep one of them busy.
+/// Machines of inbound tests. They are more than enough to keep one machine busy.
 pub(super) const FEW: u32 = 4;
 
-/// Clusters, best NIC last.
+/// Clusters. The last one has the best NIC.
 pub(super) const CLUSTERS: [&str; 3] = ["cx", "cx3", "cib"];
 
-/// Microseconds to measure for where a rate is all that counts: longer on slower NICs, so that the
-/// operations of a window weigh as little.
+/// Microseconds of measurement for rates. Slower NICs get longer, so that the operations of a window have
+/// little weight.
 fn brief(profile: &Profile) -> u64 {
     match profile.device.link.port_bytes_per_s * u64::from(profile.device.link.ports) {
         0..5_000_000_000 => 1200,
@@ -30,14 +30,15 @@ fn brief(profile: &Profile) -> u64 {
     }
 }
 
-/// As many threads as the host has cores, up to eight: enough for every rate here.
+/// Number of threads: one per core, at most eight, which suffices for every rate here.
 fn threads(profile: &Profile) -> u32 {
     profile.host.cores.min(8)
 }
 
-/// UD SENDs from one machine, in the ways of which the fastest counts: the paper tells peak rates and not how many QPs and
-/// work requests they took. One by one, all cores post; lists are on as many QPs as sending units, or one per core where units are
-/// fewer, two of them on each or four: with few, units wait for lists, and many do not fit the NIC.
+/// UD SENDs from one machine, as alternative workloads; the fastest counts. The paper states peak rates, but
+/// not the number of QPs and work requests. Single SENDs come from all cores. Lists go to as many QPs as
+/// there are sending units, or to one QP per core if there are fewer units. Each QP has two or four lists
+/// outstanding. With two, units may wait for lists; with four, many WQEs do not fit the NIC.
 pub(super) fn outbound_sends(profile: &Profile, batch: u32, size: u32) -> Vec<Workload> {
     let threads = if batch == 1 { profile.host.cores } else { threads(profile) };
     let with_window = |window| {
@@ -58,7 +59,7 @@ pub(super) fn outbound_sends(profile: &Profile, batch: u32, size: u32) -> Vec<Wo
     windows.iter().copied().map(with_window).collect()
 }
 
-/// The fastest of some ways to do the same on a cluster.
+/// The fastest of several alternative workloads on a cluster.
 pub(super) fn fastest(
     ctx: &Ctx<'_>,
     cluster: &str,
@@ -77,7 +78,7 @@ pub(super) fn inbound_send(profile: &Profile, size: u32, inline_recv: bool) -> W
         pattern: Some(Pattern::Inbound),
         machines: Some(FEW),
         threads: Some(threads(profile)),
-        // As many QPs as keep all receiving units busy.
+        // Enough QPs to keep all receiving units busy.
         qps: Some(2),
         batch: Some(1),
         size: Some(size),
@@ -102,7 +103,7 @@ pub(super) fn inbound(profile: &Profile, verb: Verb, size: u32) -> Workload {
     briefly(brief(profile), workload)
 }
 
-/// Fetch-and-adds on random ones of `counters` words `stride` bytes apart.
+/// Fetch-and-adds on random words among `counters` words that are `stride` bytes apart.
 pub(crate) fn atomics(profile: &Profile, counters: u32, stride: u32) -> Workload {
     let workload = Workload {
         verb: Some(Verb::FetchAdd),
@@ -113,7 +114,7 @@ pub(crate) fn atomics(profile: &Profile, counters: u32, stride: u32) -> Workload
         qps: Some(2),
         ..Workload::default()
     };
-    // Few counters are slow: a count of few operations would be coarse.
+    // Operations on few counters are slow, so a short run would count too few for a precise rate.
     briefly(if counters < 16 { 2000 } else { brief(profile) }, workload)
 }
 

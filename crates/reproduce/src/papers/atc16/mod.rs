@@ -34,8 +34,8 @@ use doorbell_lab::NotYet;
 pub(super) use fig7::rpc as sequencer;
 pub(super) use micro::atomics;
 
-/// The number of a claim that is the rate of one run, or that is in words and a number of a cluster in truth, without the other
-/// runs of its experiment; none of another claim.
+/// The number of a claim, found without the other runs of its experiment. `None` unless the claim is the rate
+/// of one run, or is in words and amounts to a number on `cluster`.
 pub(crate) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result<f64, NotYet>> {
     let in_words = fig11b::number(ctx, claim, cluster).or_else(|| fig12::number(ctx, claim));
     if in_words.is_some() {
@@ -49,13 +49,13 @@ pub(crate) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result
     Some(micro::fastest(ctx, cluster, claim, &ways).map(|(_, outcome)| outcome.mops))
 }
 
-/// The least and the most that [`number`] may be where a claim holds on a cluster that is in words, or a number that only many runs
-/// give.
+/// The least and the most that [`number`] may be if the claim holds on `cluster`. `None` unless the claim is
+/// in words, or its own number takes many runs.
 pub(crate) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
     fig11b::range(claim, cluster).or_else(|| fig12::range(claim))
 }
 
-/// Its experiments, in its order.
+/// Experiments of ATC'16, in the order of the paper.
 pub(super) const ALL: &[&Experiment] = &[
     &fig2::EXPERIMENT,
     &tab1::EXPERIMENT,

@@ -16,8 +16,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A WRITE of 32 bytes takes two lines. Each READ is signalled and one WRITE of 16: the paper does not
-/// say how many.
+/// A WRITE of 32 bytes takes two lines. Each READ is signalled, and one WRITE in 16. The paper does not state
+/// how many operations are signalled.
 fn posting(verb: Verb) -> Workload {
     let workload = Workload {
         verb: Some(verb),
@@ -25,7 +25,7 @@ fn posting(verb: Verb) -> Workload {
         size: Some(32),
         window: (verb == Verb::Read).then_some(32),
         window_per_qp: (verb == Verb::Write).then_some(32),
-        // As many QPs as keep all sending units busy.
+        // Enough QPs to keep all sending units busy.
         machines: Some(9),
         qps: Some(8),
         ..Workload::default()

@@ -1,4 +1,5 @@
-//! What version-checked GETs with header-only OKs gain (ATC'16, 5.2.2 describes them). Statements of our own.
+//! Gain from version-checked GETs with header-only OKs, which ATC'16 describes in 5.2.2. The claims are
+//! Doorbell's own.
 
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use crate::experiment::{curve, setting};
@@ -18,23 +19,23 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Microseconds for which clients have read keys: the longer, the more of them they know.
+/// Microseconds for which clients have read keys. Clients know more keys after a longer time.
 const KNOWING: [u64; 4] = [200, 500, 1000, 2000];
 
-/// PUTs in a thousand operations, after so many microseconds.
+/// PUTs per thousand operations, and the microseconds for which clients have read keys.
 const PUT_PERMILLE: [u32; 3] = [10, 50, 500];
 const WITH_PUTS: u64 = 1000;
 
-/// Points of percent by which a gain falls that has not fallen by chance.
+/// Percentage points by which a gain must fall to count as a fall.
 const FALL: f64 = 1.0;
 
-/// Cores of the server, pairs of each, and clients: fewer than in Figure 9, so that clients soon know what
-/// they ask for.
+/// Cores of the server, pairs per core, and clients. There are fewer than in Figure 9, so that clients soon
+/// know the keys that they ask for.
 const CORES: u32 = 10;
 const PAIRS: u64 = 256;
 const CLIENTS: u32 = 32;
 
-/// The same load with clients that forget what they have read, and with clients that cache it.
+/// One load, with clients that forget the values that they read and with clients that cache them.
 struct Pair {
     plain: Outcome,
     caching: Outcome,
@@ -49,13 +50,13 @@ fn workload(us: u64, put_permille: u32, speculate: bool) -> SystemWorkload {
     (store.pairs.pairs, store.pairs.put_permille) = (PAIRS, put_permille);
     store.speculate = speculate;
     store.timing.warmup = Some(Duration::new(Span::from_us(us)));
-    // Windows of 32 come and go together: many must, lest the gain be coarse.
+    // Windows of 32 complete together. The gain is coarse unless many windows complete.
     store.timing.duration = Some(Duration::new(Span::from_us(450)));
     store.into()
 }
 
 impl Pair {
-    /// For each time and number of PUTs.
+    /// One pair of outcomes for each time and share of PUTs.
     fn all(ctx: &Ctx<'_>, what: &str, loads: &[(u64, u32)]) -> Result<Vec<Pair>, NotYet> {
         let all: Vec<SystemWorkload> =
             loads.iter().flat_map(|&(us, puts)| [false, true].map(|s| workload(us, puts, s))).collect();
@@ -64,12 +65,13 @@ impl Pair {
         Ok(outcomes.chunks_exact(2).map(two).collect())
     }
 
-    /// More operations, in percent.
+    /// Gain from caching, in percent of operations.
     fn gain(&self) -> f64 {
         crate::experiment::percent_more(self.plain.mops, self.caching.mops)
     }
 
-    /// Percent of GETs whose version was confirmed; PUTs are always answered without payload.
+    /// Percent of GETs whose version was confirmed. PUTs are always answered without payload, so they are
+    /// subtracted.
     fn confirmed(&self) -> f64 {
         let puts = self.plain.system().header_only;
         100.0 * ((self.caching.system().header_only - puts) / (1.0 - puts)).max(0.0)

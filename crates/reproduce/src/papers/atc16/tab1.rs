@@ -1,4 +1,4 @@
-//! ATC'16, Table 1 and section 2.2: which transport has which verbs, and the sizes of WQEs.
+//! ATC'16, Table 1 and section 2.2: verbs of each transport, and sizes of WQEs.
 
 use crate::experiment::{Check, Ctx, Experiment, Findings, Found, Runs};
 use doorbell_lab::NotYet;
@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Table 1's verbs, and which claim is about each on each transport.
+/// Table 1: the claim about each verb on each transport.
 const OFFERED: [(&str, QpType, Opcode); 9] = [
     ("atc16-tab1-rc-sendrecv", QpType::Rc, Opcode::Send),
     ("atc16-tab1-rc-write", QpType::Rc, Opcode::Write),

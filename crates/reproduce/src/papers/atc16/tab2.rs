@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What the table has of a cluster, in the order of its claims.
+/// The table's row for a cluster, in the order of its claims.
 fn row(p: &Profile) -> [f64; 6] {
     [
         f64::from(p.device.link.ports),

@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Cores of the baseline, whose number the paper does not give: the best of these.
+/// Core counts of the baseline. The paper does not give the number, so the best is used.
 const BASELINE_CORES: [u32; 3] = [4, 8, 14];
 
 fn best(ctx: &Ctx<'_>) -> Result<SystemWorkload, NotYet> {
@@ -43,7 +43,7 @@ fn scales(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let clients = [70, 100, 140, 200];
     let all = clients.map(|clients| {
         let mut spec = spec(10);
-        // The same load by more clients.
+        // All client counts share one load of 1120 outstanding requests.
         let outstanding = 1120u32.div_ceil(clients);
         spec.clients = Clients { clients, clients_per_machine: 28, outstanding, ..spec.clients };
         SystemWorkload::from(spec)

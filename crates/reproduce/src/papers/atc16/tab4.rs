@@ -1,4 +1,4 @@
-//! ATC'16, Table 4: rates of verbs on Connect-IB and what limits each.
+//! ATC'16, Table 4: rates of verbs on Connect-IB and their bottlenecks.
 
 use super::micro::{self, BATCH, UD_PAYLOAD};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The cells with the ways to measure each.
+/// The table's cells, with alternative workloads for each; the fastest counts.
 fn cells(profile: &Profile) -> [(&'static str, Vec<Workload>); 9] {
     [
         ("atc16-tab4-send-nonbatch", micro::outbound_sends(profile, 1, UD_PAYLOAD)),
@@ -40,7 +40,7 @@ fn cells(profile: &Profile) -> [(&'static str, Vec<Workload>); 9] {
     ]
 }
 
-/// The ways to measure a claim.
+/// Alternative workloads that measure a claim.
 pub(super) fn ways(profile: &Profile, claim: &str) -> Option<Vec<Workload>> {
     cells(profile).into_iter().find(|(id, _)| *id == claim).map(|(_, ways)| ways)
 }

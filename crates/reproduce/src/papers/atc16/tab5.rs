@@ -43,7 +43,7 @@ fn claims(cluster: &str) -> [&'static str; 4] {
     }
 }
 
-/// The ways to measure each.
+/// Alternative workloads for each of the four claims; the fastest counts.
 fn cells(profile: &Profile) -> [Vec<Workload>; 4] {
     [
         vec![micro::inbound_send(profile, 0, false)],
@@ -53,7 +53,7 @@ fn cells(profile: &Profile) -> [Vec<Workload>; 4] {
     ]
 }
 
-/// The cluster and the ways to measure a claim.
+/// The cluster of a claim, and the alternative workloads that measure it.
 pub(super) fn ways(ctx: &Ctx<'_>, claim: &str) -> Option<(&'static str, Vec<Workload>)> {
     let of = |cluster| Some((cluster, claims(cluster).iter().position(|id| *id == claim)?));
     let (cluster, cell) = CLUSTERS.into_iter().find_map(of)?;
@@ -80,7 +80,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(findings)
 }
 
-/// How SEND compares with READ depends on how it is posted.
+/// Whether SEND is faster or slower than READ depends on how it is posted.
 fn ranking(ctx: &Ctx<'_>, header_only: f64) -> Result<Check, NotYet> {
     let cib = ctx.profile("cib");
     let read = ctx.measure("cib", "s6", &[micro::inbound(cib, Verb::Read, 64)])?[0].mops;
