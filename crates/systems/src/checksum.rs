@@ -1,9 +1,9 @@
-//! Checksums, by which who READs tells what is whole from what is being written.
+//! Checksums, by which a READ's poster tells a whole value from one that is being written.
 
 use crate::work;
 use doorbell_verbs::Span;
 
-/// A checksum that a change of any word changes, whatever the others are.
+/// A checksum that changes if any single word changes.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -15,7 +15,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Time that a checksum over so many bytes takes.
+/// Time that a checksum over this many bytes takes.
 pub(crate) fn work(bytes: u64) -> Span {
     work::CHECKSUM_WORD * bytes.div_ceil(8)
 }

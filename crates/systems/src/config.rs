@@ -1,4 +1,4 @@
-//! Parameters that several systems have; each is said once.
+//! Parameters that several systems share.
 
 use crate::Drawing;
 use crate::herd;
@@ -6,28 +6,29 @@ use crate::kv::{Distribution, Load};
 use doorbell_schema::{Duration, Field, Flag, Given, Schema, Share, Value, schema};
 use doorbell_verbs::{QpType, Span};
 
-/// Clients of a machine at most.
+/// Maximum number of clients on a machine.
 const MOST_OF_MACHINE: u32 = 256;
 
 schema! {
-    /// Clients; each is a thread, with a core of its own.
+    /// Clients. Each client is a thread with a core of its own.
     pub struct Clients {
-        /// Clients.
+        /// Number of clients.
         clients: u32 = Field::count(1, 16_384),
-        /// Clients of a machine.
+        /// Clients on each machine.
         clients_per_machine: u32 = Field::count(1, MOST_OF_MACHINE as u64),
-        /// Operations that a client has outstanding.
+        /// Operations that a client keeps outstanding.
         outstanding: u32 = Field::count(1, 512),
-        /// Clients send a window of operations, wait for all, and send the next.
+        /// Clients send a window of operations, wait for all of them, and then send the next window.
         windows: bool = Field::switch()
             .flags(&[Flag::no("continuous", "Replace each operation at once, rather than wait for a whole window")]),
     }
 }
 
-/// Where the clients of a machine sit: they take turns with its sockets, and cores are numbered socket by socket.
+/// The cores of a machine's clients. Clients take the sockets in turn, and cores are numbered socket by
+/// socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seats {
-    /// Clients of a machine.
+    /// Clients on each machine.
     pub per_machine: u32,
     /// Sockets of each machine.
     pub sockets: u32,
@@ -48,13 +49,14 @@ impl Seats {
         (1 + client / self.per_machine, core)
     }
 
-    /// The clients of a client's machine, of so many in all: the first, and how many there are.
+    /// The clients on a client's machine, out of `clients` in all: the first one, and how many there are.
     pub(crate) fn mates(&self, clients: u32, client: u32) -> (u32, u32) {
         let first = client / self.per_machine * self.per_machine;
         (first, self.per_machine.min(clients - first))
     }
 
-    /// The client that is the proxy of another for a socket, if its machine has one there: those at a socket take turns.
+    /// The client that is another client's proxy for a socket, if the machine has a client there. Clients at
+    /// a socket are proxies in turn.
     pub(crate) fn proxy(&self, clients: u32, client: u32, socket: u32) -> Option<u32> {
         let (first, count) = self.mates(clients, client);
         let there = count.saturating_sub(socket).div_ceil(self.sockets);
@@ -64,7 +66,7 @@ impl Seats {
     /// Refuses more clients on a machine than it has cores.
     ///
     /// # Errors
-    /// One sentence.
+    /// One sentence if there are too many clients.
     pub(crate) fn refuse(&self) -> Result<(), String> {
         let Seats { per_machine, sockets, cores_per_socket } = self;
         let cores = sockets * cores_per_socket;
@@ -78,35 +80,35 @@ impl Seats {
 }
 
 schema! {
-    /// Worker threads of a server that reply.
+    /// Worker threads of a server, which reply to requests.
     pub struct Workers {
         /// Worker threads of the server, one per core.
         cores: u32 = Field::count(1, 256),
-        /// Requests that a worker takes in a pass; of an RPC sequencer without batching, 1.
+        /// Requests that a worker takes in a pass. An RPC sequencer without batching takes 1.
         gather: u32 = Field::count(1, 1024),
         /// Post the replies of a pass with one doorbell per port.
         batching: bool = Field::switch().flags(&[Flag::no("no-batching", "Post replies one by one")]),
-        /// UD QPs per port that a worker's replies take turns with.
+        /// UD QPs per port that a worker uses in turn for replies.
         queues: u32 = Field::count(1, 64).flags(&[Flag::renamed("multi-queue", "N")]),
     }
 }
 
 schema! {
-    /// How requests travel over HERD's RPCs.
+    /// How HERD's RPCs carry requests.
     pub struct Travel {
-        /// Requests by UD SEND rather than by WRITE over a connected QP.
+        /// Send requests by UD SEND rather than by WRITE over a connected QP.
         datagrams: bool = Field::switch(),
     }
 }
 
 schema! {
-    /// What a store holds, and what clients ask it for.
+    /// The pairs of a store, and the operations that clients request.
     pub struct Pairs {
-        /// Pairs of each worker's partition, or of the server where it has none.
+        /// Key-value pairs in each worker's partition, or in the whole server if it has no partitions.
         pairs: u64 = Field::count(1, 100_000_000),
         /// Keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
-        /// PUTs in a thousand operations.
+        /// PUTs in each thousand operations.
         put_permille: u32 = Field::count(0, 1000),
     }
 }
@@ -120,9 +122,9 @@ schema! {
 }
 
 schema! {
-    /// What a small store stands for.
+    /// The full-size store that a small store stands for.
     pub struct Scale {
-        /// Pairs that the pairs stand for: caches hold as small a part of them as of these.
+        /// Pairs of the full-size store. Caches hold an equal share of the simulated pairs and of these.
         real_pairs: u64 = Field::count(1, u64::MAX).in_files(),
         /// Bytes of the last-level cache, which all partitions share.
         cache_bytes: u64 = Field::bytes(1, u64::MAX).in_files(),
@@ -130,7 +132,7 @@ schema! {
 }
 
 schema! {
-/// What is measured, of which draws.
+/// When a run measures, and the seed of its draws.
     pub struct Timing {
         /// Virtual time before measuring begins, as 500us.
         warmup: Option<Duration> = Field::time().usual("until rate and latency are steady"),
@@ -146,12 +148,12 @@ schema! {
 }
 
 impl Clients {
-    /// As the papers' clusters have them: windows or not.
+    /// Clients with these parameters; see the fields of [`Clients`].
     pub const fn new(clients: u32, per_machine: u32, outstanding: u32, windows: bool) -> Clients {
         Clients { clients, clients_per_machine: per_machine, outstanding, windows }
     }
 
-    /// Machines of the clients and a server.
+    /// Number of machines: the clients' machines and a server.
     pub fn machines(&self) -> u32 {
         1 + self.clients.div_ceil(self.clients_per_machine.max(1))
     }
@@ -161,31 +163,32 @@ impl Clients {
         (1 + client / self.clients_per_machine, client % self.clients_per_machine)
     }
 
-    /// How a client draws, without end.
+    /// A client's drawing parameters, without a limit.
     pub fn drawing(&self) -> Drawing {
         Drawing { outstanding: self.outstanding, windows: self.windows, limit: 0, record: false }
     }
 }
 
-/// Clients that have one operation outstanding each, as threads that wait for what they ask; where `TOGETHER`, all on one machine.
+/// Clients with one operation outstanding each, like threads that wait for each result. If `TOGETHER`, all
+/// clients run on one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneByOne<const TOGETHER: bool>(Clients);
 
 impl<const TOGETHER: bool> OneByOne<TOGETHER> {
-    /// So many, and how many of them are on a machine.
+    /// This many clients, with `per_machine` of them on a machine unless `TOGETHER`.
     pub const fn new(clients: u32, per_machine: u32) -> OneByOne<TOGETHER> {
         OneByOne(Clients::new(clients, if TOGETHER { clients } else { per_machine }, 1, false))
     }
 
-    /// As clients of any system.
+    /// The parameters that clients of any system have.
     pub const fn clients(&self) -> &Clients {
         &self.0
     }
 
-    /// Refuses more on one machine than it may have.
+    /// Refuses more clients on one machine than it may have.
     ///
     /// # Errors
-    /// One sentence.
+    /// One sentence if there are too many.
     pub(crate) fn refuse(&self) -> Result<(), String> {
         let clients = self.0.clients;
         match TOGETHER && clients > MOST_OF_MACHINE {
@@ -196,7 +199,7 @@ impl<const TOGETHER: bool> OneByOne<TOGETHER> {
         }
     }
 
-    /// Keys of what can be said of them.
+    /// Keys of the parameters that may be given.
     const fn keys() -> &'static [&'static str] {
         if TOGETHER { &["clients"] } else { &["clients", "clients_per_machine"] }
     }
@@ -219,15 +222,15 @@ impl<const TOGETHER: bool> Schema for OneByOne<TOGETHER> {
 }
 
 impl Workers {
-    /// Passes take up to 32 requests.
+    /// Six workers that take up to 32 requests in a pass, with this many UD QPs per port.
     pub(crate) const fn new(queues: u32) -> Workers {
         Workers { cores: 6, gather: 32, batching: true, queues }
     }
 
-    /// Refuses what workers cannot do that reply so to such requests.
+    /// Refuses requests and replies that workers cannot combine.
     ///
     /// # Errors
-    /// One sentence.
+    /// One sentence that names the conflict.
     pub(crate) fn refuse(&self, request: herd::Requests, reply: herd::Replies) -> Result<(), String> {
         reply
             .to(request)
@@ -243,10 +246,10 @@ impl Workers {
 }
 
 impl Travel {
-    /// By WRITE.
+    /// Requests by WRITE.
     pub(crate) const WRITES: Travel = Travel { datagrams: false };
 
-    /// Parameters of HERD's RPCs with requests and replies of at most so many bytes.
+    /// Parameters of HERD's RPCs. `longest` has the maximum bytes of requests and of replies.
     pub(crate) fn herd(&self, clients: &Clients, workers: &Workers, longest: (u32, u32)) -> herd::Config {
         herd::Config {
             requests: if self.datagrams { herd::Requests::SendUd } else { herd::Requests::WriteUc },
@@ -265,12 +268,12 @@ impl Travel {
 }
 
 impl Pairs {
-    /// With uniform keys.
+    /// Pairs with uniform keys.
     pub(crate) const fn new(pairs: u64, put_permille: u32) -> Pairs {
         Pairs { pairs, zipf: false, put_permille }
     }
 
-    /// What a client asks a store of so many partitions for, with values of so many bytes.
+    /// A client's load on a store of this many partitions, with values of `value` bytes.
     pub(crate) fn load(&self, partitions: u32, value: u32, clients: &Clients, timing: &Timing) -> Load {
         Load {
             pairs: self.pairs * u64::from(partitions),
@@ -285,22 +288,22 @@ impl Pairs {
 }
 
 impl Values {
-    /// As the paper has them.
+    /// Values of 32 bytes, as in the paper.
     pub(crate) const USUAL: Values = Values { value: 32 };
 }
 
 impl Scale {
-    /// ATC'16's partitions of 8 million pairs, and the last-level cache of its machines.
+    /// Partitions of 8 million pairs and the machines' last-level cache, as in ATC'16.
     pub(crate) const PAPER: Scale = Scale { real_pairs: 8_000_000, cache_bytes: 35 << 20 };
 
-    /// Bytes that caches hold of a store of so many pairs.
+    /// Bytes that caches hold of a store with this many pairs.
     pub(crate) fn cached(&self, pairs: u64) -> u64 {
         (u128::from(self.cache_bytes) * u128::from(pairs) / u128::from(self.real_pairs.max(1))) as u64
     }
 }
 
 impl Timing {
-    /// Until the answer is known.
+    /// A run without a fixed duration: it ends when its intervals are within the precision.
     pub const USUAL: Timing = Timing {
         warmup: None,
         duration: None,
@@ -309,7 +312,7 @@ impl Timing {
         seed: 1,
     };
 
-    /// The same for so long after a warm-up.
+    /// A run that measures for `duration` after `warmup`.
     pub const fn of(warmup: Span, duration: Span) -> Timing {
         let (warmup, duration) = (Some(Duration::new(warmup)), Some(Duration::new(duration)));
         Timing { warmup, duration, ..Timing::USUAL }

@@ -1,4 +1,4 @@
-//! What a thread opens before anything else.
+//! The device that a thread opens first, with its QPs and memory regions.
 
 use crate::SystemError;
 use doorbell_verbs::{
@@ -9,18 +9,19 @@ use doorbell_verbs::{
 /// Q_Key of every UD QP of the systems.
 pub(crate) const QKEY: u32 = 0x1111_1111;
 
-/// Most bytes that are copied into a WQE rather than read by DMA: three cache lines of it.
+/// Bytes up to which payload is copied into a WQE rather than read by DMA. Such a WQE takes three cache
+/// lines.
 const INLINE_MOST: u32 = 128;
 
 /// A thread's device.
 pub struct Device<P: Provider> {
     /// The thread's provider.
     pub cpu: P,
-    /// The device, opened.
+    /// The opened device.
     pub context: Context<P>,
     /// The one protection domain of the thread.
     pub pd: Pd<P>,
-    /// What the device has.
+    /// Attributes and limits that the device reports.
     pub attr: DeviceAttr,
 }
 
@@ -33,10 +34,10 @@ impl<P: Provider> Device<P> {
         Device::open_nth(cpu, 0)
     }
 
-    /// Opens the device of this number, from 0.
+    /// Opens the device with this number, from 0.
     ///
     /// # Errors
-    /// If there is none, or it cannot be opened.
+    /// If there is no such device, or it cannot be opened.
     pub fn open_nth(cpu: &P, number: u32) -> Result<Device<P>, SystemError> {
         let context = Context::open(cpu, number)?;
         let pd = context.alloc_pd()?;
@@ -44,7 +45,7 @@ impl<P: Provider> Device<P> {
         Ok(Device { cpu: cpu.clone(), context, pd, attr })
     }
 
-    /// Opens the device that is nearest to a socket, where sockets take turns with devices, then with ports.
+    /// Opens the device nearest to a socket. Sockets take the devices in turn, then the ports.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -57,26 +58,26 @@ impl<P: Provider> Device<P> {
         self.port(of_socket(&self.cpu, socket).1)
     }
 
-    /// The port, from 1, of the `n`th of those who share the device.
+    /// The port, from 1, of the `n`th user of the device. Users take the ports in turn.
     pub fn port(&self, n: u32) -> u8 {
         1 + (n % u32::from(self.attr.ports)) as u8
     }
 
-    /// Bytes of messages of up to `len` that go into their WQE.
+    /// Inline limit in bytes for messages of up to `len` bytes.
     pub fn inline(&self, len: u32) -> u32 {
         len.min(INLINE_MOST).min(self.attr.max_inline_data.unwrap_or(64))
     }
 
-    /// New memory, registered.
+    /// Allocates and registers memory.
     ///
     /// # Errors
-    /// If the machine has no more, or the device no more regions.
+    /// If the machine has no more memory, or the device no more regions.
     pub fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, SystemError> {
         let mem = self.cpu.alloc(len.max(1), PageSize::Huge)?;
         Ok(self.pd.reg_mr(mem, access)?)
     }
 
-    /// The same at the socket of a core.
+    /// Allocates and registers memory at the socket of a core.
     ///
     /// # Errors
     /// As [`Device::registered`].
@@ -85,7 +86,7 @@ impl<P: Provider> Device<P> {
         Ok(self.pd.reg_mr(mem, access)?)
     }
 
-    /// Memory that is there, registered.
+    /// Registers memory that is already allocated.
     ///
     /// # Errors
     /// If the device has no more regions.
@@ -114,32 +115,31 @@ impl<P: Provider> Device<P> {
     }
 }
 
-/// The number of a socket's device, and of its port there.
+/// Numbers of a socket's device and of its port there, both from 0.
 fn of_socket<P: Provider>(cpu: &P, socket: u32) -> (u32, u32) {
     let devices = cpu.num_devices().max(1);
     (socket % devices, socket / devices)
 }
 
-/// Has a core use all of a memory once, as filling it with zeros does: what is served later finds it in
-/// caches and page tables.
+/// Has a core store zeros to all of a memory once, so that requests find it in caches and page tables.
 pub(crate) fn warm<C: Cpu>(cpu: &C, mem: Mem) {
     for line in 0..mem.len() / 64 {
         cpu.store_u64(mem, line * 64, 0);
     }
 }
 
-/// How the first work request of a QP ended that has failed: nothing that was posted there is waited for any more, as who polled it may have
-/// polled what else failed along with it.
+/// Status of a QP's first failed work request. After a failure nobody waits for the QP's other completions:
+/// the poll that found the failure may have consumed them.
 #[derive(Debug, Default)]
 pub(crate) struct Failure(Option<WcStatus>);
 
 impl Failure {
-    /// An error where a work request has failed.
+    /// Returns an error if a work request has failed.
     pub(crate) fn check(&self) -> Result<(), SystemError> {
         self.0.map_or(Ok(()), |status| Err(SystemError::Completion(status)))
     }
 
-    /// Takes in a completion.
+    /// Takes in a completion. Returns an error if a work request has failed, now or before.
     pub(crate) fn note(&mut self, wc: &Wc) -> Result<(), SystemError> {
         if wc.status != WcStatus::Success {
             self.0.get_or_insert(wc.status);
@@ -148,21 +148,21 @@ impl Failure {
     }
 }
 
-/// An error where a completion is not a success.
+/// Checks that a work request succeeded.
 ///
 /// # Errors
-/// If it is none.
+/// If the completion is not a success.
 pub fn check(wc: &Wc) -> Result<(), SystemError> {
     if wc.status == WcStatus::Success { Ok(()) } else { Err(SystemError::Completion(wc.status)) }
 }
 
-/// Looks an endpoint up that its owner publishes.
+/// Looks up the endpoint that its owner publishes as `key`, and waits until it is there.
 pub(crate) fn find<P: Provider>(cpu: &P, key: &str) -> Result<Endpoint, SystemError> {
     Ok(Endpoint::from_bytes(&cpu.lookup(key))?)
 }
 
-/// A server's ends of its clients' RC QPs, each answering as many READs and atomics as the device may.
-/// Client c is on port c modulo ports.
+/// A server's ends of its clients' RC QPs. Each end answers as many READs and atomics as the device allows.
+/// Client c uses port c modulo ports.
 pub(crate) fn serve_rc<P: Provider>(
     device: &Device<P>,
     clients: u32,
@@ -175,10 +175,10 @@ pub(crate) fn serve_rc<P: Provider>(
     })
 }
 
-/// The same of QPs that `make` makes for each client, on RC or UC.
+/// Makes a QP for each client by `make`, on RC or UC, publishes it, and connects it to its client.
 ///
 /// # Errors
-/// If a QP cannot be had or connected.
+/// If a QP cannot be created or connected.
 pub fn serve_qps<P: Provider>(
     device: &Device<P>,
     clients: u32,
@@ -200,7 +200,7 @@ pub fn serve_qps<P: Provider>(
     Ok(qps)
 }
 
-/// A client's RC QP to the server of `service`, for `depth` operations, up to 64 bytes inline.
+/// A client's RC QP, connected to the server of `service`, for `depth` operations and up to 64 bytes inline.
 pub(crate) fn connect_rc<P: Provider>(
     device: &Device<P>,
     cq: &Cq<P>,
@@ -215,10 +215,10 @@ pub(crate) fn connect_rc<P: Provider>(
     Ok(qp)
 }
 
-/// Connects a client's QP to the end that the server of `service` has for it by [`serve_qps`].
+/// Connects a client's QP to the QP that the server of `service` has for it by [`serve_qps`].
 ///
 /// # Errors
-/// If it cannot be connected.
+/// If the QP cannot be connected.
 pub fn connect_qp<P: Provider>(
     device: &Device<P>,
     qp: &Qp<P>,
@@ -238,7 +238,7 @@ pub(crate) fn connect_attr<P: Provider>(device: &Device<P>) -> ConnectAttr {
     ConnectAttr { max_rd_atomic: most, ..ConnectAttr::default() }
 }
 
-/// Where a datagram came from: the LID on InfiniBand, else the GID in its global route header (an
+/// The sender of a datagram: the LID on InfiniBand, else the GID in the datagram's global route header (an
 /// IPv6 header, or zeros and an IPv4 header; RoCEv2 annex, A17.4.5.1).
 pub(crate) fn sender<P: Provider>(cpu: &P, wc: &Wc, mem: Mem, offset: u64) -> (u16, Gid) {
     if wc.slid != 0 {

@@ -1,5 +1,5 @@
-//! QPs between sockets: each socket has a NIC, or a port of one. Ports of an adapter may be of networks of their own, so a QP has the
-//! port of the remote socket at both ends.
+//! QPs between sockets. Each socket has a NIC, or a port of one. Ports of an adapter may belong to separate
+//! networks, so a QP uses the remote socket's port at both ends.
 
 use crate::SystemError;
 use crate::device::{self, Device};
@@ -16,16 +16,17 @@ fn key(service: &str, what: &str, client: u32, end: u32) -> String {
     format!("{service}/{what}/{client}/{end}")
 }
 
-/// A server's thread, which takes no part: memory at each socket, which each socket's device may reach, and an end of each QP.
+/// A server's thread that takes no part in operations. It registers memory at each socket with each socket's
+/// device, and has an end of each QP.
 pub(crate) struct EndsServer {
-    /// What is published is below this.
+    /// Prefix of all keys that are published.
     pub(crate) service: String,
-    /// Memory at each socket, and what others may do with it.
+    /// Memory at each socket. `access` says what clients may do with it.
     pub(crate) memories: Vec<Mem>,
     pub(crate) access: AccessFlags,
-    /// Which client has a QP to which socket.
+    /// A client and the socket of the server that it has a QP to, for each QP.
     pub(crate) links: Vec<(u32, u32)>,
-    /// When it ends.
+    /// When the thread ends.
     pub(crate) until: Until,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct SocketEnd<P: Provider> {
 }
 
 impl<P: Provider> SocketEnd<P> {
-    /// That of one of this machine's sockets.
+    /// Opens the device of one of this machine's sockets.
     pub(crate) fn open(cpu: &P, socket: u32) -> Result<SocketEnd<P>, SystemError> {
         let device = Device::at_socket(cpu, socket)?;
         let port = device.port_of_socket(socket);
@@ -86,7 +87,7 @@ impl<P: Provider> SocketEnd<P> {
         Ok(qp.connect(port, &remote, &device::connect_attr(&self.device))?)
     }
 
-    /// A client's QP to the socket `end` of the server of `service`.
+    /// A client's QP, connected to socket `end` of the server of `service`.
     pub(crate) fn reach(
         &self,
         cq: &Cq<P>,
@@ -103,7 +104,7 @@ impl<P: Provider> SocketEnd<P> {
     }
 }
 
-/// Where the server's memory at a socket begins, for QPs to its socket `end`.
+/// The address at which the server's memory at `socket` begins, for QPs to the server's socket `end`.
 pub(crate) fn memory<P: Provider>(
     cpu: &P,
     service: &str,

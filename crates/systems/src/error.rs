@@ -18,16 +18,16 @@ pub enum SystemError {
     /// A work request failed.
     #[error("a work request completed with {0:?}")]
     Completion(WcStatus),
-    /// Parameters that do not fit together.
+    /// Parameters do not fit together.
     #[error("{0}")]
     Config(String),
-    /// A peer sent what it must not send.
+    /// A peer sent something that the protocol forbids.
     #[error("{0}")]
     Protocol(String),
-    /// Somebody wanted it to stop.
+    /// The thread was asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// Something did not happen in time.
+    /// An expected event did not happen in time.
     #[error("{0}")]
     Timeout(String),
 }

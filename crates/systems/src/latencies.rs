@@ -1,19 +1,19 @@
-//! How long operations took.
+//! Latencies of operations.
 
 use doorbell_verbs::Span;
 use hdrhistogram::Histogram;
 
-/// Longest latency that is told apart, in nanoseconds; longer ones count as this.
+/// Longest latency that is distinguished, in nanoseconds. Longer latencies count as this one.
 const LONGEST_NS: u64 = 10_000_000_000;
 
-/// Latencies that are kept as they came, at most.
+/// Latencies that are listed before they go to a histogram.
 const FEW: usize = 1024;
 
-/// Latencies in nanoseconds, and their sum to the picosecond. A histogram takes tens of kilobytes, and there are thousands of clients, most of
-/// which see few operations: it begins with the thousandth.
+/// Latencies in nanoseconds, and their sum to the picosecond. The first thousand are a list: a histogram
+/// takes tens of kilobytes, and there are thousands of clients, most with few operations.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// The sum of all, in picoseconds: what a mean is of that is not cut to whole nanoseconds.
+    /// Sum in picoseconds, so that a mean is not cut to whole nanoseconds.
     sum: u64,
     few: Vec<u64>,
     many: Option<Histogram<u32>>,
@@ -30,7 +30,8 @@ fn count(histogram: &mut Histogram<u32>, latencies: &[u64]) {
 }
 
 impl Latencies {
-    /// One more; but in the sum, those shorter than 1 or longer than 10^10 nanoseconds count as these.
+    /// Adds a latency. It counts as 1 ns if it is shorter, and as 10^10 ns if it is longer, except in the
+    /// sum.
     pub fn record(&mut self, latency: Span) {
         self.sum = self.sum.saturating_add(latency.as_ps());
         self.keep(latency.as_ns());
@@ -44,17 +45,17 @@ impl Latencies {
         }
     }
 
-    /// Adds to the sum alone what is recorded without it.
+    /// Adds to the sum only. Callers of `record_n` need it.
     pub(crate) fn add_to_sum(&mut self, picoseconds: u64) {
         self.sum = self.sum.saturating_add(picoseconds);
     }
 
-    /// So many more, of which the sum is added apart; `None` where it is too long for a histogram.
+    /// Adds `count` latencies, except to the sum. Returns `None` if `ns` is too long for a histogram.
     pub(crate) fn record_n(&mut self, ns: u64, count: u32) -> Option<()> {
         self.many.get_or_insert_with(empty).record_n(ns, count).ok()
     }
 
-    /// Takes in another thread's.
+    /// Adds another thread's latencies.
     pub fn add(&mut self, other: &Latencies) {
         self.sum = self.sum.saturating_add(other.sum);
         other.few.iter().for_each(|ns| self.keep(*ns));
@@ -63,12 +64,12 @@ impl Latencies {
         }
     }
 
-    /// The sum of all, in picoseconds.
+    /// The sum of all latencies, in picoseconds.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// All of them, to three digits.
+    /// All latencies in nanoseconds, to three digits.
     pub fn histogram(&self) -> Histogram<u32> {
         let mut all = self.many.clone().unwrap_or_else(empty);
         count(&mut all, &self.few);

@@ -1,25 +1,27 @@
-//! The papers' systems, each in its own room, written against `doorbell_verbs` alone.
+//! The papers' systems, each in a module of its own, written against `doorbell_verbs` alone.
 //!
-//! They are plain poll loops over a [`doorbell_verbs::Provider`]: one source runs in virtual time
-//! and on real devices. Threads share nothing but [`doorbell_verbs::Mem`].
+//! Systems are plain poll loops over a [`doorbell_verbs::Provider`], so one source runs in virtual time and
+//! on real devices. Threads share nothing but [`doorbell_verbs::Mem`].
 //!
-//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`], [`local_sequencer`]: a counter that clients draw numbers from.
+//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`], [`local_sequencer`]: a counter that
+//!   clients draw numbers from.
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
 //! - [`rpc`]: any RPC.
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
 //! - [`local_memory`]: loads and stores of a machine's own memory.
-//! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
-//! - [`proxy`]: READs of memory at sockets that do not match one's own.
-//! - [`consolidate`]: small writes that are held back, and posted block by block.
-//! - [`hashtable`]: a hashtable in memory of other machines, by one-sided verbs.
+//! - [`spinlock`]: locks in memory of this machine or of another machine, or kept by a server's thread.
+//! - [`proxy`]: READs of memory at sockets that do not match the reader's socket.
+//! - [`consolidate`]: small writes that are held back and posted block by block.
+//! - [`hashtable`]: a hashtable in memory of other machines, accessed by one-sided verbs.
 //! - [`shuffle`]: executors that distribute entries to each other by their keys.
 //! - [`join`]: two relations joined by shuffles and hash maps.
-//! - [`log`]: a log in a machine's memory, that others append to.
+//! - [`log`]: a log in one machine's memory, to which other machines append.
 //!
-//! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
-//! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
+//! Several systems share [`herd`] (RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs),
+//! [`drawing`] and [`kv`]. All systems use [`config`], [`device`], [`outbox`] and [`site`]. Systems in other
+//! crates use these modules, too.
 #![forbid(unsafe_code)]
 
 pub mod atomics_sequencer;

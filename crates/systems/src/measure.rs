@@ -1,25 +1,25 @@
-//! From when to when a thread measures, and what.
+//! When a thread measures, and what it measures.
 
 use crate::Latencies;
 use crate::measurement::Measurement;
 use crate::series::SeriesPoint;
 use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
 
-/// When clients begin, from when to when threads measure. They stop at its end.
+/// When clients begin, and when threads measure. Threads stop at the interval's end.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// When clients with a load begin, if they are ready.
     begin: Time,
     measurement: Measurement,
-    /// What all threads see goes there, too: one clock counts for all of them.
+    /// Whether all threads also record in one measurement, because one clock counts for all of them.
     shared: bool,
-    /// A 64-bit word of the machine's memory: servers end early once it is not 0.
+    /// A 64-bit word of the machine's memory. Servers end early once it is not 0.
     stop: Option<Mem>,
-    /// The client with this number begins when all are ready; the times count from then.
+    /// Number of the client that begins when all clients are ready. Its times count from then.
     together: Option<u32>,
 }
 
-/// Published when all clients may begin.
+/// The key that is published when all clients may begin.
 const BEGIN: &str = "site/begin";
 
 fn ready_key(client: u32) -> String {
@@ -27,33 +27,33 @@ fn ready_key(client: u32) -> String {
 }
 
 impl Interval {
-    /// Clients begin as soon as they can; `span` from `from` on is measured.
+    /// Measures `span` from `from` on. Clients begin as soon as they can.
     pub fn new(from: Time, span: Span) -> Interval {
         let measurement = Measurement::fixed(from, span);
         Interval { begin: Time::START, measurement, shared: false, stop: None, together: None }
     }
 
-    /// Clients begin at `begin`; `span` after a warm-up is measured.
+    /// Clients begin at `begin`. Measures `span` after a warm-up.
     pub fn after(begin: Time, warmup: Span, span: Span) -> Interval {
         Interval { begin, ..Interval::new(begin + warmup, span) }
     }
 
-    /// Clients begin at `begin`; all threads see together what is measured, by one clock.
+    /// Clients begin at `begin`. All threads record in one measurement, by one clock.
     pub fn shared(begin: Time, measurement: Measurement) -> Interval {
         Interval { begin, measurement, shared: true, stop: None, together: None }
     }
 
-    /// Measures all there is, and ends only when somebody says so.
+    /// Measures everything, and ends only by a stop word.
     pub(crate) fn endless() -> Interval {
         Interval::new(Time::START, Time::NEVER - Time::START)
     }
 
-    /// The same for a client that begins when all are ready; its times count from then.
+    /// Makes this the interval of a client that begins when all clients are ready. Its times count from then.
     pub(crate) fn once_all_are_ready(self, client: u32) -> Interval {
         Interval { together: Some(client), ..self }
     }
 
-    /// Says that a client is ready, or will never be.
+    /// Publishes that a client is ready, or that it never will be.
     pub(crate) fn say_ready<P: Provider>(p: &P, client: u32) {
         p.publish(&ready_key(client), &[]);
     }
@@ -64,7 +64,7 @@ impl Interval {
         p.publish(BEGIN, &[]);
     }
 
-    /// The same for a server that somebody may stop by this word.
+    /// Makes this the interval of a server that also ends once the word `stop` is not 0.
     pub fn until(self, stop: Mem) -> Interval {
         Interval { stop: Some(stop), ..self }
     }
@@ -74,7 +74,7 @@ impl Interval {
         cpu.now() >= self.end() || self.stop.is_some_and(|stop| cpu.load_u64(stop, 0) != 0)
     }
 
-    /// Returns when this client may begin, with its times by its own clock.
+    /// Returns when this client may begin, with an interval by its own clock.
     pub fn begin<P: Provider>(&self, p: &P) -> Interval {
         let Some(client) = self.together else {
             while p.now() < self.begin {
@@ -90,18 +90,19 @@ impl Interval {
         Interval { begin: self.begin + by, measurement, shared: false, stop: self.stop, together: None }
     }
 
-    /// The first moment that counts.
+    /// The first moment that is measured.
     pub fn from(&self) -> Time {
         self.measurement.from()
     }
 
-    /// The first moment that does not: threads stop then. It may come to be known only while they run.
+    /// The first moment that is no longer measured. Threads stop then. It may become known only while they
+    /// run.
     #[inline]
     pub fn end(&self) -> Time {
         self.measurement.end()
     }
 
-    /// Until when a thread waits that finds nothing to do; it then asks for the end again.
+    /// Until when an idle thread waits before it asks for the end again.
     #[inline]
     pub fn look(&self) -> Time {
         self.measurement.look()
@@ -112,7 +113,7 @@ impl Interval {
     }
 }
 
-/// What a thread of a system spends time on, where that is told apart.
+/// An activity of a system's threads whose time is measured by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// A server gets a response ready.
@@ -121,11 +122,11 @@ pub enum Phase {
     Compute,
     /// A server hands a response to its stack.
     Respond,
-    /// A client goes through a response.
+    /// A client scans a response.
     ClientScan,
-    /// Another program of the server's machine goes through its memory once.
+    /// Another program on the server's machine scans its memory once.
     TenantPass,
-    /// An executor copies, or gathers, and posts entries.
+    /// An executor copies or gathers entries and posts them.
     Post,
     /// An executor finds nothing to do.
     Wait,
@@ -138,7 +139,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases, in the order of [`Measured::phases`].
     pub const ALL: [Phase; 10] = [
         Phase::Prepare,
         Phase::Compute,
@@ -152,7 +153,7 @@ impl Phase {
         Phase::Probe,
     ];
 
-    /// Its name in texts and JSON.
+    /// The phase's name in texts and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Prepare => "prepare",
@@ -172,30 +173,30 @@ impl Phase {
 /// Time spent on a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// How often.
+    /// How often the phase was measured.
     pub times: u64,
-    /// For how long together.
+    /// Its total time in picoseconds.
     pub picoseconds: u64,
 }
 
-/// What a thread measured.
+/// Measurements of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Operations that this client began and saw done.
+    /// Operations that this client began and saw complete.
     pub done: u64,
     /// Replies that this server thread posted.
     pub replies: u64,
-    /// Lists of replies that it posted them in.
+    /// Lists in which this server thread posted its replies.
     pub posts: u64,
-    /// Operations that were begun again: torn or stale reads, locks that others held, time-outs.
+    /// Attempts that were begun again: torn or stale reads, locks that other clients held, time-outs.
     pub again: u64,
-    /// GETs whose key was not there, having been evicted.
+    /// GETs whose key had been evicted.
     pub missed: u64,
     /// Replies without payload.
     pub header_only: u64,
-    /// From the start of an operation to its end, of this client, where all clients do not share a measurement.
+    /// Latencies of this client's operations, from start to end; empty if all threads share a measurement.
     pub latency: Latencies,
-    /// Time spent on each phase that was measured, by [`Phase::ALL`].
+    /// Time spent on each measured phase, in the order of [`Phase::ALL`].
     pub phases: [Spent; Phase::ALL.len()],
 }
 
@@ -215,7 +216,7 @@ pub(crate) struct How {
 }
 
 impl Measured {
-    /// Takes in what another thread measured.
+    /// Adds another thread's measurements.
     pub fn add(&mut self, other: &Measured) {
         self.done += other.done;
         self.replies += other.replies;
@@ -252,8 +253,8 @@ impl Measured {
         }
     }
 
-    /// Counts so many operations that are done `now`, of which this thread does not know how long they took; one after the other since
-    /// `since`, when it last saw some.
+    /// Counts `completed` operations that are done `now` and whose latencies this thread does not know. They
+    /// completed one after another since `since`, when the thread last saw completions.
     pub(crate) fn moved(&mut self, interval: &Interval, since: Time, now: Time, completed: u64) {
         if interval.shared {
             interval.measurement.saw(SeriesPoint { at: now, completed, since: Some(since), latency: None });
@@ -263,7 +264,7 @@ impl Measured {
         }
     }
 
-    /// Says how long an operation took that another thread counts.
+    /// Records the latency of an operation that another thread counts.
     pub(crate) fn took(&mut self, interval: &Interval, began: Time, now: Time) {
         let latency = now - began;
         if interval.shared {
@@ -287,7 +288,7 @@ impl Measured {
         }
     }
 
-    /// Counts a list of `replies` that was posted.
+    /// Counts a posted list of `replies` replies.
     pub fn post(&mut self, interval: &Interval, now: Time, replies: u64) {
         if interval.contains(now) {
             self.posts += 1;

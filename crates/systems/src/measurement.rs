@@ -1,4 +1,5 @@
-//! What is measured of a run, from when to when: said beforehand, or decided while it goes on.
+//! When a run is measured, and what was seen. The times are fixed beforehand, or decided while the run goes
+//! on.
 #![expect(clippy::disallowed_types, reason = "who measures is no part of the system; that shares `Mem`")]
 
 use crate::series::{CompletionSeries, SeriesPoint};
@@ -6,10 +7,10 @@ use doorbell_verbs::{Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Batches that a measured time said beforehand is cut into, at least; at most twice as many.
+/// Minimum number of batches that a fixed measured time is cut into. There are at most twice as many.
 const BATCHES: u64 = 128;
 
-/// A moment that others may change.
+/// A moment that other threads may change.
 #[derive(Debug)]
 struct Moment(AtomicU64);
 
@@ -28,12 +29,12 @@ impl Moment {
     }
 }
 
-/// From when to when a run is measured, and what all threads together saw. Threads share it where one clock counts
-/// for all of them: its clones are the same.
+/// When a run is measured, and what all threads together saw. If one clock counts for all threads, they share
+/// a measurement by its clones.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     shared: Arc<SharedMeasurement>,
-    /// The part of all threads that sees by this one, if there are parts.
+    /// The part of the threads that records by this clone, if the threads are split into parts.
     part: Option<usize>,
 }
 
@@ -41,10 +42,10 @@ pub struct Measurement {
 struct SharedMeasurement {
     from: Moment,
     end: Moment,
-    /// When threads that wait look at these again.
+    /// When waiting threads load these times again.
     look: Moment,
     series: Mutex<CompletionSeries>,
-    /// What each part of the threads saw.
+    /// Observations of each part of the threads.
     parts: Box<[Mutex<CompletionSeries>]>,
 }
 
@@ -57,7 +58,8 @@ impl Measurement {
         Measurement { shared: Arc::new(shared), part: None }
     }
 
-    /// The same before anything is seen, by so many parts of all threads, of which each is known by itself, too.
+    /// Splits the threads into this many parts, each with a series of its own besides the series of all
+    /// threads. Called before anything is seen.
     pub fn by_parts(self, parts: usize) -> Measurement {
         let series = self.series().clone();
         let moment = |moment: &Moment| Moment::new(moment.get());
@@ -71,17 +73,18 @@ impl Measurement {
         })
     }
 
-    /// The same for the threads of a part, counted from 0: what they see is seen by all together, too.
+    /// A clone for the threads of one part, counted from 0. Their observations also go to the series of all
+    /// threads.
     pub fn of_part(&self, part: usize) -> Measurement {
         Measurement { shared: self.shared.clone(), part: Some(part) }
     }
 
-    /// What a part of the threads saw.
+    /// The observations of one part of the threads.
     pub fn series_of(&self, part: usize) -> Option<MutexGuard<'_, CompletionSeries>> {
         self.shared.parts.get(part).map(lock)
     }
 
-    /// Of `span` from `from` on.
+    /// Measures `span` from `from` on.
     pub fn fixed(from: Time, span: Span) -> Measurement {
         let end = from + span;
         let log_length = (span.as_ps() / BATCHES).max(1).ilog2();
@@ -94,8 +97,8 @@ impl Measurement {
         })
     }
 
-    /// One whose times are decided later. Until then `start` begins what is seen, in batches of 2^`log_length` ps,
-    /// and threads look again at `look`.
+    /// A measurement whose times are decided later. Until then the series begins at `start`, in batches of
+    /// 2^`log_length` ps, and threads look again at `look`.
     pub fn open(start: Time, log_length: u32, look: Time) -> Measurement {
         Measurement::of(SharedMeasurement {
             from: Moment::new(Time::NEVER),
@@ -106,7 +109,7 @@ impl Measurement {
         })
     }
 
-    /// Forgets what was seen and measures from `from` on.
+    /// Discards all observations and measures from `from` on, in batches of 2^`log_length` ps at first.
     pub fn measure_from(&self, from: Time, log_length: u32) {
         self.shared.from.set(from);
         *self.series() = CompletionSeries::new(from, log_length, true);
@@ -115,53 +118,53 @@ impl Measurement {
         }
     }
 
-    /// Has threads that wait look again at `look`.
+    /// Has waiting threads look again at `look`.
     pub fn look_at(&self, look: Time) {
         self.shared.look.set(look);
     }
 
-    /// Ends it at `end`.
+    /// Ends the measurement at `end`.
     pub fn end_at(&self, end: Time) {
         self.shared.end.set(end);
         self.shared.look.set(end);
     }
 
-    /// The first moment that counts.
+    /// The first moment that is measured.
     pub fn from(&self) -> Time {
         self.shared.from.get()
     }
 
-    /// The first moment that does not.
+    /// The first moment that is no longer measured.
     #[inline]
     pub fn end(&self) -> Time {
         self.shared.end.get()
     }
 
-    /// Until when a thread waits that finds nothing to do.
+    /// Until when an idle thread waits.
     #[inline]
     pub fn look(&self) -> Time {
         self.shared.look.get()
     }
 
-    /// Whether what happens at `time` is measured.
+    /// Whether an event at `time` is measured.
     #[inline]
     pub fn contains(&self, time: Time) -> bool {
         self.shared.from.get() <= time && time < self.shared.end.get()
     }
 
-    /// How much of the time between two moments is measured.
+    /// The measured part of the time from `begin` to `end`.
     #[inline]
     pub fn overlap(&self, begin: Time, end: Time) -> Span {
         let (begin, end) = (begin.max(self.shared.from.get()), end.min(self.shared.end.get()));
         if begin < end { end - begin } else { Span::ZERO }
     }
 
-    /// What was seen.
+    /// The observations of all threads.
     pub fn series(&self) -> MutexGuard<'_, CompletionSeries> {
         lock(&self.shared.series)
     }
 
-    /// A thread saw something.
+    /// Records an observation of a thread, unless the end has passed.
     #[inline]
     pub fn saw(&self, seen: SeriesPoint) {
         if seen.at < self.shared.end.get() {

@@ -5,7 +5,7 @@ use crate::site::{Dress, Site};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{AccessFlags, Cluster, Mem, Program, Provider, RemoteAddr};
 
-/// Adds it to a site: memory with which `clients` QPs may do what `access` says.
+/// Adds the server to a site. `access` says what `clients` QPs may do with its memory.
 pub fn put_up<C: Cluster, R: Record, D: Dress>(
     site: &mut Site<'_, C, R, D>,
     service: &'static str,
@@ -17,9 +17,9 @@ pub fn put_up<C: Cluster, R: Record, D: Dress>(
     site.add_server(MemoryServer { service, clients, memory, access, interval });
 }
 
-/// The server's thread: it registers the memory and connects its clients, then only waits.
+/// The server's thread. It registers the memory, connects its clients, and then only waits.
 struct MemoryServer {
-    /// What is published is below this.
+    /// Prefix of all keys that are published.
     service: &'static str,
     clients: u32,
     memory: Mem,
@@ -43,12 +43,12 @@ impl Program for MemoryServer {
     }
 }
 
-/// Tells clients where the memory is.
+/// Publishes the address of the memory.
 pub(crate) fn publish<P: Provider>(cpu: &P, service: &str, memory: RemoteAddr) {
     cpu.publish(&key(service), &memory.to_bytes());
 }
 
-/// Where a client finds the memory; waits until it is registered.
+/// The address of the server's memory. Waits until the memory is registered.
 ///
 /// # Errors
 /// If what the server published is no address.

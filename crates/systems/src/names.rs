@@ -1,6 +1,6 @@
-//! Parameters that are names.
+//! Parameters whose values are names.
 
-/// Declares names of a parameter: the type, and the names that its field takes.
+/// Declares enums for parameters: each type, and the name of each value.
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
         $(#[$doc])*
@@ -12,7 +12,7 @@ macro_rules! named {
         impl $name {
             pub(crate) const NAMES: &'static [&'static str] = &[$($text),*];
 
-            /// Its name.
+            /// The value's name, as in files and on command lines.
             pub const fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }

@@ -4,12 +4,12 @@ use crate::SystemError;
 use crate::device::Failure;
 use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc};
 
-/// One work request in so many is signalled.
+/// One in this many work requests is signalled.
 pub(crate) const SIGNAL_EVERY: u64 = 64;
 
 /// A QP to post to, with a CQ of its own for what it sends.
 pub struct Outbox<P: Provider> {
-    /// The QP.
+    /// The QP that lists are posted to.
     pub qp: Qp<P>,
     cq: Cq<P>,
     depth: u64,
@@ -34,7 +34,7 @@ impl<P: Provider> Outbox<P> {
         Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0, failed: Failure::default() }
     }
 
-    /// Waits until so many have been posted and completed.
+    /// Waits until this many posted work requests have completed.
     fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
         while self.completed < completed {
             self.failed.check()?;
@@ -51,13 +51,15 @@ impl<P: Provider> Outbox<P> {
         Ok(())
     }
 
-    /// Posts `list` and returns when it, and all before it, have left: their payload may change.
+    /// Posts `list` and waits until it and everything before it have completed. Their payload may change
+    /// then.
     pub(crate) fn post_and_wait(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
         self.post_signalled(list)?;
         self.wait(self.posted)
     }
 
-    /// Posts `list`, whose last work request tells when it, and all before it, have left.
+    /// Posts `list` with its last work request signalled. That completion tells that all before it have left,
+    /// too.
     ///
     /// # Errors
     /// As [`Outbox::post`].
@@ -68,23 +70,23 @@ impl<P: Provider> Outbox<P> {
         self.post(list)
     }
 
-    /// Waits until all has left that was posted, the last of it signalled.
+    /// Waits until all posted work requests have completed. The last one must have been signalled.
     ///
     /// # Errors
-    /// If something of it has failed, however often that is asked.
+    /// If one of them has failed. Later calls return the error again.
     pub fn settle(&mut self) -> Result<(), SystemError> {
         self.wait(self.posted)
     }
 
-    /// How many have been posted.
+    /// Number of work requests posted so far.
     pub fn posted(&self) -> u64 {
         self.posted
     }
 
-    /// How many of those have completed, as far as the CQ says by now.
+    /// Number of posted work requests that have completed, as far as the CQ says by now.
     ///
     /// # Errors
-    /// If one of them has failed, however often that is asked.
+    /// If one of them has failed. Later calls return the error again.
     pub fn completed(&mut self) -> Result<u64, SystemError> {
         self.failed.check()?;
         let mut wc = [Wc::default(); 16];
@@ -95,10 +97,10 @@ impl<P: Provider> Outbox<P> {
         Ok(self.completed)
     }
 
-    /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for room.
+    /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for free send queue entries.
     ///
     /// # Errors
-    /// If the device refuses it, or something that was posted before has failed.
+    /// If the device refuses the list, or an earlier work request has failed.
     pub fn post(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
         self.wait((self.posted + list.len() as u64).saturating_sub(self.depth))?;
         for wr in list.iter_mut() {

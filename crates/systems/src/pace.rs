@@ -1,4 +1,4 @@
-//! When operations of a thread are due, of a closed loop and of an open one.
+//! When a thread's operations are due, in a closed loop or an open loop.
 
 use crate::random::Random;
 use doorbell_schema::Arrivals;
@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 /// Picoseconds of a second.
 const SECOND: u64 = 1_000_000_000_000;
 
-/// The mean span between the operations of each of so many threads, of which `rate` are due in a second together.
+/// The mean span between operations of each thread, if `rate` operations are due per second on all threads
+/// together.
 pub fn between(rate: u64, threads: u64) -> Span {
     Span::from_ps((u128::from(SECOND) * u128::from(threads) / u128::from(rate.max(1))) as u64)
 }
 
-/// Spans from one operation to the next, of an open loop.
+/// Spans between operations in an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
     Fixed(Span),
@@ -21,22 +22,22 @@ enum Between {
     Poisson(Span),
 }
 
-/// Operations of a thread that are due, or will be.
+/// Operations of a thread that are due now or later.
 #[derive(Debug)]
 pub struct Pace(Loop);
 
 #[derive(Debug)]
 enum Loop {
-    /// As others end.
+    /// An operation is due when earlier operations end.
     Closed {
-        /// When each is due that may be under way; in order.
+        /// Due times of the operations that may begin, in order.
         due: VecDeque<Time>,
         outstanding: u32,
-        /// They begin when all of the window before have ended, rather than each when one has.
+        /// Operations begin when the whole window before has ended, rather than each when one has.
         windows: bool,
         think: Span,
     },
-    /// Whatever becomes of others.
+    /// Operations are due whether or not earlier ones have ended.
     Open { next: Time, between: Between, random: Random },
 }
 
@@ -46,8 +47,8 @@ impl Pace {
         Pace(Loop::Closed { due: vec![now; outstanding as usize].into(), outstanding, windows, think })
     }
 
-    /// An open loop that begins now, with this mean span between operations, of the thread of that number among so many:
-    /// where the spans are fixed, threads take turns.
+    /// An open loop that begins now, with this mean span between operations. `number` counts the thread among
+    /// all `threads`: if the spans are fixed, threads take turns.
     pub fn open(
         arrivals: Arrivals,
         between: Span,
@@ -62,7 +63,7 @@ impl Pace {
         }
     }
 
-    /// An open loop whose first operation is due at `first`, or as long after as it draws.
+    /// An open loop whose first operation is due at `first`, or a drawn span later.
     fn drawn(between: Between, first: Time, mut random: Random) -> Pace {
         let next = match between {
             Between::Fixed(_) => first,
@@ -71,7 +72,7 @@ impl Pace {
         Pace(Loop::Open { next, between, random })
     }
 
-    /// When the next is due; never, if that depends on one that has not ended.
+    /// When the next operation is due. [`Time::NEVER`] if it waits for an operation that has not ended.
     pub fn next(&self) -> Time {
         match &self.0 {
             Loop::Closed { due, .. } => due.front().copied().unwrap_or(Time::NEVER),
@@ -79,8 +80,8 @@ impl Pace {
         }
     }
 
-    /// Takes an operation that is due: since when it waits for its end. Of an open loop that is when it was due, however late
-    /// it is posted.
+    /// Takes an operation if one is due. Returns when its latency begins: in an open loop when it was due,
+    /// however late it is posted.
     pub fn take(&mut self, now: Time) -> Option<Time> {
         if self.next() > now {
             return None;
@@ -98,7 +99,7 @@ impl Pace {
         }
     }
 
-    /// An operation has ended, and so many have not.
+    /// Notes that an operation has ended, while `under_way` operations have not.
     pub fn ended(&mut self, now: Time, under_way: u32) {
         if let Loop::Closed { due, outstanding, windows, think } = &mut self.0 {
             let begin = match (windows, under_way) {
@@ -157,8 +158,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-        /// In intervals of ten means there are ten requests on average, and the variance is the mean. Bounds are five
-        /// standard errors: of the mean sqrt(10/n), of the variance sqrt((2*100 + 10)/n).
+        /// In intervals of ten means there are ten requests on average, and the variance is the mean. Bounds
+        /// are five standard errors: sqrt(10/n) for the mean, sqrt((2*100 + 10)/n) for the variance.
         #[test]
         fn poisson_counts_have_their_mean_and_variance(seed: u64, mean_ns in 1..1_000_000u64) {
             const INTERVALS: u64 = 4000;

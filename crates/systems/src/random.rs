@@ -1,4 +1,4 @@
-//! Draws, by integers alone: alike on every machine.
+//! Random draws by integer arithmetic alone, so that every machine draws alike.
 
 use doorbell_verbs::Span;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -9,25 +9,26 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// One of the streams of a seed: each thread's number is another.
+    /// One of the streams of a seed. Each thread's number gives another stream.
     pub fn new(seed: u64, stream: u64) -> Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// A number below `n`, each as likely as another.
+    /// A uniformly distributed number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Bytes.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
 
-    /// A span that is distributed exponentially with this mean.
+    /// An exponentially distributed span with this mean.
     ///
-    /// By comparing uniform draws (von Neumann 1951): of draws each of which is at most the one before, there are an
-    /// odd number with the likelihood exp(-x), where x is the first; else the span is longer by one mean.
+    /// The method compares uniform draws (von Neumann 1951). It counts draws as long as each is at most the
+    /// one before. The count is odd with probability exp(-x), where x is the first draw. If it is even, the
+    /// span grows by one mean and the method starts again.
     pub fn exponential(&mut self, mean: Span) -> Span {
         let mut means = 0u128;
         loop {
@@ -60,7 +61,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-        /// Bounds are five standard errors: of the mean 1/sqrt(n), of the variance sqrt(8/n).
+        /// Bounds are five standard errors: 1/sqrt(n) for the mean, sqrt(8/n) for the variance.
         #[test]
         fn exponential_spans_have_their_mean_and_variance(seed: u64, mean in 1_000..10_000_000_000u64) {
             let mut random = Random::new(seed, 0);
@@ -72,7 +73,7 @@ mod tests {
             let variance = spans.iter().map(|span| (span - found).powi(2)).sum::<f64>() / n;
             prop_assert!((found - 1.0).abs() < 5.0 / n.sqrt(), "mean {}", found);
             prop_assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {}", variance);
-            // Not only its first moments.
+            // The tail, because the first moments alone do not determine the distribution.
             let beyond = spans.iter().filter(|span| **span > 3.0).count() as f64 / n;
             prop_assert!((beyond - (-3.0f64).exp()).abs() < 5.0 * (0.05 / n).sqrt(), "beyond three means {}", beyond);
         }

@@ -1,13 +1,13 @@
-//! What a thread hands back, as bytes that it can publish to another process.
+//! Results of threads, as bytes that a thread can publish to another process.
 
 use crate::{Measured, Phase, Spent, SystemError};
 
-/// What a thread hands back, as words that can be published.
+/// A thread's result that can be published as words.
 pub trait Record: Send + Sized + 'static {
-    /// As words.
+    /// The result as words.
     fn to_words(&self) -> Vec<u64>;
 
-    /// From words, where they are of its kind.
+    /// The result from words; `None` if they are of another type.
     fn from_words(words: &[u64]) -> Option<Self>;
 }
 
@@ -23,7 +23,7 @@ impl Record for u64 {
 }
 
 impl Record for Measured {
-    /// Counts, the sum of latencies, phases, then latencies with how often each was seen.
+    /// Counts, the sum of latencies, phases, then each latency with its number of occurrences.
     fn to_words(&self) -> Vec<u64> {
         let Measured { done, replies, posts, again, missed, header_only, latency, phases } = self;
         let counts = [*done, *replies, *posts, *again, *missed, *header_only, latency.sum()];
@@ -51,7 +51,7 @@ impl Record for Measured {
     }
 }
 
-/// A result as bytes: 1 and its words, or 0 and what was wrong.
+/// A result as bytes: 1 and its words, or 0 and the error's text.
 pub(crate) fn to_bytes<R: Record>(result: Result<R, SystemError>) -> Vec<u8> {
     match result {
         Ok(record) => {

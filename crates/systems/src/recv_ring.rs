@@ -1,17 +1,17 @@
-//! RECVs of a QP, and where their messages go.
+//! A QP's RECVs and their buffers.
 
 use crate::SystemError;
 use crate::device::Device;
 use doorbell_verbs::{AccessFlags, GRH_BYTES, Mem, Mr, Provider, Qp, QpType, RecvWr, Sge, Wc};
 
-/// RECVs that are posted anew with one doorbell.
+/// RECVs that are posted again with one doorbell.
 pub(crate) const BATCH: u32 = 16;
 
-/// RECVs of one QP. A slot is named by the `wr_id` of its RECV. Payloads begin a cache line.
+/// RECVs of one QP. The `wr_id` of a RECV names its slot. Payloads begin a cache line.
 pub(crate) struct RecvRing<P: Provider> {
     mr: Mr<P>,
     stride: u64,
-    /// Bytes before a payload that a GRH takes, which only datagrams have.
+    /// Bytes that a GRH takes before a payload. Only datagrams have a GRH.
     header: u32,
     size: u32,
     /// Slots whose RECV is to be posted again.
@@ -19,25 +19,25 @@ pub(crate) struct RecvRing<P: Provider> {
     batch: usize,
 }
 
-/// Bytes from the start of a slot to its payload: what comes before ends where a cache line begins.
+/// Bytes from the start of a slot to its payload, which begins a cache line. The header ends there.
 fn padded(header: u32) -> u64 {
     u64::from(header).next_multiple_of(64)
 }
 
 impl<P: Provider> RecvRing<P> {
-    /// `depth` RECVs of datagrams of up to `size` bytes.
+    /// A ring of `depth` RECVs for datagrams of up to `size` bytes.
     pub(crate) fn new(device: &Device<P>, depth: u32, size: u32) -> Result<RecvRing<P>, SystemError> {
         RecvRing::over(QpType::Ud, device, depth, size)
     }
 
-    /// The same of messages over a transport.
+    /// A ring of `depth` RECVs for messages of up to `size` bytes over a transport.
     pub(crate) fn over(
         transport: QpType,
         device: &Device<P>,
         depth: u32,
         size: u32,
     ) -> Result<RecvRing<P>, SystemError> {
-        // An SGE of no bytes is one of 2^31.
+        // An SGE of 0 bytes means 2^31 bytes.
         let (header, size) = if transport == QpType::Ud { (GRH_BYTES, size) } else { (0, size.max(1)) };
         let stride = (padded(header) + u64::from(size)).next_multiple_of(64);
         let mr = device.registered(stride * u64::from(depth), AccessFlags::LOCAL_WRITE)?;
@@ -54,7 +54,7 @@ impl<P: Provider> RecvRing<P> {
         (self.mr.mem(), slot * self.stride + padded(self.header))
     }
 
-    /// Reads the message that a completion tells of.
+    /// Reads the message that a completion reports.
     pub(crate) fn read(&self, cpu: &P, wc: &Wc, into: &mut Vec<u8>) {
         let (mem, offset) = self.payload(wc.wr_id);
         into.resize(wc.byte_len.saturating_sub(self.header) as usize, 0);
@@ -68,12 +68,12 @@ impl<P: Provider> RecvRing<P> {
         (self.mr.mem(), slot * self.stride + padded(self.header) - u64::from(self.header))
     }
 
-    /// Gives a slot back whose message has been dealt with.
+    /// Frees a slot whose message has been processed.
     pub(crate) fn give(&mut self, slot: u64) {
         self.free.push(slot);
     }
 
-    /// Posts the RECVs of all slots that are free, if `all` or a batch of them are.
+    /// Posts the RECVs of all free slots, if `all` or if they fill a batch.
     pub(crate) fn post(&mut self, qp: &Qp<P>, all: bool) -> Result<(), SystemError> {
         if self.free.is_empty() || (!all && self.free.len() < self.batch) {
             return Ok(());

@@ -6,7 +6,7 @@ use crate::{
     ping_pong, proxy, read_kv, rpc, rpc_sequencer, shuffle, spec_sequencer, spinlock, touch, vector_io,
 };
 
-/// Shows all systems, in the order of lists.
+/// Visits all systems, in the order in which lists show them.
 pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<rpc_sequencer::RpcSequencer>();
     visitor.visit::<spec_sequencer::SpecSequencer>();

@@ -1,23 +1,24 @@
-//! What a run showed, by spans of time.
+//! Completions and latencies of a run, by spans of time.
 
 use doorbell_verbs::{Span, Time};
 use hdrhistogram::Histogram;
 
-/// What was seen within a span of time.
+/// Completions and latencies within a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Operations that completed.
     pub completed: u64,
-    /// The same where those that a signalled one implies, and it, are spread over the time since the last.
+    /// Operations that completed, where operations that one completion reports together are spread over the
+    /// time since the completion before.
     pub evened: u64,
-    /// Operations whose time was taken.
+    /// Operations whose latency was measured.
     pub timed: u64,
-    /// The sum of these times in picoseconds.
+    /// The sum of these latencies in picoseconds.
     pub latency: u64,
 }
 
 impl Batch {
-    /// Both together.
+    /// The sum of two batches.
     pub fn joined(self, other: Batch) -> Batch {
         Batch {
             completed: self.completed + other.completed,
@@ -27,35 +28,36 @@ impl Batch {
         }
     }
 
-    /// All of them together.
+    /// The sum of all these batches.
     pub fn all(some: &[Batch]) -> Batch {
         some.iter().fold(Batch::default(), |all, one| all.joined(*one))
     }
 }
 
-/// What a thread saw.
+/// An observation of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct SeriesPoint {
-    /// When.
+    /// When the thread made the observation.
     pub at: Time,
     /// Operations that have completed.
     pub completed: u64,
-    /// When those completed before which one completion tells of together; `None` where each tells of itself.
+    /// When the completion before was seen, if one completion reports several operations. `None` if each
+    /// operation has a completion.
     pub since: Option<Time>,
-    /// How long one of them took, if that was taken.
+    /// The latency of one of the operations, if it was measured.
     pub latency: Option<Span>,
 }
 
-/// Batches that are kept: where there would be more, they are joined two by two, and last twice as long.
+/// Maximum number of batches. Beyond it, batches are joined in pairs, and each lasts twice as long.
 pub const MOST_BATCHES: usize = 512;
 
 /// Batches that share a histogram of latencies.
 const PER_HISTOGRAM: usize = 8;
 
-/// Lumps are spread where so many times the longest of them was seen.
+/// Lumps of completions are spread once this many times the longest of them has been observed.
 const LAGS: u64 = 4;
 
-/// Longest latency that is told apart, in nanoseconds; longer ones count as this.
+/// Longest latency that is distinguished, in nanoseconds. Longer latencies count as this one.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 /// Batches of equal length, one after another.
@@ -65,11 +67,11 @@ pub struct CompletionSeries {
     /// The length of a batch is 2 to this power, in picoseconds.
     log_length: u32,
     batches: Vec<Batch>,
-    /// Latencies of each so many batches, in nanoseconds; none where they are not kept.
+    /// Latencies in nanoseconds, a histogram for each [`PER_HISTOGRAM`] batches; `None` if not kept.
     latencies: Option<Vec<Histogram<u32>>>,
-    /// The longest of all.
+    /// The longest latency, in picoseconds.
     longest: u64,
-    /// The longest time over which completions were spread.
+    /// The longest time over which completions were spread, in picoseconds.
     lag: u64,
 }
 
@@ -78,8 +80,8 @@ fn empty() -> Histogram<u32> {
 }
 
 impl CompletionSeries {
-    /// From `start` on, in batches that last 2^`log_length` at first, in picoseconds. Single latencies are kept on
-    /// demand, besides their sums.
+    /// A series from `start` on, in batches that last 2^`log_length` ps at first. It keeps the sums of
+    /// latencies, and single latencies only if `with_latencies`.
     pub fn new(start: Time, log_length: u32, with_latencies: bool) -> CompletionSeries {
         CompletionSeries {
             start: start.as_ps(),
@@ -91,7 +93,7 @@ impl CompletionSeries {
         }
     }
 
-    /// What was seen; of what comes before the start nothing is kept.
+    /// Adds an observation, unless it is before the start.
     #[inline]
     pub fn add(&mut self, seen: SeriesPoint) {
         let Some(at) = seen.at.as_ps().checked_sub(self.start) else { return };
@@ -110,7 +112,7 @@ impl CompletionSeries {
         }
     }
 
-    /// An operation took so long.
+    /// Adds a latency in picoseconds to a batch.
     #[inline]
     fn took(&mut self, number: usize, latency: u64) {
         let batch = &mut self.batches[number];
@@ -127,7 +129,7 @@ impl CompletionSeries {
     fn even(&mut self, since: u64, at: u64, completed: u64) {
         let lag = at - since;
         self.lag = self.lag.max(lag);
-        // Of all of them, those up to a time.
+        // Completions up to a time.
         let up_to = |time: u64| (u128::from(completed) * u128::from(time - since) / u128::from(lag)) as u64;
         let mut from = since.max(self.start);
         let mut before = up_to(from);
@@ -159,8 +161,9 @@ impl CompletionSeries {
         }
     }
 
-    /// The batches that ended by `at`, up to which all was seen, and of all latencies those. Where completions come in
-    /// lumps they are spread, unless that takes too much of the time: of the last the next lump is to tell.
+    /// The batches that ended by `at`, and all latencies. Everything up to `at` must have been added.
+    /// Completions that come in lumps are spread, if lumps are short enough. The end is then cut by the
+    /// longest lump, because the next lump is yet to come.
     pub fn until(&self, at: Time) -> CompletionSeries {
         let mut series = self.clone();
         let since = at.as_ps().saturating_sub(self.start);
@@ -173,7 +176,7 @@ impl CompletionSeries {
         series
     }
 
-    /// Whether what was seen up to a time comes in lumps, and these are far shorter than that.
+    /// Whether completions up to a time come in lumps that are far shorter than that time.
     pub fn is_evened(&self, at: Time) -> bool {
         self.lag > 0 && LAGS.saturating_mul(self.lag) <= at.as_ps().saturating_sub(self.start)
     }
@@ -183,17 +186,17 @@ impl CompletionSeries {
         Batch::all(&self.batches).completed as f64 / (self.batches.len() as f64 * self.length() as f64)
     }
 
-    /// When it begins, in picoseconds.
+    /// When the series begins, in picoseconds.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Picoseconds of a batch.
+    /// Length of a batch in picoseconds.
     pub fn length(&self) -> u64 {
         1 << self.log_length
     }
 
-    /// Those there are.
+    /// All batches, in order of time.
     pub fn batches(&self) -> &[Batch] {
         &self.batches
     }
@@ -208,7 +211,8 @@ impl CompletionSeries {
         self.longest
     }
 
-    /// Latencies in nanoseconds by spans of time of equal length; empty where they are not kept.
+    /// Latencies in nanoseconds, a histogram for each of equally long spans of time; empty if they are not
+    /// kept.
     pub fn latencies(&self) -> &[Histogram<u32>] {
         self.latencies.as_deref().unwrap_or_default()
     }
@@ -219,7 +223,7 @@ impl CompletionSeries {
     }
 }
 
-/// All that some histograms hold.
+/// The sum of all these histograms.
 pub fn together(some: &[Histogram<u32>]) -> Histogram<u32> {
     let mut all = empty();
     some.iter().for_each(|one| all.add(one).expect("histograms of equal bounds"));

@@ -1,21 +1,21 @@
-//! A system's shape: the facts that programs of any system need to run and judge it.
+//! A system's shape: the facts that generic code needs to run any system and to judge its results.
 
 use crate::config::Clients;
 use doorbell_verbs::{Span, Time};
 
-/// Virtual time that a thread has to set up at least, and to use a line of its memory once.
+/// Minimum virtual time in which a thread sets up, and virtual time to use a line of its memory once.
 const SETUP: Span = Span::from_us(1500);
 const SETUP_LINE: Span = Span::from_ns(200);
 
 /// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// An event that comes round again and again in a system.
+/// How often an event recurs in a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// After this time.
+    /// Once in this time.
     Time(Span),
-    /// After so many operations.
+    /// Once in this many operations.
     Operations(u64),
 }
 
@@ -23,49 +23,52 @@ pub enum Round {
 /// and clients whose operations follow each other without a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemShape {
-    /// Its clients.
+    /// Parameters of the clients.
     pub clients: Clients,
-    /// Its machines; 0 is the server.
+    /// Number of machines. Machine 0 is the server.
     pub machines: u32,
-    /// Worker threads of the server, where a parameter says how many.
+    /// Worker threads of the server, if a parameter sets their number.
     pub workers: Option<u32>,
-    /// Bytes of the memory of the server's store.
+    /// Bytes of the server's store.
     pub store_bytes: u64,
     /// Bytes that a thread uses once before it is ready.
     pub warmed_bytes: u64,
-    /// Bytes of a client's buffers, where parameters decide that.
+    /// Bytes of a client's buffers, if parameters determine them.
     pub client_bytes: u64,
-    /// Bytes up to which payload is copied into WQEs, where a parameter says so. A device bounds them.
+    /// Bytes up to which payload is copied into WQEs, if a parameter sets them. A device has a limit of its
+    /// own.
     pub inline_bytes: Option<u32>,
-    /// The bytes of its longest UD message, where a parameter decides that, and which.
+    /// The parameter that determines the longest UD message, and the message's bytes.
     pub datagram: Option<(&'static str, u32)>,
-    /// Cores that parameters name, each with its parameter.
+    /// Parameters that name cores, each with its core.
     pub cores: Vec<(&'static str, u32)>,
-    /// Whether all clients are threads of one machine, whatever clients_per_machine is.
+    /// Whether all clients are threads of one machine, whatever `clients_per_machine` is.
     pub one_machine: bool,
-    /// Sockets of a machine and cores of each, where parameters say them.
+    /// Sockets of a machine and cores of each, if parameters set them.
     pub sockets: Option<(u32, u32)>,
     /// Whether bytes travel by kernel TCP.
     pub over_tcp: bool,
-    /// A parameter, with its value, that changes nothing on a host of the model whose caches have no sizes.
+    /// A parameter, with its value, that has no effect on a modelled host whose caches have no sizes.
     pub needs_sizes: Option<(&'static str, String)>,
-    /// Operations that are due in a second, where they are due at a rate.
+    /// Operations due per second, if they are due at a rate.
     pub rate: Option<u64>,
     /// Time from the end of a client's operation until its next.
     pub think: Span,
-    /// What comes round again and again, where a few rounds say nothing of the long run.
+    /// A recurring event of which a run must see more than a few, because a few say nothing about the long
+    /// run.
     pub round: Option<Round>,
-    /// For how long an operation may be held back before it is begun, and the parameter that says so.
+    /// How long an operation may be held back before it begins, and the parameter that sets this time.
     pub held_back: Option<(&'static str, Span)>,
-    /// A thread of the server that is no part of any operation: how busy its core is says nothing of the rate.
+    /// A thread of the server that is no part of any operation. Its core's load says nothing about the rate.
     pub beside: Option<u32>,
-    /// Whether clients want what one has at a time: results say how evenly they get it.
+    /// Whether clients compete for something that one of them has at a time. Results then say how evenly they
+    /// get it.
     pub competes: bool,
-    /// Whether a client that is refused what another has asks again at once.
+    /// Whether a client asks again at once if another client has the thing it asks for.
     pub retries_at_once: bool,
-    /// What a latency is of, where it is not from the start of an operation to its end.
+    /// The span that a latency covers, if it is not an operation from start to end.
     pub latency_of: Option<&'static str>,
-    /// Bytes that an operation moves, where the result is to say how many a second.
+    /// Bytes that an operation moves, if results report bytes per second.
     pub moved_bytes: Option<u64>,
 }
 
@@ -98,7 +101,7 @@ impl SystemShape {
         }
     }
 
-    /// When clients begin where time is virtual: threads are ready.
+    /// When clients begin in virtual time. All threads are ready then.
     pub fn begin(&self) -> Time {
         Time::START + SETUP.max(SETUP_LINE * (self.warmed_bytes / LINE))
     }

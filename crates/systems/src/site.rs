@@ -1,7 +1,7 @@
-//! Where a system is put up: machines of a cluster, threads on them, what they hand back.
+//! Deployment of a system: machines of a cluster, threads on them, and the results of the threads.
 //!
-//! Machine 0 is the server. The same deployment runs where time is virtual, with machines as threads of a
-//! process, and with a process for each machine, each of which makes the same calls: threads share nothing but
+//! Machine 0 is the server. A deployment runs in virtual time, with machines as threads of one process, and
+//! also with one process per machine. Each of these processes makes the same calls. Threads share nothing but
 //! what they publish.
 
 use crate::record::{self, Record};
@@ -18,21 +18,22 @@ fn served_key(thread: u32) -> String {
     format!("site/served/{thread}")
 }
 
-/// What is put around the programs: layers with faults, in tests.
+/// Wrappers around the programs of a deployment. Tests use them to inject faults.
 pub trait Dress: Clone + Send + 'static {
-    /// Around thread `thread` of the server.
+    /// Wraps thread `thread` of the server.
     fn server<T: Program>(self, thread: u32, program: T) -> impl Program<Output = T::Output>;
 
-    /// Around a client.
+    /// Wraps the client with this number.
     fn client<T: Program>(self, number: u32, program: T) -> impl Program<Output = T::Output>;
 
-    /// Whether a client hands back anything. One that is to be gone before its end does not: nobody waits for it.
+    /// Whether this client hands back a result. A client that is to disappear before its end does not, and
+    /// nobody waits for it.
     fn hands_back(&self, _number: u32) -> bool {
         true
     }
 }
 
-/// Programs as they are.
+/// Leaves programs unwrapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
@@ -49,35 +50,35 @@ impl Dress for Plain {
 /// When threads begin, measure and end.
 #[derive(Clone, Debug)]
 pub enum Course {
-    /// At these times, where one clock counts for all.
+    /// At fixed times, if one clock counts for all threads.
     Fixed(Interval),
     /// Clients begin when all are ready, and measure for `span` after `warmup`. Servers end when all clients
-    /// have.
+    /// have ended.
     Together {
-        /// Before measuring begins.
+        /// Time before measuring begins.
         warmup: Span,
-        /// To measure for.
+        /// Time that is measured.
         span: Span,
     },
-    /// Clients begin at once, end when they have done what they have to, and give up after that long.
-    /// Servers end when all clients have.
+    /// Clients begin at once, end when their work is done, and give up after this time. Servers end when all
+    /// clients have ended.
     Patience(Span),
 }
 
-/// Published when all clients have ended.
+/// The key that is published when all clients have ended.
 const OVER: &str = "site/over";
 
-/// Until when a server's thread waits that takes no part.
+/// When a server's thread ends that takes no part in operations.
 #[derive(Clone, Debug)]
 pub enum Until {
-    /// As this says, on machine 0 or where all ends are fixed.
+    /// At the end of this interval, on machine 0 or if all ends are fixed.
     Over(Interval),
-    /// Until all clients have ended, on other machines.
+    /// When all clients have ended, on other machines.
     Told,
 }
 
 impl Until {
-    /// Returns when that is.
+    /// Returns at that time.
     pub fn wait<P: Provider>(&self, p: &P) {
         match self {
             Until::Over(interval) => {
@@ -93,7 +94,7 @@ impl Until {
 /// Why a deployment has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SiteError {
-    /// Memory could not be had.
+    /// Memory could not be allocated.
     #[error("{0}")]
     Memory(#[from] VerbsError),
     /// The run did not reach its end.
@@ -102,57 +103,57 @@ pub enum SiteError {
     /// A thread gave up.
     #[error("thread {thread} of machine {machine}: {cause}")]
     Thread {
-        /// Its machine.
+        /// The thread's machine.
         machine: u32,
-        /// Its number there.
+        /// The thread's core on that machine.
         thread: u32,
-        /// Why.
+        /// The error with which the thread gave up.
         cause: SystemError,
     },
-    /// A thread did not come to its end.
+    /// A thread did not end in time.
     #[error("thread {thread} of machine {machine} did not end in time")]
     Unfinished {
-        /// Its machine.
+        /// The thread's machine.
         machine: u32,
-        /// Its number there.
+        /// The thread's core on that machine.
         thread: u32,
     },
-    /// A thread said why it gave up.
+    /// A thread published why it gave up.
     #[error("{0}")]
     Said(String),
 }
 
-/// What the threads of a deployment handed back.
+/// Results of the threads of a deployment.
 #[derive(Clone, Debug)]
 pub struct SiteEnded<R> {
-    /// The server's threads together.
+    /// Measurements of the server's threads, added up.
     pub server: Measured,
-    /// Each client that was to hand back anything.
+    /// Results of all clients that hand back a result.
     pub clients: Vec<R>,
 }
 
-/// A thread's machine, its number there, and what it will hand back.
+/// A thread's machine, its core there, and the task that will have its result.
 type Started<T> = (u32, u32, Task<Result<T, SystemError>>);
 
-/// A deployment being put up.
+/// A deployment that is being set up.
 pub struct Site<'c, C: Cluster, R, D = Plain> {
     cluster: &'c mut C,
     dress: D,
     course: Course,
-    /// A word that ends the servers, but where all ends are fixed.
+    /// A word that ends the servers; `None` if all ends are fixed.
     stop: Option<Mem>,
-    /// Of fixed times.
+    /// Server threads of a [`Course::Fixed`].
     servers: Vec<Started<Measured>>,
     clients: Vec<Started<R>>,
-    /// Threads of the server, here or elsewhere.
+    /// Number of server threads, in this process or others.
     server_threads: u32,
-    /// Those of them that hand back what they measured.
+    /// Numbers of the server threads whose measurements are awaited.
     awaited_servers: Vec<u32>,
-    /// The server's first core behind those of its threads.
+    /// The server's first core behind the cores of its threads.
     free_core: u32,
-    /// Clients, here or elsewhere.
+    /// Number of clients, in this process or others.
     client_count: u32,
-    /// Those of them that hand back anything.
+    /// Numbers of the clients that hand back a result.
     awaited: Vec<u32>,
 }
 
@@ -167,7 +168,7 @@ impl<'c, C: Cluster, R: Record> Site<'c, C, R> {
 }
 
 impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
-    /// The same with something around each program.
+    /// A site that wraps each program by `dress`.
     ///
     /// # Errors
     /// As [`Site::new`].
@@ -192,31 +193,31 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         })
     }
 
-    /// The cluster.
+    /// The cluster that the site is deployed on.
     pub fn cluster(&mut self) -> &mut C {
         self.cluster
     }
 
-    /// Memory of the server.
+    /// Allocates memory of the server, in huge pages.
     ///
     /// # Errors
-    /// If it has no more.
+    /// If the server has no more memory.
     pub fn alloc(&mut self, len: u64) -> Result<Mem, SiteError> {
         Ok(self.cluster.alloc(0, len, PageSize::Huge)?)
     }
 
-    /// Memory of a machine, at the socket of one of its cores.
+    /// Allocates memory of a machine, in huge pages, at the socket of one of its cores.
     ///
     /// # Errors
-    /// If it has no more.
+    /// If the machine has no more memory.
     pub fn alloc_near(&mut self, (machine, core): (u32, u32), len: u64) -> Result<Mem, SiteError> {
         Ok(self.cluster.alloc_near(machine, core, len, PageSize::Huge)?)
     }
 
-    /// A counter of the server that begins with `first`.
+    /// Allocates a counter of the server that begins with `first`.
     ///
     /// # Errors
-    /// If it has no more memory.
+    /// If the server has no more memory.
     pub fn counter(&mut self, first: u64) -> Result<Mem, SiteError> {
         let counter = self.alloc(64)?;
         self.cluster.preset(0, counter, |bytes| bytes[..8].copy_from_slice(&first.to_le_bytes()));
@@ -233,7 +234,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
-    /// Until when a server's thread on a machine waits.
+    /// When a thread of a server on `machine` ends that takes no part in operations.
     pub fn until(&self, machine: u32) -> Until {
         match &self.course {
             Course::Together { .. } | Course::Patience(_) if machine > 0 => Until::Told,
@@ -252,7 +253,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
-    /// Adds the next thread of the server, which runs on the core of its number.
+    /// Adds the next thread of the server. It runs on the core that has the thread's number.
     pub fn add_server<T, S>(&mut self, program: T)
     where
         T: Program<Output = Result<S, SystemError>>,
@@ -261,7 +262,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         self.add_server_on(self.server_threads, program);
     }
 
-    /// The same on a core, which no other thread of the server runs on.
+    /// Adds the next thread of the server on this core. No other thread of the server may run there.
     pub fn add_server_on<T, S>(&mut self, core: u32, program: T)
     where
         T: Program<Output = Result<S, SystemError>>,
@@ -270,8 +271,9 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         self.add_server_at((0, core), program);
     }
 
-    /// The same on a machine and core: servers of other machines than 0 end by [`Site::until`]. Where ends are not fixed these hand back nothing: nobody
-    /// waits for one that is gone.
+    /// Adds the next thread of the server on a machine and core. Servers of machines other than 0 end by
+    /// [`Site::until`]. They hand back nothing unless ends are fixed, because nobody waits for a thread that
+    /// is gone.
     pub fn add_server_at<T, S>(&mut self, (machine, core): (u32, u32), program: T)
     where
         T: Program<Output = Result<S, SystemError>>,
@@ -321,7 +323,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
-    /// Runs everything. `None` where machine 0 is another process, which has the results.
+    /// Runs all threads. Returns `None` if machine 0 is another process, which has the results.
     ///
     /// # Errors
     /// If the run does not reach its end, or a thread gives up.
@@ -329,7 +331,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         let Site { cluster, stop, servers, clients, awaited_servers, free_core, course, awaited, .. } = self;
         let Some(stop) = stop else {
             match cluster.run() {
-                // Who waits for a thread that gave up is not what is wrong.
+                // The cause is the thread that gave up, not the threads that wait for it.
                 Err(RunError::Deadlock(who)) => {
                     let of_servers = servers.iter().find_map(gave_up);
                     let gave_up = of_servers.or_else(|| clients.iter().find_map(gave_up));
@@ -347,7 +349,8 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         let together = matches!(course, Course::Together { .. });
         let collector =
             Collector { servers: awaited_servers.clone(), clients: awaited.clone(), stop, together };
-        // After the server's threads: hosts whose caches have sizes have a bit for each core, and few bits.
+        // The collector takes the next core: hosts whose caches have sizes keep a bit for each core, and have
+        // few bits.
         let task = cluster.spawn(0, free_core, collector);
         cluster.run()?;
         let Some((served, results)) = task.take() else { return Ok(None) };
@@ -378,7 +381,7 @@ fn said<R: Record>(bytes: &[u8], who: impl Fn() -> String) -> Result<R, SiteErro
     record::from_bytes(bytes).map_err(|error| SiteError::Said(format!("{}: {error}", who())))
 }
 
-/// A program whose result becomes another type's.
+/// A program whose result is converted to another type.
 struct As<T, S>(T, PhantomData<fn() -> S>);
 
 impl<T, O, S> Program for As<T, S>
@@ -394,7 +397,7 @@ where
     }
 }
 
-/// A server's thread, whose result is published.
+/// A server's thread that publishes its result.
 struct SiteServer<T> {
     program: T,
     thread: u32,
@@ -408,13 +411,13 @@ where
     type Output = ();
 
     fn run<P: Provider>(self, p: P) {
-        // Clients would wait in vain; a panic ends them, too.
+        // Clients would wait in vain. The panic ends them, too.
         let ended = self.program.run(p.clone()).unwrap_or_else(|error| panic!("the server: {error}"));
         p.publish(&served_key(self.thread), &record::to_bytes::<Measured>(Ok(ended.into())));
     }
 }
 
-/// A client, whose result is published.
+/// A client that publishes its result.
 struct SiteClient<T> {
     program: T,
     number: u32,
@@ -429,13 +432,13 @@ where
 
     fn run<P: Provider>(self, p: P) {
         let ended = self.program.run(p.clone());
-        // One that gives up early must not keep the others from beginning.
+        // A client that gives up early must not keep other clients from beginning.
         Interval::say_ready(&p, self.number);
         p.publish(&result_key(self.number), &record::to_bytes(ended));
     }
 }
 
-/// Lets clients begin, waits for their results, stops the server, and waits for its threads'.
+/// Lets clients begin, waits for their results, stops the server, and waits for its threads' results.
 struct Collector {
     servers: Vec<u32>,
     clients: Vec<u32>,

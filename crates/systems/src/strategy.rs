@@ -1,4 +1,4 @@
-//! How the pieces of a call of vector I/O come together.
+//! Strategies that bring the pieces of a vector I/O call together.
 
 use crate::config::Clients;
 use crate::names::named;
@@ -6,29 +6,30 @@ use crate::names::named;
 named! {
     /// How the pieces of a call come together.
     Strategy {
-        /// A core copies them into a buffer, from which one WRITE goes (the paper's SP, for software protocol).
+        /// A core copies the pieces into a buffer, and one WRITE sends it (the paper's SP, for software
+        /// protocol).
         Sp = "sp",
-        /// Each is a WRITE; all are posted with one doorbell.
+        /// Each piece is a WRITE. All are posted with one doorbell.
         Doorbell = "doorbell",
-        /// Each is an SGE of one WRITE, or of as few as an SGE limit allows; the NIC gathers them.
+        /// Each piece is an SGE of one WRITE, or of as few as an SGE limit allows. The NIC gathers them.
         Sgl = "sgl",
     }
 
-    /// Who says how they do.
+    /// The strategy that a parameter asks for.
     Chosen {
-        /// The profile that it runs on: what is fastest by its costs.
+        /// The strategy that is fastest by the costs of the profile.
         Auto = "auto",
-        /// Copied.
+        /// A core copies the pieces: [`Strategy::Sp`].
         Sp = "sp",
-        /// A list of WRITEs.
+        /// A list of WRITEs: [`Strategy::Doorbell`].
         Doorbell = "doorbell",
-        /// Gathered.
+        /// The NIC gathers the pieces: [`Strategy::Sgl`].
         Sgl = "sgl",
     }
 }
 
 impl Chosen {
-    /// The strategy, where that is said.
+    /// The strategy; `None` for [`Chosen::Auto`].
     pub const fn strategy(self) -> Option<Strategy> {
         match self {
             Chosen::Auto => None,
@@ -49,15 +50,15 @@ impl From<Strategy> for Chosen {
     }
 }
 
-/// Calls of vector I/O whose strategy is to be decided.
+/// Vector I/O calls whose strategy is to be decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorCalls {
-    /// Clients; what they have outstanding are calls.
+    /// Clients, whose outstanding operations are calls.
     pub clients: Clients,
     /// Pieces of a call.
     pub iovcnt: u32,
     /// Bytes of a piece.
     pub piece: u32,
-    /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
+    /// Bytes up to which a WRITE is inline, if its pieces are copied or single.
     pub inline_bytes: u32,
 }

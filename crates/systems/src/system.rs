@@ -1,4 +1,4 @@
-//! What a system says of itself.
+//! The interface that each system implements.
 
 use crate::Measured;
 use crate::config::Timing;
@@ -8,49 +8,49 @@ use crate::strategy::{Strategy, VectorCalls};
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::Cluster;
 
-/// A system: its parameters, and how its programs are put on machines. One of its parameters' groups says what is
-/// measured.
+/// A system: its parameters, and how its programs are placed on machines. Its group [`Timing`] says when a
+/// run measures.
 pub trait System:
     Schema + AsRef<Timing> + AsMut<Timing> + Clone + std::fmt::Debug + Send + Sync + 'static
 {
-    /// Its name.
+    /// The name by which command lines and files select the system.
     const NAME: &'static str;
-    /// What it is, in one sentence.
+    /// A sentence that says what the system does.
     const ABOUT: &'static str;
-    /// Where several systems do the same: what that is, and the name of this design of it.
+    /// If several systems provide one service: the service, and the name of this design.
     const DESIGN: Option<(&'static str, &'static str)> = None;
 
-    /// Its parameters as its paper has them; where that does not say, as its authors' programs.
+    /// Default parameters: the paper's values, or its authors' programs' values where the paper gives none.
     fn usual() -> Self;
 
-    /// Fills in what is usual and depends on what is given; `self` has all that is given.
+    /// Fills in defaults that depend on given parameters. `self` already has everything that is given.
     fn settle(&mut self, _given: &Given) {}
 
-    /// Refuses what does not go together.
+    /// Refuses parameters that do not go together.
     ///
     /// # Errors
-    /// One sentence.
+    /// One sentence that says what does not go together.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Its shape with these parameters.
+    /// The system's shape with these parameters.
     fn shape(&self) -> SystemShape;
 
-    /// Decides what its parameters leave to the profile. `fastest` names the strategy with which most of these calls of
-    /// vector I/O are done in a second.
+    /// Decides what the parameters leave to the profile. `fastest` names the strategy that does the most of
+    /// these vector I/O calls in a second.
     fn decide(&mut self, _fastest: &dyn Fn(&VectorCalls) -> Strategy) {}
 
-    /// Puts it up: allocates, and adds the server's threads and the clients.
+    /// Deploys the system: allocates memory, and adds the server's threads and the clients.
     ///
     /// # Errors
     /// If the site has no more memory, or a parameter does not fit the others.
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError>;
 
-    /// Its parameters as given, else as usual.
+    /// A system with the given parameters, and defaults for the rest.
     ///
     /// # Errors
-    /// One sentence where a value is out of its range, or values do not go together.
+    /// One sentence if a value is out of its range, or if values do not go together.
     fn of(given: &Given) -> Result<Self, String> {
         let mut system = Self::usual();
         system.apply(given)?;
@@ -60,15 +60,15 @@ pub trait System:
         Ok(system)
     }
 
-    /// What is measured.
+    /// The parameters that say when a run measures.
     fn timing(&self) -> &Timing {
         self.as_ref()
     }
 
-    /// Runs it on a cluster; `None` where machine 0 is another process, which has the result.
+    /// Runs the system on a cluster. Returns `None` if machine 0 is another process, which has the result.
     ///
     /// # Errors
-    /// If it does not reach its end.
+    /// If the run does not reach its end.
     fn run<C: Cluster>(
         &self,
         cluster: &mut C,
@@ -80,8 +80,8 @@ pub trait System:
     }
 }
 
-/// Who is shown systems.
+/// A visitor of systems; see [`crate::visit_all`].
 pub trait Visit {
-    /// A system.
+    /// Called for each system.
     fn visit<S: System>(&mut self);
 }

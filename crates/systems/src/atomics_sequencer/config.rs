@@ -9,7 +9,7 @@ schema! {
         groups {
             /// Clients.
             clients: Clients,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
     }

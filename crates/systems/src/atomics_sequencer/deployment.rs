@@ -1,4 +1,4 @@
-//! The sequencer by fetch-and-add on machines.
+//! Deployment of the sequencer by fetch-and-add.
 
 use super::config::AtomicsSequencer;
 use super::protocol::{AtomicsClient, SERVICE};

@@ -5,7 +5,7 @@ use crate::drawing::{Drawer, Drawing, Drawn};
 use crate::{Interval, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Program, Provider, SendFlags, SendOp, SendWr, Time, Wc};
 
-/// What is published is below this.
+/// Prefix of all keys that are published.
 pub const SERVICE: &str = "atomics";
 
 /// A client.
@@ -13,7 +13,7 @@ pub const SERVICE: &str = "atomics";
 pub struct AtomicsClient {
     /// Number of this client.
     pub number: u32,
-    /// How it draws.
+    /// How it draws numbers.
     pub drawing: Drawing,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,

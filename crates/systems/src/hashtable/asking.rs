@@ -1,4 +1,4 @@
-//! The lock of a block: asked for, had, and given back.
+//! Acquiring and releasing the lock of a block.
 
 use super::locks::BlockLocks;
 use super::request::AreaRequest;
@@ -9,44 +9,44 @@ use crate::spinlock::backoff::Backoff;
 use crate::spinlock::word::Word;
 use doorbell_verbs::{Provider, Time};
 
-/// An attempt at a lock, which is posted.
+/// An attempt to acquire a lock, which is posted.
 #[derive(Clone, Copy, Debug)]
 struct LockAttempt {
-    /// What the word is compared with.
+    /// The word that the lock's word is compared with.
     expected: Word,
-    /// What it becomes.
+    /// The word of the acquired lock.
     taken: Word,
-    /// When the lease ends, if the lock is had.
+    /// When the lease ends, if the attempt succeeds.
     until: Time,
 }
 
-/// The lock of a block, which is asked for, or had.
+/// A request for the lock of a block, or the acquired lock.
 #[derive(Debug)]
 pub(super) struct Asking {
     pub(super) block: u32,
     attempt: LockAttempt,
     backoff: Backoff,
-    /// Whether the last attempt told more than that another has the lock.
+    /// Whether an attempt has failed since the last wait. The first failure only updates the known word.
     has_learnt: bool,
     /// Attempts that failed.
     pub(super) again: u64,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LockAnswer {
-    /// The lock is had, and the block was READ.
+    /// The lock is acquired, and the block was READ.
     Had,
-    /// It is not.
+    /// The lock is not acquired.
     Not(OpStep),
 }
 
-/// The lock is on its way back: its word becomes this.
+/// A lock that is being released: its word becomes this.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GivenBack(Word);
 
 impl LockAttempt {
-    /// Asks for a block's lock, and READs the block that is there if it gets it.
+    /// Asks for a block's lock, and READs the block that counts if the lock is acquired.
     fn post<P: Provider>(turn: &OpTurn<'_, P>, block: u32) -> Result<LockAttempt, SystemError> {
         let (now, locks) = (turn.now(), &turn.locks);
         let until = now + locks.leased.lease;
@@ -59,7 +59,7 @@ impl LockAttempt {
     }
 }
 
-/// The area of a block's lock, and a compare-and-swap of its word there.
+/// The area of a block's lock, and a compare-and-swap of the lock's word.
 fn swap<P: Provider>(turn: &OpTurn<'_, P>, block: u32, compare: Word, swap: Word) -> (u32, AreaRequest) {
     let (area, lock) = turn.table().lock(block);
     let at = turn.table().locks().word(lock);
@@ -67,7 +67,7 @@ fn swap<P: Provider>(turn: &OpTurn<'_, P>, block: u32, compare: Word, swap: Word
 }
 
 impl Asking {
-    /// Begins to ask for one that [`BlockLocks::may_ask`] for.
+    /// Begins to ask for a lock. [`BlockLocks::may_ask`] must hold for the block.
     pub(super) fn begin<P: Provider>(turn: &mut OpTurn<'_, P>, block: u32) -> Result<Asking, SystemError> {
         turn.locks.ask(block);
         let attempt = LockAttempt::post(turn, block)?;
@@ -75,19 +75,19 @@ impl Asking {
         Ok(Asking { block, attempt, backoff, has_learnt: false, again: 0 })
     }
 
-    /// When the lease ends of a lock that is had.
+    /// When the lease of the acquired lock ends.
     pub(super) fn until(&self) -> Time {
         self.attempt.until
     }
 
-    /// Asks again.
+    /// Posts another attempt.
     pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         self.attempt = LockAttempt::post(turn, self.block)?;
         Ok(OpStep::Posted)
     }
 
-    /// What it has posted has completed. Asks again at once where all that failed is what it knew of the word, else after
-    /// a while.
+    /// Goes on after an attempt has completed. Asks again at once if only the known word was out of date,
+    /// else after a wait.
     pub(super) fn completed<P: Provider>(
         &mut self,
         turn: &mut OpTurn<'_, P>,
@@ -106,7 +106,7 @@ impl Asking {
         self.resume(turn).map(LockAnswer::Not)
     }
 
-    /// Gives the lock back with the block that is in the operation's scratch.
+    /// Releases the lock, with the block in the operation's scratch as the new block.
     pub(super) fn publish<P: Provider>(&self, turn: &OpTurn<'_, P>) -> Result<GivenBack, SystemError> {
         let free = turn.locks.leased.given_back(self.attempt.taken);
         let (at, bytes) = (BlockLocks::data(turn.table(), self.block, free), turn.table().block());
@@ -115,7 +115,7 @@ impl Asking {
         Ok(GivenBack(free))
     }
 
-    /// Gives the lock back with the block as it was.
+    /// Releases the lock and leaves the block unchanged.
     pub(super) fn resign<P: Provider>(&self, turn: &OpTurn<'_, P>) -> Result<GivenBack, SystemError> {
         let taken = self.attempt.taken;
         let free = taken.free(taken.slot);
@@ -124,8 +124,8 @@ impl Asking {
         Ok(GivenBack(free))
     }
 
-    /// What it gave back has completed: whether it was its own to the end. Else another has taken it over, and what was
-    /// WRITTEN lies where nobody looks.
+    /// Goes on after the release has completed. Returns whether the lock was held to the end. If not, another
+    /// front-end has taken it over, and the WRITTEN block is in a slot that nobody reads.
     pub(super) fn given<P: Provider>(&self, turn: &mut OpTurn<'_, P>, GivenBack(free): GivenBack) -> bool {
         let is_mine = turn.answer() == self.attempt.taken.bits();
         if is_mine {
@@ -135,7 +135,7 @@ impl Asking {
         is_mine
     }
 
-    /// The lock was not had, or was taken over: asks after a while.
+    /// Schedules another attempt, because the lock was not acquired or was taken over.
     pub(super) fn lost<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> OpStep {
         self.again += 1;
         turn.locks.known[self.block as usize] = Word::of(turn.answer());
@@ -143,7 +143,7 @@ impl Asking {
         OpStep::Wait(turn.now() + self.backoff.next(&mut turn.io.random))
     }
 
-    /// The lock is not asked for any more, whoever has it.
+    /// Stops asking for the lock, whichever front-end holds it.
     pub(super) fn leave<P: Provider>(&self, turn: &mut OpTurn<'_, P>) {
         turn.locks.known[self.block as usize] = Word::of(turn.answer());
         turn.locks.end(self.block);

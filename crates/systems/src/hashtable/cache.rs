@@ -1,4 +1,4 @@
-//! What a front-end has written of hot keys and not published.
+//! The writes of hot keys that a front-end has not published.
 
 use super::table::{Hot, TableLayout};
 use super::terms::Terms;
@@ -8,42 +8,43 @@ use crate::work;
 use doorbell_verbs::{AccessFlags, Mr, Provider, Time};
 use std::collections::VecDeque;
 
-/// What is pending of a block.
+/// The pending writes of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
-    /// Entries that were written since the block was published last, a bit each.
+    /// Entries that were written since the block was last taken to be published, a bit each.
     written: u64,
     /// Entries that are being published.
     under_way: u64,
-    /// Writes of the former.
+    /// Writes to the entries in `written`.
     writes: u32,
-    /// When the first of these was.
+    /// When the first of these writes was.
     since: Time,
-    /// Whether it is to be published, or is being published.
+    /// Whether the block is to be published, or is being published.
     is_due: bool,
 }
 
-/// Values that a front-end has written, of each hot entry the newest.
+/// The values that a front-end has written, for each hot entry the newest.
 pub(super) struct HeldWrites<P: Provider> {
     cpu: P,
     table: TableLayout,
     values: Mr<P>,
-    /// Bytes from a value to the next.
+    /// Bytes from the start of a value to the start of the next.
     apart: u64,
     pending: Vec<Pending>,
-    /// How often each entry was written: which write it is that is published.
+    /// How often each entry was written. This says which write a publication publishes.
     counts: Vec<u64>,
-    /// The key that each entry had when it was seen last.
+    /// The key that each entry of a block had when it was last seen.
     known: Vec<u64>,
-    /// Whose each value is.
+    /// The key of each value.
     owners: Vec<u64>,
-    /// Blocks by when the first of what is pending was written.
+    /// Blocks in the order in which the first of their pending writes was made.
     order: VecDeque<(u32, Time)>,
     /// Blocks that are to be published.
     due: VecDeque<u32>,
 }
 
-/// What is published of a block: its entries, a bit each; how many writes these are, and since when.
+/// Writes that are taken to be published: entries of a block, a bit each; the number of writes; when the
+/// first was.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TakenWrites {
     pub(super) entries: u64,
@@ -78,29 +79,31 @@ impl<P: Provider> HeldWrites<P> {
         u64::from(block) * u64::from(self.table.entries) + u64::from(entry)
     }
 
-    /// An entry has this key.
+    /// Notes that an entry of a block holds this key.
     pub(super) fn learn(&mut self, hot: Hot, key: u64) {
         let number = self.number(hot);
         self.known[number as usize] = key;
     }
 
-    /// Whether an entry's value is this key's, and is not published.
+    /// Whether the value of an entry belongs to this key and is not published.
     fn has(&self, hot: Hot, key: u64) -> bool {
         let Pending { written, under_way, .. } = self.pending[hot.block as usize];
         (written | under_way) >> hot.entry & 1 == 1 && self.owner(hot) == key
     }
 
-    /// Whose the value of an entry is.
+    /// The key of an entry's value.
     pub(super) fn owner(&self, hot: Hot) -> u64 {
         self.owners[self.number(hot) as usize]
     }
 
-    /// Whether a key is written here: it is in its block as far as is known, or a value of it is not published yet, which is older.
+    /// Whether a write of the key goes to the cache. It does if the key is in its block as far as is known,
+    /// or if an older value of the key is not published yet.
     pub(super) fn takes(&self, hot: Hot, key: u64) -> bool {
         self.known[self.number(hot) as usize] == key || self.has(hot, key)
     }
 
-    /// Writes a key's value, unless it has to wait: so many are pending, or that of another key is. How often the entry was written with it.
+    /// Writes a key's value, and returns how often the entry has been written. Returns `None` if the write
+    /// has to wait: theta writes of the block are pending, or another key's value in the entry is.
     pub(super) fn write(&mut self, hot: Hot, key: u64, value: &[u8], terms: &Terms) -> Option<u64> {
         self.cpu.work(work::HOLD);
         let number = self.number(hot);
@@ -135,7 +138,7 @@ impl<P: Provider> HeldWrites<P> {
         self.has(hot, key).then(|| self.value(hot))
     }
 
-    /// The value of an entry as it was written last.
+    /// The value of an entry as it was last written.
     pub(super) fn value(&self, hot: Hot) -> Vec<u8> {
         let mut value = vec![0; self.table.value as usize];
         self.cpu.read(self.values.mem(), self.number(hot) * self.apart, &mut value);
@@ -147,7 +150,7 @@ impl<P: Provider> HeldWrites<P> {
         self.counts[self.number(hot) as usize]
     }
 
-    /// Blocks whose time is over are to be published. When the next one's is.
+    /// Makes blocks due whose time-out is over. Returns when the next block's time-out is over.
     pub(super) fn look(&mut self, terms: &Terms) -> Time {
         while let Some(&(block, since)) = self.order.front() {
             let pending = &mut self.pending[block as usize];
@@ -164,7 +167,7 @@ impl<P: Provider> HeldWrites<P> {
         Time::NEVER
     }
 
-    /// All that is pending is to be published; whether anything is, or is being published.
+    /// Makes all blocks with pending writes due. Returns whether any writes are pending or being published.
     pub(super) fn publish_all(&mut self) -> bool {
         let mut any = false;
         for (block, pending) in (0..).zip(&mut self.pending) {
@@ -177,22 +180,22 @@ impl<P: Provider> HeldWrites<P> {
         any
     }
 
-    /// A block that is to be published.
+    /// Removes the first block from the queue of due blocks.
     pub(super) fn next_due(&mut self) -> Option<u32> {
         self.due.pop_front()
     }
 
-    /// How many there are.
+    /// The number of due blocks.
     pub(super) fn due(&self) -> usize {
         self.due.len()
     }
 
-    /// One that cannot be published yet is after all others.
+    /// Puts a block that cannot be published yet behind all other due blocks.
     pub(super) fn is_due_later(&mut self, block: u32) {
         self.due.push_back(block);
     }
 
-    /// Takes what is pending of a block, to publish it.
+    /// Takes the pending writes of a block to publish them.
     pub(super) fn take(&mut self, block: u32) -> TakenWrites {
         let pending = &mut self.pending[block as usize];
         let taken = TakenWrites { entries: pending.written, writes: pending.writes, since: pending.since };
@@ -200,7 +203,7 @@ impl<P: Provider> HeldWrites<P> {
         taken
     }
 
-    /// What was taken is not published, and is pending as before.
+    /// Makes taken writes pending again, because they were not published.
     pub(super) fn put_back(&mut self, block: u32, taken: TakenWrites) {
         let pending = &mut self.pending[block as usize];
         pending.written |= taken.entries;
@@ -208,12 +211,12 @@ impl<P: Provider> HeldWrites<P> {
         (pending.under_way, pending.since) = (0, taken.since);
     }
 
-    /// Of what was taken, these entries are published, a bit each.
+    /// Notes which of the taken entries are published, a bit each.
     pub(super) fn are_there(&mut self, block: u32, entries: u64) {
         self.pending[block as usize].under_way &= !entries;
     }
 
-    /// A value that was taken is not published, and is pending again; the block is published once more.
+    /// Makes a taken value pending again, because it was not published. The block is published once more.
     pub(super) fn put_one_back(&mut self, hot: Hot, since: Time) {
         let pending = &mut self.pending[hot.block as usize];
         pending.under_way &= !(1 << hot.entry);
@@ -222,7 +225,7 @@ impl<P: Provider> HeldWrites<P> {
         pending.since = since;
     }
 
-    /// What was taken is published.
+    /// Ends a publication of a block.
     pub(super) fn published(&mut self, block: u32, terms: &Terms) {
         let pending = &mut self.pending[block as usize];
         (pending.under_way, pending.is_due) = (0, false);
@@ -230,7 +233,7 @@ impl<P: Provider> HeldWrites<P> {
             pending.is_due = true;
             self.due.push_back(block);
         } else if pending.writes > 0 {
-            // Its place in the order may be gone: it was due already.
+            // The block's element of `order` may be gone, because the block was due already.
             let at = self.order.partition_point(|(_, since)| *since < pending.since);
             self.order.insert(at, (block, pending.since));
         }

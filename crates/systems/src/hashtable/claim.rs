@@ -1,79 +1,86 @@
-//! Who may write a version.
+//! The rule that says when a writer may write a version.
 
 use doorbell_verbs::{Span, Time};
 
 /// A writer's right to write the version whose number it has drawn.
 ///
-/// Writers of one slot reckon with each other by their own clocks. Say u is what the slot's `done` word says, and the numbers of the slot between u and n, m of them,
-/// are missing. Who has drawn n may write it from `s + m L` to `p + m L + lease`, with L = lease + drift, where
+/// Writers of one slot exclude each other by time, each by its own clock. Let u be the version that the
+/// slot's `done` word names. Let m be the count of numbers of the slot between u and n: these numbers are
+/// missing. A writer that has drawn n may write it from `s + m L` to `p + m L + lease`, with L = lease +
+/// drift, where
 ///
-/// - s is when it *came to know* that u is done: others may have known earlier, but the one with m - 1 missing has its end reckoned from
-/// - p, when it *posted* its fetch-and-add, or the last look that found an older version done: whoever counts it as missing began after that.
+/// - s is when the writer *came to know* that u is done. Other writers may have known it earlier, but the end
+///   of the writer with m - 1 missing numbers is reckoned from its own p;
+/// - p is when the writer *posted* its fetch-and-add, or its last look that found an older version done.
+///   Every writer that counts it as missing began after p.
 ///
-/// For two writers of the slot with the same u, number n with m missing ends at p + m L + lease; the next, n + V, has drawn after n and looked after u was done, so its s is
-/// no earlier than the other's p, and it begins at s + (m + 1) L >= p + m L + lease + drift. Where u changes, both reckon anew from then.
+/// Take two writers of the slot with equal u. Number n, with m missing, ends at p + m L + lease. The next
+/// number, n + V, was drawn after n, and its writer looked after u was done. So its s is no earlier than the
+/// p of n. It begins at s + (m + 1) L >= p + m L + lease + drift. When u changes, both writers reckon anew
+/// from then.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotClaim {
     number: u64,
     versions: u64,
     lease: Span,
     drift: Span,
-    /// What was done of the slot by the last look.
+    /// The version of the slot that was done at the last look.
     seen: Option<u64>,
-    /// When the last look was posted, or the number's fetch-and-add.
+    /// When the last look was posted; before the first look, when the fetch-and-add was posted.
     posted: Time,
-    /// p and s.
+    /// The times p and s of [`SlotClaim`].
     began: Time,
     known: Time,
 }
 
-/// What a look says.
+/// The result of a look: whether the writer may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may write, if it posts that by then.
+    /// The writer may write, if it posts the WRITE by this time.
     Write(Time),
-    /// Nothing yet; at this time it may at the earliest if nothing changes.
+    /// The writer may not write yet. If nothing changes, it may at this time at the earliest.
     Wait(Time),
-    /// It will never: it draws another number.
+    /// The writer may never write this number: it draws another.
     Another,
 }
 
-/// What a look found of a record.
+/// The part of a record that a look found.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// Of each slot, the version that is done.
+    /// The version that is done, for each slot.
     pub done: &'a [u64],
-    /// The newest version that was whole, if slots were read.
+    /// The newest whole version, if the look READ the slots.
     pub whole: Option<u64>,
-    /// When it was posted.
+    /// When the look was posted.
     pub posted: Time,
-    /// When it was known.
+    /// When the result of the look was known.
     pub now: Time,
 }
 
 impl SlotClaim {
-    /// To write `number`, which was drawn by what was posted then.
+    /// A claim to write `number`, which was drawn by a fetch-and-add posted at `posted`.
     pub fn new(number: u64, versions: u32, (lease, drift): (Span, Span), posted: Time) -> SlotClaim {
         let versions = u64::from(versions);
         SlotClaim { number, versions, lease, drift, seen: None, posted, began: posted, known: posted }
     }
 
-    /// Its slot.
+    /// The slot that the version is written to.
     pub fn slot(&self) -> u64 {
         self.number % self.versions
     }
 
-    /// Its number.
+    /// The number that the writer drew.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many writes of its slot have to end before its own may begin, as of the last look; at least one.
+    /// How many writes of the slot have to end before this one may begin, as of the last look; at least one.
     pub(super) fn turns(&self) -> u64 {
         (self.number.saturating_sub(self.seen.unwrap_or(0)) / self.versions).max(1)
     }
 
-    /// Takes in what a look says of its slot. From when on the numbers before its own that are missing are passed over, and how many these are.
+    /// Takes in a look. Returns when the missing earlier numbers of the slot are passed over, and how many
+    /// there are.
     fn reckon(&mut self, look: Look<'_>) -> (Time, u64) {
         let done = look.done[self.slot() as usize];
         if self.seen != Some(done) {
@@ -84,12 +91,12 @@ impl SlotClaim {
         (self.known + (self.lease + self.drift) * missing, missing)
     }
 
-    /// When all who have drawn a number of its slot before its own have ended, if nothing changes.
+    /// When all writers that drew earlier numbers of the slot have ended, if nothing changes.
     pub(super) fn settles(&mut self, look: Look<'_>) -> Time {
         self.reckon(look).0
     }
 
-    /// Takes in a look at the record.
+    /// Takes in a look at the record, and says what the writer may do.
     pub fn look(&mut self, look: Look<'_>) -> Verdict {
         let (from, missing) = self.reckon(look);
         let SlotClaim { number, versions, lease, .. } = *self;
@@ -104,11 +111,11 @@ impl SlotClaim {
             return Verdict::Wait(from);
         }
         let newest = look.done.iter().copied().chain(look.whole).max().unwrap_or(0);
-        // What is there of older versions may be all that anybody can read.
+        // The version that this slot holds may be the only one that readers can read.
         let is_newest = number >= versions && newest % versions == self.slot();
         match (is_newest, missing) {
             (false, 0) => Verdict::Write(until),
-            // What those that are gone left in the slots has to be known.
+            // Writers that are gone may have left entries in the slots, so a look must have READ the slots.
             (false, _) if look.whole.is_some() => Verdict::Write(until),
             (true, 1..) if look.whole.is_some() => Verdict::Another,
             _ => Verdict::Wait(look.now),
@@ -158,13 +165,13 @@ mod tests {
         assert_eq!(first.look(look(&done, 161)), Verdict::Write(at(210)));
         let mut second = claim(13);
         assert_eq!(second.look(look(&done, 100)), Verdict::Wait(at(222)));
-        // The one before has come: the time begins anew.
+        // The missing number is done now: the time begins anew.
         assert_eq!(second.look(look(&[4, 5, 6, 7], 161)), Verdict::Wait(at(223)));
         assert_eq!(second.look(look(&[4, 9, 10, 7], 170)), Verdict::Write(at(211)));
         assert_eq!(second.look(look(&[4, 13, 6, 7], 180)), Verdict::Another);
     }
 
-    /// Who comes after all writers, and has no number, waits as the next one of each slot would.
+    /// A mover has no number. It waits as the writer of the next number of each slot would.
     #[test]
     fn a_slot_settles_when_the_next_writer_could_write() {
         let done = [4, 1, 6, 7];
@@ -179,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_a_writer_that_is_gone_left_whole_is_not_overwritten() {
-        // 9 was written, and its writer died before it was done.
+        // Number 9 was written, and its writer died before the `done` word was written.
         let mut claim = claim(13);
         let look = |posted| Look { whole: Some(9), ..look(&[4, 5, 6, 7], posted) };
         assert_eq!(claim.look(look(100)), Verdict::Wait(at(162)));

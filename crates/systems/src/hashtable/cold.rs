@@ -11,7 +11,8 @@ use crate::SystemError;
 use crate::checksum;
 use doorbell_verbs::{Provider, Time};
 
-/// The newest whole version of the slots of a record that were read, which go over to `bytes`, and where that begins.
+/// The newest whole version in the slots that were READ, and the offset of its entry in `bytes`. The slots
+/// are copied to `bytes`.
 pub(super) fn newest<P: Provider>(
     turn: &OpTurn<'_, P>,
     key: u64,
@@ -29,7 +30,7 @@ pub(super) fn newest<P: Provider>(
     })
 }
 
-/// READs of slots, and of the head after them.
+/// READs the slots of a record, and its head after them. Returns when the READs were posted.
 pub(super) fn look_at<P: Provider>(
     turn: &OpTurn<'_, P>,
     KeyRecord { area, at }: KeyRecord,
@@ -39,31 +40,31 @@ pub(super) fn look_at<P: Provider>(
     turn.post(area, [slots, head(table, at)])
 }
 
-/// A READ of the head of a record.
+/// A READ of a record's head.
 pub(super) fn head(table: &TableLayout, at: u64) -> AreaRequest {
     AreaRequest::Read(at, ScratchPart::Head, table.head())
 }
 
-/// The head that was READ: the count, and of each slot which version is done.
+/// The head that was READ: the count, and for each slot the version that is done.
 pub(super) fn head_of<P: Provider>(turn: &OpTurn<'_, P>) -> (Count, Vec<u64>) {
     let mut words = turn.words(ScratchPart::Head, 0, 1 + u64::from(turn.table().versions));
     (Count::of(words.remove(0)), words)
 }
 
-/// Where a write is.
+/// The state of a write.
 #[derive(Clone, Copy, Debug)]
 enum Writing {
     /// A number is being drawn.
     Drawing,
-    /// The record is looked at.
+    /// The record is being READ.
     Looking(SlotClaim),
     /// The writer waits until it looks again.
     Waiting(SlotClaim),
-    /// The entry is on its way.
+    /// The WRITEs of entry and `done` word are in flight.
     Placing(u64),
 }
 
-/// A write.
+/// A write of a cold key.
 #[derive(Debug)]
 pub(super) struct ColdPut {
     key: u64,
@@ -71,12 +72,12 @@ pub(super) struct ColdPut {
     value: Vec<u8>,
     writing: Writing,
     posted: Time,
-    /// Numbers that it gave up.
+    /// Numbers that the writer gave up.
     pub(super) again: u64,
 }
 
 impl ColdPut {
-    /// Begins one.
+    /// Begins a write.
     pub(super) fn begin<P: Provider>(
         turn: &OpTurn<'_, P>,
         key: u64,
@@ -87,21 +88,21 @@ impl ColdPut {
         Ok(ColdPut { key, record, value, writing: Writing::Drawing, posted, again: 0 })
     }
 
-    /// Draws a number, and looks at what is done.
+    /// Draws a number, and READs the head of the record.
     fn draw<P: Provider>(turn: &OpTurn<'_, P>, record: KeyRecord) -> Result<Time, SystemError> {
         let KeyRecord { area, at } = record;
         turn.post(area, [AreaRequest::Add(at, DRAW), head(turn.table(), at)])
     }
 
-    /// The value that it is to write.
+    /// The value of a write that goes on elsewhere.
     pub(super) fn into_value(self) -> Vec<u8> {
         self.value
     }
 
-    /// What it has posted has completed.
+    /// Goes on after the posted list has completed.
     ///
     /// # Panics
-    /// If it has posted nothing.
+    /// If the write has posted nothing.
     pub(super) fn completed<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match self.writing {
             Writing::Drawing => {
@@ -127,7 +128,7 @@ impl ColdPut {
         }
     }
 
-    /// Does what a look says.
+    /// Does as the claim to the number allows after a look.
     fn look<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -143,7 +144,7 @@ impl ColdPut {
                 let pause = turn.terms.waits.turns(claim.turns());
                 self.writing = Writing::Waiting(claim);
                 let soon = look.now + pause;
-                // What is done may change at any time before.
+                // The `done` words may change at any time before then.
                 Ok(OpStep::Wait(if from > look.now { soon.min(from) } else { soon }))
             }
             Verdict::Another => self.draw_another(turn),
@@ -157,7 +158,7 @@ impl ColdPut {
         Ok(OpStep::Posted)
     }
 
-    /// Writes the version, if it still may.
+    /// Writes the version if it still may; else draws another number.
     fn place<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -184,10 +185,10 @@ impl ColdPut {
         Ok(OpStep::Posted)
     }
 
-    /// Its wait is over.
+    /// Looks again after a wait.
     ///
     /// # Panics
-    /// If it does not wait.
+    /// If the write does not wait.
     pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let Writing::Waiting(claim) = self.writing else {
             panic!("a write of key {} was resumed that does not wait: {:?}", self.key, self.writing)
@@ -198,21 +199,22 @@ impl ColdPut {
     }
 }
 
-/// A read.
+/// A read of a cold key.
 #[derive(Debug)]
 pub(super) struct ColdGet {
     key: u64,
     record: KeyRecord,
-    /// Whether what the record says counts even of a key that has left it: it was not in its block since the read began.
+    /// Whether the record counts even if the key is marked: the key was not in its block since the read
+    /// began.
     anyway: bool,
-    /// What it found, and where in that the value's entry begins.
+    /// The slots that were READ, and the offset of the found entry.
     found: (Vec<u8>, usize),
-    /// READs that the ring went round of.
+    /// Reads that were repeated because the ring went round.
     pub(super) again: u64,
 }
 
 impl ColdGet {
-    /// Begins one.
+    /// Begins a read.
     pub(super) fn begin<P: Provider>(
         turn: &OpTurn<'_, P>,
         key: u64,
@@ -223,7 +225,7 @@ impl ColdGet {
         Ok(ColdGet { key, record, anyway, found: (Vec::new(), 0), again: 0 })
     }
 
-    /// Its READs have completed.
+    /// Goes on after the READs have completed.
     pub(super) fn completed<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let (count, done) = head_of(turn);
         if count.is_marked() && !self.anyway {
@@ -240,7 +242,7 @@ impl ColdGet {
         Ok(OpStep::Posted)
     }
 
-    /// The value that it found.
+    /// The value that was found.
     pub(super) fn value(&self, bytes: u32) -> &[u8] {
         let (found, at) = &self.found;
         entry::value(&found[*at..], bytes)

@@ -8,58 +8,62 @@ use crate::spinlock::Waits;
 use crate::spinlock::word;
 use doorbell_schema::{Duration, Field, Flag, Share, schema};
 
-/// Bytes of all back-ends at most.
+/// Most bytes that the areas of all back-ends may take.
 const LARGEST: u64 = 1 << 30;
 
 schema! {
     /// A hashtable in the memory of back-ends.
     pub struct Hashtable {
         groups {
-            /// Front-ends, threads that take turns with the sockets of their machine.
+            /// Front-ends: threads that take turns with the sockets of their machine.
             clients: Clients,
-            /// What it holds.
+            /// The keys that the table holds.
             pairs: Pairs,
-            /// Their values.
+            /// The values of the keys.
             values: Values,
-            /// What is measured.
+            /// The interval that is measured, and the seed.
             timing: Timing,
         }
-        /// Machines that hold the table; keys take turns with them, and with their sockets.
+        /// Machines that hold the table; keys take turns with them and their sockets.
         back_ends: u32 = Field::count(1, 64),
-        /// Versions of a cold key that are kept, each in a slot of its own.
+        /// Versions of a cold key that are kept, each in its own slot.
         versions: u32 = Field::count(2, 64),
-        /// Share of the keys, the most frequent ones, that are hot: writes to them are held back, block by block.
+        /// Share of the keys that are hot at first, the most frequent ones: writes to them are held back,
+        /// block by block.
         hot: Share = Field::share(Share::of_millionths(0), Share::of_percent(100)),
-        /// Operations of a thousand that make their key hot, and the one in its place cold.
+        /// Operations of a thousand that make their key hot, and the key in its place cold.
         move_permille: u32 = Field::count(0, 1000),
-        /// Entries of a hot block, as the power of two that they are: the paper's t.
+        /// Entries of a hot block, as a power of two: the paper's t.
         block_log2: u32 = Field::count(0, 6),
-        /// Modifications of a block after which it is posted; with 1 each write goes direct.
+        /// Modifications of a block after which it is posted; with 1 each write is posted at once.
         theta: u32 = Field::count(1, 4096),
-        /// After how long a block is posted that has fewer.
+        /// Age of the oldest modification at which a block with fewer modifications is posted.
         time_out: Duration = Field::positive_time(),
-        /// For how long a lock is taken, or a version may be written, after which others may take it over.
+        /// Time for which a lock is held, or a version may be written, until others may take it over.
         table_lease: Duration = Field::positive_time(),
-        /// Assumed bound on how far clocks are apart and holders stop: a lease is taken over so long after its end.
+        /// Assumed bound on how far clocks go apart and holders stop: a lease is taken over only this long
+        /// after its end.
         drift: Duration = Field::time(),
-        /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure. 0 for none ever.
+        /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure; 0
+        /// for no waits.
         backoff: Duration = Field::time(),
         /// Longest wait after a failed attempt.
         backoff_most: Duration = Field::time(),
-        /// A cold version is written only where the one before it in its slot is done, so that a late writer harms nothing.
+        /// Write a cold version only once the version before it in its slot is done, so that a late writer
+        /// harms nothing.
         guard: bool = Field::switch()
             .flags(&[Flag::no("no-guard", "Write a cold version as soon as its number is drawn, as if no writer were ever late")]),
-        /// How a thread reaches memory at a remote socket that does not match its own.
+        /// How a thread reaches memory at a remote socket with another number than its own.
         path: Path = Field::name(Path::NAMES),
-        /// Sockets of each machine, by whose numbers they match.
+        /// Sockets of each machine; sockets of equal number match.
         sockets: u32 = Field::count(1, 8),
-        /// Cores of a socket: cores are numbered socket by socket.
+        /// Cores of a socket; cores are numbered socket by socket.
         cores_per_socket: u32 = Field::count(1, 256),
     }
 }
 
 impl Hashtable {
-    /// Where everything lies.
+    /// Where records, blocks and locks are.
     pub(super) fn table(&self) -> TableLayout {
         let hot = u128::from(self.pairs.pairs) * u128::from(self.hot.millionths()) / 1_000_000;
         TableLayout {
@@ -73,18 +77,18 @@ impl Hashtable {
         }
     }
 
-    /// Bytes of the table.
+    /// Bytes of all areas of the table.
     pub(super) fn bytes(&self) -> u64 {
         let table = self.table();
         table.area_bytes() * u64::from(table.areas)
     }
 
-    /// What front-ends draw.
+    /// The keys and operations that front-ends draw.
     pub(super) fn load(&self) -> Load {
         self.pairs.load(1, self.values.value, &self.clients, &self.timing)
     }
 
-    /// Waits after failures.
+    /// Waits after failed attempts.
     pub(super) fn waits(&self) -> Waits {
         Waits { first: self.backoff.span(), most: self.backoff_most.span() }
     }
@@ -94,7 +98,7 @@ impl Hashtable {
         Seats { per_machine, sockets: self.sockets, cores_per_socket: self.cores_per_socket }
     }
 
-    /// The socket of a front-end.
+    /// The socket of the core on which a front-end runs.
     pub(super) fn socket(&self, client: u32) -> u32 {
         self.seats().socket(client)
     }
@@ -105,22 +109,22 @@ impl Hashtable {
         (self.back_ends - 1 + machine, core)
     }
 
-    /// The first front-end of a front-end's machine, and how many there are.
+    /// The first front-end on the machine of `client`, and how many front-ends the machine has.
     pub(super) fn mates(&self, client: u32) -> (u32, u32) {
         self.seats().mates(self.clients.clients, client)
     }
 
-    /// The front-end that posts what another has for a socket, if its machine has one there.
+    /// The front-end that posts lists of `client` for a socket; `None` if the machine has no front-end there.
     pub(super) fn proxy(&self, client: u32, socket: u32) -> Option<u32> {
         self.seats().proxy(self.clients.clients, client, socket)
     }
 
-    /// Operations and publications that a front-end has under way at most.
+    /// Most operations and publications that a front-end has in flight.
     pub(super) fn operations(&self) -> u32 {
         2 * self.clients.outstanding
     }
 
-    /// The sockets of each back-end that a front-end has QPs to.
+    /// The sockets of each back-end to which a front-end has QPs.
     pub(super) fn ends(&self, client: u32) -> Vec<u32> {
         match self.path {
             Path::Direct => (0..self.sockets).collect(),
@@ -132,13 +136,13 @@ impl Hashtable {
         }
     }
 
-    /// Which front-end has a QP to which socket of a back-end.
+    /// The QPs to each back-end, as pairs of front-end and socket of the back-end.
     pub(super) fn links(&self) -> Vec<(u32, u32)> {
         let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
         (0..self.clients.clients).flat_map(of).collect()
     }
 
-    /// What does not go together: one sentence.
+    /// Refuses parameters that contradict each other, with one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Hashtable { clients, table_lease: lease, drift, .. } = self;
         self.seats().refuse()?;

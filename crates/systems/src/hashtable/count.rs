@@ -1,23 +1,25 @@
-//! The word that counts the numbers of a key's versions, and says whether the key is cold.
+//! The word of a record that counts versions, marks and moves.
 
-/// Bits of each part, from the lowest. Numbers last for five days at the rate of an atomic unit.
+/// Bits of each part, from the lowest. The numbers last for five days at the rate of an atomic unit.
 const NUMBER: u32 = 40;
 const MARKS: u32 = 12;
 const MOVES: u32 = 12;
 
-/// What is added to take a number.
+/// Added to the word to draw a number.
 pub(super) const DRAW: u64 = 1;
-/// What is added to mark a key as one that leaves its record. At most one mark of each front-end is there at a time, which are by far fewer than there is room for.
+/// Added to the word to mark a key as one that leaves its record. Each front-end has at most one mark on a
+/// key at a time, and there are far fewer front-ends than the part has room for.
 pub(super) const MARK: u64 = 1 << NUMBER;
 
-/// The word in its parts. At first all is 0.
+/// The word in its parts. At first all parts are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
-    /// The last number that was drawn. Of a key that is marked it says nothing: who draws then has drawn in vain.
+    /// The number that was drawn last. For a marked key it means nothing, because a number drawn then is
+    /// void.
     pub(super) number: u64,
     /// How many front-ends have marked the key.
     marks: u64,
-    /// How often the key has come into its block or out of it, modulo 4096.
+    /// How often the key has moved into its block or out of it, modulo 4096.
     moves: u64,
 }
 
@@ -31,27 +33,27 @@ impl Count {
         (self.moves << MARKS | self.marks) << NUMBER | self.number
     }
 
-    /// That of a key which is hot from the start.
+    /// The count of a key that is hot from the start.
     pub(super) fn hot() -> Count {
         Count { marks: 1, ..Count::default() }
     }
 
-    /// Whether its key is in its block, or on its way to or from there.
+    /// Whether the key is in its block, or moving into it or out of it.
     pub(super) fn is_marked(self) -> bool {
         self.marks > 0
     }
 
-    /// Whether a key that was marked by then is, and has not moved since.
+    /// Whether the key is marked and has not moved since its count was `then`, when it was marked.
     pub(super) fn is_same_mark(self, then: Count) -> bool {
         self.is_marked() && self.moves == then.moves
     }
 
-    /// The same of a key that comes into its block.
+    /// The count after the key has moved into its block.
     pub(super) fn moved(self) -> Count {
         Count { moves: (self.moves + 1) % (1 << MOVES), ..self }
     }
 
-    /// The same of a key that is cold from now on, and has this version.
+    /// The count after the key has become cold with this version.
     pub(super) fn cold(self, version: u64) -> Count {
         Count { marks: 0, number: version, ..self.moved() }
     }

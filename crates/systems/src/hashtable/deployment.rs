@@ -1,4 +1,4 @@
-//! The hashtable on machines.
+//! Sets the hashtable up on machines.
 
 use super::config::Hashtable;
 use super::count::Count;
@@ -19,7 +19,8 @@ impl System for Hashtable {
     const NAME: &'static str = "hashtable";
     const ABOUT: &'static str = "Hashtable in memory of back-ends, by one-sided verbs: versions of cold keys, blocks of hot ones that front-ends hold back";
 
-    /// The paper says Zipf's law, all writes, and 64 bytes. What else there is it does not say; docs/hashtable.md has what other choices give.
+    /// The paper says: Zipf's law, all writes, and 64 bytes. It does not say the other parameters.
+    /// docs/hashtable.md has the results of other choices.
     fn usual() -> Hashtable {
         let us = |us| Duration::new(Span::from_us(us));
         Hashtable {
@@ -52,7 +53,7 @@ impl System for Hashtable {
     fn shape(&self) -> SystemShape {
         SystemShape {
             machines: self.back_ends - 1 + self.clients.machines(),
-            // Of all back-ends.
+            // The bytes of all back-ends.
             store_bytes: self.bytes(),
             sockets: Some((self.sockets, self.cores_per_socket)),
             // Blocks that were filled together time out together.
@@ -74,7 +75,8 @@ impl System for Hashtable {
     }
 }
 
-/// Puts the back-ends up, with version 0 of each key. Returns what each front-end shares with others of its machine.
+/// Sets the back-ends up, with version 0 of each key. Returns, for each front-end, the memory that it shares
+/// with other front-ends of its machine.
 ///
 /// # Errors
 /// If a machine has no more memory.
@@ -104,7 +106,8 @@ pub fn put_up<C: Cluster, R: Kept, D: Dress>(
     neighbours::put_up(site, config)
 }
 
-/// Version 0 of each key of an area, in its record; and in its block, if it is hot at first.
+/// Writes version 0 of the keys of an area to their records. Writes the keys that are hot at first to the
+/// blocks, too.
 fn fill_area(table: &TableLayout, area: u32, bytes: &mut [u8]) {
     let mut value = vec![0; table.value as usize];
     let mut entry = Vec::new();

@@ -1,8 +1,8 @@
-//! Entries: version, value, and what tells that both are whole.
+//! Entries: version, value, and a check that tells whether both are whole.
 
 use crate::checksum::checksum;
 
-/// A version of a key's value, with which a slot of a record or of a block is filled.
+/// Encodes a version of a key's value as an entry, which fills a slot of a record or an entry of a block.
 pub(super) fn encode(key: u64, version: u64, value: &[u8], into: &mut Vec<u8>) {
     into.clear();
     into.extend_from_slice(&version.to_le_bytes());
@@ -12,12 +12,13 @@ pub(super) fn encode(key: u64, version: u64, value: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(&check.to_le_bytes());
 }
 
-/// Over all before it, and the key: what another key's slot holds is not whole. Memory that was never written is not, either.
+/// The check over the key and all words before the check. An entry of another key is not whole, and neither
+/// is memory that was never written.
 fn check(key: u64, before: &[u8]) -> u64 {
     checksum(before) ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What an entry says its version is.
+/// The version of an entry.
 pub(super) fn version(entry: &[u8]) -> u64 {
     word(entry)
 }
@@ -28,18 +29,19 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Whether an entry is whole.
+/// Whether an entry of `key` is whole.
 pub(super) fn is_whole(key: u64, entry: &[u8]) -> bool {
     let (before, last) = entry.split_at(entry.len() - 8);
     word(last) == check(key, before)
 }
 
-/// The value of an entry.
+/// The value of an entry, of `bytes` bytes.
 pub(super) fn value(entry: &[u8], bytes: u32) -> &[u8] {
     &entry[8..][..bytes as usize]
 }
 
-/// The value that a write of this number, of whoever numbers them, writes to a key; 0 is what is there at first.
+/// Fills `value` with the value that write `number` gives to a key. The caller numbers the writes; 0 is the
+/// value at first.
 pub fn fill(key: u64, number: u64, value: &mut [u8]) {
     for (at, chunk) in (0u64..).zip(value.chunks_mut(8)) {
         let word = match at {
@@ -71,7 +73,7 @@ mod tests {
             prop_assert!(is_whole(key, &one) && !is_whole(key + 1, &one));
             prop_assert_eq!((version(&one), super::value(&one, value as u32)), (number, &bytes[..]));
             prop_assume!(one != other);
-            // Torn between any two words.
+            // An entry that is torn between any two words.
             let words = one.len() / 8;
             let at = 8 * (1 + place as usize % (words - 1));
             let torn = [&one[..at], &other[at..]].concat();

@@ -1,4 +1,4 @@
-//! A key and the one in its place change places, with the lock of their block.
+//! The exchange of a key and the key in its place, with the lock of their block.
 
 use super::asking::{Asking, GivenBack, LockAnswer};
 use super::cold::{head, head_of, look_at, newest};
@@ -11,7 +11,7 @@ use super::turn::{OpStep, OpTurn};
 use crate::{SystemError, checksum};
 use doorbell_verbs::Provider;
 
-/// The key that is in the block, in the place of the one that moves.
+/// The key in the block that has the place of the key that moves.
 #[derive(Debug)]
 struct Resident {
     key: u64,
@@ -20,51 +20,53 @@ struct Resident {
     block: Vec<u8>,
 }
 
-/// Where an exchange is.
+/// The state of an exchange. The byte vectors are the moving key's newest entry, which goes to the block.
 #[derive(Debug)]
 enum Exchanging {
-    /// The lock of the block is asked for.
+    /// The lock of the block is requested.
     Taking,
-    /// With the lock: the record is READ.
+    /// The lock is held, and the moving key's record is being READ.
     Reading(Resident),
-    /// The record says that the key moves, if its count is still this one; the key's newest entry is to go to the block.
+    /// The move is being counted in the moving key's count, if that is still this one.
     Counting(Resident, Vec<u8>, Count),
-    /// The head of the resident's record is READ.
+    /// The head of the resident's record is being READ.
     Meeting(Resident, Vec<u8>),
-    /// The resident goes to its record, whose count is this.
+    /// The resident is being WRITTEN to its record, whose count is this.
     Leaving(Resident, Vec<u8>, Count),
-    /// The block is on its way with the key, and the lock goes back.
+    /// The block is being WRITTEN with the moving key, and the lock is being released.
     Giving(Resident, GivenBack, Count),
-    /// The lock goes back, and all is as it was; whether the key was in the block already.
+    /// The lock is being released, and nothing has changed; the flag says whether the key was in the block
+    /// already.
     Resigning(GivenBack, bool),
 }
 
-/// How far an exchange is.
+/// The result of a step of an exchange.
 pub(super) enum Exchanged {
-    /// It goes on, as this says.
+    /// The exchange goes on.
     Not(OpStep),
-    /// The key is in the block. The one that was there has its record, as of this version; the record's count was this.
+    /// The moving key is in the block. The evicted key is in its record with this version; `count` was the
+    /// record's.
     Left { key: u64, version: u64, count: Count },
     /// The key was in the block already.
     Already,
-    /// Somebody else has moved the key meanwhile.
+    /// Another front-end has moved the key meanwhile.
     Overtaken,
 }
 
-/// An exchange of a key and the one in its place.
+/// An exchange of a key and the key in its place.
 #[derive(Debug)]
 pub(super) struct Exchange {
     key: u64,
     record: KeyRecord,
     hot: Hot,
-    /// The key's count when those were settled who drew numbers before it was marked; then the one that says that it moves.
+    /// The moving key's count when the earlier writers had ended; then the count with the move counted.
     count: Count,
     asking: Asking,
     exchanging: Exchanging,
 }
 
 impl Exchange {
-    /// Begins one whose block's lock may be asked for.
+    /// Begins an exchange. [`super::locks::BlockLocks::may_ask`] must hold for the block.
     pub(super) fn begin<P: Provider>(
         turn: &mut OpTurn<'_, P>,
         (key, hot): (u64, Hot),
@@ -79,7 +81,7 @@ impl Exchange {
         self.asking.again
     }
 
-    /// What it has posted has completed.
+    /// Goes on after the posted list has completed.
     pub(super) fn completed<P: Provider>(
         &mut self,
         turn: &mut OpTurn<'_, P>,
@@ -112,10 +114,10 @@ impl Exchange {
         }
     }
 
-    /// Its wait is over.
+    /// Asks for the lock again after a wait.
     ///
     /// # Panics
-    /// If it does not wait for the lock.
+    /// If the exchange does not wait for the lock.
     pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match &self.exchanging {
             Exchanging::Taking => self.asking.resume(turn),
@@ -128,7 +130,7 @@ impl Exchange {
         Ok(Exchanged::Not(OpStep::Posted))
     }
 
-    /// The lock is had: looks who is there, and what the record says now.
+    /// The lock is acquired: looks which key is in the entry, and READs the moving key's record.
     fn meet<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<Exchanged, SystemError> {
         let at = turn.table().owner_at(self.hot);
         let owner = turn.word(ScratchPart::Body, at);
@@ -146,8 +148,8 @@ impl Exchange {
         self.posted(Exchanging::Reading(Resident { key: owner, version, block }))
     }
 
-    /// What the record says with the lock: where the key has not moved since those were settled who drew numbers, its
-    /// newest version is the last.
+    /// Looks at the record that was READ with the lock. If the key has not moved since the earlier writers
+    /// ended, its newest version is the last.
     fn read<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -166,7 +168,7 @@ impl Exchange {
         self.count_move(turn, resident, entry, count)
     }
 
-    /// Says in the record that the key moves, so that who brought it there does not say that it is cold.
+    /// Counts the move in the record. The front-end that brought the key there then does not declare it cold.
     fn count_move<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -183,8 +185,9 @@ impl Exchange {
         self.posted(Exchanging::Counting(resident, entry, count))
     }
 
-    /// Puts the resident into its record: the slot of its version, and as if all versions before had been written. By the
-    /// lock nobody else does, as long as the lease lasts.
+    /// WRITEs the resident to its record: the entry to the slot of its version, and `done` words as if all
+    /// versions before had been written. Because of the lock no other front-end does so while the lease
+    /// lasts.
     fn evict<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -216,7 +219,7 @@ impl Exchange {
         self.posted(Exchanging::Leaving(resident, entry, count))
     }
 
-    /// Gives the lock back with the block, in which the key is now.
+    /// WRITEs the block with the moving key, and releases the lock.
     fn give<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -243,11 +246,11 @@ impl Exchange {
             turn.cache.learn(self.hot, self.key);
             return Exchanged::Left { key: resident.key, version: resident.version, count };
         }
-        // The resident has not moved.
+        // The resident is still in the block.
         Exchanged::Not(self.asking.lost(turn))
     }
 
-    /// Gives the lock back with the block as it was.
+    /// Releases the lock and leaves the block unchanged.
     fn resign<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

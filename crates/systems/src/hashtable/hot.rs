@@ -1,4 +1,4 @@
-//! Reads of blocks, and their publication.
+//! Reads of hot keys, and publications of blocks.
 
 use super::asking::{Asking, GivenBack, LockAnswer};
 use super::cache::TakenWrites;
@@ -17,11 +17,11 @@ use doorbell_verbs::Provider;
 pub(super) struct HotGet {
     key: u64,
     hot: Hot,
-    /// The word by which the block was READ, and whether that was seen after the read began.
+    /// The word that named the slot which was READ, and whether that word was seen after the read began.
     by: Word,
     is_new: bool,
     found: Vec<u8>,
-    /// READs of blocks that were written meanwhile.
+    /// Reads that were repeated because the block was written meanwhile.
     pub(super) again: u64,
 }
 
@@ -36,7 +36,7 @@ impl HotGet {
         Ok(get)
     }
 
-    /// READs the block, and its word after it.
+    /// READs the block, then the word of its lock.
     fn post<P: Provider>(&self, turn: &OpTurn<'_, P>) -> Result<(), SystemError> {
         let table = turn.table();
         let (area, lock) = table.lock(self.hot.block);
@@ -50,7 +50,9 @@ impl HotGet {
         let Hot { block, entry } = self.hot;
         let word = Word::of(turn.word(ScratchPart::Word, 0));
         turn.locks.known[block as usize] = word;
-        // Who takes the lock may name another slot; only who takes it after that may write to this one. A word that was seen taken has one of the two behind it.
+        // A front-end that acquires the lock may name another slot. Only one that acquires it after that may
+        // write to this slot. If the lock was held when the word was seen, the first of these acquisitions
+        // was before.
         let most = u32::from(self.by.holder == 0);
         let is_still = word.takes_since(self.by) <= most;
         if is_still && (word.slot == self.by.slot || self.is_new) {
@@ -79,12 +81,12 @@ impl HotGet {
     }
 }
 
-/// Where a publication is.
+/// The state of a publication.
 #[derive(Debug)]
 enum Publishing {
-    /// The lock is asked for.
+    /// The lock is requested.
     Taking,
-    /// The block is on its way, and the lock goes back.
+    /// The block is being WRITTEN, and the lock is being released.
     Giving(GivenBack, Publication),
 }
 
@@ -95,7 +97,7 @@ pub(super) struct Publish {
     asking: Asking,
 }
 
-/// A value of a key that is not in its block any more.
+/// A pending value whose key has left its block.
 #[derive(Debug)]
 pub(super) struct Stray {
     pub(super) key: u64,
@@ -105,15 +107,15 @@ pub(super) struct Stray {
     pub(super) count: u64,
 }
 
-/// What a publication brings.
+/// The writes that a publication brings.
 #[derive(Debug)]
 pub(super) struct Publication {
     pub(super) taken: TakenWrites,
-    /// Of each entry its key, the version, and how often the front-end had written it.
+    /// For each entry its key, its version, and how often the front-end had written it.
     pub(super) entries: Vec<(u64, u64, u64)>,
-    /// The entries, a bit each.
+    /// The published entries, a bit each.
     pub(super) there: u64,
-    /// What has to go to records.
+    /// Values that have to go to records.
     pub(super) strays: Vec<Stray>,
 }
 
@@ -122,7 +124,8 @@ impl Publish {
         Ok(Publish { publishing: Publishing::Taking, asking: Asking::begin(turn, block)? })
     }
 
-    /// What it has posted has completed. Ends with how many writes it brought.
+    /// Goes on after the posted list has completed. The publication ends with the number of writes that it
+    /// brought.
     pub(super) fn completed<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match &self.publishing {
             Publishing::Taking => match self.asking.completed(turn)? {
@@ -140,7 +143,7 @@ impl Publish {
         }
     }
 
-    /// Puts into the block what is pending, and gives it back.
+    /// Puts the pending values into the block, WRITEs it and releases the lock.
     fn give<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let taken = turn.cache.take(self.asking.block);
         let publication = fill(turn, self.asking.block, taken);
@@ -148,20 +151,20 @@ impl Publish {
         Ok(OpStep::Posted)
     }
 
-    /// Its wait is over.
+    /// Asks for the lock again after a wait.
     pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         self.asking.resume(turn)
     }
 
-    /// Attempts that failed.
+    /// Attempts at the lock that failed.
     pub(super) fn again(&self) -> u64 {
         self.asking.again
     }
 
-    /// The block, and what was published of it.
+    /// The block, and the values that were published and that were not.
     ///
     /// # Panics
-    /// If it has not ended.
+    /// If the publication has not ended.
     pub(super) fn into_publication(self) -> (u32, Publication) {
         let block = self.asking.block;
         match self.publishing {
@@ -171,7 +174,7 @@ impl Publish {
     }
 }
 
-/// Puts what was taken into a block that was READ: entries whose key is still there.
+/// Puts taken writes into a block that was READ. Values whose key has left the block become strays.
 fn fill<P: Provider>(turn: &mut OpTurn<'_, P>, block: u32, taken: TakenWrites) -> Publication {
     let size = turn.table().entry();
     let mut bytes = Vec::new();

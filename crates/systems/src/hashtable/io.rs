@@ -1,4 +1,4 @@
-//! What a front-end posts, and where its bytes are.
+//! The connections of a front-end, and the scratch memory that its requests read and write.
 
 use super::config::Hashtable;
 use super::neighbours::{Channels, Neighbours};
@@ -15,24 +15,25 @@ use doorbell_verbs::{
 };
 use std::cell::Cell;
 
-/// Work requests of a list at most.
+/// Most work requests of a list.
 const LIST: u32 = 2;
 
-/// What is published of a back-end is below this.
+/// The name under which a back-end publishes its services.
 pub(super) fn service(back_end: u32) -> String {
     format!("hashtable/{back_end}")
 }
 
-/// A way to an area.
+/// The way to an area.
 #[derive(Clone, Copy, Debug)]
 enum AreaWay {
-    /// By this QP, to where the area begins.
+    /// By this QP, to the address at which the area begins.
     Qp(usize, RemoteAddr),
-    /// By the proxy for this socket.
+    /// By the proxy at this socket.
     Proxy(u32),
 }
 
-/// Of a `wr_id`: whether it names an operation of another, whose number among those is behind it.
+/// Marks the `wr_id` of a list that another front-end asked for. The asker's index stands from bit `ASKER`
+/// on.
 const FOR_OTHERS: u64 = 1 << 63;
 const ASKER: u32 = 32;
 
@@ -42,23 +43,23 @@ pub(super) struct Io<P: Provider> {
     cq: Cq<P>,
     pub(super) random: Random,
     pub(super) table: TableLayout,
-    /// To each area.
+    /// The way to each area.
     ways: Vec<AreaWay>,
     qps: Vec<Qp<P>>,
     scratch: Mr<P>,
-    /// Bytes of each operation's.
+    /// Bytes of an operation's scratch.
     each: u64,
     inline: u32,
     channels: Channels<P>,
-    /// Lists of others that may be posted at a time, and that are.
+    /// Most lists of other front-ends that may be posted at a time, and the number that is posted.
     most_served: u32,
     served: Cell<u32>,
-    /// Of the device of its socket, on which all is registered.
+    /// The device of the front-end's socket, with which all memory is registered.
     pub(super) device: Device<P>,
 }
 
 impl<P: Provider> Io<P> {
-    /// Connects front-end `number`.
+    /// Connects front-end `number` with the back-ends.
     pub(super) fn open(
         cpu: &P,
         config: &Hashtable,
@@ -74,10 +75,10 @@ impl<P: Provider> Io<P> {
         }
         let end = SocketEnd::open(cpu, socket)?;
         let (own, channels) = (neighbours.scratch, Channels::new(&end.device, neighbours, operations)?);
-        // Its own QPs have lists of others, too, as many as it is asked for or fit.
+        // The QPs also carry the lists that other front-ends ask for, as many as are asked for or fit.
         let asked = operations.saturating_mul(channels.askers.len() as u32);
         let lists = operations.saturating_add(asked).min(end.device.attr.max_qp_wr / LIST).max(operations);
-        // Where a back-end is gone, each work request completes: a CQ that is overrun does not say why.
+        // If a back-end is gone, each work request completes. A CQ that overruns would hide the reason.
         let cq = end.device.context.create_cq(LIST * lists)?;
         let inline = end.device.inline(table.entry() as u32);
         let cap =
@@ -93,7 +94,7 @@ impl<P: Provider> Io<P> {
             for to in 0..config.sockets {
                 ways.push(match ends.iter().position(|end| *end == to) {
                     None if config.path == Path::Proxy => AreaWay::Proxy(to),
-                    // By the QP to that socket, or by the only one.
+                    // A QP to that socket, or the only QP.
                     nth => {
                         let nth = nth.unwrap_or(0);
                         AreaWay::Qp(first + nth, memory(cpu, &service, ends[nth], to)?)
@@ -123,12 +124,13 @@ impl<P: Provider> Io<P> {
         })
     }
 
-    /// Where a part of an operation's scratch is.
+    /// The offset of a part of an operation's scratch.
     fn at(&self, slot: OpSlot, part: ScratchPart) -> u64 {
         u64::from(slot.0) * self.each + part.at(&self.table)
     }
 
-    /// Posts a list of requests to an area; the last one's completion tells of all.
+    /// Posts a list of requests to an area; the completion of the last request stands for all. Returns when
+    /// the list was posted.
     pub(super) fn post<const N: usize>(
         &self,
         slot: OpSlot,
@@ -181,10 +183,11 @@ impl<P: Provider> Io<P> {
         Ok(self.qps[qp].post_send(&list)?)
     }
 
-    /// Operations of which what they had posted has completed; and says so to those of others. Whether anything had.
+    /// Adds the operations whose list has completed to `into`. Tells other front-ends that their lists have
+    /// completed. Returns whether anything had completed.
     ///
     /// # Errors
-    /// If anything of its own has failed.
+    /// If a list of this front-end has failed, or a proxy that has one is gone.
     pub(super) fn completed(&self, into: &mut Vec<OpSlot>) -> Result<bool, SystemError> {
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();
@@ -194,7 +197,7 @@ impl<P: Provider> Io<P> {
                 into.push(OpSlot(wc.wr_id as u32));
             } else {
                 let asker = (wc.wr_id & !FOR_OTHERS) >> ASKER;
-                // Where it fails, each of its requests completes.
+                // If a list fails, each of its requests completes.
                 if self.channels.answer(asker as usize, OpSlot(wc.wr_id as u32), wc.status) {
                     self.served.set(self.served.get() - 1);
                 }
@@ -204,7 +207,7 @@ impl<P: Provider> Io<P> {
         Ok(found > 0 || !into.is_empty())
     }
 
-    /// Posts what others ask for; whether anything.
+    /// Posts the lists that other front-ends ask for. Returns whether there were any.
     pub(super) fn serve(&self) -> Result<bool, SystemError> {
         let mut any = false;
         for (n, asker) in (0..).zip(&self.channels.askers) {
@@ -227,7 +230,7 @@ impl<P: Provider> Io<P> {
         Ok(any)
     }
 
-    /// Says that it will ask for nothing any more; and, where it has failed, that it does nothing for others.
+    /// Says that this front-end will ask for no more lists. If it has failed, says that it serves no others.
     pub(super) fn leave(&self, ended: &Result<(), SystemError>) {
         let failed = match ended {
             Ok(()) => None,
@@ -237,22 +240,22 @@ impl<P: Provider> Io<P> {
         self.channels.leave(failed);
     }
 
-    /// Whether all front-ends of the machine have said so.
+    /// Whether all front-ends of the machine have called [`Io::leave`].
     pub(super) fn all_are_done(&self) -> bool {
         self.channels.all_are_done()
     }
 
-    /// A word of a part.
+    /// Loads a word of a scratch part.
     pub(super) fn word(&self, slot: OpSlot, part: ScratchPart, at: u64) -> u64 {
         self.cpu.load_u64(self.scratch.mem(), self.at(slot, part) + at)
     }
 
-    /// Bytes of a part.
+    /// Reads bytes of a scratch part.
     pub(super) fn read(&self, slot: OpSlot, part: ScratchPart, at: u64, into: &mut [u8]) {
         self.cpu.read(self.scratch.mem(), self.at(slot, part) + at, into);
     }
 
-    /// Puts bytes into a part.
+    /// Writes bytes into a scratch part.
     pub(super) fn write(&self, slot: OpSlot, part: ScratchPart, at: u64, bytes: &[u8]) {
         self.cpu.write(self.scratch.mem(), self.at(slot, part) + at, bytes);
     }

@@ -1,4 +1,4 @@
-//! A front-end that does drawn operations without end.
+//! A front-end that carries out drawn operations without end.
 
 use super::config::Hashtable;
 use super::entry::fill;
@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Program, Provider, Time};
 
-/// A front-end of a deployment.
+/// The program of a front-end in a deployment.
 #[derive(Clone, Debug)]
 pub(super) struct TableClient {
     pub(super) number: u32,
@@ -19,10 +19,10 @@ pub(super) struct TableClient {
     pub(super) interval: Interval,
 }
 
-/// What it does, and measures.
+/// The operations of the program, and its measurements.
 struct Drawn {
     draws: Draws,
-    /// Which operations move their key.
+    /// Draws which operations move their key.
     moves: Random,
     move_permille: u64,
     number: u64,
@@ -55,7 +55,8 @@ impl Work for Drawn {
         self.measured.operation(&self.interval, done.began, done.ended, how);
     }
 
-    /// As lists of replies are counted: `posts` are publications, `replies` the writes that they brought.
+    /// Counts publications like lists of replies: `posts` are publications, `replies` are the writes that
+    /// they brought.
     fn published(&mut self, published: Published<'_>) {
         if published.writes > 0 {
             self.measured.post(&self.interval, published.ended, published.writes.into());

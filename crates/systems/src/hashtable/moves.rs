@@ -1,4 +1,4 @@
-//! Moves of keys: one goes from its record to its block, and who was there in its place to the record of its own.
+//! Moves of keys: a key moves from its record to its block, and the key in its place moves to its own record.
 
 use super::claim::{Look, SlotClaim};
 use super::cold::{head, head_of, look_at};
@@ -11,32 +11,32 @@ use super::turn::{OpStep, OpTurn};
 use crate::SystemError;
 use doorbell_verbs::{Provider, Time};
 
-/// Those who drew numbers before a key was marked are waited for.
+/// A wait for the writers that drew numbers before a key was marked.
 #[derive(Debug)]
 struct Settling {
-    /// The key's count when it was marked, or seen marked.
+    /// The key's count when the key was marked, or first seen marked.
     count: Count,
-    /// As who drew the next number of each slot would wait.
+    /// Claims that a writer of the next number of each slot would have.
     claims: Vec<SlotClaim>,
     /// When the READ of the head was posted.
     posted: Time,
 }
 
-/// Where a move is.
+/// The state of a move.
 #[derive(Debug)]
 enum Moving {
-    /// The block is READ: the key may be there.
+    /// The block is being READ: the key may be there.
     Finding(HotGet),
-    /// The record is looked at, by READs that were posted then.
+    /// The record is being READ, by a list that was posted at this time.
     Looking(Time),
-    /// Somebody else may be about to end a move of the key; it looks again.
+    /// The move waits and then looks again, because another front-end may be about to end a move of the key.
     Watching,
-    /// The key is marked, by a list that was posted then.
+    /// The key is being marked, by a list that was posted at this time.
     Marking(Time),
     Settling(Settling),
-    /// The key and the one in its place change places.
+    /// The key and the key in its place are being exchanged.
     Exchanging(Exchange),
-    /// The record of the key that was there says that it is cold, as of this version, if its count is still this.
+    /// The record of the evicted key is being made cold with this version, if its count is still `before`.
     Freeing {
         key: u64,
         version: u64,
@@ -50,14 +50,14 @@ pub(super) struct Move {
     key: u64,
     record: KeyRecord,
     hot: Hot,
-    /// Whether it is only for a write of a key that was found on its way.
+    /// Whether the move serves a write of a marked key. Such a move does not mark the key itself.
     for_write: bool,
     moving: Moving,
-    /// When the key was first seen marked, and not in its block.
+    /// When the key was first seen marked and not in its block.
     since: Option<Time>,
-    /// Moves that began again.
+    /// Times that the move began again.
     again: u64,
-    /// Attempts at the lock that failed in the last exchange, which is over.
+    /// Failed attempts at the lock in the last exchange that has ended.
     lock_again: u64,
 }
 
@@ -72,12 +72,12 @@ impl Move {
         Ok(Move { key, record, hot, for_write, moving, since: None, again: 0, lock_again: 0 })
     }
 
-    /// The entry of its block that it moves to.
+    /// The entry of the block that the key moves to.
     pub(super) fn hot(&self) -> Hot {
         self.hot
     }
 
-    /// How often it or a part of it was done again.
+    /// How often the move, or a part of it, was repeated.
     pub(super) fn again(&self) -> u64 {
         let of_lock = match &self.moving {
             Moving::Exchanging(exchange) => exchange.again(),
@@ -86,10 +86,10 @@ impl Move {
         self.again + of_lock
     }
 
-    /// What it has posted has completed.
+    /// Goes on after the posted list has completed.
     ///
     /// # Panics
-    /// If it has posted nothing.
+    /// If the move has posted nothing.
     pub(super) fn completed<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match &mut self.moving {
             Moving::Finding(get) => match get.completed(turn)? {
@@ -115,7 +115,8 @@ impl Move {
             }
             Moving::Freeing { key, version, before } => {
                 let (key, version, before, seen) = (*key, *version, *before, Count::of(turn.answer()));
-                // Who draws in vain changes it, too; who has moved the key again has done the rest.
+                // A front-end that draws a void number changes the count, too: try again. If another
+                // front-end has moved the key again, that front-end has done the rest.
                 match seen == before || !seen.is_same_mark(before) {
                     true => Ok(OpStep::Ended(0)),
                     false => self.free(turn, (key, version), seen),
@@ -124,10 +125,10 @@ impl Move {
         }
     }
 
-    /// Its wait is over.
+    /// Goes on after a wait.
     ///
     /// # Panics
-    /// If it does not wait.
+    /// If the move does not wait.
     pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match &mut self.moving {
             Moving::Settling(settling) => {
@@ -149,11 +150,11 @@ impl Move {
         Ok(OpStep::Posted)
     }
 
-    /// The key is not in its block, and this is its record.
+    /// Goes on when the record of a key that is not in its block has been READ.
     fn looked<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>, posted: Time) -> Result<OpStep, SystemError> {
         let (count, _) = head_of(turn);
         if count.is_marked() {
-            // Who marked it, or brought it here, goes on, unless it is gone.
+            // The front-end that marked the key, or moved it to its record, will finish, unless it is gone.
             let now = turn.now();
             if now < *self.since.get_or_insert(now) + turn.terms.lease + turn.terms.drift {
                 self.moving = Moving::Watching;
@@ -170,7 +171,8 @@ impl Move {
         Ok(OpStep::Posted)
     }
 
-    /// Waits for all who drew numbers up to that of a count, as who drew the next one of each slot would.
+    /// Begins to wait for all writers that drew numbers up to the number in `count`. It waits as the writers
+    /// of the next number of each slot would.
     fn settle<P: Provider>(
         &mut self,
         turn: &mut OpTurn<'_, P>,
@@ -186,8 +188,10 @@ impl Move {
         self.look_again(turn)
     }
 
+    /// Exchanges the keys once the earlier writers have ended; else waits.
+    ///
     /// # Panics
-    /// If nobody is waited for.
+    /// If the move does not wait for writers.
     fn look_again<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let Moving::Settling(Settling { count: marked, claims, posted }) = &mut self.moving else {
             panic!("a move of key {} waits for nobody: {:?}", self.key, self.moving)
@@ -208,7 +212,7 @@ impl Move {
         Ok(OpStep::Posted)
     }
 
-    /// Does what an exchange says.
+    /// Does as the result of the exchange says.
     fn exchanged<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -226,7 +230,7 @@ impl Move {
         }
     }
 
-    /// Says that the key that was there is cold, and has the version that its record was given.
+    /// Makes the evicted key cold, with the version that its record was given.
     fn free<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

@@ -1,4 +1,4 @@
-//! Front-ends of a machine that post for each other: each what is for the areas of its own socket.
+//! Front-ends of a machine that post for each other: each posts the lists for areas at its own socket.
 
 use super::config::Hashtable;
 use super::request::{AskedList, OpSlot};
@@ -11,25 +11,27 @@ use crate::{Record, SystemError};
 use doorbell_verbs::{AccessFlags, Cluster, Mem, Mr, PageSize, Provider, WcStatus};
 use std::cell::Cell;
 
-/// What a front-end shares with others of its machine; nothing where it has no proxies.
+/// The memory that a front-end shares with others of its machine. It is empty if the front-end has no
+/// proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
-    /// Its operations' scratch, which the NICs of its proxies read and write.
+    /// The scratch of its operations, which the NICs of its proxies read and write.
     pub(super) scratch: Option<Mem>,
-    /// To its proxy for each socket but its own.
+    /// For each socket but its own, the channel to its proxy there.
     to: Vec<Option<Channel>>,
-    /// From those whose proxy it is, with their scratch.
+    /// The channels from the front-ends that it serves as proxy, with their scratch.
     from: Vec<(Channel, Mem)>,
-    /// How many front-ends of the machine are done, and how many there are.
+    /// The counter of front-ends of the machine that are done, and how many front-ends there are.
     done: Option<(Mem, u32)>,
 }
 
-/// Slots of a channel: one for each operation, which has one list posted at a time, and one by which a proxy says that it is gone.
+/// Slots of a channel. Each operation has one slot, because it has at most one list posted. By the last slot
+/// a proxy says that it has failed.
 fn slots(operations: u32) -> u64 {
     u64::from(operations) + 1
 }
 
-/// What each front-end shares.
+/// Allocates the memory that each front-end shares.
 ///
 /// # Errors
 /// If a machine has no more memory.
@@ -58,7 +60,7 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
         let Some(scratch) = all[client as usize].scratch else { continue };
         for socket in (0..config.sockets).filter(|socket| *socket != config.socket(client)) {
             let Some(proxy) = config.proxy(client, socket) else { continue };
-            // Near the proxy, which looks for requests all the time.
+            // The memory is near the proxy, because the proxy polls it all the time.
             let at = config.place(proxy);
             let memory = (site.alloc_near(at, requests)?, site.alloc_near(at, results)?);
             let channel = Channel::new(memory, slots, 0);
@@ -69,7 +71,7 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     Ok(all)
 }
 
-/// A proxy's word for what it has posted: that it has completed, and how.
+/// The word by which a proxy says that a list has completed, with this status.
 fn told(status: WcStatus) -> u64 {
     1 + status as u64
 }
@@ -85,23 +87,23 @@ fn status(told: u64) -> WcStatus {
     ALL.into_iter().find(|status| self::told(*status) == told).unwrap_or(WcStatus::GeneralErr)
 }
 
-/// One whose proxy this front-end is.
+/// A front-end that this front-end serves as proxy.
 pub(super) struct ListAsker<P: Provider> {
     channel: Channel,
     pub(super) scratch: Mr<P>,
-    /// Lists that were taken from it.
+    /// Lists that were taken from its channel.
     taken: Cell<u64>,
-    /// Of each of its operations, whether it has not been answered.
+    /// For each of its operations, whether a list is not answered yet.
     waits: Vec<Cell<bool>>,
 }
 
-/// A front-end's ways to its proxies, and those whose proxy it is.
+/// The channels of a front-end: to its proxies, and from the front-ends that it serves.
 pub(super) struct Channels<P: Provider> {
     cpu: P,
     to: Vec<Option<Channel>>,
-    /// Lists that each proxy was asked for.
+    /// Number of lists that were handed to each proxy.
     asked: Vec<Cell<u64>>,
-    /// Of each operation, the socket whose proxy has a list of it.
+    /// For each operation, the socket of the proxy that has its list.
     waits: Vec<Cell<Option<u32>>>,
     pub(super) askers: Vec<ListAsker<P>>,
     done: Option<(Mem, u32)>,
@@ -129,7 +131,7 @@ impl<P: Provider> Channels<P> {
         })
     }
 
-    /// Asks the proxy for a socket to post a list.
+    /// Asks the proxy at a socket to post a list.
     pub(super) fn ask(&self, socket: u32, asked: AskedList) -> Result<(), SystemError> {
         let Some(channel) = self.to[socket as usize] else {
             return SystemError::config(format!("a front-end has no proxy for socket {socket}"));
@@ -141,10 +143,10 @@ impl<P: Provider> Channels<P> {
         Ok(())
     }
 
-    /// Operations whose lists proxies have, and that have completed.
+    /// Adds the operations whose lists the proxies have completed to `into`.
     ///
     /// # Errors
-    /// If one has failed, or its proxy is gone.
+    /// If a list has failed, or its proxy has.
     pub(super) fn completed(&self, into: &mut Vec<OpSlot>) -> Result<(), SystemError> {
         for (slot, waits) in (0..).zip(&self.waits) {
             let Some(channel) = waits.get().and_then(|socket| self.to[socket as usize]) else { continue };
@@ -166,12 +168,12 @@ impl<P: Provider> Channels<P> {
         Ok(())
     }
 
-    /// The next list that one asks for.
+    /// The next list that a front-end asks for.
     pub(super) fn next(&self, asker: &ListAsker<P>) -> Result<Option<AskedList>, SystemError> {
         let number = asker.taken.get();
         let Some(words) = asker.channel.asked(&self.cpu, number) else { return Ok(None) };
         asker.taken.set(number + 1);
-        // Of this machine, but not of this thread: what it asks for may be wrong.
+        // The words come from another thread of this machine and may be wrong.
         let asked = AskedList::of_words(words);
         let waits = asked.and_then(|asked| asker.waits.get(asked.slot.0 as usize));
         waits.inspect(|waits| waits.set(true));
@@ -181,7 +183,7 @@ impl<P: Provider> Channels<P> {
             .ok_or_else(|| SystemError::Protocol(format!("a front-end asked its proxy for {words:?}")))
     }
 
-    /// Says how a list of one has completed, unless that was said.
+    /// Reports how an asker's list has completed. Returns whether it did: each list is answered once.
     pub(super) fn answer(&self, asker: usize, slot: OpSlot, status: WcStatus) -> bool {
         let Some(asker) = self.askers.get(asker) else { return false };
         let waits = asker.waits.get(slot.0 as usize).is_some_and(|waits| waits.replace(false));
@@ -191,7 +193,8 @@ impl<P: Provider> Channels<P> {
         waits
     }
 
-    /// Says that nothing will be asked any more; and where this front-end has failed, how, as who asks it would wait for ever.
+    /// Says that this front-end asks for no more lists. If it has failed, tells its askers how, because they
+    /// would wait for ever.
     pub(super) fn leave(&self, failed: Option<WcStatus>) {
         if let Some(status) = failed {
             let gone = self.waits.len() as u64;
@@ -202,7 +205,7 @@ impl<P: Provider> Channels<P> {
         }
     }
 
-    /// Whether all of the machine are done.
+    /// Whether all front-ends of the machine are done.
     pub(super) fn all_are_done(&self) -> bool {
         self.done.is_none_or(|(done, mates)| self.cpu.load_u64(done, 0) >= u64::from(mates))
     }

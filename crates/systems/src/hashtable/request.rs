@@ -1,12 +1,14 @@
-//! The lists that operations post.
+//! Lists of work requests that operations post.
 
 use super::scratch::ScratchPart;
 
-/// An operation's number among those of its front-end. Completions name it, and it has scratch memory of its own.
+/// The number of an operation among the operations of its front-end. Completions name it, and each operation
+/// has scratch memory of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpSlot(pub(super) u32);
 
-/// One work request of an operation: a transfer between its scratch and an area, or an atomic on a word there.
+/// One work request of an operation: a transfer between the operation's scratch and an area, or an atomic on
+/// a word of the area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AreaRequest {
     Read(u64, ScratchPart, u64),
@@ -15,24 +17,24 @@ pub(super) enum AreaRequest {
     Swap { at: u64, compare: u64, swap: u64 },
 }
 
-/// A list of requests that a proxy posts for another front-end, in words.
+/// A list of requests that a proxy posts for another front-end. It travels as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AskedList {
-    /// The other's operation.
+    /// The operation of the front-end that asks.
     pub(super) slot: OpSlot,
     pub(super) area: u32,
     pub(super) first: AreaRequest,
     pub(super) second: Option<AreaRequest>,
 }
 
-/// Words of a list: its operation and area, and up to six of its requests.
+/// Words of a list: one for operation and area, and up to six for its requests.
 pub(super) const WORDS: usize = 7;
 
-/// Bits of a request's first word that tell its verb, and of those behind them that tell its part.
+/// Bits of the verb in the lowest part of a request's first word, and of the scratch part behind it.
 const VERB_BITS: u32 = 4;
 const PART_BITS: u32 = 4;
 
-/// The verbs, as a request's first word has them.
+/// Numbers of the verbs in a request's first word.
 const READ: u64 = 1;
 const WRITE: u64 = 2;
 const ADD: u64 = 3;
@@ -42,9 +44,9 @@ const SWAP: u64 = 4;
 #[derive(Clone, Copy)]
 struct RequestHead {
     verb: u64,
-    /// A part's number; 0 of an atomic.
+    /// Number of the scratch part; 0 for an atomic.
     part: u64,
-    /// Bytes of a transfer; 0 of an atomic.
+    /// Bytes of a transfer; 0 for an atomic.
     bytes: u64,
 }
 
@@ -61,7 +63,7 @@ impl RequestHead {
 }
 
 impl AreaRequest {
-    /// Its words, and how many they are.
+    /// The request as words, and how many words it has.
     fn to_words(self) -> ([u64; 4], usize) {
         let transfer = |verb, part: ScratchPart, bytes| RequestHead { verb, part: part as u64, bytes }.word();
         match self {
@@ -72,7 +74,7 @@ impl AreaRequest {
         }
     }
 
-    /// The request that words begin with, and the words behind it; nothing if they begin with none.
+    /// The request that `words` begin with, and the words behind it; `None` if they begin with no request.
     fn of_words(words: &[u64]) -> Option<(AreaRequest, &[u64])> {
         let head = RequestHead::of_word(*words.first()?);
         let is_atomic = (head.part, head.bytes) == (0, 0);
@@ -102,7 +104,7 @@ impl AskedList {
         words
     }
 
-    /// From these; nothing if they say something else.
+    /// Reads a list from its words; `None` if they hold no list.
     pub(super) fn of_words(words: [u64; WORDS]) -> Option<AskedList> {
         let (slot, area) = (OpSlot(words[0] as u32), (words[0] >> 32) as u32);
         let (first, rest) = AreaRequest::of_words(&words[1..])?;

@@ -1,13 +1,13 @@
-//! The scratch memory of an operation: the bytes that it posts, and those that come.
+//! The scratch memory of an operation: bytes that the operation posts, and bytes that arrive.
 
 use super::config::Hashtable;
 use super::table::TableLayout;
 
-/// Where in its scratch an operation has the answer of an atomic.
+/// Offset of the result of an atomic in an operation's scratch.
 const ANSWER: u64 = 0;
-/// A word that it WRITEs.
+/// Offset of a word that the operation WRITEs.
 const WORD: u64 = 8;
-/// The head of a record; what follows is behind it.
+/// Offset of the head of a record. The other parts are behind the head.
 const HEAD: u64 = 64;
 
 /// A part of an operation's scratch.
@@ -18,18 +18,18 @@ pub(super) enum ScratchPart {
     Head,
     /// Slots of a record, or a block.
     Body,
-    /// An entry that it WRITEs.
+    /// An entry that the operation WRITEs.
     Entry,
 }
 
 impl ScratchPart {
-    /// The part of a number.
+    /// The part with this number.
     pub(super) fn of(number: u64) -> Option<ScratchPart> {
         use ScratchPart::{Answer, Body, Entry, Head, Word};
         [Answer, Word, Head, Body, Entry].into_iter().find(|part| *part as u64 == number)
     }
 
-    /// Where it begins in an operation's scratch.
+    /// Offset of the part in an operation's scratch.
     pub(super) fn at(self, table: &TableLayout) -> u64 {
         match self {
             ScratchPart::Answer => ANSWER,

@@ -1,14 +1,15 @@
-//! Where everything lies.
+//! The layout of the table.
 
 use crate::spinlock::{Layout, word};
 
-/// Bytes of an entry beside its value: its version, and its check.
+/// Bytes of an entry besides its value: version and check.
 const BESIDE: u64 = 16;
 
-/// Bytes of what says whose an entry of a block is.
+/// Bytes of the word that names the key of a block's entry.
 pub(super) const OWNER: u64 = 8;
 
-/// The table: each area has the locks of its blocks and what they guard, then the records of its keys.
+/// The layout of the table. Each area has the locks of its blocks and the blocks, then the records of its
+/// keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableLayout {
     pub(super) pairs: u64,
@@ -22,15 +23,15 @@ pub(super) struct TableLayout {
     pub(super) clients: u32,
 }
 
-/// A key's record.
+/// Where a key's record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyRecord {
     pub(super) area: u32,
-    /// Its offset in the area.
+    /// Offset in the area.
     pub(super) at: u64,
 }
 
-/// An entry of a block.
+/// An entry of a hot block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hot {
     pub(super) block: u32,
@@ -38,25 +39,25 @@ pub(super) struct Hot {
 }
 
 impl TableLayout {
-    /// Keys that are hot at a time; at first these are the first ones.
+    /// The number of keys that are hot at a time. At first the keys with the lowest numbers are hot.
     pub(super) fn hot(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.entries)
     }
 
-    /// A key's record.
     pub(super) fn record(&self, key: u64) -> KeyRecord {
         let (areas, record) = (u64::from(self.areas), self.record_bytes());
         KeyRecord { area: (key % areas) as u32, at: self.locks().bytes() + key / areas * record }
     }
 
-    /// The entry that a key has where it is hot, which it shares with others; none where the table has no blocks.
+    /// The entry that a key uses while it is hot. Several keys share an entry. `None` if the table has no
+    /// blocks.
     pub(super) fn entry_of(&self, key: u64) -> Option<Hot> {
         let number = key.checked_rem(self.hot())?;
         let blocks = u64::from(self.blocks);
         Some(Hot { block: (number % blocks) as u32, entry: (number / blocks) as u32 })
     }
 
-    /// The first key of an entry.
+    /// The key with the lowest number among the keys that share an entry.
     pub(super) fn first_key(&self, Hot { block, entry }: Hot) -> u64 {
         u64::from(entry) * u64::from(self.blocks) + u64::from(block)
     }
@@ -66,7 +67,7 @@ impl TableLayout {
         BESIDE + u64::from(self.value).next_multiple_of(8)
     }
 
-    /// Where in its block an entry begins, which says whose it is.
+    /// Offset of an entry in its block. The entry begins with the word that names its key.
     pub(super) fn owner_at(&self, hot: Hot) -> u64 {
         u64::from(hot.entry) * (OWNER + self.entry())
     }
@@ -76,12 +77,12 @@ impl TableLayout {
         u64::from(self.entries) * (OWNER + self.entry())
     }
 
-    /// Bytes of what a record begins with: its count, and a word for each slot.
+    /// Bytes of a record's head: the count, and a `done` word for each slot.
     pub(super) fn head(&self) -> u64 {
         8 + 8 * u64::from(self.versions)
     }
 
-    /// Where a record's slots begin.
+    /// Offset of the slots in a record.
     pub(super) fn slots(&self) -> u64 {
         self.head().next_multiple_of(64)
     }
@@ -91,18 +92,18 @@ impl TableLayout {
         u64::from(self.versions) * self.entry()
     }
 
-    /// Bytes from a record to the next.
+    /// Bytes from the start of a record to the start of the next.
     fn record_bytes(&self) -> u64 {
         (self.slots() + self.slots_bytes()).next_multiple_of(64)
     }
 
-    /// The locks of an area, and what they guard.
+    /// The locks of an area, and the slots of the blocks that they guard.
     pub(super) fn locks(&self) -> Layout {
         let locks = self.blocks.div_ceil(self.areas);
         Layout { locks, data: self.block() as u32, slots: word::slots(self.clients) }
     }
 
-    /// A block's area, and its lock there.
+    /// The area of a block, and the number of the block's lock there.
     pub(super) fn lock(&self, block: u32) -> (u32, u32) {
         (block % self.areas, block / self.areas)
     }

@@ -1,10 +1,10 @@
-//! The parameters that front-ends go by.
+//! The parameters that front-ends use while they run.
 
 use super::config::Hashtable;
 use crate::spinlock::Waits;
 use doorbell_verbs::Span;
 
-/// What front-ends go by.
+/// Parameters of the table in units of the provider.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) theta: u32,

@@ -1,4 +1,4 @@
-//! The turn of an operation: its front-end goes on with it.
+//! The turn of an operation: the time in which its front-end works on it.
 
 use super::cache::HeldWrites;
 use super::io::Io;
@@ -10,20 +10,21 @@ use super::terms::Terms;
 use crate::SystemError;
 use doorbell_verbs::{Provider, Span, Time};
 
-/// How far an operation is.
+/// What an operation does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpStep {
-    /// Something is posted, which will complete.
+    /// The operation has posted a list, which will complete.
     Posted,
-    /// It goes on at this time.
+    /// The operation goes on at this time.
     Wait(Time),
-    /// It has ended, with this version.
+    /// The operation has ended, with this version.
     Ended(u64),
-    /// It cannot end here: the key may be hot where it was taken for cold, or cold where it was taken for hot.
+    /// The operation cannot end here. The key may be hot where it was taken for cold, or cold where it was
+    /// taken for hot.
     Elsewhere,
 }
 
-/// An operation's turn: what all operations of a front-end share, and the slot of this one.
+/// An operation's turn: the state that all operations of a front-end share, and the slot of this operation.
 pub(super) struct OpTurn<'a, P: Provider> {
     pub(super) io: &'a mut Io<P>,
     pub(super) terms: &'a Terms,
@@ -41,12 +42,13 @@ impl<P: Provider> OpTurn<'_, P> {
         self.io.cpu.now()
     }
 
-    /// Computes for so long.
+    /// Computes for a span.
     pub(super) fn work(&self, span: Span) {
         self.io.cpu.work(span);
     }
 
-    /// Posts a list of requests to an area; the last one's completion tells of all. When that was.
+    /// Posts a list of requests to an area; the completion of the last request stands for all. Returns when
+    /// the list was posted.
     pub(super) fn post<const N: usize>(
         &self,
         area: u32,
@@ -55,29 +57,29 @@ impl<P: Provider> OpTurn<'_, P> {
         self.io.post(self.slot, area, requests)
     }
 
-    /// The answer of the atomic of the list that has completed.
+    /// The result of the atomic in the list that has completed.
     pub(super) fn answer(&self) -> u64 {
         self.word(ScratchPart::Answer, 0)
     }
 
-    /// A word of a part of its scratch.
+    /// A word of a scratch part.
     pub(super) fn word(&self, part: ScratchPart, at: u64) -> u64 {
         self.io.word(self.slot, part, at)
     }
 
-    /// Words of a part of its scratch.
+    /// Words of a scratch part.
     pub(super) fn words(&self, part: ScratchPart, at: u64, count: u64) -> Vec<u64> {
         let mut bytes = vec![0; 8 * count as usize];
         self.read(part, at, &mut bytes);
         bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }
 
-    /// Bytes of a part of its scratch.
+    /// Reads bytes of a scratch part.
     pub(super) fn read(&self, part: ScratchPart, at: u64, into: &mut [u8]) {
         self.io.read(self.slot, part, at, into);
     }
 
-    /// Puts bytes into a part of its scratch.
+    /// Writes bytes into a scratch part.
     pub(super) fn write(&self, part: ScratchPart, at: u64, bytes: &[u8]) {
         self.io.write(self.slot, part, at, bytes);
     }

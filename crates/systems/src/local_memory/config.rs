@@ -1,29 +1,29 @@
-//! Parameters of a machine's own memory.
+//! Parameters of the system that uses a machine's own memory.
 
 use crate::config::{OneByOne, Timing};
 use crate::names::named;
 use doorbell_schema::{Field, schema};
 
-/// Bytes of a piece at most, and of the memory of a client.
+/// Maximum bytes of a piece, and of a client's memory.
 const LARGEST: u32 = 1 << 20;
 const LARGEST_REGION: u64 = 4 << 30;
 
 named! {
     /// What an operation does with its piece.
     Op {
-        /// Loads it.
+        /// Loads the piece.
         Read = "read",
-        /// Stores it.
+        /// Stores the piece.
         Write = "write",
     }
 
-    /// Which piece is next.
+    /// The order in which operations take pieces.
     Addresses {
-        /// The one that lies behind the last, and again the first.
+        /// Each piece lies behind the one before. After the last comes the first.
         Sequential = "sequential",
-        /// Any of them, drawn for each operation.
+        /// Each piece is drawn.
         Random = "random",
-        /// As many bytes from any byte on, drawn for each operation.
+        /// Each piece begins at a drawn byte.
         AnyByte = "any-byte",
     }
 }
@@ -34,24 +34,24 @@ schema! {
         groups {
             /// Clients.
             clients: OneByOne<true>,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
-        /// What an operation does with the payload: reads it from memory, or writes it there.
+        /// Whether an operation reads its payload from memory or writes it there.
         op: Op = Field::name(Op::NAMES),
         /// Payload in bytes.
         size: u32 = Field::bytes(0, u32::MAX as u64),
         /// Whether operations take the buffers of a region one after the other or at random, or begin at any byte of it, drawn for each.
         addresses: Addresses = Field::name(Addresses::NAMES),
-        /// Bytes of memory of each client, over which its operations go.
+        /// Bytes of each client's memory, over which its operations go.
         region: u64 = Field::bytes(1, LARGEST_REGION),
-        /// A core at whose socket the client's buffers are.
+        /// A core of the socket that has the client's buffers.
         memory_core: u32 = Field::count(0, 255),
     }
 }
 
 impl LocalMemory {
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let LocalMemory { size, region, .. } = *self;
         if !(1..=LARGEST).contains(&size) {

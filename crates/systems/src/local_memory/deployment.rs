@@ -1,4 +1,4 @@
-//! A machine's own memory, on it.
+//! Deployment of the system that uses a machine's own memory.
 
 use super::config::{Addresses, LocalMemory, Op};
 use super::pieces::Pieces;
@@ -8,18 +8,18 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
-/// The machine of the threads, which is that of the first clients.
+/// The machine of the threads, which is the first clients' machine.
 pub const MACHINE: u32 = 1;
 
-/// Bytes of a region that may take memory all at once where time is virtual; of a larger one only what is touched does, but for a
-/// number in so many bytes.
+/// In virtual time, a region of up to `WHOLE` bytes may take all its memory at once. A larger region takes
+/// memory only where it is touched, and one number for each `NUMBERED` bytes.
 const WHOLE: u64 = 1 << 27;
 const NUMBERED: u64 = 16;
 
-/// Bytes of a region that stay in caches where these have no sizes: the pages' lines that a core was at last.
+/// Bytes of a region that stay cached if caches have no sizes: lines of the pages that a core used last.
 const KEPT: u64 = 4096;
 
-/// Bytes of a region that no cache holds, of whatever processor.
+/// Bytes of a region that exceeds the caches of any processor.
 const BEYOND_CACHES: u64 = 64 << 20;
 
 impl System for LocalMemory {
@@ -45,7 +45,7 @@ impl System for LocalMemory {
     }
 
     fn shape(&self) -> SystemShape {
-        // The clients' machine has it, not the server.
+        // The memory is on the clients' machine, not on the server.
         let each = if self.region <= WHOLE { self.region } else { WHOLE + self.region / NUMBERED };
         let store_bytes = each * u64::from(self.clients.clients().clients);
         let small = self.region < BEYOND_CACHES;

@@ -1,5 +1,6 @@
-//! Loads and stores of a machine's own memory (CLUSTER'21, Table II and Figure 6c): pieces in turn or at random, of the core's own socket
-//! or another. On a real machine memory is at the socket of the thread, which touches it first.
+//! Loads and stores of a machine's own memory (CLUSTER'21, Table II and Figure 6c). Pieces are taken in turn
+//! or at random, at the core's own socket or another. On a real machine the thread touches its memory first,
+//! which places it at the thread's socket.
 
 mod config;
 mod deployment;

@@ -1,4 +1,4 @@
-//! Where operations go.
+//! The order in which operations go over a region.
 
 use super::config::Addresses;
 use crate::random::Random;
@@ -9,18 +9,19 @@ pub struct Pieces {
     addresses: Addresses,
     size: u64,
     region: u64,
-    /// Of the piece that is next in turn.
+    /// Offset of the next piece in turn, in bytes.
     next: u64,
     random: Random,
 }
 
 impl Pieces {
-    /// Pieces of `size` bytes, at least 1, of a region of at least as many; each client of a seed draws others.
+    /// Pieces of `size` bytes, at least 1. The region has at least as many. Each client of a seed draws
+    /// differently.
     pub fn new(addresses: Addresses, size: u32, region: u64, (seed, client): (u64, u32)) -> Pieces {
         Pieces { addresses, size: size.into(), region, next: 0, random: Random::new(seed, client.into()) }
     }
 
-    /// Byte at which the next one begins; all of it is in the region.
+    /// Offset of the next piece in bytes. All of the piece is in the region.
     #[inline]
     pub fn next_offset(&mut self) -> u64 {
         match self.addresses {

@@ -6,38 +6,38 @@ use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Program, Provider};
 
-/// What memory has a page of, at the least.
+/// Bytes of the smallest page.
 const PAGE: u64 = 4096;
 
 /// A thread and its memory.
 #[derive(Clone, Debug)]
 pub struct LocalMemoryClient {
-    /// What it does with a piece.
+    /// Whether it loads or stores pieces.
     pub op: Op,
     /// Bytes of a piece.
     pub size: u32,
-    /// Where its pieces are.
+    /// The order of its pieces.
     pub pieces: Pieces,
-    /// Its memory.
+    /// The client's memory.
     pub region: Mem,
-    /// Whether it stores to each page before it begins, as memory of a real machine is there only then. A byte of each becomes 0.
+    /// Whether it stores a 0 byte to each page before it begins. A real machine allocates a page only then.
     pub touch: bool,
-    /// Stop after so many operations; 0 for no end.
+    /// Stop after this many operations; 0 for no limit.
     pub limit: u64,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
 }
 
-/// What a write stores: the operation's number, all over the piece.
+/// The byte that a write stores all over its piece, from the operation's number.
 pub fn written(operation: u64) -> u8 {
     operation as u8
 }
 
 impl LocalMemoryClient {
-    /// Does what it is to do; `saw` is shown each operation's number, its place and what was read or written.
+    /// Runs the client. `saw` gets each operation's number, its offset, and the bytes read or written.
     ///
     /// # Errors
-    /// None; programs hand back a result.
+    /// None. The result has the type of a program's output.
     pub fn go<P: Provider>(
         mut self,
         p: &P,

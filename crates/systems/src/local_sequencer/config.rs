@@ -1,15 +1,15 @@
-//! Parameters of the sequencer of a machine.
+//! Parameters of the sequencer on one machine.
 
 use crate::config::{OneByOne, Timing};
 use doorbell_schema::schema;
 
 schema! {
-    /// The sequencer by fetch-and-add of a machine's threads.
+    /// A sequencer by fetch-and-add among one machine's threads.
     pub struct LocalSequencer {
         groups {
             /// Clients.
             clients: OneByOne<true>,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
     }

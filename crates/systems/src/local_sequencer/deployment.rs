@@ -1,4 +1,4 @@
-//! The sequencer of a machine, on it.
+//! Deployment of the sequencer on one machine.
 
 use super::config::LocalSequencer;
 use super::protocol::LocalSequencerClient;
@@ -7,7 +7,7 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
-/// The machine of the threads, which is that of the first clients.
+/// The machine of the threads, which is the first clients' machine.
 pub const MACHINE: u32 = 1;
 
 impl System for LocalSequencer {

@@ -1,5 +1,5 @@
-//! A sequencer of the threads of one machine: they fetch-and-add a word of its memory (CLUSTER'21, III-E, Figure 10b).
-//! Numbers are unique and dense.
+//! A sequencer for the threads of one machine. They fetch-and-add a word of its memory (CLUSTER'21, III-E,
+//! Figure 10b). Numbers are unique and dense.
 
 mod config;
 mod deployment;

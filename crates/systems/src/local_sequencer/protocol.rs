@@ -9,7 +9,7 @@ use doorbell_verbs::{Mem, Program, Provider};
 pub struct LocalSequencerClient {
     /// The counter, which all threads share: the next number.
     pub counter: Mem,
-    /// How it draws.
+    /// How it draws numbers.
     pub drawing: Drawing,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
