@@ -150,7 +150,7 @@ impl<P: Provider> HeldWrites<P> {
         self.counts[self.number(hot) as usize]
     }
 
-    /// Makes blocks due whose time-out is over. Returns when the next block's time-out is over.
+    /// Makes all blocks due after their time-out. Returns when the next block's time-out is over.
     pub(super) fn look(&mut self, terms: &Terms) -> Time {
         while let Some(&(block, since)) = self.order.front() {
             let pending = &mut self.pending[block as usize];

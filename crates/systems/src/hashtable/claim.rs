@@ -2,7 +2,7 @@
 
 use doorbell_verbs::{Span, Time};
 
-/// A writer's right to write the version whose number it has drawn.
+/// A writer's right to write the version that it has drawn a number for.
 ///
 /// Writers of one slot exclude each other by time, each by its own clock. Let u be the version that the
 /// slot's `done` word names. Let m be the count of numbers of the slot between u and n: these numbers are

@@ -63,7 +63,7 @@ schema! {
 }
 
 impl Hashtable {
-    /// Where records, blocks and locks are.
+    /// The layout of the records, blocks and locks.
     pub(super) fn table(&self) -> TableLayout {
         let hot = u128::from(self.pairs.pairs) * u128::from(self.hot.millionths()) / 1_000_000;
         TableLayout {

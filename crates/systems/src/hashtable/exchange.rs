@@ -31,7 +31,7 @@ enum Exchanging {
     Counting(Resident, Vec<u8>, Count),
     /// The head of the resident's record is being READ.
     Meeting(Resident, Vec<u8>),
-    /// The resident is being WRITTEN to its record, whose count is this.
+    /// The resident is being WRITTEN to its record, which has this count.
     Leaving(Resident, Vec<u8>, Count),
     /// The block is being WRITTEN with the moving key, and the lock is being released.
     Giving(Resident, GivenBack, Count),

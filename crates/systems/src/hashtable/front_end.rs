@@ -1,4 +1,4 @@
-//! A front-end: operations under way, and what it holds back.
+//! A front-end: its operations in flight, and the writes that it holds back.
 
 use super::cache::HeldWrites;
 use super::cold::{ColdGet, ColdPut};
@@ -17,17 +17,18 @@ use crate::spinlock::Leased;
 use crate::{Interval, SystemError, work};
 use doorbell_verbs::{Provider, Time};
 
-/// Operations that begin in a pass at most: it looks for completions between.
+/// Most operations that begin in a pass, after which the front-end polls for completions.
 const PASS: u32 = 16;
 
 /// An operation on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableOp {
-    /// Reads it.
+    /// Reads the key.
     Get(u64),
-    /// Writes a value of as many bytes as the table's have.
+    /// Writes a value to the key. The value has as many bytes as all values of the table.
     Put(u64, Vec<u8>),
-    /// Makes it hot: it goes to its block, and the key that is in its place there becomes cold. In a table without blocks nothing moves.
+    /// Makes the key hot: it moves to its block, and the key in its place there becomes cold. In a table
+    /// without blocks nothing moves.
     Move(u64),
 }
 
@@ -39,10 +40,10 @@ impl TableOp {
     }
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableOutcome<'a> {
-    /// This was read.
+    /// The value that was read.
     Read(&'a [u8]),
     /// The value is written.
     Wrote,
@@ -53,69 +54,69 @@ pub enum TableOutcome<'a> {
 /// How an operation ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Done<'a> {
-    /// Its key.
+    /// The key of the operation.
     pub key: u64,
-    /// What came of it.
+    /// The result of the operation.
     pub outcome: TableOutcome<'a>,
-    /// The version that it read or wrote; none of what is not published.
+    /// The version that was read or written; `None` for a value that is not published.
     pub version: Option<u64>,
-    /// Of a hot write, how often this front-end has written the key's place in its block with it.
+    /// For a hot write, how often this front-end has written the key's entry, including this write.
     pub count: u64,
-    /// When it began.
+    /// When the operation began.
     pub began: Time,
-    /// When it ended.
+    /// When the operation ended.
     pub ended: Time,
-    /// How often a part of it was done again.
+    /// How often a part of the operation was repeated.
     pub again: u64,
 }
 
-/// What was published of a block.
+/// A publication of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Published<'a> {
-    /// Of each entry its key, the version, and how often this front-end had written its place.
+    /// For each published entry its key, its version, and how often this front-end had written the entry.
     pub entries: &'a [(u64, u64, u64)],
-    /// Writes that it brought.
+    /// The number of writes that were published.
     pub writes: u32,
-    /// When the first of these ended.
+    /// When the first of these writes ended.
     pub since: Time,
     /// When the publication began.
     pub began: Time,
-    /// When it had ended.
+    /// When the publication ended.
     pub ended: Time,
-    /// Attempts at the lock that failed, and publications that another's overtook.
+    /// Attempts at the lock that failed, and publications that another front-end's publication overtook.
     pub again: u64,
 }
 
-/// What a front-end has to do.
+/// The operations of a front-end.
 pub trait Work {
     /// The next operation, if one is to begin. Operations on one key end in the order in which they begin.
     fn next(&mut self, now: Time) -> Option<TableOp>;
 
-    /// Whether none will ever begin again.
+    /// Whether no operation will ever begin again.
     fn is_over(&self) -> bool;
 
-    /// An operation has ended.
+    /// Takes the result of an operation that has ended.
     fn done(&mut self, done: Done<'_>);
 
-    /// Writes were published.
+    /// Takes the result of a publication.
     fn published(&mut self, published: Published<'_>);
 }
 
-/// An operation that is under way.
+/// An operation in flight.
 #[derive(Debug)]
 enum OpTask {
     Put(ColdPut),
     Get(ColdGet),
     Hot(HotGet),
     Move(Move),
-    /// A move, and a value that is written in the block then.
+    /// A move, after which a value is written in the block.
     MoveToWrite(Move, Vec<u8>),
-    /// A value that is written in the block as soon as there is room.
+    /// A value that is written in the block as soon as there is room for it.
     Hold(Hot, Vec<u8>),
 }
 
 impl OpTask {
-    /// How often it or a part of it was done again.
+    /// How often the operation, or a part of it, was repeated.
     fn again(&self) -> u64 {
         match self {
             OpTask::Put(put) => put.again,
@@ -126,10 +127,10 @@ impl OpTask {
         }
     }
 
-    /// What it has posted has completed.
+    /// Goes on after the posted list has completed.
     ///
     /// # Panics
-    /// If it has posted nothing.
+    /// If the operation has posted nothing.
     fn completed<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match self {
             OpTask::Put(put) => put.completed(turn),
@@ -140,10 +141,10 @@ impl OpTask {
         }
     }
 
-    /// Its wait is over.
+    /// Goes on after a wait.
     ///
     /// # Panics
-    /// If it does not wait.
+    /// If the operation does not wait.
     fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match self {
             OpTask::Put(put) => put.resume(turn),
@@ -153,10 +154,10 @@ impl OpTask {
         }
     }
 
-    /// The key is not where it was taken to be: the operation that goes on where else it may be.
+    /// The operation that looks for the key in its other place, because the key is not where it was expected.
     ///
     /// # Panics
-    /// If it is none that says so.
+    /// If this operation never ends elsewhere.
     fn elsewhere<P: Provider>(self, turn: &OpTurn<'_, P>, key: u64) -> Result<OpTask, SystemError> {
         let Some(hot) = turn.table().entry_of(key) else {
             let why = format!("key {key} has left its record, but there are no blocks");
@@ -172,21 +173,22 @@ impl OpTask {
     }
 }
 
-/// The values that go to records after a block was published, as their keys were not there any more.
+/// Values that go to records after a publication, because their keys had left the block.
 #[derive(Debug)]
 struct Strays {
     block: u32,
-    /// When the first of what was published then was written.
+    /// When the first of the published writes was made.
     since: Time,
-    /// The one that is on its way: its key, its entry, and how often the front-end had written that.
+    /// The value that is being written: its key, its entry, and how often the front-end had written the
+    /// entry.
     key: u64,
     hot: Hot,
     count: u64,
-    /// Those that follow, the next one last.
+    /// The values that follow, the next one last.
     left: Vec<Stray>,
 }
 
-/// What is under way.
+/// A task in flight.
 #[derive(Debug)]
 enum Task {
     /// An operation on this key.
@@ -197,7 +199,7 @@ enum Task {
 }
 
 impl Task {
-    /// How often it or a part of it was done again.
+    /// How often the task, or a part of it, was repeated.
     fn again(&self) -> u64 {
         match self {
             Task::Op(_, task) | Task::Stray(_, task) => task.again(),
@@ -206,14 +208,14 @@ impl Task {
     }
 }
 
-/// Something under way.
+/// A task in flight, with its times.
 #[derive(Debug)]
 struct RunningTask {
     task: Task,
-    /// How often something was done again before what is under way now.
+    /// Repetitions before the current task began.
     again: u64,
     began: Time,
-    /// When it goes on by itself.
+    /// When the task goes on by itself.
     wait: Option<Time>,
 }
 
@@ -222,29 +224,31 @@ impl RunningTask {
         RunningTask { task, again: 0, began, wait: None }
     }
 
-    /// Whether it is an operation on this key.
+    /// Whether the task is an operation on this key.
     fn is_of(&self, of: u64) -> bool {
         matches!(self.task, Task::Op(key, _) if key == of)
     }
 }
 
-/// A front-end.
+/// A front-end of the table.
 pub struct FrontEnd<P: Provider> {
     io: Io<P>,
     terms: Terms,
     locks: BlockLocks,
     cache: HeldWrites<P>,
-    /// Operations on keys, then publications.
+    /// Operations on keys, then publications; the index is the [`OpSlot`].
     running: Vec<Option<RunningTask>>,
-    /// Those of which something has completed.
+    /// The slots whose lists have completed.
     completed: Vec<OpSlot>,
     operations: usize,
-    /// An operation that waits for another of its key, for a publication, or for room: it has not begun.
+    /// An operation that has not begun. It waits for another operation on its key, for a publication, or for
+    /// room.
     next: Option<TableOp>,
 }
 
 impl<P: Provider> FrontEnd<P> {
-    /// Front-end `number` of a table that [`super::put_up`] puts up, with what it shares with others; returns when it is connected.
+    /// Opens front-end `number` of a table that [`super::put_up`] has set up, with the memory that it shares
+    /// with other front-ends. Returns when the front-end is connected.
     ///
     /// # Errors
     /// If a verb fails.
@@ -269,7 +273,8 @@ impl<P: Provider> FrontEnd<P> {
         })
     }
 
-    /// Does work until the interval ends, or all has ended that there is, and all hot writes are published. What comes then is [`FrontEnd::serve`].
+    /// Carries out `work` until the interval ends, or until all operations have ended and all hot writes are
+    /// published. Call [`FrontEnd::serve`] afterwards.
     ///
     /// # Errors
     /// If a verb fails, or an entry that must be whole is not.
@@ -279,7 +284,8 @@ impl<P: Provider> FrontEnd<P> {
         ended
     }
 
-    /// Goes on for those whose proxy it is, until all front-ends of its machine have done their work, or long after the interval.
+    /// Serves as proxy until all front-ends of its machine have done their work, or until long after the
+    /// interval.
     ///
     /// # Errors
     /// If a verb fails.
@@ -316,12 +322,12 @@ impl<P: Provider> FrontEnd<P> {
         Ok(())
     }
 
-    /// Whether no operation is under way; publications may be.
+    /// Whether no operation is in flight; publications may be.
     fn is_idle(&self) -> bool {
         self.next.is_none() && self.running[..self.operations].iter().all(Option::is_none)
     }
 
-    /// Begins operations; whether any.
+    /// Begins operations. Returns whether any began.
     fn begin(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
         let mut any = false;
         for _ in 0..PASS {
@@ -343,7 +349,7 @@ impl<P: Provider> FrontEnd<P> {
         Ok(any)
     }
 
-    /// Begins an operation, and may end it; hands it back where it has to wait.
+    /// Begins an operation, and may end it at once. Hands the operation back if it has to wait.
     fn begin_one(
         &mut self,
         work: &mut impl Work,
@@ -393,13 +399,13 @@ impl<P: Provider> FrontEnd<P> {
         Ok(None)
     }
 
-    /// The turn of what is under way in a slot.
+    /// The turn of the task in a slot.
     fn turn(&mut self, slot: OpSlot) -> OpTurn<'_, P> {
         let FrontEnd { io, terms, locks, cache, .. } = self;
         OpTurn { io, terms, locks, cache, slot }
     }
 
-    /// Begins publications of blocks that are due; whether any.
+    /// Begins publications of due blocks. Returns whether any began.
     fn publish(&mut self) -> Result<bool, SystemError> {
         let mut any = false;
         for _ in 0..self.cache.due() {
@@ -419,10 +425,10 @@ impl<P: Provider> FrontEnd<P> {
         Ok(any)
     }
 
-    /// Goes on with what has completed; whether anything had.
+    /// Goes on with all tasks whose list has completed. Returns whether any list had completed.
     ///
     /// # Panics
-    /// If something completes that is not under way.
+    /// If a list completes whose task is not in flight.
     fn complete(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
         self.completed.clear();
         let any = self.io.completed(&mut self.completed)?;
@@ -441,7 +447,7 @@ impl<P: Provider> FrontEnd<P> {
         Ok(any)
     }
 
-    /// Goes on with what has waited long enough; whether anything has.
+    /// Goes on with all tasks whose wait is over. Returns whether there were any.
     fn resume(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
         let mut any = false;
         for at in 0..self.running.len() {
@@ -460,7 +466,7 @@ impl<P: Provider> FrontEnd<P> {
         Ok(any)
     }
 
-    /// What there is to do after a step; nothing where all has ended.
+    /// Does as a step of a task says. Returns the task that follows; `None` if all has ended.
     fn step(
         &mut self,
         work: &mut impl Work,
@@ -488,7 +494,7 @@ impl<P: Provider> FrontEnd<P> {
         }
     }
 
-    /// Tells of what has ended, and goes on with what follows it.
+    /// Reports a task that has ended, and begins the task that follows it.
     fn ended(
         &mut self,
         work: &mut impl Work,
@@ -511,7 +517,7 @@ impl<P: Provider> FrontEnd<P> {
         }
     }
 
-    /// Tells of an operation that has ended, unless its value still waits for room.
+    /// Reports an operation that has ended, unless its value still waits for room in the cache.
     fn op_ended(
         &mut self,
         work: &mut impl Work,
@@ -549,7 +555,7 @@ impl<P: Provider> FrontEnd<P> {
         None
     }
 
-    /// A block is published; what was not in it any more goes to records.
+    /// Reports a publication. Values whose keys had left the block go to records.
     fn published(
         &mut self,
         work: &mut impl Work,
@@ -564,7 +570,7 @@ impl<P: Provider> FrontEnd<P> {
         self.next_stray((block, since), strays, slot, began)
     }
 
-    /// Writes the next one; where none is left, the block is done.
+    /// Writes the next stray value. If none is left, the publication has ended.
     fn next_stray(
         &mut self,
         (block, since): (u32, Time),
@@ -581,7 +587,8 @@ impl<P: Provider> FrontEnd<P> {
         Ok(Some(RunningTask::new(Task::Stray(strays, task), began)))
     }
 
-    /// One is written with this version; or is in its block again, and will be published there.
+    /// Reports a stray value that was written to its record with this version. A `version` of `None` says
+    /// that the key is in its block again, where the value will be published.
     fn stray_ended(
         &mut self,
         work: &mut impl Work,

@@ -97,7 +97,7 @@ pub(super) struct Publish {
     asking: Asking,
 }
 
-/// A pending value whose key has left its block.
+/// A pending value of a key that has left its block.
 #[derive(Debug)]
 pub(super) struct Stray {
     pub(super) key: u64,

@@ -44,7 +44,7 @@
 //! done and is not the newest version that is done. Otherwise the writer looks again. Before that it waits
 //! `backoff`, at most `backoff_most`, for each number of its slot that has to be done first.
 //!
-//! *Leases.* A number whose writer is gone is passed over. A writer that sees m earlier numbers of its slot
+//! *Leases.* A missing number of a writer that is gone is passed over. A writer that sees m earlier numbers of its slot
 //! missing for m x (`table_lease` + `drift`) writes anyway, unless the slot holds the newest whole version. A
 //! writer gives its number up and draws another if it could not post its WRITE within `table_lease` of when
 //! it was entitled to. Each writer measures time by its own clock. For two writers of one slot, the periods

@@ -23,7 +23,7 @@ pub(super) struct TableLayout {
     pub(super) clients: u32,
 }
 
-/// Where a key's record is.
+/// The area and offset of a key's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyRecord {
     pub(super) area: u32,

@@ -10,7 +10,7 @@ use super::terms::Terms;
 use crate::SystemError;
 use doorbell_verbs::{Provider, Span, Time};
 
-/// What an operation does next.
+/// The next step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpStep {
     /// The operation has posted a list, which will complete.
