@@ -1,4 +1,4 @@
-//! How atomics are executed under their locks (ATC'16, 3.4 and 5.4).
+//! Execution of atomics under their locks (ATC'16, 3.4 and 5.4).
 
 use super::locks::IS_ATOMIC;
 use super::nic::SimDevice;
@@ -16,7 +16,8 @@ impl SimDevice {
         LockId(self.profile.device.atomics.slot(addr))
     }
 
-    /// An atomic takes its lock or waits for it; returns whether `unit`, which received it, waits too.
+    /// Acquires the lock of an atomic, or queues for it. Returns whether `unit`, which received the atomic,
+    /// waits too.
     pub(super) fn lock(
         &mut self,
         host: &Host,
@@ -39,7 +40,7 @@ impl SimDevice {
         blocks
     }
 
-    /// An atomic has its lock: it reads the word.
+    /// Handles an atomic that has its lock: it reads the word.
     fn locked(&mut self, host: &Host, env: &mut Env, flight: FlightId, number: LockId) {
         self.locks.get(number).held_since = Some(env.now);
         let addr = env.flights[flight].atomic.expect(IS_ATOMIC).addr;
@@ -47,12 +48,12 @@ impl SimDevice {
         self.start_read(env, DmaRead::of(8, ReadPurpose::Atomic { flight }).late(stall));
     }
 
-    /// The word of an atomic is in the NIC: it is changed, written and answered.
+    /// Handles the word of an atomic in the NIC: changes it, writes it back and answers.
     pub(super) fn atomic_read(&mut self, host: &mut Host, env: &mut Env, flight: FlightId) {
         let atomic = env.flights[flight].atomic.expect(IS_ATOMIC);
         let PendingAtomic { addr, op, resource, life, original } = atomic;
         let new = op.apply(original);
-        // A compare-and-swap that fails has nothing to write.
+        // A failed compare-and-swap writes nothing.
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
             self.write_word(host, env, addr, new, Ps::ZERO);
         }
@@ -68,7 +69,7 @@ impl SimDevice {
         self.answers_ready(env, qp);
     }
 
-    /// A lock is free for the next atomic.
+    /// Releases a lock for the next atomic.
     pub(crate) fn unlock(&mut self, host: &Host, env: &mut Env, number: LockId) {
         let Some(next) = self.locks.get(number).release(env.now, env.window) else { return };
         let blocked = std::mem::replace(&mut env.flights[next].rx_unit, Maybe::NONE);

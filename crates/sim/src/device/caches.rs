@@ -1,12 +1,12 @@
-//! What a NIC keeps in its SRAM: WQEs, QP contexts, address translations.
+//! Contents of a NIC's SRAM: WQEs, QP contexts, address translations.
 
 use crate::core::ps::Ps;
 use doorbell_nic::Caches as CacheSizes;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// WQEs that leave a cache in the order in which they came. Each is used once and in about that order, so that nothing else
-/// is to be gained by another policy.
+/// A FIFO cache of WQEs. Each WQE is used once and roughly in order of entry, so no other policy would do
+/// better.
 struct InOrder {
     entries: u64,
     entered: u64,
@@ -29,14 +29,14 @@ impl InOrder {
     }
 }
 
-/// The caches of send WQEs: of those that are to be sent, and of READs and atomics that were, whose answers bring data and need to
-/// know where they belong.
+/// Two caches of send WQEs. One holds WQEs to be sent. The other holds sent READs and atomics, because the
+/// response brings data and the WQE says where the data belongs.
 pub(crate) struct WqeCache {
     to_send: InOrder,
     asked: InOrder,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Some look-up has ever missed.
+    /// Whether a look-up has ever missed.
     pub(crate) was_short: bool,
 }
 
@@ -51,26 +51,28 @@ impl WqeCache {
         }
     }
 
-    /// A WQE comes in; returns its number, by which it is looked up.
+    /// Enters a WQE and returns its number, by which it is looked up.
     #[inline]
     pub(super) fn enter(&mut self) -> u64 {
         self.to_send.enter()
     }
 
-    /// A request has been made that is answered with data; returns the number by which its WQE is looked up then.
+    /// Enters the WQE of a request that is answered with data. Returns the number by which it is looked up
+    /// then.
     #[inline]
     pub(super) fn ask(&mut self) -> u64 {
         self.asked.enter()
     }
 
-    /// Whether the WQE with this number that is to be sent is still there. `counted` says whether the look-up counts.
+    /// Whether the WQE to be sent with this number is still cached. `counted` says whether the look-up
+    /// counts.
     #[inline]
     pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
         let there = self.to_send.holds(number);
         self.found(there, counted)
     }
 
-    /// The same of one that was sent.
+    /// Whether the sent WQE with this number is still cached. `counted` says whether the look-up counts.
     #[inline]
     pub(super) fn look_up_asked(&mut self, number: u64, counted: bool) -> bool {
         let there = self.asked.holds(number);
@@ -91,12 +93,13 @@ pub(crate) struct Caches {
     pub(crate) requester: DrawnCache,
     pub(crate) responder: DrawnCache,
     pub(crate) translations: DrawnCache,
-    /// Until when each of the NIC's readers of contexts reads one.
+    /// Until when each of the NIC's context readers is busy.
     readers: Vec<Ps>,
 }
 
 impl Caches {
-    /// Caches of a NIC with so many units: as each of them waits for the context that it reads, no more readers are ever busy.
+    /// The caches of a NIC with `units` processing units. Each unit waits for the context that it reads, so
+    /// no more readers than units are ever busy.
     pub(super) fn new(sizes: &CacheSizes, units: u32) -> Caches {
         Caches {
             wqes: WqeCache::new(sizes),
@@ -109,7 +112,7 @@ impl Caches {
 }
 
 impl Caches {
-    /// Reads a context, which takes so long once there is a reader; returns when it is there.
+    /// Reads a context, which takes `time` once a reader is free. Returns when the context is there.
     pub(super) fn context_read(&mut self, now: Ps, time: Ps) -> Ps {
         let free = self.readers.iter_mut().min().expect("a NIC has a reader of contexts");
         *free = now.max(*free) + time;
@@ -119,20 +122,20 @@ impl Caches {
 
 const ABSENT: u32 = u32::MAX;
 
-/// Entries of limited number, named by small numbers. Where one must make room, it is drawn: what a NIC does is not
-/// known, and of the policies that are simple only this one has no cliff where as many users as entries take turns and
-/// one more comes.
+/// A cache of limited size, keyed by small numbers. The evicted entry is drawn at random. The policy of real
+/// NICs is not known. Among simple policies, only this one has no cliff when users take turns and outnumber
+/// the entries by one.
 pub(crate) struct DrawnCache {
     capacity: usize,
-    /// The key at each place.
+    /// The key of each entry.
     keys: Vec<u32>,
-    /// Place of each key.
+    /// The entry of each key.
     place: Vec<u32>,
-    /// Draws who makes room.
+    /// Draws the entry to evict.
     random: SplitMix64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// An entry has ever had to make room.
+    /// Whether an entry was ever evicted.
     pub(crate) was_short: bool,
 }
 
@@ -149,8 +152,8 @@ impl DrawnCache {
         }
     }
 
-    /// Uses an entry; brings it in and returns false where it was missing. `counted` says whether
-    /// the look-up counts.
+    /// Uses an entry. If it is missing, brings it in and returns false. `counted` says whether the look-up
+    /// counts.
     #[inline]
     pub(crate) fn touch(&mut self, key: u32, counted: bool) -> bool {
         let there = self.place.get(key as usize).is_some_and(|&place| place != ABSENT);
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!((c.hits, c.misses), (2, 3));
     }
 
-    /// Of users that take turns no number is a cliff.
+    /// With users that take turns, the hit rate has no cliff at any number of users.
     #[test]
     fn hits_fall_smoothly_with_users() {
         let hits = |users: u32| {
@@ -209,7 +212,8 @@ mod tests {
         let all: Vec<f64> = (96..180).map(hits).collect();
         assert_eq!(all[4], 1.0, "100 fit");
         assert!(all.windows(2).all(|w| w[0] - w[1] < 0.12), "{all:?}");
-        // Of 160 one is there with the chance h that none of the 160 (1 - h) that came since took its place: h = exp(-1.6 (1 - h)).
+        // With 160 users an entry is found with probability h: it survives if none of the 160 (1 - h) entries
+        // brought in since has replaced it. So h = exp(-1.6 (1 - h)).
         assert!((all[64] - 0.358).abs() < 0.02, "{} of 160", all[64]);
     }
 

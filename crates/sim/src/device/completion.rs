@@ -1,4 +1,4 @@
-//! How work requests end: CQEs, and what completing a WQE needs.
+//! How work requests end: CQEs, and WQEs that must be read again.
 
 use super::nic::SimDevice;
 use super::qp::{Cqe, EndedSend, QpSlot};
@@ -12,8 +12,8 @@ use crate::host::{CoreSet, Host, Lines};
 use doorbell_nic::wqe;
 
 impl SimDevice {
-    /// A send work request has ended. Those of a QP complete in order: behind packets that complete theirs
-    /// when they leave, it must wait.
+    /// Ends a send work request. Work requests of a QP complete in order. So it waits for earlier packets
+    /// that complete their work requests when they leave.
     pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: EndedSend) {
         if ended.brought_data() {
             let state = *self.qps[qp].wqe(ended.wqe);
@@ -28,7 +28,8 @@ impl SimDevice {
         self.complete_send(env, qp, ended);
     }
 
-    /// The NIC needs the WQE of an answer with data again, which says where they belong, and completes it then.
+    /// Reads the WQE of a response with data again, because the WQE says where the data belongs. The work
+    /// request completes after that.
     fn read_wqe_again(&mut self, env: &mut Env, qp: QpId, bytes: u32, ended: EndedSend) {
         let slot = &mut self.qps[qp];
         slot.leaving += 1;
@@ -36,7 +37,8 @@ impl SimDevice {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::WqeAgain { qp, life, ended }));
     }
 
-    /// A packet that completes its work request has left, or its WQE was read again, in one of the lives of its QP.
+    /// Handles a packet that completes its work request by leaving, or a WQE that was read again. `life` is
+    /// the QP's life in which the work request was posted.
     pub(super) fn left(&mut self, env: &mut Env, qp: QpId, life: u16, ended: EndedSend) {
         if self.qps[qp].life != life {
             env.totals.verbs += 1;
@@ -49,7 +51,7 @@ impl SimDevice {
         }
     }
 
-    /// The next work request that waited for packets to leave that have left.
+    /// The next work request whose packets to wait for have all left.
     #[inline]
     fn next_behind(&mut self, qp: QpId) -> Option<EndedSend> {
         let QpSlot { behind, left, .. } = &mut self.qps[qp];
@@ -84,7 +86,7 @@ impl SimDevice {
         }
     }
 
-    /// A completion has become visible that somebody waits for; returns the cores that do.
+    /// Handles a completion that has become visible in an awaited CQ. Returns the cores that wait for it.
     pub(crate) fn completion_visible(&mut self, host: &mut Host, now: Ps, cq: CqId) -> CoreSet {
         let agent = self.agent();
         let Some(slot) = &mut self.cqs[cq] else { return CoreSet::EMPTY };
@@ -92,21 +94,21 @@ impl SimDevice {
         slot.take_watchers()
     }
 
-    /// Whether a completion is to be seen in a CQ, or never will be.
+    /// Whether a CQ shows a completion, or never will because it does not exist.
     pub(crate) fn has_completion(&self, now: Ps, cq: CqId) -> bool {
         self.cqs[cq].as_ref().is_none_or(|slot| slot.is_ready(now))
     }
 
-    /// The lines of the entry of a CQ that is looked at next.
+    /// The lines of the CQ entry that is polled next.
     ///
     /// # Panics
-    /// If there is no such CQ.
+    /// If the CQ does not exist.
     pub(crate) fn next_cqe(&self, cq: CqId) -> Lines {
         let slot = self.cqs[cq].as_ref().expect("a CQ that is polled is there");
         slot.ring.whole(slot.polled).lines()
     }
 
-    /// Lets the thread on a core sleep until the CQ, in which there is nothing to be seen, has an entry.
+    /// Lets the thread on a core sleep until the CQ, which shows nothing now, has an entry.
     pub(crate) fn watch_cq(&mut self, host: &mut Host, queue: &mut EventQueue, cq: CqId, core: CoreId) {
         let Some(slot) = &mut self.cqs[cq] else { return };
         if let Some(visible) = slot.watch(host, core) {

@@ -1,4 +1,4 @@
-//! Looking up QP contexts and address translations, and fetching again what has fallen out of a cache.
+//! Look-ups of QP contexts and address translations, and fetches of evicted ones.
 
 use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::host::{ALLOCATED, Host, MemPlace};
 
 impl SimDevice {
-    /// Looks up a QP context; returns how long the unit stands still for it.
+    /// Looks up a QP context. Returns how long the unit stands still for it.
     pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> Ps {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
         if cache.touch(qp.index() as u32, env.counts()) {
@@ -18,8 +18,8 @@ impl SimDevice {
         self.caches.context_read(env.now, Ps(self.costs.send.context_stall)) - env.now
     }
 
-    /// Looks up the translations of the pages that `len` bytes lie in, and reads those that are missing; returns the place, and
-    /// for how long the unit that needs them stands still.
+    /// Looks up the translations of the pages of `len` bytes at `addr`, and fetches missing ones. Returns the
+    /// place of the bytes, and how long the unit stands still.
     #[inline]
     pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, Ps) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
@@ -37,7 +37,7 @@ impl SimDevice {
         Ps(self.costs.translation_stall)
     }
 
-    /// Reads again what fell out of a cache; only its traffic matters.
+    /// Fetches something evicted from a cache. Only the traffic is simulated.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }

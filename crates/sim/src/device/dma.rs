@@ -1,4 +1,4 @@
-//! DMA: the NIC reads and writes memory.
+//! DMA: the NIC's accesses to memory.
 
 use super::locks::IS_ATOMIC;
 use super::nic::SimDevice;
@@ -12,7 +12,7 @@ use crate::host::{ALLOCATED, AccessKind, Agent, DmaWrite, Host, LINE, Lines, Wri
 
 impl SimDevice {
     /// Starts a DMA read.
-    #[inline(always)] // It is written where it stays.
+    #[inline(always)] // Inlined, so that the read is written in place.
     pub(super) fn start_read(&mut self, env: &mut Env, read: DmaRead) {
         let number = self.dma.reads.insert(read);
         self.begin_read(env, number);
@@ -34,7 +34,7 @@ impl SimDevice {
         env.queue.push(at_host, SimEvent::ReadAtHost { device: self.id, read });
     }
 
-    /// The packet that a read under way is for, if it is for one.
+    /// The packet that a read in flight is for, if any.
     #[inline]
     pub(crate) fn reads_for(&self, read: ReadId) -> Option<FlightId> {
         match self.dma.reads[read].purpose {
@@ -47,7 +47,7 @@ impl SimDevice {
         }
     }
 
-    /// A read request is at memory: the data is taken now.
+    /// Handles a read request at memory: the data is taken now.
     pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, late, purpose } = self.dma.reads[read];
         host.settle(env.now, &mut env.payloads);
@@ -70,21 +70,21 @@ impl SimDevice {
                 done = host.access(env.now, self.agent(), Lines::at(place), AccessKind::Load).done;
                 atomic.original = host.memory.load_u64(place);
             }
-            // Elsewhere the lines of a ring have no state that a device could change.
+            // In the flat memory model, a ring's lines have no state that a device could change.
             _ if host.is_written_at_once() => done = self.load_ring(host, env.now, purpose),
             _ if host.has_sockets() => done += self.ring_hop(host, purpose),
             _ => {}
         }
         done += Ps(late.into());
         if done > env.now {
-            // Others' completions may go before.
+            // Completions of other reads may go first.
             env.queue.push(done, SimEvent::ReadFetched { device: self.id, read });
         } else {
             self.complete_read(env, read, offset, bytes);
         }
     }
 
-    /// The NIC reads WQEs where the driver has written them; returns when it has them.
+    /// Reads WQEs from the ring. Returns when the NIC has them.
     #[cold]
     fn load_ring(&mut self, host: &mut Host, now: Ps, purpose: ReadPurpose) -> Ps {
         match purpose {
@@ -100,11 +100,11 @@ impl SimDevice {
         }
     }
 
-    /// The lines of a read have been fetched.
+    /// Handles a read whose lines have been fetched.
     #[cold]
     pub(crate) fn read_fetched(&mut self, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, purpose, .. } = self.dma.reads[read];
-        // Rings' entries begin where a line does.
+        // Entries of rings begin at a line.
         let addr = match purpose {
             ReadPurpose::Payload { addr, .. } => addr,
             ReadPurpose::Atomic { flight } => env.flights[flight].atomic.as_ref().expect(IS_ATOMIC).addr,
@@ -117,14 +117,15 @@ impl SimDevice {
         self.complete_read(env, read, addr, bytes);
     }
 
-    /// Data of a read that begins at this address, or as far after a page, sets out for the NIC.
+    /// Sends the data of a read to the NIC. `addr` is the data's address, or its offset from a page's
+    /// beginning.
     #[inline(always)] // The other caller is cold.
     fn complete_read(&mut self, env: &mut Env, read: ReadId, addr: u64, bytes: u32) {
         let done = self.pcie.complete_read(env.now, addr, u64::from(bytes), env.window);
         env.queue.push(done, SimEvent::ReadDone { device: self.id, read });
     }
 
-    /// The data of a read is in the NIC.
+    /// Handles the data of a read in the NIC.
     pub(crate) fn read_done(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { purpose, .. } = self.dma.reads[read];
         self.dma.reads.free(read);
@@ -136,7 +137,7 @@ impl SimDevice {
             ReadPurpose::SendWqes { qp, life, count, .. } if self.qps[qp].life == life => {
                 self.wqes_entered(env, qp, count, false)
             }
-            ReadPurpose::SendWqes { .. } => {} // It was reset or destroyed.
+            ReadPurpose::SendWqes { .. } => {} // The QP was reset or destroyed.
             ReadPurpose::RecvWqes { recv_queue, count } => {
                 self.recv_wqes_entered(env, recv_queue, count);
             }
@@ -148,8 +149,8 @@ impl SimDevice {
         }
     }
 
-    /// Starts a DMA write of part of a payload, whose buffer then belongs to the write; returns for how long its unit stands
-    /// still before.
+    /// Starts a DMA write of part of a payload. The payload's buffer then belongs to the write. Returns how
+    /// long the unit stands still first.
     pub(super) fn write_data(
         &mut self,
         host: &mut Host,
@@ -163,7 +164,7 @@ impl SimDevice {
         stall
     }
 
-    /// The same of an address that needs no translation, so much later.
+    /// Starts a DMA write of part of a payload to an address that needs no translation, delayed by `late`.
     #[inline]
     pub(super) fn write_payload(
         &mut self,
@@ -185,22 +186,22 @@ impl SimDevice {
         self.send_write(host, env, DmaWrite::new(first, per_line, addr, data, len));
     }
 
-    /// Starts a DMA write of a word, so much later.
+    /// Starts a DMA write of a word, delayed by `late`.
     pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64, late: Ps) {
         let hop = late + self.dma_hop(host, addr, 8);
         let (_, last) = self.pcie.write(env.now, (addr % LINE, 8), hop, env.window);
         self.send_write(host, env, DmaWrite::new(last, Ps::ZERO, addr, WriteData::Word(value), 8));
     }
 
-    /// A DMA write is on its way.
-    #[inline(always)] // It is written where it stays.
+    /// Sends a DMA write on its way to memory.
+    #[inline(always)] // Inlined, so that the write is stored in place.
     pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: DmaWrite) {
         if host.incoming(self.attached.local, write, env.now, &mut env.payloads) {
             env.queue.push(write.at, SimEvent::Visible { device: self.id });
         }
     }
 
-    /// How much longer it takes to reach so many bytes at an address, where these are at another socket.
+    /// Extra time to reach `len` bytes at `addr` if they belong to another socket.
     #[inline]
     pub(super) fn dma_hop(&self, host: &Host, addr: u64, len: u64) -> Ps {
         if !host.has_sockets() {
@@ -210,12 +211,12 @@ impl SimDevice {
         host.dma_hop(self.attached.socket, place, len)
     }
 
-    /// The same of the WQEs that a read is for.
+    /// Extra time to reach the WQEs of a read if they belong to another socket.
     fn ring_hop(&self, host: &Host, purpose: ReadPurpose) -> Ps {
         let ring = match purpose {
             ReadPurpose::SendWqes { qp, .. } | ReadPurpose::WqeAgain { qp, .. } => &self.qps[qp].ring,
             ReadPurpose::RecvWqes { recv_queue, .. } => &self.recv_queues[recv_queue].ring,
-            // The driver has the tables of the NIC, and the rings of TCP, at its socket.
+            // The NIC's tables and TCP's rings are at the NIC's socket.
             ReadPurpose::Refetch | ReadPurpose::Segment => return Ps::ZERO,
             ReadPurpose::Payload { .. } | ReadPurpose::Atomic { .. } => {
                 unreachable!("it is for no WQE")
@@ -224,7 +225,7 @@ impl SimDevice {
         host.ring_hop(self.attached.socket, ring)
     }
 
-    /// Who it is that reaches memory.
+    /// The NIC as an agent that accesses memory.
     pub(crate) fn agent(&self) -> Agent {
         Agent::Device { socket: self.attached.socket }
     }

@@ -1,4 +1,4 @@
-//! How WQEs come to the NIC: by MMIO, or by a doorbell after which the NIC reads them.
+//! How WQEs reach the NIC: by MMIO, or by a doorbell followed by DMA reads.
 
 use super::nic::SimDevice;
 use super::qp::QpSlot;
@@ -10,11 +10,11 @@ use crate::host::{AccessKind, Core, Host, Mmio};
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
 
-/// Why a WQE that the NIC is told of is there.
+/// Why an announced WQE is there.
 const POSTED: &str = "a doorbell tells of WQEs that are posted";
 
 impl SimDevice {
-    /// What a core writes by MMIO leaves it.
+    /// Handles an MMIO write that leaves its core.
     pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) {
         let Mmio { leaves, hop, doorbell, last, then } =
             core.mmio.pop_front().expect("a core writes what leaves it");
@@ -28,10 +28,10 @@ impl SimDevice {
         }
     }
 
-    /// WQEs written by MMIO, or a doorbell, are at the NIC.
+    /// Handles WQEs written by MMIO, or a doorbell, at the NIC.
     pub(crate) fn mmio_arrived(&mut self, env: &mut Env, (qp, life): (QpId, u16), count: u16, by_mmio: bool) {
         if self.qps[qp].life != life {
-            return; // It was reset or destroyed, and has forgotten what was posted.
+            return; // The QP was reset or destroyed, and has forgotten its posted WQEs.
         }
         if by_mmio {
             return self.wqes_entered(env, qp, count, true);
@@ -48,7 +48,7 @@ impl SimDevice {
         }
     }
 
-    /// The NIC reads WQEs where the driver has written them; returns when it has them.
+    /// Reads send WQEs from the ring. Returns when the NIC has them.
     pub(super) fn load_send_ring(&self, host: &mut Host, now: Ps, qp: QpId, first: WqeId, count: u16) -> Ps {
         let QpSlot { ring, wqes, .. } = &self.qps[qp];
         let mut entry = first.0;
@@ -61,7 +61,7 @@ impl SimDevice {
         done
     }
 
-    /// The NIC reads RECVs where the driver has written them; returns when it has them.
+    /// Reads RECVs from the ring. Returns when the NIC has them.
     pub(super) fn load_recv_ring(&mut self, host: &mut Host, now: Ps, queue: RecvQueueId, count: u16) -> Ps {
         let agent = self.agent();
         let slot = &mut self.recv_queues[queue];
@@ -73,7 +73,7 @@ impl SimDevice {
         done
     }
 
-    /// The next `count` posted WQEs of a QP are in the NIC.
+    /// Handles the next `count` posted WQEs of a QP, which have arrived in the NIC.
     pub(super) fn wqes_entered(&mut self, env: &mut Env, qp: QpId, count: u16, by_mmio: bool) {
         env.with_actions(|env, actions| {
             let SimDevice { qps, caches, .. } = self;
@@ -94,7 +94,7 @@ impl SimDevice {
         self.kick(env, qp);
     }
 
-    /// A doorbell for RECVs is at the NIC, which reads them.
+    /// Handles a doorbell for RECVs at the NIC, which then reads the RECVs.
     pub(crate) fn recv_doorbell_arrived(&mut self, env: &mut Env, recv_queue: RecvQueueId, count: u16) {
         let per_read = self.profile.device.nic.recv_prefetch.max(1);
         let wqe = self.recv_queues[recv_queue].wqe_bytes;
@@ -107,7 +107,7 @@ impl SimDevice {
         }
     }
 
-    /// RECVs are in the NIC.
+    /// Handles RECVs that have arrived in the NIC.
     pub(super) fn recv_wqes_entered(&mut self, env: &mut Env, recv_queue: RecvQueueId, count: u16) {
         let slot = &mut self.recv_queues[recv_queue];
         slot.queue.ring(u32::from(count));

@@ -1,4 +1,4 @@
-//! What a NIC has as a plain Ethernet NIC: rings of descriptors, buffers, and the segments and frames in it.
+//! State of a plain Ethernet NIC: descriptor rings, buffers, and the segments and frames in the NIC.
 
 use crate::core::index::{CoreId, PortId};
 use crate::core::ps::Ps;
@@ -9,14 +9,14 @@ use doorbell_nic::cost::{FRAME_HEADERS, TcpCost};
 use doorbell_verbs::PageSize;
 use std::collections::VecDeque;
 
-/// Entries of a ring of descriptors.
+/// Entries of a descriptor ring.
 const ENTRIES: u32 = 1024;
-/// Buffers that the driver adds where it has none left.
+/// Buffers that the driver adds when none is left.
 const MORE_BUFFERS: u64 = 256;
-/// Where a frame begins in its buffer: the IP header behind Ethernet's 14 bytes is aligned then.
+/// Offset of a frame in its buffer. It aligns the IP header, which follows Ethernet's 14 bytes.
 pub(super) const FRAME_AT: u64 = 2;
 
-/// Bytes of a buffer that a socket's data goes round in.
+/// The circular buffer of a socket's data.
 #[derive(Clone, Copy)]
 pub(crate) struct SocketBuffer {
     pub(crate) addr: u64,
@@ -24,20 +24,20 @@ pub(crate) struct SocketBuffer {
 }
 
 impl SocketBuffer {
-    /// The address of a byte by its number, and how many follow it until the end.
+    /// The address of a byte by its number in the stream, and the bytes from it to the buffer's end.
     pub(crate) fn at(self, number: u64) -> (u64, u64) {
         let offset = number % self.bytes;
         (self.addr + offset, self.bytes - offset)
     }
 }
 
-/// A segment that the driver has a descriptor of.
+/// A segment for which the driver has written a descriptor.
 #[derive(Clone, Copy)]
 pub(crate) struct PostedSegment {
     pub(crate) segment: Segment,
-    /// Where its data is, if it has some.
+    /// The buffer of the segment's data, if it has any.
     pub(crate) data: Option<SocketBuffer>,
-    /// The port that it is for.
+    /// The destination port.
     pub(crate) into: PortId,
 }
 
@@ -45,20 +45,20 @@ pub(crate) struct PostedSegment {
 #[derive(Clone, Copy)]
 pub(crate) struct ReceivedFrame {
     pub(crate) segment: Segment,
-    /// The buffer that it is in.
+    /// Address of the frame's buffer.
     pub(crate) buffer: u64,
-    /// The port that it comes from.
+    /// The port that sent the frame.
     pub(crate) from: PortId,
 }
 
 impl ReceivedFrame {
-    /// Where its data is.
+    /// Address of the frame's data.
     pub(crate) const fn data(&self) -> u64 {
         self.buffer + FRAME_AT + FRAME_HEADERS as u64
     }
 }
 
-/// What a NIC has of it.
+/// State of a NIC that is used as a plain Ethernet NIC.
 pub(crate) struct Ethernet {
     pub(super) mss: u32,
     pub(super) out_time: Ps,
@@ -66,25 +66,26 @@ pub(crate) struct Ethernet {
     pub(super) room: u32,
     pub(super) descriptor_in: u32,
     pub(super) descriptor_out: u32,
-    /// Bytes of a buffer for a frame.
+    /// Bytes of a frame buffer.
     pub(super) buffer: u64,
     pub(super) out_ring: Ring,
     pub(super) in_ring: Ring,
-    /// The entry of each that the NIC reads, or writes, next, and that the driver writes, or reads, next.
+    /// The NIC's and the driver's next entry of each ring. The NIC reads `out` and writes `in`; the driver
+    /// does the opposite.
     pub(super) nic_out: u32,
     pub(super) nic_in: u32,
     pub(super) driver_out: u32,
     pub(super) driver_in: u32,
-    /// Segments of which the NIC has been told.
+    /// Segments that the driver has announced to the NIC.
     pub(super) posted: VecDeque<PostedSegment>,
-    /// Segments whose descriptors it has; of the first, so many bytes are in frames.
+    /// Segments whose descriptors the NIC has. `cut` bytes of the first are in frames already.
     pub(super) entered: VecDeque<PostedSegment>,
     pub(super) cut: u32,
-    /// Frames that wait for their data, and those behind them.
+    /// Frames that wait for their data, and frames behind them.
     pub(super) reading: Row,
     /// Bytes of frames that have not left.
     pub(super) held: u32,
-    /// Buffers that the driver has given and no frame is in.
+    /// Empty buffers that the driver has provided.
     pub(crate) buffers: Vec<u64>,
     /// Frames on their way to memory.
     pub(super) arriving: VecDeque<ReceivedFrame>,
@@ -135,7 +136,7 @@ impl Ethernet {
         (self.in_ring, entry)
     }
 
-    /// A buffer for the next frame; the driver has always given enough.
+    /// Takes a buffer for the next frame. The driver always provides enough.
     pub(super) fn take_buffer(&mut self, host: &mut Host) -> u64 {
         if self.buffers.is_empty() {
             let bytes = MORE_BUFFERS * self.buffer;
@@ -143,7 +144,7 @@ impl Ethernet {
                 .alloc_near(0, CoreId(0), bytes, PageSize::Small)
                 .expect("an allocation of this size is never refused");
             self.buffers.extend((0..MORE_BUFFERS).rev().map(|i| more.addr(i * self.buffer)));
-            // Room for each of them to be given back.
+            // Reserve space to return each buffer.
             self.buffers.reserve(self.buffers.capacity());
         }
         self.buffers.pop().expect("some were added")

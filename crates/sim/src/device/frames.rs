@@ -1,7 +1,8 @@
-//! A NIC as a plain Ethernet NIC: segments of TCP that it cuts into frames, and frames that it writes to memory.
+//! A NIC as a plain Ethernet NIC: it cuts TCP segments into frames, and writes received frames to memory.
 //!
-//! Out: a doorbell, the segment's descriptor, the data of frame after frame, as many ahead of what leaves as the NIC
-//! has room for. In: a buffer that the driver has given, the frame, and a descriptor behind it.
+//! Sending: the NIC takes a doorbell, reads the segment's descriptor, then the data of one frame after
+//! another. It reads as far ahead of the departing frames as it has room. Receiving: it writes the frame to a
+//! buffer that the driver provided, and then a descriptor.
 
 use super::ethernet::{Ethernet, FRAME_AT, PostedSegment, ReceivedFrame, SocketBuffer};
 use super::nic::SimDevice;
@@ -16,51 +17,51 @@ use crate::host::{AccessKind, Host};
 use doorbell_nic::Tcp;
 use doorbell_nic::cost::{FRAME_HEADERS, frame_on_link};
 
-/// A step of TCP.
+/// An event for a step of TCP.
 const fn tcp(device: DeviceId, step: TcpStep) -> SimEvent {
     SimEvent::Tcp { device, step, number: 0 }
 }
 
-/// A step of a frame.
+/// An event for a step of a frame.
 const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> SimEvent {
     SimEvent::Tcp { device, step, number: frame.0 }
 }
 
-/// Why events of frames are of a device that has this part.
+/// Why a device with events of frames has Ethernet state.
 const IS_UP: &str = "frames are sent and received by devices that are up";
 
 impl SimDevice {
-    /// Has the device used as an Ethernet NIC from now on.
+    /// Starts to use the device as an Ethernet NIC.
     pub(crate) fn bring_up(&mut self, tcp: &Tcp, host: &mut Host) {
         if self.ethernet.is_none() {
             self.ethernet = Some(Box::new(Ethernet::new(tcp, host)));
         }
     }
 
-    /// What it has as an Ethernet NIC.
+    /// The device's Ethernet state.
     pub(crate) fn ethernet(&mut self) -> &mut Ethernet {
         self.ethernet.as_mut().expect(IS_UP)
     }
 
-    /// The driver has written the descriptor of a segment; the doorbell leaves its core at `at`.
+    /// Posts a segment whose descriptor the driver has written. The doorbell leaves the core at `at`.
     pub(crate) fn post_segment(&mut self, env: &mut Env, at: Ps, posted: PostedSegment) {
         self.ethernet().posted.push_back(posted);
         env.queue.push(at, tcp(self.id, TcpStep::SegmentDoorbell));
     }
 
-    /// A doorbell for a segment leaves a core.
+    /// Handles a doorbell for a segment that leaves a core.
     pub(crate) fn segment_doorbell(&mut self, env: &mut Env) {
         let left = self.pcie.doorbell(env.now, env.window);
         env.queue.push(self.pcie.mmio_arrives(left), tcp(self.id, TcpStep::SegmentPosted));
     }
 
-    /// A doorbell for a segment is at the NIC, which reads its descriptor.
+    /// Handles a doorbell for a segment at the NIC, which then reads the descriptor.
     pub(crate) fn segment_posted(&mut self, env: &mut Env) {
         let bytes = self.ethernet().descriptor_out;
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Segment));
     }
 
-    /// The NIC reads a descriptor where the driver has written it; returns when it has it.
+    /// Reads a descriptor from the ring. Returns when the NIC has it.
     pub(super) fn load_descriptor(&mut self, host: &mut Host, now: Ps) -> Ps {
         let agent = self.agent();
         let ethernet = self.ethernet();
@@ -69,7 +70,7 @@ impl SimDevice {
         host.reach_entry(now, agent, ethernet.out_ring.whole(entry), AccessKind::Load)
     }
 
-    /// A descriptor is in the NIC.
+    /// Handles a descriptor that has arrived in the NIC.
     pub(super) fn segment_read(&mut self, env: &mut Env) {
         let ethernet = self.ethernet();
         let posted = ethernet.posted.pop_front().expect("a descriptor that is read is of a segment");
@@ -77,7 +78,7 @@ impl SimDevice {
         self.cut_frames(env);
     }
 
-    /// Makes frames of the segments that are in the NIC, as far as it has room.
+    /// Makes frames of the segments in the NIC, as far as there is room.
     fn cut_frames(&mut self, env: &mut Env) {
         let overhead = self.profile.device.link.packet_overhead;
         loop {
@@ -102,7 +103,7 @@ impl SimDevice {
         }
     }
 
-    /// Begins to read the data of a frame.
+    /// Begins to read a frame's data.
     fn begin_frame(
         &mut self,
         env: &mut Env,
@@ -133,7 +134,7 @@ impl SimDevice {
         }
     }
 
-    /// The first frames have all their data.
+    /// Sends the first frames that have all their data.
     pub(super) fn frames_read(&mut self, env: &mut Env) {
         let device = self.id;
         let ethernet = self.ethernet();
@@ -145,7 +146,7 @@ impl SimDevice {
         }
     }
 
-    /// A frame goes out by its port, or waits there.
+    /// Sends a frame by its port, or queues it there.
     pub(crate) fn frame_out(&mut self, env: &mut Env, flight: FlightId) {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
@@ -157,19 +158,19 @@ impl SimDevice {
         self.frame_left(env, link_bytes);
     }
 
-    /// A frame has left: there is room for others.
+    /// Frees the room of a frame that has left, for further frames.
     pub(super) fn frame_left(&mut self, env: &mut Env, link_bytes: u32) {
         self.ethernet().held -= link_bytes;
         self.cut_frames(env);
     }
 
-    /// A frame has come through its port.
+    /// Handles a frame that has come through its port.
     pub(super) fn frame_came_in(&mut self, env: &mut Env, flight: FlightId) {
         let after = self.ethernet().in_time;
         env.after(after, of_frame(self.id, TcpStep::FrameIn, flight));
     }
 
-    /// A frame goes to memory, and behind it what describes it.
+    /// Writes a frame to memory, and its descriptor after it.
     pub(crate) fn frame_in(&mut self, host: &mut Host, env: &mut Env, flight: FlightId) {
         let f = &mut env.flights[flight];
         let payload = std::mem::replace(&mut f.payload, Payload::EMPTY);
@@ -190,7 +191,7 @@ impl SimDevice {
         env.fabric.make_room(into, link_bytes);
     }
 
-    /// A frame is in memory, and so is what describes it.
+    /// Handles a frame that is in memory together with its descriptor.
     pub(crate) fn frame_visible(&mut self, host: &mut Host, env: &mut Env) -> ReceivedFrame {
         host.settle(env.now, &mut env.payloads);
         let agent = self.agent();
@@ -201,14 +202,14 @@ impl SimDevice {
         ethernet.arriving.pop_front().expect("a frame becomes visible that went to memory")
     }
 
-    /// The driver tells the NIC of `buffers` new ones, and the NIC reads where they are.
+    /// Tells the NIC of `buffers` new buffers, whose addresses it then reads.
     pub(crate) fn refill(&mut self, env: &mut Env, buffers: u32) {
         self.pcie.doorbell(env.now, env.window);
         let bytes = buffers * size_of::<u64>() as u32;
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }
 
-    /// When an interrupt that the NIC raises now is at a core: behind all that it has written.
+    /// When an interrupt raised now reaches a core: after everything that the NIC has written.
     pub(crate) fn interrupt_arrives(&self, now: Ps) -> Ps {
         self.pcie.beside_writes(now)
     }

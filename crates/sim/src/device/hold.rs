@@ -1,27 +1,27 @@
-//! How a processing unit is held up.
+//! How packets hold up a processing unit.
 
 use crate::core::ps::Ps;
 
-/// How the unit that handles a packet is held up before it goes on to the next.
+/// How a packet holds up its unit before the unit goes on to the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnitHold {
-    /// For how long it stands still.
+    /// Time that the unit stands still.
     pub(super) stall: Ps,
-    /// Whether it then waits until an event lets it go on: a port with room, or an atomic that has its lock.
+    /// Whether the unit then waits for an event: a port gets room, or an atomic gets its lock.
     pub(super) waits: bool,
 }
 
 impl UnitHold {
-    /// It goes on at once.
+    /// The unit goes on at once.
     pub(super) const NONE: UnitHold = UnitHold { stall: Ps::ZERO, waits: false };
 
-    /// It stands still for so long.
+    /// The unit stands still for `stall`.
     #[inline]
     pub(super) const fn for_time(stall: Ps) -> UnitHold {
         UnitHold { stall, waits: false }
     }
 
-    /// It waits for an event, or does not.
+    /// The unit waits for an event if `waits`.
     #[inline]
     pub(super) const fn for_event(waits: bool) -> UnitHold {
         UnitHold { stall: Ps::ZERO, waits }

@@ -1,20 +1,20 @@
-//! The locks under which atomics are executed, and the answers that wait for them.
+//! The locks under which atomics are executed, and the responses that wait for them.
 
 use crate::core::index::{FlightId, IdVec, LockId};
 use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
 use std::collections::VecDeque;
 
-/// Why the answer to an atomic knows what is asked for.
+/// Why the response to an atomic has an atomic.
 pub(super) const IS_ATOMIC: &str = "what takes a lock is the answer to an atomic";
 
-/// A lock, and the answers that wait for it.
+/// A lock, and the responses that wait for it.
 #[derive(Default)]
 pub(crate) struct AtomicLock {
-    /// Since when it is held, if it is.
+    /// When the lock was acquired, if it is held.
     pub(super) held_since: Option<Ps>,
     pub(super) waiting: VecDeque<FlightId>,
-    /// Time in the metering window that it was held.
+    /// Time in the metering window for which the lock was held.
     pub(crate) busy: Ps,
 }
 
@@ -28,7 +28,7 @@ impl AtomicLock {
 
 /// All locks of a device.
 pub(crate) struct AtomicLocks {
-    /// None before the first atomic.
+    /// The locks. Empty before the first atomic.
     locks: IdVec<LockId, AtomicLock>,
     count: u32,
 }
@@ -46,12 +46,12 @@ impl AtomicLocks {
         &mut self.locks[number]
     }
 
-    /// Whether there has been an atomic.
+    /// Whether any atomic has been executed.
     pub(crate) fn were_used(&self) -> bool {
         self.locks.len() > 0
     }
 
-    /// The lock that was held longest, the first of several, and for how long.
+    /// The lock that was held longest (the first if several were), and how long it was held.
     pub(crate) fn busiest(&self) -> (LockId, Ps) {
         let held = self.locks.named().map(|(id, lock)| (id, lock.busy));
         held.min_by_key(|(_, busy)| std::cmp::Reverse(*busy)).unwrap_or((LockId(0), Ps::ZERO))

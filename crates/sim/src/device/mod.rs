@@ -1,13 +1,20 @@
-//! A device: a NIC with its parts, each metered.
+//! A device: a NIC with its metered parts.
 //!
-//! Its parts are data, a file each: `qp`, `sending` and `receiving` (units), `hold`, `reads`, `pcie`, `caches`, `locks` and
-//! `ethernet`; `nic` is all of them. What happens to them is in the other files: `doorbell` is how the NIC learns of WQEs,
-//! `tx` what its sending units do until a packet is at its port, `rx` what its receiving units do with one, `dma` how it
-//! reaches memory over `pcie`, `contexts` what it looks up in its caches, `atomics` what it does under its locks,
-//! `completion` how work requests end, `timer` how they time out, `frames` what it does as a plain NIC for kernel TCP,
-//! `view` what a trace looks at.
-//! Handlers borrow their device, its host where memory matters, and what all rooms share; they never see
-//! another device.
+//! Some files hold the parts: `qp`, `sending` and `receiving` (units), `hold`, `reads`, `pcie`, `caches`,
+//! `locks` and `ethernet`. `nic` puts them together. The other files hold the actions:
+//!
+//! - `doorbell`: how WQEs come to the NIC.
+//! - `tx`: sending units, until a packet is at its port.
+//! - `rx`: receiving units.
+//! - `dma`: access to memory over `pcie`.
+//! - `contexts`: look-ups in the caches.
+//! - `atomics`: atomics under their locks.
+//! - `completion` and `timer`: how work requests end and time out.
+//! - `frames`: a plain NIC for kernel TCP.
+//! - `view`: state that a trace shows.
+//!
+//! Handlers borrow their device, its host if memory matters, and the shared [`crate::env::Env`]. They never
+//! see another device.
 
 mod atomics;
 mod caches;

@@ -1,4 +1,4 @@
-//! A NIC: all its parts.
+//! A NIC with all its parts.
 
 use super::caches::Caches;
 use super::ethernet::Ethernet;
@@ -16,22 +16,22 @@ use doorbell_transport::{Body, Keys, Packet, PacketPart};
 use doorbell_verbs::{AhAttr, AhHandle, QpType};
 use std::rc::Rc;
 
-/// Where on its machine a device is.
+/// The position of a device on its machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Attached {
-    /// Its number among the machine's devices.
+    /// The device's number on the machine.
     pub(crate) local: u8,
-    /// The socket that it is attached to.
+    /// The socket that the device is attached to.
     pub(crate) socket: u8,
 }
 
 /// A NIC.
 pub(crate) struct SimDevice {
     pub(crate) id: DeviceId,
-    /// The machine whose memory it reaches.
+    /// The machine whose memory the NIC reaches.
     pub(crate) machine: MachineId,
     pub(crate) attached: Attached,
-    /// Its first port; the others follow.
+    /// The NIC's first port; its other ports follow.
     pub(crate) first_port: PortId,
     pub(crate) profile: Rc<Profile>,
     pub(super) costs: Costs,
@@ -47,12 +47,12 @@ pub(crate) struct SimDevice {
     pub(crate) caches: Caches,
     pub(crate) pcie: PcieLink,
     pub(super) dma: Dma,
-    /// What it has as a plain NIC, once it is used as one.
+    /// State of a plain Ethernet NIC, once the device is used as one.
     pub(crate) ethernet: Option<Box<Ethernet>>,
 }
 
 impl SimDevice {
-    /// Until when its PCIe link and its units are busy with what they have taken on.
+    /// When the PCIe link and the units are done with the work that they have accepted.
     pub(crate) fn committed_until(&self) -> Ps {
         let sending = self.sending.units.iter().map(|unit| unit.until);
         let receiving = self.receiving.units.iter().map(|unit| unit.until.max(unit.free_at));
@@ -90,20 +90,20 @@ impl SimDevice {
         }
     }
 
-    /// The QP that has, had or will have this number.
+    /// The id of the QP with this number, whether or not it exists yet or still.
     #[inline]
     pub(crate) fn qp_numbered(qpn: u32) -> Option<QpId> {
         qpn.checked_sub(FIRST_QPN).map(QpId)
     }
 
-    /// The QP with this number, if it lives.
+    /// The QP with this number, if it is alive.
     pub(crate) fn find_qp(&self, qpn: u32) -> Option<QpId> {
         let qp = SimDevice::qp_numbered(qpn)?;
         self.qps.get(qp).filter(|q| q.alive)?;
         Some(qp)
     }
 
-    /// What an address handle says, if it exists. Its highest byte names the device.
+    /// The attributes of an address handle, if it exists. The handle's highest byte names the device.
     pub(crate) fn ah(&self, ah: AhHandle) -> Option<AhAttr> {
         self.ahs.get((ah.0 & 0xff_ffff) as usize).copied().flatten()
     }
@@ -118,7 +118,7 @@ impl SimDevice {
     }
 }
 
-/// A packet, as far as its costs depend on it.
+/// The properties of a packet that its costs depend on.
 #[inline]
 pub(super) fn priced(packet: &Packet) -> cost::PacketShape {
     let (kind, part, imm) = match packet.body {

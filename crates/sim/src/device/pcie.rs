@@ -6,7 +6,7 @@ use crate::host::lines_touched;
 use doorbell_nic::cost::PcieCost;
 use doorbell_nic::wqe;
 
-/// What crossed the link in the metering window.
+/// Traffic on the link in the metering window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) mmio_bytes: u64,
@@ -18,18 +18,18 @@ pub(crate) struct Traffic {
     pub(crate) lines_written: u64,
     /// Busy time of the host-to-device direction with MMIO.
     pub(crate) mmio_busy: Ps,
-    /// And with read completions.
+    /// Busy time of the host-to-device direction with read completions.
     pub(crate) completion_busy: Ps,
 }
 
-/// The link: two directions, each serving one TLP after another.
+/// The link: two directions, each serving one TLP at a time.
 pub(crate) struct PcieLink {
     pub(super) costs: PcieCost,
     pub(super) to_device: MeteredServer,
     pub(crate) to_host: MeteredServer,
-    /// Time of the DMA writes that may wait: as many bytes as a port takes in.
+    /// Time on the link of the DMA writes that may wait: as many bytes as a port's receive buffer holds.
     most_ahead: Ps,
-    /// When the last DMA write under way will be visible: reads do not pass it.
+    /// When the last issued DMA write will be visible. Reads do not pass it.
     pub(super) last_visible: Ps,
     pub(crate) traffic: Traffic,
 }
@@ -56,28 +56,28 @@ impl PcieLink {
         end
     }
 
-    /// A CPU writes one line of a WQE; returns when it has left the host.
+    /// Sends one line of a WQE that a CPU writes. Returns when the line has left the host.
     pub(crate) fn mmio_line(&mut self, now: Ps, window: MeterWindow) -> Ps {
         self.mmio(now, Ps(self.costs.mmio_line), u64::from(wqe::LINE), window)
     }
 
-    /// A CPU writes a doorbell; returns when it has left the host.
+    /// Sends a doorbell that a CPU writes. Returns when it has left the host.
     pub(crate) fn doorbell(&mut self, now: Ps, window: MeterWindow) -> Ps {
         self.mmio(now, Ps(self.costs.doorbell), u64::from(doorbell_nic::accounting::DOORBELL_BYTES), window)
     }
 
-    /// When an MMIO that left the host at `left` is at the NIC.
+    /// When an MMIO write that left the host at `left` reaches the NIC.
     pub(crate) fn mmio_arrives(&self, left: Ps) -> Ps {
         left + Ps(self.costs.mmio_latency)
     }
 
-    /// The NIC asks for `bytes`; returns when the request has reached memory.
+    /// Requests `bytes` from memory. Returns when the request has reached memory.
     pub(crate) fn request_read(&mut self, now: Ps, bytes: u64, window: MeterWindow) -> Ps {
         let sent = self.to_host.serve(now, Ps(self.costs.read_requests(bytes)), window);
         (sent + Ps(self.costs.read_latency)).max(self.last_visible)
     }
 
-    /// Memory answers a read of `bytes` at `addr`; returns when the last completion is at the NIC.
+    /// Answers a read of `bytes` at `addr`. Returns when the last completion is at the NIC.
     pub(crate) fn complete_read(&mut self, now: Ps, addr: u64, bytes: u64, window: MeterWindow) -> Ps {
         let time = Ps(self.costs.completions_from(addr, bytes));
         let end = self.to_device.serve(now, time, window);
@@ -89,27 +89,27 @@ impl PcieLink {
         end
     }
 
-    /// How long a unit that has issued DMA writes at `now` stands still until no more of them wait than the
-    /// NIC has room for: PCIe takes no write that the host has no credits for, and what waits takes room of
-    /// the packets that come in.
+    /// How long a unit that has issued DMA writes at `now` stands still, until the waiting writes fit into
+    /// the NIC's buffer. PCIe takes no write without credits from the host, and waiting writes take buffer
+    /// space of inbound packets.
     #[inline]
     pub(super) fn writes_hold_up(&self, now: Ps) -> Ps {
         self.to_host.free_at().saturating_sub(now + self.most_ahead)
     }
 
-    /// When something becomes visible that takes no room on the link but does not overtake what is under way.
+    /// When something becomes visible that takes no time on the link, but does not overtake writes in flight.
     pub(super) fn beside_writes(&self, now: Ps) -> Ps {
         self.last_visible.max(now + Ps(self.costs.write_latency))
     }
 
-    /// How long a DMA write at least takes to become visible.
+    /// Shortest time of a DMA write to become visible.
     #[inline]
     pub(crate) fn least_write(&self) -> Ps {
         Ps(self.costs.write_latency)
     }
 
-    /// The NIC writes `bytes` to `offset`, which takes `hop` longer to get there; returns when the first and the last byte
-    /// become visible.
+    /// Writes `bytes` to `offset`, which takes `hop` longer to get there. Returns when the first and the last
+    /// byte become visible.
     pub(crate) fn write(
         &mut self,
         now: Ps,
@@ -124,7 +124,7 @@ impl PcieLink {
             self.traffic.dma_write_bytes += bytes;
             self.traffic.lines_written += lines;
         }
-        // None overtakes another.
+        // No write overtakes another.
         let before = self.last_visible;
         self.last_visible = before.max(end + Ps(self.costs.write_latency) + hop);
         let rest = if lines <= 1 { Ps::ZERO } else { time * (lines - 1) / lines };

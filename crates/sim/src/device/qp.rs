@@ -1,4 +1,4 @@
-//! Queue pairs, completion queues and receive queues, with what the driver knows of them.
+//! Queue pairs, completion queues and receive queues, with the driver's state of them.
 
 use super::receiving::Flow;
 use super::sending::{TxTask, TxWork};
@@ -15,18 +15,18 @@ use std::collections::VecDeque;
 /// Number of the first QP.
 pub(crate) const FIRST_QPN: u32 = 0x40;
 
-/// A send WQE in its slot, beside what `transport` knows of it.
+/// State of a send WQE in its slot, besides the state that `transport` keeps.
 #[derive(Clone, Copy)]
 pub(crate) struct WqeSlot {
     /// Inline payload.
     pub(crate) inline: Payload,
     /// Bytes of the WQE.
     pub(crate) bytes: u16,
-    /// It came by MMIO rather than by DMA.
+    /// Whether the WQE came by MMIO rather than by DMA.
     pub(crate) by_mmio: bool,
-    /// Number in the order in which WQEs came to be sent.
+    /// Number of the WQE in the cache of WQEs to be sent, see [`super::caches::WqeCache`].
     pub(crate) entered: u64,
-    /// Number in the order in which those were sent that are answered with data.
+    /// Number of the WQE in the cache of sent WQEs that are answered with data.
     pub(crate) asked: u64,
 }
 
@@ -34,13 +34,13 @@ impl WqeSlot {
     const EMPTY: WqeSlot = WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: 0, asked: 0 };
 }
 
-/// The WQEs of a send queue: as `transport`'s queue, with room for as many as have been in use at once, where
-/// its depth is a power of two. Those that were posted and whose doorbell has not reached the NIC follow each
-/// other, round and round.
+/// The WQEs of a send queue, by the slot numbers of `transport`'s queue. If the depth is a power of two,
+/// there is room only for as many as have been in use at once. WQEs whose doorbell has not reached the NIC
+/// are consecutive and wrap around.
 pub(crate) struct WqeSlots {
     slots: Box<[WqeSlot]>,
-    /// What of a slot's number says where it is: all of it where the depth is no power of two, and there is
-    /// room for all.
+    /// Bits of a slot's number that give its place. All bits if the depth is no power of two; then there is
+    /// room for all slots.
     mask: u32,
     depth: u32,
     first_posted: u32,
@@ -59,7 +59,7 @@ impl WqeSlots {
         }
     }
 
-    /// Where a slot is.
+    /// The place of a slot.
     #[inline]
     fn place(&self, wqe: WqeId) -> usize {
         (wqe.0 & self.mask) as usize
@@ -69,7 +69,7 @@ impl WqeSlots {
         self.slots[self.place(wqe)].bytes.into()
     }
 
-    /// Makes room for `in_use` slots in a row, the last of which is `newest` and not yet written.
+    /// Makes room for `in_use` consecutive slots. The last is `newest`, which is not yet written.
     #[inline]
     pub(crate) fn make_room(&mut self, newest: WqeId, in_use: u32) {
         if in_use as usize > self.slots.len() {
@@ -89,7 +89,7 @@ impl WqeSlots {
         }
     }
 
-    /// A work request is posted to the slot behind those that are.
+    /// Posts a work request to the slot after the posted slots.
     pub(crate) fn post(&mut self, wqe: WqeId) {
         if self.posted == 0 {
             self.first_posted = wqe.0;
@@ -98,23 +98,23 @@ impl WqeSlots {
         self.posted += 1;
     }
 
-    /// The slots that were posted to last.
+    /// The last `count` posted slots.
     pub(crate) fn last_posted(&self, count: u32) -> impl Iterator<Item = WqeId> {
         (self.posted - count..self.posted).map(|number| self.at(number))
     }
 
-    /// The slot that is so many behind the first that is posted.
+    /// The slot `number` slots after the first posted slot.
     fn at(&self, number: u32) -> WqeId {
         let slot = self.first_posted + number;
         WqeId(if slot < self.depth { slot } else { slot - self.depth })
     }
 
-    /// The posted slot that is so many behind the first.
+    /// The posted slot `number` slots after the first, if there is one.
     pub(super) fn posted(&self, number: u32) -> Option<WqeId> {
         (number < self.posted).then(|| self.at(number))
     }
 
-    /// Takes the first posted slot.
+    /// Removes the first posted slot.
     #[inline]
     pub(super) fn pop_posted(&mut self) -> Option<WqeId> {
         let first = self.posted(0)?;
@@ -124,46 +124,47 @@ impl WqeSlots {
     }
 }
 
-/// A QP with what surrounds it in the NIC and the driver. There are many, and each event is of another: so a QP
-/// has eight lines of memory, and what is needed together lies together.
+/// A QP with its state in the NIC and the driver. There are many QPs, and successive events concern different
+/// ones. So a QP takes eight cache lines, and fields that are used together lie together.
 #[repr(C, align(64))]
 pub(crate) struct QpSlot {
-    /// Packets that came in for it, where it is connected.
+    /// Inbound packets of the QP, if it is connected.
     pub(crate) flow: Flow,
     /// Time in the metering window that sending units spent on it.
     pub(crate) tx_busy: Ps,
     /// When the pending timer event fires; [`Ps::NEVER`] for none.
     pub(super) timer_at: Ps,
-    /// What sending units have to do for it, one at a time.
+    /// Tasks of sending units for this QP, one at a time.
     pub(super) work: TxWork,
     pub(crate) recv_queue: RecvQueueId,
-    /// Answers that wait for memory, and those behind them.
+    /// Responses that wait for memory, and responses behind them.
     pub(super) answers: Row,
-    /// Requests that wait for their payload, and those behind them.
+    /// Requests that wait for their payload, and requests behind them.
     pub(super) requests: Row,
-    /// Packets that complete their work requests when they leave, and how many of them have left.
+    /// Number of packets that complete their work requests when they leave, and number of them that have
+    /// left.
     pub(super) leaving: u64,
     pub(super) left: u64,
     pub(crate) send_cq: CqId,
     pub(crate) recv_cq: CqId,
-    /// Largest payload of a RECV that comes in the CQE; 0 for none.
+    /// Largest payload of a RECV that arrives in the CQE, in bytes; 0 for none.
     pub(super) max_inl_recv: u32,
-    /// How many of the posted WQEs the NIC is reading.
+    /// Number of posted WQEs that the NIC is reading.
     pub(crate) fetching: u32,
-    /// How often it was reset: what was under way then is not of the QP that it is now.
+    /// Number of resets. Work from before a reset does not concern the QP's present life.
     pub(crate) life: u16,
     pub(crate) alive: bool,
-    /// It waits for a sending unit, or is being served.
+    /// Whether the QP waits for a sending unit or is being served.
     pub(super) served: bool,
-    /// Its requests are among its work, or being made.
+    /// Whether requests are among the QP's tasks, or one is being made.
     pub(super) active: bool,
-    /// Its next request is the first after it had none, where it is an RC QP.
+    /// Whether the next request of an RC QP is the first after an idle time.
     pub(super) was_idle: bool,
     pub(crate) wqes: WqeSlots,
     pub(crate) ring: Ring,
     pub(crate) qp: Qp,
-    /// How work requests behind such packets ended, each with the number of packets that must leave before;
-    /// nowhere as long as there has been none, which takes a quarter of the room of an empty queue.
+    /// Ended work requests that wait for such packets to leave, each with the number of packets that must
+    /// leave first. None until one must wait: this takes a quarter of the memory of an empty queue.
     #[allow(clippy::box_collection)]
     pub(super) behind: Option<Box<VecDeque<(u64, EndedSend)>>>,
 }
@@ -179,7 +180,7 @@ pub(crate) struct EndedSend {
 }
 
 impl EndedSend {
-    /// Whether an answer with data completed it.
+    /// Whether a response with data completed the work request.
     pub(super) fn brought_data(&self) -> bool {
         let answered = matches!(self.wc.opcode, WcOpcode::Read | WcOpcode::CompareSwap | WcOpcode::FetchAdd);
         answered && self.wc.status == WcStatus::Success
@@ -222,7 +223,7 @@ impl QpSlot {
         }
     }
 
-    /// Forgets what was posted, as a reset does.
+    /// Forgets everything that was posted, as a reset does.
     pub(crate) fn forget(&mut self, payloads: &mut PayloadPool) {
         self.wqes.posted = 0;
         self.fetching = 0;
@@ -243,7 +244,7 @@ impl QpSlot {
         &mut self.wqes.slots[place]
     }
 
-    /// The next task for a sending unit; it is no longer active where all its requests are sent.
+    /// The next task for a sending unit. The QP becomes inactive when all its requests are sent.
     #[inline]
     pub(super) fn next_task(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
         loop {
@@ -254,7 +255,7 @@ impl QpSlot {
         }
     }
 
-    /// Whether it is an RC QP that has nothing to send and waits for no answer.
+    /// Whether this is an RC QP that has nothing to send and waits for no response.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.qp.qp_type() == QpType::Rc && self.qp.all_sent() && self.qp.outstanding() == 0
@@ -266,38 +267,39 @@ impl QpSlot {
 pub(crate) struct Cqe {
     pub(crate) wc: Wc,
     pub(crate) qp: QpId,
-    /// Which of the QP's lives it is of.
+    /// The QP's life in which the work request was posted.
     pub(crate) life: u16,
-    /// Slot of the send queue that it frees.
+    /// The send queue slot that polling the completion frees.
     pub(crate) wqe: Maybe<WqeId>,
-    /// Bytes of payload that the driver copies out of it.
+    /// Bytes of inline payload that the driver copies out of the CQE.
     pub(crate) inline: u32,
 }
 
 /// A completion queue.
 pub(crate) struct CqSlot {
     pub(crate) ring: Ring,
-    /// How much longer a completion takes to it.
+    /// Extra time that a completion takes to reach this CQ.
     pub(super) hop: Ps,
-    /// The entry of the ring that becomes visible next, and the one that is polled next.
+    /// The entry of the ring that becomes visible next, and the entry that is polled next.
     written: u32,
     pub(crate) polled: u32,
-    /// Completions with when they become visible: those that have, then those on their way to memory.
+    /// Completions with their times of visibility: visible ones first, then those on their way to memory.
     cqes: VecDeque<(Ps, Cqe)>,
-    /// How many have become visible.
+    /// Number of visible completions.
     visible: usize,
     pub(crate) capacity: usize,
     pub(crate) overrun: bool,
-    /// Cores whose threads sleep until it has an entry.
+    /// Cores whose threads sleep until the CQ has an entry.
     watchers: CoreSet,
-    /// There is an event for them when the next completion becomes visible.
+    /// Whether an event for the watchers is scheduled for the next completion.
     wakes: bool,
-    /// There is one for each completion.
+    /// Whether there is an event for each completion.
     at_once: bool,
 }
 
 impl CqSlot {
-    /// Empty, to which a completion takes `hop` longer; `at_once`: completions must be taken in when they come.
+    /// An empty CQ. A completion takes `hop` longer to reach it. With `at_once`, completions must be taken in
+    /// as they arrive.
     pub(crate) fn new(capacity: u32, (ring, hop): (Ring, Ps), at_once: bool) -> CqSlot {
         CqSlot {
             ring,
@@ -314,19 +316,19 @@ impl CqSlot {
         }
     }
 
-    /// A completion is on its way. Returns whether there must be an event when it becomes visible.
+    /// Adds a completion that is on its way. Returns whether there must be an event when it becomes visible.
     pub(super) fn send(&mut self, visible: Ps, cqe: Cqe) -> bool {
         self.cqes.push_back((visible, cqe));
         self.at_once || !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
     }
 
-    /// Takes in what has become visible by now. Must come before every look.
-    #[inline(always)] // Most find nothing to do.
+    /// Takes in the completions that are visible by now. Must be called before every look at the CQ.
+    #[inline(always)] // Mostly there is nothing to do.
     pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: Ps) {
         while let Some(&(visible, _)) = self.cqes.get(self.visible)
             && visible <= now
         {
-            // Elsewhere the lines of a ring have no state that a device could change.
+            // In the flat memory model, a ring's lines have no state that a device could change.
             if self.at_once {
                 self.write_entry(host, agent, visible);
             }
@@ -339,14 +341,14 @@ impl CqSlot {
         }
     }
 
-    /// A completion reaches the ring.
+    /// Writes a completion to the ring.
     #[cold]
     fn write_entry(&mut self, host: &mut Host, agent: Agent, at: Ps) {
         host.reach_entry(at, agent, self.ring.whole(self.written), AccessKind::Store);
         self.written = self.ring.next(self.written);
     }
 
-    /// Whether nothing has become visible that was not taken.
+    /// Whether no visible completion is left to take.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.visible == 0
@@ -359,41 +361,41 @@ impl CqSlot {
         self.cqes.pop_front().map(|(_, cqe)| cqe)
     }
 
-    /// The first completions that have become visible, `most` of them, each with when it did.
+    /// The first `most` visible completions, each with the time at which it became visible.
     pub(crate) fn first_visible(&self, most: usize) -> impl Iterator<Item = (Ps, Cqe)> {
         self.cqes.iter().take(self.visible.min(most)).copied()
     }
 
-    /// Whether there is something to be seen now.
+    /// Whether a look at the CQ would find something now.
     pub(super) fn is_ready(&self, now: Ps) -> bool {
         let next = self.cqes.get(self.visible).is_some_and(|(visible, _)| *visible <= now);
         next || !self.is_empty() || self.overrun
     }
 
-    /// Lets the thread on a core sleep until there is something to be seen. Returns when the event must be
-    /// that wakes it, if there must be one more.
+    /// Lets the thread on a core sleep until the CQ has something to find. Returns the time of the event that
+    /// wakes it, if another event is needed.
     pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<Ps> {
         host.add_core(&mut self.watchers, core);
         let (visible, _) = self.cqes.get(self.visible)?;
         (!self.at_once && !std::mem::replace(&mut self.wakes, true)).then_some(*visible)
     }
 
-    /// The cores that sleep; they are woken.
+    /// Takes the cores that sleep, which the caller wakes.
     pub(super) fn take_watchers(&mut self) -> CoreSet {
         self.wakes = false;
         std::mem::take(&mut self.watchers)
     }
 }
 
-/// A receive queue, of a QP or shared.
+/// A receive queue: a QP's own or a shared one.
 pub(crate) struct RecvSlot {
     pub(crate) queue: RecvQueue,
     pub(crate) ring: Ring,
-    /// The entry of the ring that is posted next, and the one that the NIC reads next.
+    /// The entry of the ring that is posted next, and the entry that the NIC reads next.
     pub(crate) posted: u32,
     pub(super) read: u32,
     pub(crate) wqe_bytes: u32,
-    /// The QP it belongs to; none for an SRQ.
+    /// The QP that owns the queue; none for an SRQ.
     pub(crate) qp: Maybe<QpId>,
 }
 

@@ -1,4 +1,4 @@
-//! DMA reads: what each is for, and which are under way.
+//! DMA reads: their purposes, and the reads in flight.
 
 use super::qp::EndedSend;
 use crate::core::index::{FlightId, QpId, ReadId, RecvQueueId, WqeId};
@@ -6,30 +6,30 @@ use crate::core::ps::Ps;
 use crate::core::slab::Slab;
 use std::collections::VecDeque;
 
-/// What a DMA read is for.
+/// The purpose of a DMA read.
 #[derive(Clone, Copy)]
 pub(crate) enum ReadPurpose {
-    /// Send WQEs that a doorbell announced, from this one on, in this one of the QP's lives.
+    /// Send WQEs that a doorbell announced, from `first` on, in life `life` of the QP.
     SendWqes { qp: QpId, life: u16, first: WqeId, count: u16 },
     /// RECV WQEs.
     RecvWqes { recv_queue: RecvQueueId, count: u16 },
-    /// Bytes at `addr` for the payload of a packet, from `into` on.
+    /// Bytes at `addr` for the payload of a packet, to be stored from offset `into` on.
     Payload { flight: FlightId, addr: u64, into: u32 },
     /// The word of an atomic.
     Atomic { flight: FlightId },
-    /// The descriptor of a segment of TCP.
+    /// The descriptor of a TCP segment.
     Segment,
-    /// The WQE of a READ or an atomic whose answer has come, to complete it in this one of the QP's lives.
+    /// The WQE of a READ or an atomic, read again to complete it after its response. `life` is the QP's life.
     WqeAgain { qp: QpId, life: u16, ended: EndedSend },
-    /// Something that fell out of a cache, or a ring of which nobody counts the reads.
+    /// Something evicted from a cache, or a ring whose reads are not simulated in detail.
     Refetch,
 }
 
-/// A DMA read under way.
+/// A DMA read in flight.
 #[derive(Clone, Copy)]
 pub(crate) struct DmaRead {
     pub(crate) bytes: u32,
-    /// How much later it is there, in picoseconds, as its address had to be translated first.
+    /// Picoseconds by which the read is late, because its address had to be translated first.
     pub(super) late: u32,
     pub(crate) purpose: ReadPurpose,
 }
@@ -39,21 +39,22 @@ impl DmaRead {
         DmaRead { bytes, late: 0, purpose }
     }
 
-    /// The same, so much later.
+    /// This read, delayed by `late`.
     pub(super) fn late(self, late: Ps) -> DmaRead {
         DmaRead { late: u32::try_from(late.0).unwrap_or(u32::MAX), ..self }
     }
 
-    /// Where it begins, as far as that matters to completions: the entries of rings and the words of atomics cross no boundary.
+    /// The read's address, as far as it matters to completions. Entries of rings and words of atomics cross
+    /// no boundary, so their address counts as 0.
     pub(crate) fn addr(&self) -> u64 {
         if let ReadPurpose::Payload { addr, .. } = self.purpose { addr } else { 0 }
     }
 }
 
-/// The DMA engine: what is under way, and what waits for a tag.
+/// The DMA engine: reads in flight, and reads that wait for a tag.
 pub(super) struct Dma {
     pub(super) reads: Slab<ReadId, DmaRead>,
-    /// Reads that have a tag.
+    /// Number of reads that have a tag.
     pub(super) outstanding: u32,
     pub(super) waiting: VecDeque<ReadId>,
 }

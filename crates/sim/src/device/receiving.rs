@@ -1,4 +1,4 @@
-//! The receiving units of a NIC, and the flows whose packets they look at.
+//! The receiving units of a NIC, and the flows whose packets they process.
 
 use crate::core::index::{DeviceId, Id, IdVec, QpId, UnitId};
 use crate::core::ps::Ps;
@@ -6,21 +6,21 @@ use crate::fabric::Row;
 use doorbell_transport::Packet;
 use std::collections::VecDeque;
 
-/// Flows of datagrams that a NIC tells apart, as a power of two.
+/// Number of datagram flows that a NIC tells apart, as a power of two.
 const FLOW_BITS: u32 = 12;
 
 /// Names a flow.
 #[derive(Clone, Copy)]
 pub(super) enum FlowId {
-    /// Of a connected QP.
+    /// The flow of a connected QP.
     Connection(QpId),
-    /// Of a UD QP.
+    /// A flow to UD QPs.
     Datagrams(u32),
 }
 
 impl FlowId {
-    /// The packets that a received one must keep its order with: those of the same connection, or
-    /// from the same QP to the same UD QP (and, now and then, of another pair).
+    /// The flow of a received packet, within which packets keep their order. A flow is a connection, or one
+    /// sender QP and one UD QP. Different pairs of UD QPs occasionally share a flow.
     pub(super) fn of(packet: &Packet, from: DeviceId, qp: QpId) -> FlowId {
         match packet.deth {
             None => FlowId::Connection(qp),
@@ -33,15 +33,15 @@ impl FlowId {
     }
 }
 
-/// Received packets that keep their order: one unit at a time looks at them.
+/// Received packets that keep their order: one unit at a time processes them.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
-    /// Those that wait.
+    /// Packets that wait.
     pub(super) waiting: Row,
-    /// It waits for a receiving unit, or has one.
+    /// Whether the flow waits for a receiving unit or has one.
     pub(super) served: bool,
-    /// Time in the metering window in which a unit looked at a packet of it, or one waited until the unit had issued
-    /// its DMAs: it is never more than the window.
+    /// Time in the metering window in which a unit processed one of the flow's packets, or a packet waited
+    /// until the unit had issued its DMAs. It never exceeds the window.
     pub(crate) busy: Ps,
 }
 
@@ -51,30 +51,30 @@ impl Default for Flow {
     }
 }
 
-/// A processing unit for receiving.
+/// A receiving unit.
 #[derive(Default)]
 pub(crate) struct RxUnit {
-    /// What it works on, or has worked on last.
+    /// The flow of the unit's present or last packet.
     pub(super) flow: Option<FlowId>,
-    /// Since when it looks at its packet, or looked at its last.
+    /// When the unit began its present or last packet.
     pub(super) since: Ps,
-    /// Until when.
+    /// When the unit ends that packet.
     pub(super) until: Ps,
-    /// Until when it issues DMAs for the last packet.
+    /// When the unit has issued the DMAs of its last packet.
     pub(super) issues_until: Ps,
-    /// The same, or until when the link holds it up.
+    /// When the unit is free: `issues_until`, or later if the PCIe link holds it up.
     pub(super) free_at: Ps,
-    /// Time in the metering window that it worked.
+    /// Time in the metering window in which the unit worked.
     pub(crate) busy: Ps,
 }
 
 /// The receiving units, and the flows that wait for one.
 pub(crate) struct Receiving {
     pub(crate) units: IdVec<UnitId, RxUnit>,
-    /// Units that have nothing to do; the last is taken first.
+    /// Idle units; the last is taken first.
     pub(super) idle: Vec<UnitId>,
     pub(super) waiting: VecDeque<FlowId>,
-    /// Flows of datagrams; none before the first datagram.
+    /// Flows of datagrams. Empty before the first datagram.
     pub(crate) datagrams: Vec<Flow>,
 }
 

@@ -1,4 +1,4 @@
-//! What receiving units do: from a packet at the port to memory, completions and answers.
+//! Receiving units: from a packet at the port to memory, completions and responses.
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
@@ -19,14 +19,14 @@ const CAME_IN: &str = "a packet that was received came in by a port";
 const HAS_FLOW: &str = "a receiving unit that is done had a packet of a flow";
 const HAS_QP: &str = "a packet that waits for a unit has a QP";
 
-/// Bytes that an atomic brings back.
+/// Bytes that an atomic returns.
 const ATOMIC_BYTES: u64 = 8;
 
-/// A part of a received payload, and where it goes.
+/// A part of a received payload, and its address in memory.
 #[derive(Clone, Copy)]
 struct PayloadPart {
     addr: u64,
-    /// Its first byte within the payload.
+    /// Offset of the part within the payload.
     offset: u32,
     len: u32,
 }
@@ -40,7 +40,8 @@ impl SimDevice {
         }
     }
 
-    /// The last bit of a packet would be at its port now, were the port not busy with others.
+    /// Handles the arrival of a packet. Its last bit would be at the port now if the port were not busy with
+    /// other packets.
     pub(crate) fn arrived(&mut self, env: &mut Env, flight: FlightId) {
         let Flight { link_bytes, in_port: into, .. } = env.flights[flight];
         let port = into.expect("a packet that arrives has a port to arrive at");
@@ -53,7 +54,7 @@ impl SimDevice {
         }
     }
 
-    /// A packet is in the NIC and waits for a receiving unit.
+    /// Handles a packet that is in the NIC: gives it to a receiving unit, or queues it.
     pub(crate) fn came_in(&mut self, env: &mut Env, flight: FlightId) {
         let f = &mut env.flights[flight];
         let Some(qp) = self.find_qp(f.packet.dest_qp).filter(|_| !f.lost) else {
@@ -78,12 +79,12 @@ impl SimDevice {
             self.receiving.waiting.push_back(id);
         }
         if let Some(copy) = copy {
-            // It comes behind the first, which has the flow served.
+            // The copy comes after the original, which the flow is already served for.
             self.flow(id).waiting.push(copy, &mut env.flights);
         }
     }
 
-    /// A receiving unit is done with its packet.
+    /// Lets a receiving unit go on after its packet.
     pub(super) fn rx_goes_on(&mut self, env: &mut Env, unit: UnitId) {
         let id = self.receiving.units[unit].flow.expect(HAS_FLOW);
         let flow = self.flow(id);
@@ -97,7 +98,7 @@ impl SimDevice {
         self.rx_look(env, unit, next, flight);
     }
 
-    /// An idle receiving unit takes up a packet of a flow.
+    /// Starts an idle receiving unit on a packet of a flow.
     #[inline(always)]
     fn rx_look(&mut self, env: &mut Env, unit: UnitId, id: FlowId, flight: FlightId) {
         let f = &mut env.flights[flight];
@@ -106,7 +107,7 @@ impl SimDevice {
         let (link_bytes, into) = (*link_bytes, *into);
         let cost = Ps(self.costs.receive.look(&priced(packet)));
         let (qp, is_answer) = (to.expect(HAS_QP), packet.is_answer());
-        // What an answer needs the NIC keeps with the request under way.
+        // A response needs only data that the NIC keeps with the outstanding request.
         let stall = if is_answer { Ps::ZERO } else { self.context(env, qp, false) };
         let state = &mut self.receiving.units[unit];
         let start = state.free_at.max(env.now);
@@ -122,7 +123,7 @@ impl SimDevice {
         env.fabric.make_room(into.expect(CAME_IN), link_bytes);
     }
 
-    /// A receiving unit has looked at a packet.
+    /// Handles the end of a receiving unit's look at a packet.
     pub(crate) fn received(&mut self, host: &mut Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let (qp, hold) = env.with_actions(|env, actions| {
             let Flight { packet, to_qp: to, .. } = &env.flights[flight];
@@ -131,7 +132,7 @@ impl SimDevice {
             let slot = &mut qps[qp];
             if slot.alive {
                 let recv_queue = &mut recv_queues[slot.recv_queue].queue;
-                // What follows the first packet of a message needs no RECV of its own.
+                // Packets after the first of a message need no RECV of their own.
                 let begins = matches!(packet.body, Body::Send { part, .. } if part.begins());
                 if begins && packet.transport != QpType::Rc && recv_queue.visible() == 0 {
                     env.totals.dropped += 1;
@@ -154,8 +155,7 @@ impl SimDevice {
         }
     }
 
-    /// Payload bytes of a received packet that come in the CQE of its RECV; 0 where they are placed
-    /// in memory.
+    /// Payload bytes of a received packet that arrive in the CQE of its RECV; 0 if they are placed in memory.
     fn inline_bytes(&self, qp: QpId, packet: &Packet) -> u32 {
         let Body::Send { part: PacketPart::Only, .. } = packet.body else { return 0 };
         let most = self.qps[qp].max_inl_recv;
@@ -165,8 +165,9 @@ impl SimDevice {
         if inline { packet.payload_len } else { 0 }
     }
 
-    /// Does what a QP asks for when it has received a packet, of which `inline` bytes go into a CQE.
-    /// Returns how that holds up the receiving unit: for as long as it issues DMAs, and until an atomic has its lock.
+    /// Carries out a QP's actions for a received packet, with `inline` payload bytes that go into a CQE.
+    /// Returns how the actions hold up the receiving unit: while it issues DMAs, and until an atomic has its
+    /// lock.
     fn apply(
         &mut self,
         host: &mut Host,
@@ -215,7 +216,7 @@ impl SimDevice {
                     busy += hold.stall;
                 }
                 Action::RespondRead(stream) => {
-                    // Each packet of the answer takes a DMA read.
+                    // Each packet of the response takes a DMA read.
                     for answer in stream {
                         busy += Ps(self.costs.receive.dma_read) + self.crossing_read(host, &answer);
                         busy += self.respond(host, env, qp, received, answer).stall;
@@ -231,7 +232,7 @@ impl SimDevice {
         UnitHold { stall: busy, waits }
     }
 
-    /// What a receiving unit spends more on a request's DMA write to another socket.
+    /// Extra time that a receiving unit spends on a request's DMA write to another socket.
     #[inline]
     fn crossing_write(&self, host: &Host, addr: u64, len: u64) -> Ps {
         if self.dma_hop(host, addr, len) > Ps::ZERO {
@@ -241,7 +242,7 @@ impl SimDevice {
         }
     }
 
-    /// What it spends more on the DMA read of an answer from another socket.
+    /// Extra time that a receiving unit spends on a response's DMA read from another socket.
     #[inline]
     fn crossing_read(&self, host: &Host, answer: &TxPacket) -> Ps {
         match answer.source {
@@ -252,7 +253,7 @@ impl SimDevice {
         }
     }
 
-    /// Does what a QP asks for when it has received nothing.
+    /// Carries out a QP's actions when it has received nothing.
     pub(crate) fn settle_all(&mut self, env: &mut Env, qp: QpId, actions: &[Action]) {
         for action in actions {
             self.settle(env, qp, action);
@@ -277,7 +278,8 @@ impl SimDevice {
         }
     }
 
-    /// A QP has entered the error state, perhaps without its receive queue at hand.
+    /// Completes the RECVs of a QP in the error state. The QP may have entered it without access to its
+    /// receive queue.
     pub(super) fn flush_recvs(&mut self, env: &mut Env, qp: QpId) {
         env.with_actions(|env, actions| {
             let SimDevice { qps, recv_queues, .. } = self;
@@ -292,8 +294,8 @@ impl SimDevice {
         self.write_cqe(env, cq, Cqe { wc, qp, life, wqe: Maybe::NONE, inline });
     }
 
-    /// Writes part of the received payload to memory; `last` where no other part follows. Returns for how long its unit stands
-    /// still before.
+    /// Writes part of the received payload to memory. `last` says that no other part follows. Returns how
+    /// long the unit stands still first.
     fn place(
         &mut self,
         host: &mut Host,
@@ -314,8 +316,8 @@ impl SimDevice {
         self.write_data(host, env, addr, part, len)
     }
 
-    /// Payload that travels in the CQE, for which no TLP of its own is sent. The driver copies it when
-    /// the completion is polled; here it is in its buffer before the CQE is visible.
+    /// Places payload that travels in the CQE, without a TLP of its own. The driver copies it when the
+    /// completion is polled. Here it is in its buffer before the CQE is visible.
     fn place_inline(
         &mut self,
         host: &mut Host,
@@ -329,7 +331,7 @@ impl SimDevice {
         self.send_write(host, env, DmaWrite::new(visible, Ps::ZERO, addr, WriteData::Payload(copy, 0), len));
     }
 
-    /// Makes the packet of an answer; returns how that holds up the receiving unit.
+    /// Makes the packet of a response. Returns how this holds up the receiving unit.
     #[inline]
     fn respond(
         &mut self,
@@ -365,7 +367,7 @@ impl SimDevice {
     }
 }
 
-/// LID of the port that a received datagram comes from; 0 for other packets.
+/// LID of the port that sent a received datagram; 0 for other packets.
 fn sender_lid(env: &Env, received: FlightId) -> u16 {
     let Flight { packet, out_port: out, .. } = &env.flights[received];
     if packet.transport == QpType::Ud { env.fabric.lid(*out) } else { 0 }

@@ -1,4 +1,4 @@
-//! The sending units of a NIC, and what they have to do for QPs.
+//! The sending units of a NIC, and their tasks for QPs.
 
 use crate::core::index::{FlightId, IdVec, QpId, UnitId};
 use crate::core::ps::Ps;
@@ -6,20 +6,21 @@ use crate::core::slab::Slab;
 use crate::fabric::{Flight, Row};
 use std::collections::VecDeque;
 
-/// What a sending unit has to do for a QP.
+/// A task of a sending unit for a QP.
 pub(super) enum TxTask {
     /// The next request.
     Request,
-    /// An answer that is ready.
+    /// A response that is ready.
     Answer(FlightId),
 }
 
-/// What sending units have to do for a QP: answers that are ready, in order, and its requests, which are there once at most.
-/// Where there are both they take turns: neither end of a connection waits for as long as the other has work.
+/// Tasks of sending units for a QP: ready responses, in order, and at most one entry for the QP's requests.
+/// Responses and requests take turns, so that neither end of a connection waits as long as the other has
+/// work.
 pub(super) struct TxWork {
     answers: Row,
     requests: bool,
-    /// The last was an answer.
+    /// Whether the last task was a response.
     answered: bool,
 }
 
@@ -46,23 +47,23 @@ impl TxWork {
     }
 }
 
-/// A processing unit for sending.
+/// A sending unit.
 #[derive(Default)]
 pub(crate) struct TxUnit {
-    /// Since when it works on its packet, or worked on its last.
+    /// When the unit began its present or last packet.
     pub(super) since: Ps,
-    /// Until when.
+    /// When the unit ends that packet.
     pub(super) until: Ps,
-    /// Time in the metering window that it worked.
+    /// Time in the metering window in which the unit worked.
     pub(crate) busy: Ps,
-    /// Packets that it has sent for the QP whose turn it is.
+    /// Packets that the unit has sent for the QP in its present turn.
     pub(super) burst: u32,
 }
 
 /// The sending units, and the QPs that wait for one.
 pub(crate) struct Sending {
     pub(crate) units: IdVec<UnitId, TxUnit>,
-    /// Units that have nothing to do; the last is taken first.
+    /// Idle units; the last is taken first.
     pub(super) idle: Vec<UnitId>,
     pub(super) waiting: VecDeque<QpId>,
 }

@@ -1,4 +1,4 @@
-//! The time-outs of QPs.
+//! Time-outs of QPs.
 
 use super::nic::SimDevice;
 use crate::core::index::QpId;
@@ -7,7 +7,7 @@ use crate::core::queue::SimEvent;
 use crate::env::Env;
 
 impl SimDevice {
-    /// Makes sure that the QP's next time-out is an event; one that was destroyed has none.
+    /// Schedules an event for the QP's next time-out. A destroyed QP has none.
     pub(super) fn arm_timer(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         if slot.alive
@@ -19,7 +19,7 @@ impl SimDevice {
         }
     }
 
-    /// A timer event, perhaps of a time-out that has been put off meanwhile.
+    /// Handles a timer event. The time-out may have been postponed meanwhile.
     pub(crate) fn timer(&mut self, env: &mut Env, qp: QpId) {
         env.with_actions(|env, actions| {
             let now = env.now.time();

@@ -1,4 +1,4 @@
-//! What sending units do: from a WQE in the NIC to a packet on the wire.
+//! Sending units: from a WQE in the NIC to a packet on the wire.
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
@@ -17,7 +17,7 @@ use doorbell_transport::{Action, Queue, Source, TxPacket};
 use doorbell_verbs::{SendFlags, UdDest};
 
 impl SimDevice {
-    /// Has the QP served by a sending unit.
+    /// Queues the QP's requests for a sending unit.
     pub(crate) fn kick(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         if !slot.active {
@@ -27,7 +27,7 @@ impl SimDevice {
         }
     }
 
-    /// A QP has more work for a sending unit.
+    /// Gives the QP to a sending unit, or queues it for one.
     fn has_work(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         if !slot.served {
@@ -39,7 +39,7 @@ impl SimDevice {
         }
     }
 
-    /// A sending unit is done with its packet.
+    /// Handles the end of a sending unit's work on a packet.
     pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let Flight { packet, from_qp: qp, .. } = &env.flights[flight];
         let qp = *qp;
@@ -55,7 +55,7 @@ impl SimDevice {
         }
     }
 
-    /// A sending unit goes on only when the translations are there that the packet needs which it has made.
+    /// Makes a sending unit stand still until the translations are there that its packet needs.
     fn tx_stands_still(&mut self, env: &mut Env, unit: UnitId, qp: QpId, stall: Ps) {
         let end = env.now + stall;
         let busy = env.window.overlap(env.now, end);
@@ -66,14 +66,14 @@ impl SimDevice {
         env.queue.push(end, SimEvent::TxOn { device: self.id, unit, qp });
     }
 
-    /// A sending unit has handed the packet of a QP on.
+    /// Lets a sending unit go on after the packet of a QP.
     pub(crate) fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
         let burst = &mut self.sending.units[unit].burst;
         *burst += 1;
         let is_over = *burst >= self.profile.device.tx.burst;
         let next = match is_over.then(|| self.sending.waiting.pop_front()).flatten() {
             Some(next) => {
-                // Behind the others: QPs have the units in turn.
+                // The QP goes behind the waiting QPs: QPs take turns on the units.
                 self.sending.waiting.push_back(qp);
                 *burst = 0;
                 next
@@ -83,8 +83,8 @@ impl SimDevice {
         self.tx_serve(env, unit, next);
     }
 
-    /// An idle sending unit takes up work of a QP or, where that has none after all, of the next one that
-    /// waits. A QP has one unit at a time.
+    /// Starts an idle sending unit on a task of the QP. If the QP has none after all, takes the next waiting
+    /// QP. A QP has one unit at a time.
     fn tx_serve(&mut self, env: &mut Env, unit: UnitId, mut qp: QpId) {
         loop {
             if let Some((flight, cost)) = self.next_work(env, qp) {
@@ -103,7 +103,7 @@ impl SimDevice {
         }
     }
 
-    /// The next packet of a QP, whatever it is, and what it costs a unit.
+    /// The next packet of a QP, a response or a request, and its cost for a unit.
     fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         loop {
             let slot = &mut self.qps[qp];
@@ -124,7 +124,7 @@ impl SimDevice {
         }
     }
 
-    /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
+    /// The next request of a QP and its cost for the unit; none if the QP has nothing to send.
     fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         let made = env.with_actions(|env, actions| self.make_request(env, qp, actions));
         self.arm_timer(env, qp);
@@ -134,7 +134,7 @@ impl SimDevice {
         made
     }
 
-    /// Makes the next request of a QP, and does what the QP asks for then.
+    /// Makes the next request of a QP, and carries out the QP's resulting actions.
     #[inline(always)] // It has one caller.
     fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(FlightId, Ps)> {
         let slot = &mut self.qps[qp];
@@ -156,7 +156,7 @@ impl SimDevice {
         let link_bytes = self.costs.wire.bytes(&priced);
         let mut flight = Flight::new(packet, link_bytes, (self.id, qp), out, into);
         flight.gather = gather;
-        // On UC and UD the last completion is this packet's own.
+        // On UC and UD the last completion belongs to this packet.
         let mut others = &actions[..];
         if let [before @ .., Action::Complete { queue: Queue::Send, wc, slot, signaled, .. }] = others
             && *slot == wqe
@@ -170,8 +170,8 @@ impl SimDevice {
         Some((env.flights.insert(flight), cost))
     }
 
-    /// Time a request takes its sending unit, with what the caches miss; says by which number its WQE is in
-    /// the cache then.
+    /// Time that a request takes its sending unit, including cache misses. Stores the number of its WQE in
+    /// the cache in `gather`.
     fn request_cost(
         &mut self,
         env: &mut Env,
@@ -196,7 +196,7 @@ impl SimDevice {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
-            // A WQE that the NIC reads costs the same again where it fell out of the cache.
+            // A WQE that the NIC read by DMA costs the unit as much when it is read again.
             if state.by_mmio {
                 time += Ps(self.costs.send.wqe_stall);
             }
@@ -210,7 +210,7 @@ impl SimDevice {
         time + self.context(env, qp, true)
     }
 
-    /// The port by which a QP sends, and the port that it reaches.
+    /// The port by which a QP sends, and the port that the packet reaches.
     fn destination(&self, fabric: &Fabric, qp: QpId, dest: Option<UdDest>) -> (PortId, Maybe<PortId>) {
         let slot: &QpSlot = &self.qps[qp];
         let out = self.port(slot.qp.port_num().saturating_sub(1));
@@ -221,14 +221,14 @@ impl SimDevice {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// A request is made and needs its payload; returns how its sending unit is held up.
+    /// Handles a request that is made and needs its payload. Returns how its sending unit is held up.
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> UnitHold {
         let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
-        // Its QP was destroyed or reset, or the message was acknowledged while it was sent again.
+        // The QP was destroyed or reset, or the message was acknowledged during the repeated send.
         if !slot.alive || slot.wqe(wqe).entered != entered {
-            // It never leaves.
+            // The packet never leaves.
             env.flights[flight].completion = None;
             env.drop_flight(flight);
             return UnitHold::NONE;
@@ -239,7 +239,7 @@ impl SimDevice {
             if inline == Payload::EMPTY {
                 stall = self.gather(host, env, flight, gather);
             } else if env.flights[flight].completion.is_some() && offset == 0 {
-                // The only packet is sent once and for all: the bytes need not be kept.
+                // The only packet is sent only once, so the bytes need not be kept.
                 slot.wqe(wqe).inline = Payload::EMPTY;
                 env.flights[flight].payload = inline;
             } else {
@@ -259,7 +259,8 @@ impl SimDevice {
         }
     }
 
-    /// Reads what a packet carries of a message from the buffers of its work request; returns for how long the unit stands still.
+    /// Reads a packet's part of a message from the buffers of its work request. Returns how long the unit
+    /// stands still.
     fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> Ps {
         let Gather { wqe, offset, len, .. } = gather;
         let qp = env.flights[flight].from_qp;
@@ -282,7 +283,7 @@ impl SimDevice {
         stall
     }
 
-    /// Starts the DMA read of part of a packet's payload; returns for how long the unit stands still before.
+    /// Starts the DMA read of part of a packet's payload. Returns how long the unit stands still first.
     pub(super) fn read_payload(
         &mut self,
         host: &Host,
@@ -300,7 +301,7 @@ impl SimDevice {
         stall
     }
 
-    /// One of the DMA reads of a packet is done.
+    /// Handles the end of one of a packet's DMA reads.
     pub(super) fn payload_read(&mut self, env: &mut Env, flight: FlightId) {
         let f = &mut env.flights[flight];
         f.reads -= 1;
@@ -323,7 +324,7 @@ impl SimDevice {
         }
     }
 
-    /// Gives the answers that may leave to a sending unit, in order.
+    /// Gives the responses that may leave to a sending unit, in order.
     pub(super) fn answers_ready(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         let mut some = false;
@@ -339,7 +340,7 @@ impl SimDevice {
         }
     }
 
-    /// A packet goes out by its port, or waits there and its sending unit, if it has one, with it.
+    /// Sends a packet by its port, or queues it there together with its sending unit, if it has one.
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
@@ -351,7 +352,8 @@ impl SimDevice {
         UnitHold::for_event(!unit.is_none())
     }
 
-    /// A port sends what may leave by now: of what waits for room that others wait for, too, one packet at its turn.
+    /// Sends the packets of a port that may leave now. With `is_its_turn`, the first may take room that other
+    /// ports wait for, too.
     pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId, mut is_its_turn: bool) {
         env.fabric.ports[port].stalled = false;
         while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {
@@ -370,7 +372,7 @@ impl SimDevice {
         }
     }
 
-    /// A packet leaves.
+    /// Sends a packet.
     #[inline]
     pub(super) fn leave(&mut self, env: &mut Env, flight: FlightId) {
         let Env { fabric, flights, queue, now, window, .. } = env;

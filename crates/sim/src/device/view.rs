@@ -1,4 +1,4 @@
-//! What a trace looks at in a device.
+//! State of a device that a trace shows.
 
 use super::nic::SimDevice;
 use super::pcie::PcieLink;
@@ -7,7 +7,7 @@ use crate::core::index::{ReadId, UnitId};
 use crate::core::ps::Ps;
 use crate::host::Mmio;
 
-/// What waits in a device, and what its caches have missed in the metering window.
+/// Names of the counts of a device: lengths of queues, and cache misses in the metering window.
 pub(crate) const COUNTS: [&str; 8] = [
     "QPs waiting for a sending unit",
     "flows waiting for a receiving unit",
@@ -34,22 +34,22 @@ impl SimDevice {
         ]
     }
 
-    /// A DMA read under way.
+    /// A DMA read in flight.
     pub(crate) fn read(&self, read: ReadId) -> DmaRead {
         self.dma.reads[read]
     }
 
-    /// Since when a sending unit works on its packet.
+    /// When a sending unit began its packet.
     pub(crate) fn sends_since(&self, unit: UnitId) -> Ps {
         self.sending.units[unit].since
     }
 
-    /// Since when a receiving unit looks at its packet.
+    /// When a receiving unit began its packet.
     pub(crate) fn receives_since(&self, unit: UnitId) -> Ps {
         self.receiving.units[unit].since
     }
 
-    /// Until when a receiving unit issues DMAs for the last packet that it is done with.
+    /// When a receiving unit has issued the DMAs of its last packet and goes on.
     pub(crate) fn issues_until(&self, unit: UnitId) -> Ps {
         self.receiving.units[unit].free_at
     }
@@ -65,12 +65,12 @@ impl SimDevice {
         visible - Ps(costs.write_latency) - Ps(costs.write(self.costs.cqe.into()))
     }
 
-    /// How long the completions of a DMA read cross the PCIe link.
+    /// Time that the completions of a DMA read take to cross the PCIe link.
     pub(crate) fn completions(&self, read: &DmaRead) -> Ps {
         Ps(self.pcie.costs.completions_from(read.addr(), read.bytes.into()))
     }
 
-    /// From when to when a doorbell, or a line of a WQE, crosses the PCIe link, if it is the next to do so.
+    /// When a doorbell or a line of a WQE begins and ends to cross the PCIe link, if it is the next to do so.
     pub(crate) fn mmio_leaves(&self, mmio: &Mmio) -> (Ps, Ps) {
         let PcieLink { costs, to_device, .. } = &self.pcie;
         let from = mmio.leaves.max(to_device.free_at());
