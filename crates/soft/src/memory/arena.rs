@@ -1,7 +1,7 @@
-//! Buffers of the program in shared memory from birth.
+//! Program buffers that are allocated in shared memory.
 //!
-//! Where the launcher asks for it, page-aligned allocations come from this process's segment, so
-//! that peers reach them by plain loads and stores. All others stay where they are.
+//! If the launcher asks for it, page-aligned allocations come from this process's segment. Peers reach these
+//! buffers by plain loads and stores. All other allocations stay where they are.
 
 use super::segment::{ARENA_AT, ARENA_BYTES, Segment};
 use doorbell_launch::variables::SHARED_BUFFERS;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
-/// Freed pieces from this size on give their pages back.
+/// Freed pieces of at least this many bytes return their pages to the kernel.
 const GIVE_BACK: u64 = 64 << 10;
 
 /// This process's segment and its file.
@@ -25,7 +25,7 @@ pub(crate) struct Own {
 
 static OWN: AtomicPtr<Own> = AtomicPtr::new(std::ptr::null_mut());
 
-/// This process's segment, made on first use and never freed.
+/// This process's segment, created on first use and never freed.
 pub(crate) fn own() -> std::io::Result<&'static Own> {
     let known = OWN.load(Acquire);
     if !known.is_null() {
@@ -39,7 +39,7 @@ pub(crate) fn own() -> std::io::Result<&'static Own> {
         // SAFETY: just leaked.
         Ok(_) => Ok(unsafe { &*made }),
         Err(other) => {
-            // SAFETY: `made` is ours still; `other` was leaked by another thread.
+            // SAFETY: `made` is still ours; `other` was leaked by another thread.
             unsafe {
                 drop(Box::from_raw(made));
                 Ok(&*other)
@@ -48,25 +48,25 @@ pub(crate) fn own() -> std::io::Result<&'static Own> {
     }
 }
 
-/// Whether the program's buffers are to be shared.
+/// Whether the launcher asks for shared program buffers.
 fn wanted() -> bool {
     static WANTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *WANTED.get_or_init(|| std::env::var_os(SHARED_BUFFERS).is_some_and(|value| value == "1"))
 }
 
-/// What is allocated. A lock of its own, as fork(2) must find it free.
+/// The state of the allocator. It has a lock of its own, because fork(2) must find that lock free.
 struct ArenaState {
     taken: AtomicBool,
     pieces: std::cell::UnsafeCell<Pieces>,
 }
 
-// SAFETY: `pieces` is only reached by who has `taken`.
+// SAFETY: only the holder of `taken` reaches `pieces`.
 unsafe impl Sync for ArenaState {}
 
 struct Pieces {
-    /// First byte never allocated.
+    /// Offset of the first byte that was never allocated.
     next: u64,
-    /// Length by position, of both.
+    /// Lengths by offset, here and in `free`.
     used: BTreeMap<u64, u64>,
     free: BTreeMap<u64, u64>,
 }
@@ -80,12 +80,12 @@ static STATE: ArenaState = ArenaState {
     }),
 };
 
-/// The arena of the process that this one is a child of: what was allocated there is not freed.
+/// Address of the parent's segment, in a forked child. The child does not free what was allocated there.
 static PARENT_ARENA: AtomicU64 = AtomicU64::new(0);
 
 fn with_pieces<T>(f: impl FnOnce(&mut Pieces) -> T) -> T {
     take_lock();
-    // SAFETY: this thread has the lock; `f` allocates only what does not come from here.
+    // SAFETY: this thread has the lock; `f` allocates nothing that comes from this arena.
     let result = f(unsafe { &mut *STATE.pieces.get() });
     STATE.taken.store(false, Release);
     result
@@ -97,8 +97,8 @@ fn take_lock() {
     }
 }
 
-/// `size` bytes aligned to `align` in shared memory; `None` where the allocation is not one for
-/// here.
+/// `size` bytes aligned to `align` in shared memory. `None` if the allocation does not belong here: it is
+/// aligned to less than a page, shared buffers are not wanted, or there is no space.
 pub fn alloc(align: usize, size: usize) -> Option<*mut u8> {
     if (align as u64) < PAGE || size == 0 || !align.is_power_of_two() || !wanted() {
         return None;
@@ -106,8 +106,8 @@ pub fn alloc(align: usize, size: usize) -> Option<*mut u8> {
     place(align, size)
 }
 
-/// `size` zeroed bytes in shared memory, aligned to a page, whether or not the program's own
-/// buffers are there.
+/// `size` zeroed bytes in shared memory, aligned to a page. They are there even if program buffers are not
+/// shared.
 pub(crate) fn alloc_own(size: usize) -> Option<*mut u8> {
     let memory = place(PAGE as usize, size)?;
     // SAFETY: just allocated, of at least this size.
@@ -118,8 +118,8 @@ pub(crate) fn alloc_own(size: usize) -> Option<*mut u8> {
 fn place(align: usize, size: usize) -> Option<*mut u8> {
     let own = own().ok()?;
     let base = own.segment.base();
-    // The segment begins at a page, so positions are aligned to a page where addresses are; for
-    // more than that the address counts.
+    // The segment begins at a page, so an offset is aligned to a page exactly if its address is. For larger
+    // alignments the address decides.
     let len = (size as u64).checked_next_multiple_of(PAGE)?;
     let at = with_pieces(|pieces| pieces.take(len, align as u64, base as u64))?;
     Some(base.wrapping_add(at as usize))
@@ -171,7 +171,7 @@ impl Pieces {
     }
 }
 
-/// Where in its arena an address lies: of this process, or of its parent.
+/// The arena that an address lies in: this process's or its parent's.
 fn position(pointer: *mut u8) -> Option<Position> {
     let within = |base: u64| {
         let at = (pointer as u64).checked_sub(base)?;
@@ -194,7 +194,7 @@ enum Position {
     Parents,
 }
 
-/// Takes an allocation back; `false` where it is none of those from here.
+/// Frees an allocation. `false` if it does not come from an arena.
 pub fn free(pointer: *mut u8) -> bool {
     match position(pointer) {
         None => false,
@@ -205,7 +205,7 @@ pub fn free(pointer: *mut u8) -> bool {
                     && let Ok(own) = own()
                 {
                     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                    // Where it fails the pages stay.
+                    // If this fails, the pages stay.
                     let _ = fallocate(&own.file, flags, at, len);
                 }
                 with_pieces(|pieces| pieces.give_back(at));
@@ -215,7 +215,7 @@ pub fn free(pointer: *mut u8) -> bool {
     }
 }
 
-/// Bytes of the allocation at an address; `None` where it is none of those from here.
+/// Bytes of the allocation at an address, 0 if it is the parent's. `None` if it does not come from an arena.
 pub fn size(pointer: *mut u8) -> Option<usize> {
     match position(pointer)? {
         Position::Own(at) => Some(with_pieces(|pieces| pieces.used.get(&at).copied()).unwrap_or(0) as usize),
@@ -239,7 +239,7 @@ extern "C" fn in_parent() {
     STATE.taken.store(false, Release);
 }
 
-/// The child keeps what its parent had in memory, but for itself, and begins an arena of its own.
+/// The child keeps its parent's memory as a private copy and begins an arena of its own.
 extern "C" fn in_child() {
     crate::sync::forget_thread_id();
     let own = OWN.swap(std::ptr::null_mut(), AcqRel);
@@ -252,7 +252,8 @@ extern "C" fn in_child() {
         if used > 0 {
             let (protection, flags) =
                 (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
-            // SAFETY: the same bytes at the same place, copied when either side writes.
+            // SAFETY: the mapping has the bytes that were there before. They are copied when either process
+            // writes.
             let _ = unsafe {
                 let to = own.segment.base().add(ARENA_AT as usize).cast();
                 mmap(to, used as usize, protection, flags, &own.file, ARENA_AT)
@@ -305,7 +306,7 @@ mod tests {
     fn a_forked_child_has_a_number_of_its_own() {
         own().expect("a segment, with which forks are seen");
         let parent = crate::sync::thread_id();
-        // SAFETY: the child only compares two numbers and ends.
+        // SAFETY: the child only compares two numbers and exits.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {

@@ -1,8 +1,8 @@
-//! Why a work request was refused, or not answered: what was looked at, and what was found there.
+//! Why a work request was refused or not answered: which check failed, and the values that the check met.
 //!
-//! Nothing here decides anything. Whoever refuses has done so by the checks of `doorbell_transport`; a cause is found
-//! again afterwards, for people, and is a line of text in the end. A responder's is left in its process's segment, so
-//! that this process can say it too.
+//! Nothing here decides anything. A request is refused by the checks of `doorbell_transport`. The cause is
+//! found again afterwards and becomes a line of text for people. If a responder's QP fails, the cause is left
+//! in the segment of its process, so that this process can print it too.
 
 use super::records::CauseRecord;
 use super::window::domain_text;
@@ -13,30 +13,30 @@ use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::*;
 
-/// Whose memory a key names.
+/// The side whose memory a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// The requester's: an lkey of the work request.
+    /// The requester's memory: an lkey of the work request.
     Local,
-    /// The responder's: an rkey.
+    /// The responder's memory: an rkey.
     Remote,
-    /// The responder's: an lkey of its RECV.
+    /// The responder's memory: an lkey of its RECV.
     Recv,
 }
 
-/// What did not hold.
+/// The check that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// It holds by now, or nobody can tell.
+    /// Everything holds by now, or the failed check cannot be determined.
     Changed,
-    /// A key; `found` and `other` are the protection domains of region and QP, or the region's first byte and length, or
-    /// in `found` the rights that are missing.
+    /// A key. `found` and `other` are the protection domains of region and QP, or the region's first byte and
+    /// length. If rights are missing, `found` has them.
     Key(Memory, KeyError),
     /// The rkey `found` names no memory window that the QP has bound.
     NotBound,
     /// No SRQ of the QP's XRC domain has the number `found`.
     NoSrq,
-    /// The region has the bytes, but no memory is there.
+    /// The region has the bytes, but no memory is mapped for them.
     NotThere(Memory),
     /// The responder's `qp_access_flags` lack `found`.
     NotEnabled,
@@ -44,7 +44,7 @@ pub(crate) enum Check {
     NoResources,
     /// The requester's `max_rd_atomic` is 0.
     NoInitiator,
-    /// An atomic's word lies across two.
+    /// The address of an atomic is not a multiple of 8.
     Misaligned,
     /// The RECV has room for `found` bytes.
     RecvTooSmall,
@@ -54,37 +54,37 @@ pub(crate) enum Check {
     NoRecv,
     /// No port has the LID `found`.
     Lid,
-    /// No port has the GID whose halves are `found` and `other`.
+    /// No port has the GID with the halves `found` and `other`.
     Gid,
-    /// There is no process to which the QP number belongs.
+    /// No process has a QP with this number.
     NoProcess,
-    /// That process, `found` where its number means something here, has ended.
+    /// The responder's process has exited. `found` is its PID, or 0 if that means nothing here.
     Ended,
-    /// That process cannot be reached, which was said with the cause.
+    /// The responder's process cannot be reached. The reason was printed before.
     OutOfReach,
-    /// The thread of that process was asked, and has not answered.
+    /// The thread of the responder's process did not answer a request.
     NoAnswer,
-    /// The QP is in state `found`.
+    /// The responder's QP is in state `found`.
     State,
-    /// It is of type `found`.
+    /// The responder's QP is of type `found`.
     Type,
-    /// It is connected to QP `found`.
+    /// The responder's QP is connected to QP `found`.
     Dest,
-    /// It expects PSN `found`, where `other` is sent.
+    /// The responder's QP expects PSN `found`, but `other` is sent.
     Psn,
-    /// Its Q_Key is `found`, where `other` is sent.
+    /// The responder's Q_Key is `found`, but `other` is sent.
     Qkey,
-    /// `--fault` has lost the message, so often.
+    /// `--fault` lost the message `found` times.
     Lost,
-    /// `--fault` has it answered as if no RECV were posted, so often.
+    /// `--fault` answered the message `found` times as if no RECV were posted.
     Feigned,
-    /// `--fault` has the port down.
+    /// `--fault` took the port down.
     PortDown,
-    /// `--fault` has killed the QP.
+    /// `--fault` killed the QP.
     Killed,
 }
 
-/// The checks whose number is their place here, behind 0 for none and those of keys.
+/// The checks without a memory. A check's number in a record is its index here plus 1; 0 means no check.
 const PLAIN: [Check; 25] = [
     Check::Changed,
     Check::NotEnabled,
@@ -119,7 +119,7 @@ const KEYS_AT: u32 = 32;
 const THERE_AT: u32 = 48;
 
 impl Check {
-    /// Its number in a record; 0 is none's.
+    /// The number of the check in a record; never 0.
     fn to_word(self) -> u32 {
         let place = |all: &[Memory], one| all.iter().position(|other| *other == one).unwrap_or(0) as u32;
         match self {
@@ -146,33 +146,33 @@ impl Check {
     }
 }
 
-/// Why a work request was refused, or not answered.
+/// Why a work request was refused or not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) check: Check,
-    /// The access: the key that it names, its first byte, and bytes.
+    /// The access: its key, its first byte, and its number of bytes.
     pub(crate) key: u32,
     pub(crate) addr: u64,
     pub(crate) len: u64,
-    /// What the check has met, as it says.
+    /// The values that the check met, as [`Check`] documents them.
     pub(crate) found: u64,
     pub(crate) other: u64,
 }
 
 impl Cause {
-    /// Of no memory.
+    /// A cause that concerns no memory.
     pub(crate) fn of(check: Check, found: u64) -> Cause {
         Cause { check, key: 0, addr: 0, len: 0, found, other: 0 }
     }
 }
 
-/// A work request that put a QP of another process to Err, and why.
+/// A work request that put a QP of another process into Err, and the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blame {
-    /// The requester: its QP number and process, 0 where that one's number means nothing to others.
+    /// The requester's QP number and PID. The PID is 0 if it means nothing to other processes.
     pub(crate) from: u32,
     pub(crate) pid: u32,
-    /// Its process as one that takes RECVs.
+    /// The number under which the requester's process claims RECVs.
     pub(crate) claimer: u32,
     pub(crate) opcode: Opcode,
     /// Number of the work request among those of its QP, from 1.
@@ -181,7 +181,7 @@ pub(crate) struct Blame {
 }
 
 impl CauseRecord {
-    /// Leaves a cause, for a QP that goes to Err by it.
+    /// Records the cause of a QP's transition to Err.
     pub(crate) fn write(&self, blame: &Blame) {
         let Cause { check, key, addr, len, found, other } = blame.cause;
         self.check.store(0, Release);
@@ -198,12 +198,12 @@ impl CauseRecord {
         self.check.store(check.to_word(), Release);
     }
 
-    /// The QP is made anew.
+    /// Removes the cause, for a new QP with this record.
     pub(crate) fn clear(&self) {
         self.check.store(0, Release);
     }
 
-    /// What was left, if that makes sense.
+    /// The recorded cause, if it is valid.
     pub(crate) fn read(&self) -> Option<Blame> {
         let check = Check::from_word(self.check.load(Acquire))?;
         let cause = Cause {
@@ -313,7 +313,7 @@ impl Cause {
     }
 }
 
-/// What man pages call a key of such memory.
+/// The name of a key in man pages.
 fn key_name(memory: Memory) -> &'static str {
     match memory {
         Memory::Local => "lkey",
@@ -322,7 +322,7 @@ fn key_name(memory: Memory) -> &'static str {
     }
 }
 
-/// Rights as verbs.h names them.
+/// Access rights with their names in verbs.h.
 fn rights(bits: u64) -> String {
     let names = AccessFlags::from_bits_truncate(bits as u32).iter_names();
     names.map(|(name, _)| format!("IBV_ACCESS_{name}")).collect::<Vec<_>>().join(" and ")
@@ -365,7 +365,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A peer writes the record.
+        /// A peer may write anything into the record.
         #[test]
         fn any_record_is_read(words in proptest::collection::vec(proptest::num::u64::ANY, 10)) {
             let record = CauseRecord::default();

@@ -1,4 +1,4 @@
-//! Multicast groups, and which QPs of a process are attached to which: the process shows that to those who send.
+//! Multicast groups. A process shows to senders which of its QPs are attached to which groups.
 
 use super::records::{GROUPS, GroupRecord};
 use super::segment::Segment;
@@ -9,12 +9,14 @@ use doorbell_verbs::Gid;
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering::*, fence};
 
-/// LIDs of groups (IB specification vol. 1, 4.1.3): not the permissive one, which is beyond them.
+/// Whether a LID is a group's (IB specification vol. 1, 4.1.3). The permissive LID lies beyond them and is
+/// not.
 pub(crate) fn is_multicast_lid(lid: u16) -> bool {
     (0xc000..0xffff).contains(&lid)
 }
 
-/// Whether a GID is that of a group: one of IPv6 (IB specification vol. 1, 4.1.1), or an IPv4 address of one.
+/// Whether a GID is a group's: an IPv6 multicast address (IB specification vol. 1, 4.1.1), or an IPv4 one
+/// mapped to IPv6.
 pub(crate) fn is_multicast_gid(gid: &Gid) -> bool {
     let address = std::net::Ipv6Addr::from(gid.0);
     address.is_multicast() || address.to_ipv4_mapped().is_some_and(|address| address.is_multicast())
@@ -24,11 +26,12 @@ pub(crate) fn is_multicast_gid(gid: &Gid) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) gid: Gid,
-    /// 0 where LIDs mean nothing, on Ethernet.
+    /// 0 on Ethernet, where LIDs mean nothing.
     pub(crate) lid: u16,
 }
 
-/// Groups as a datagram names them: of InfiniBand by their LID, with a global route header by their GID too.
+/// The group address in a datagram. On InfiniBand it has the group's LID, and with a global route header its
+/// GID too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupAddress {
     pub(crate) gid: Option<Gid>,
@@ -41,15 +44,15 @@ impl GroupAddress {
     }
 }
 
-/// A QP of this process, by its index, and a group that it is attached to.
+/// The index of a QP of this process, and a group that the QP is attached to.
 type Attachment = (u32, Group);
 
-/// What this process's QPs are attached to, by the places of the records that show it.
+/// The attachments of this process's QPs, by the indices of the records that show them.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(Mutex<Vec<Option<Attachment>>>);
 
 impl Groups {
-    /// Attaches a QP; once more is as once, as for the kernel.
+    /// Attaches a QP. As with the kernel, attaching it again changes nothing.
     pub(crate) fn attach(&self, segment: &Segment, index: u32, group: Group) -> Result<(), Errno> {
         let mut all = lock(&self.0);
         if all.contains(&Some((index, group))) {
@@ -74,13 +77,13 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether a QP is attached to a group.
+    /// Whether a QP is attached to any group.
     pub(crate) fn has(&self, index: u32) -> bool {
         lock(&self.0).iter().flatten().any(|(known, _)| *known == index)
     }
 }
 
-/// The QPs, by their indices, that the process of a segment shows to be attached to such groups; each once.
+/// Indices of the QPs that a segment shows as attached to the addressed groups, each once.
 pub(crate) fn members(segment: &Segment, address: &GroupAddress) -> Vec<u32> {
     let mut members = Vec::new();
     for record in (0..GROUPS).map_while(|place| segment.group(place)) {
@@ -95,16 +98,16 @@ pub(crate) fn members(segment: &Segment, address: &GroupAddress) -> Vec<u32> {
     members
 }
 
-/// What a record shows.
+/// The content of a record.
 enum Shown {
-    /// Nothing, now.
+    /// Nothing at present.
     Nothing,
-    /// Nothing, nor has any behind it.
+    /// Nothing ever, and nothing in the records behind it.
     Never,
     Member(u32, Group),
 }
 
-/// A record's word: the QP's index, plus 1, and above that how often the record has changed.
+/// One change in a record's word. The bits below it are the QP's index plus 1, the others count changes.
 const CHANGE: u64 = 1 << 32;
 
 impl GroupRecord {
@@ -123,7 +126,7 @@ impl GroupRecord {
     fn clear(&self) {
         let changed = (self.member.load(Relaxed) & !(CHANGE - 1)).wrapping_add(CHANGE);
         self.member.store(changed, Relaxed);
-        // Who sees any of what is written after this sees that it has changed.
+        // Release: a reader that sees any later store to the record also sees the new count.
         fence(Release);
     }
 
@@ -137,7 +140,7 @@ impl GroupRecord {
         fence(Acquire);
         match self.member.load(Relaxed) == word {
             true => Shown::Member(index, Group { gid: gid_of(words), lid }),
-            // It is being attached or detached.
+            // The QP is being attached or detached.
             false => Shown::Nothing,
         }
     }
@@ -198,7 +201,7 @@ mod tests {
         assert_eq!(groups.detach(&segment, 7, one), Err(EINVAL));
         assert_eq!(members(&segment, &to(&one)), [5]);
         assert_eq!([5, 7].map(|index| groups.has(index)), [true, false]);
-        // What is free in the middle is used again.
+        // A free record in the middle is reused.
         groups.attach(&segment, 9, other).expect("there is room");
         assert_eq!(members(&segment, &to(&other)), [5, 9]);
     }

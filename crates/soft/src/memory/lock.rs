@@ -6,30 +6,30 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-/// Rounds of spinning before the processor is given away.
+/// Rounds of spinning before the thread yields its processor.
 const SPINS: u32 = 200;
-/// How often the holder's life is looked at.
+/// Time between checks whether the holder is alive.
 const LOOK: Duration = Duration::from_millis(1);
-/// When waiting for a holder that lives is given up: it holds the lock for a copy at most, so this
-/// one is stopped, or does not mean to let go.
+/// Time after which waiting for a living holder ends. A holder needs the lock for one copy at most, so this
+/// one is stopped or does not mean to release it.
 const GIVE_UP: Duration = Duration::from_millis(50);
-/// For how long one that was given up is not waited for again.
+/// Time during which a lock that was given up is not waited for again.
 const REMEMBERED: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// The lock that this thread has given up last, its holder, and when: for a while it is not waited for again where that
-    /// has it still, as several QPs of a program may want it one after the other.
+    /// The lock that this thread gave up last, its holder, and the time. For a while the thread does not wait
+    /// for this holder again, because several QPs of a program may want the lock one after the other.
     static GIVEN_UP: Cell<Option<(usize, u32, Instant)>> = const { Cell::new(None) };
 }
 
-/// Held until dropped.
+/// Releases the lock when dropped.
 pub(crate) struct Guard<'a> {
     lock: &'a LockRecord,
     holder: u32,
 }
 
 impl LockRecord {
-    /// Takes the lock; `None` where its holder will not let go.
+    /// Acquires the lock; `None` if its holder does not release it.
     pub(crate) fn lock(&self) -> Option<Guard<'_>> {
         let me = thread_id();
         if self.holder.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
@@ -79,15 +79,16 @@ impl LockRecord {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        // Not a plain store: the lock may have been taken away from a holder believed dead.
+        // Not a plain store: another thread may have taken the lock from this one because it believed this
+        // one dead.
         let _ = self.lock.holder.compare_exchange(self.holder, 0, Release, Relaxed);
     }
 }
 
-/// Whether a thread runs or may run again; one that was killed and not waited for does not.
+/// Whether a thread runs or may run again. A zombie, killed and not yet waited for, does not.
 fn is_alive(thread: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return false };
-    // The state follows the name, which is in parentheses and may hold anything.
+    // The state follows the name. The name is in parentheses and may hold any character.
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
     !matches!(state, Some('Z' | 'X') | None)
 }
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn one_holder_at_a_time() {
         let lock = LockRecord { holder: AtomicU32::new(0) };
-        // Counted in two steps, between which another would be lost.
+        // Counted in two steps. A second thread between them would lose a count.
         let counter = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {

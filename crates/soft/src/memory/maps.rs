@@ -1,4 +1,4 @@
-//! What the kernel says is mapped (proc_pid_maps(5)).
+//! The mappings that the kernel reports (proc_pid_maps(5)).
 
 use crate::errno::Errno;
 use std::fmt::Display;
@@ -6,28 +6,29 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
 
-/// The mappings of a process, a line each, in the order of addresses.
+/// The mappings of a process, one line each, ordered by address.
 pub(crate) fn lines(process: impl Display) -> io::Result<impl Iterator<Item = String>> {
     let maps = BufReader::new(File::open(format!("/proc/{process}/maps"))?);
     Ok(maps.lines().map_while(Result::ok))
 }
 
-/// The addresses that a line is about.
+/// The addresses of the mapping on a line.
 pub(crate) fn addresses(line: &str) -> Option<Range<u64>> {
     let (start, end) = line.split(' ').next()?.split_once('-')?;
     Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
 }
 
-/// Whether what a line is about may be read, and whether it may be written as well.
+/// Whether the mapping on a line may be read, and whether it may also be written.
 fn rights(line: &str) -> (bool, bool) {
     let rights = line.split(' ').nth(1).unwrap_or_default();
     (rights.starts_with('r'), rights.get(1..2) == Some("w"))
 }
 
-/// That these bytes of this process may be read, and written where that is asked for. No page is touched.
+/// Checks that these bytes of this process may be read, and written if `to_write` is set. No page is touched.
 ///
 /// # Errors
-/// EFAULT where they may not, as ibv_reg_mr(3) gives it; as open(2) where the kernel does not tell.
+/// EFAULT if the access is not allowed, as ibv_reg_mr(3) returns it. Errors of open(2) if the list cannot be
+/// read.
 pub(crate) fn check(bytes: Range<u64>, to_write: bool) -> Result<(), Errno> {
     let all = lines("self").map_err(Errno::from)?;
     if allowed(all, bytes, to_write) { Ok(()) } else { Err(Errno(libc::EFAULT)) }

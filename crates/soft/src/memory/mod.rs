@@ -1,5 +1,5 @@
-//! Memory: what a process shows the others of itself, the memory of programs that verbs reach, and
-//! how bytes are moved.
+//! Memory: the segment that a process shares with its peers, the program memory that verbs reach, and
+//! copying.
 
 pub mod arena;
 pub(crate) mod cause;

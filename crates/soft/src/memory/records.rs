@@ -1,8 +1,8 @@
-//! What a process shows the others in its segment.
+//! The records that a process shows to its peers in its segment.
 //!
-//! Every field is atomic, so that a reference is sound whatever another process does to the bytes.
-//! Nothing read here is trusted: indices and lengths are checked where they are used, and what a
-//! process needs to know of its own objects it keeps in private memory as well.
+//! Every field is atomic, so that a reference is sound whatever another process does to the bytes. Nothing
+//! read here is trusted. Indices and lengths are checked where they are used. A process also keeps in private
+//! memory everything that it needs to know of its own objects.
 
 use crate::point::{Point, reach};
 use crate::sync::atomics::{AtomicU32, AtomicU64, Ordering::*, fence};
@@ -10,20 +10,20 @@ use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::QP_BITS;
 use doorbell_verbs::QpState;
 
-/// QPs of a process.
+/// QP indices of a process.
 pub(crate) const QPS: usize = 1 << QP_BITS;
-/// Indices of QPs. Others would make numbers in some process that are those of management QPs (0 and 1) or of
-/// multicast (all ones).
+/// Indices that QPs get. In some process, the other indices would make the numbers of management QPs (0 and
+/// 1) or of multicast (all ones).
 pub(crate) const QP_INDICES: std::ops::Range<u32> = 2..QPS as u32 - 1;
-/// Memory regions of a process.
+/// Most memory regions of a process.
 pub(crate) const MRS: usize = 1 << 16;
-/// Completion queues of a process.
+/// Most CQs of a process.
 pub(crate) const CQS: usize = 1 << 14;
-/// Receive queues of a process: those of its QPs, then its SRQs.
+/// Most receive queues of a process: first those of its QPs, then its SRQs.
 pub(crate) const RQS: usize = 1 << 14;
-/// Attachments of a process's QPs to multicast groups.
+/// Most attachments of a process's QPs to multicast groups.
 pub(crate) const GROUPS: usize = 1 << 10;
-/// Locks for atomics.
+/// Locks for atomics in a segment.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
 
 /// A QP's index within its process.
@@ -31,43 +31,43 @@ pub(crate) const fn index_of(qp_num: u32) -> u32 {
     qp_num & (QPS as u32 - 1)
 }
 
-/// A lock between processes; see `lock.rs`. On a cache line of its own.
+/// A lock between processes; see `lock.rs`. It has a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct LockRecord {
-    /// Thread that holds it, or 0.
+    /// Thread that holds the lock, or 0.
     pub(crate) holder: AtomicU32,
 }
 
-/// A memory region.
+/// The record of a memory region.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct MrRecord {
     /// Odd while the owner changes it.
     pub(crate) sequence: AtomicU32,
-    /// Its rkey; 0 where there is no region.
+    /// rkey of the region; 0 if there is no region.
     pub(crate) key: AtomicU32,
     pub(crate) pd: AtomicU32,
     /// `AccessFlags`.
     pub(crate) access: AtomicU32,
-    /// First address, as remote requesters name it.
+    /// First address in remote requests.
     pub(crate) start: AtomicU64,
     pub(crate) len: AtomicU64,
-    /// Address of the first byte in its process.
+    /// Address of the first byte in the process that owns the region.
     pub(crate) host: AtomicU64,
-    /// Where in the segment the first byte lies, plus 1; 0 where it does not.
+    /// Offset of the first byte in the segment, plus 1; 0 if it does not lie there.
     pub(crate) shared: AtomicU64,
 }
 
-/// The responder's side of a QP.
+/// The record of a QP, for requesters.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct QpRecord {
-    /// A [`Shown`]. Requesters set Err in it; all else is the owner's.
+    /// A [`Shown`]. Requesters set Err in it; only the owner writes any other state.
     shown: AtomicU32,
-    /// Counts the QPs that this record has been.
+    /// Counts the QPs that have used this record.
     pub(crate) generation: AtomicU32,
-    /// Number in verbs.h of its `QpType`.
+    /// The QP's `QpType`, as verbs.h numbers it.
     pub(crate) qp_type: AtomicU32,
     pub(crate) pd: AtomicU32,
     /// `AccessFlags`.
@@ -76,31 +76,32 @@ pub(crate) struct QpRecord {
     pub(crate) qkey: AtomicU32,
     /// First PSN expected.
     pub(crate) rq_psn: AtomicU32,
-    /// Index of its receive queue.
+    /// Index of the QP's receive queue.
     pub(crate) rq: AtomicU32,
-    /// Index of the CQ of its receive queue.
+    /// Index of the CQ of the QP's receive queue.
     pub(crate) cq: AtomicU32,
     pub(crate) min_rnr_timer: AtomicU32,
     pub(crate) max_dest_rd_atomic: AtomicU32,
     /// File descriptor for asynchronous events, plus 1.
     pub(crate) async_fd: AtomicU32,
-    /// 1 where the receive queue is an SRQ.
+    /// 1 if the receive queue is an SRQ.
     pub(crate) uses_srq: AtomicU32,
-    /// 1 where the CQ finds what was received in the receive queue itself, and needs not be told.
+    /// 1 if the CQ finds received messages in the receive queue itself and needs no entry in its ring.
     pub(crate) lane: AtomicU32,
-    /// Processor, plus 1, of the last post of a single message; 0 once the peer has taken notice.
+    /// Number, plus 1, of the processor that posted a single message last. The peer sets it to 0 when it has
+    /// noticed.
     pub(crate) processor: AtomicU32,
 }
 
-/// The state of a QP, and how often what its record shows has changed: who finds it as it was knows that all
-/// else is, too.
+/// The state of a QP and a version counter of its record. If a reader finds it unchanged, all else in the
+/// record is unchanged too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown(u32);
 
 const STATE_BITS: u32 = 4;
 
 impl Shown {
-    /// Number in verbs.h of its `QpState`.
+    /// The QP's `QpState`, as verbs.h numbers it.
     pub(crate) fn state(self) -> u32 {
         self.0 & ((1 << STATE_BITS) - 1)
     }
@@ -111,44 +112,45 @@ impl Shown {
 }
 
 impl QpRecord {
-    /// What it shows. Read before all else of the record.
+    /// The state and the version. Read this before all else of the record.
     #[inline(always)]
     pub(crate) fn shown(&self) -> Shown {
         Shown(self.shown.load(Acquire))
     }
 
-    /// The state, ordered with what else is in one total order: whether the QP is in Err, and who flushes it.
+    /// Whether the QP is in Err. SeqCst: the loads and stores that decide this, and which process flushes the
+    /// QP, are in one total order.
     #[inline(always)]
     pub(crate) fn is_in_error(&self) -> bool {
         Shown(self.shown.load(SeqCst)).state() == QpState::Err.to_c()
     }
 
-    /// For the owner: shows a state, and all that was changed before.
+    /// Shows a state, and with it all changes that were made before. Only the owner calls this.
     pub(crate) fn show(&self, state: QpState) {
         let changes = (self.shown.load(Relaxed) >> STATE_BITS).wrapping_add(1);
         self.shown.store(Shown(changes << STATE_BITS).with_state(state).0, SeqCst);
     }
 
-    /// For requesters: the QP enters Err, where its state is one of these; returns whether it has.
+    /// Puts the QP into Err if `from` accepts its state; returns whether it did. Requesters call this.
     pub(crate) fn enter_error(&self, from: impl Fn(u32) -> bool) -> bool {
         let error = |shown| from(Shown(shown).state()).then(|| Shown(shown).with_state(QpState::Err).0);
         self.shown.fetch_update(SeqCst, SeqCst, error).is_ok()
     }
 }
 
-/// Why a QP has gone to Err by a peer's request; left by the peer. See `cause.rs`.
+/// Why a peer's request put a QP into Err, as the peer recorded it. See `cause.rs`.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CauseRecord {
-    /// Number of a `Check`; 0 where nothing is left.
+    /// Number of a `Check`; 0 if there is no cause.
     pub(crate) check: AtomicU32,
-    /// The requester's QP number and process; 0 where that one's number means nothing to others.
+    /// The requester's QP number and PID. The PID is 0 if it means nothing to other processes.
     pub(crate) from: AtomicU32,
     pub(crate) pid: AtomicU32,
-    /// Number in verbs.h of its `Opcode`.
+    /// The request's `Opcode`, as verbs.h numbers it.
     pub(crate) opcode: AtomicU32,
     pub(crate) number: AtomicU64,
-    /// The requester's process as one that takes RECVs.
+    /// The number under which the requester's process claims RECVs.
     pub(crate) claimer: AtomicU32,
     pub(crate) key: AtomicU32,
     pub(crate) addr: AtomicU64,
@@ -161,34 +163,34 @@ pub(crate) struct CauseRecord {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct GroupRecord {
-    /// Index of the QP, plus 1, or 0; in the upper half how often the record has changed.
+    /// Index of the QP, plus 1, or 0. The upper half counts the changes of the record.
     pub(crate) member: AtomicU64,
     pub(crate) gid: [AtomicU64; 2],
     pub(crate) lid: AtomicU64,
 }
 
-/// A receive queue.
+/// The record of a receive queue.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct RqRecord {
-    /// Slots, a power of two; 0 where there is no queue. Seldom written, as all up to `order`.
+    /// Number of slots, a power of two; 0 if there is no queue. Fields up to `order` are seldom written.
     pub(crate) capacity: AtomicU32,
     pub(crate) max_sge: AtomicU32,
     pub(crate) pd: AtomicU32,
-    /// Below this many RECVs the SRQ's limit event is due; 0 where it is not armed.
+    /// The SRQ's limit event is due below this many RECVs; 0 if it is not armed.
     pub(crate) limit: AtomicU32,
     pub(crate) async_fd: AtomicU32,
     /// Index among the SRQs, for events.
     pub(crate) srq: AtomicU32,
-    /// Counts the queues that this record has been, and their resets.
+    /// Counts the queues that have used this record, and their resets.
     pub(crate) generation: AtomicU32,
     /// Index of the CQ of an XRC SRQ.
     pub(crate) cq: AtomicU32,
-    /// Where the slots begin in the segment.
+    /// Offset of the slots in the segment.
     pub(crate) slots: AtomicU64,
-    /// Where the ring begins that tells the slot of each RECV; 0 where the slots are that ring themselves.
+    /// Offset of the ring that names the slot of each RECV; 0 if the slots themselves are that ring.
     pub(crate) order: AtomicU64,
-    /// Where the only sender's `SenderTurn` is; 0 where there may be several.
+    /// Offset of the `SenderTurn` of the only sender; 0 if there may be several senders.
     pub(crate) turn: AtomicU64,
     /// Written by the owner.
     pub(crate) posted: CacheLine<PostedRecvs>,
@@ -196,28 +198,28 @@ pub(crate) struct RqRecord {
     pub(crate) taken: CacheLine<TakenRecvs>,
 }
 
-/// RECVs counted by their owner.
+/// Counts of RECVs that the owner writes.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct PostedRecvs {
-    /// Posted, since the queue was made.
+    /// RECVs posted since the queue was created.
     pub(crate) tail: AtomicU64,
-    /// Whose completions were taken, where that is in order.
+    /// RECVs with a completion that the program took, if completions are taken in order.
     pub(crate) polled: AtomicU64,
 }
 
-/// RECVs counted by senders.
+/// Counts of RECVs that senders write.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct TakenRecvs {
-    /// Taken by messages, at least, where several senders take them.
+    /// RECVs that messages have taken, if several senders take them. A lower bound.
     pub(crate) head: AtomicU64,
-    /// A value that `polled` had.
+    /// An earlier value of `polled`.
     pub(crate) polled_seen: AtomicU64,
 }
 
-/// Which RECV is next for the only sender, and whether it is filling it. On a cache line of its own, which
-/// nobody else looks at while messages come.
+/// The next RECV of the only sender, and whether the sender is filling it. It has a cache line of its own,
+/// which no other process loads while messages arrive.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct SenderTurn {
@@ -230,12 +232,12 @@ pub(crate) struct SenderTurn {
 #[derive(Debug, Default)]
 pub(crate) struct CacheLine<T>(pub(crate) T);
 
-/// Bits of the number that a process has as one that takes RECVs.
+/// Bits of the number under which a process claims RECVs.
 pub(crate) const CLAIMER_BITS: u32 = 22;
-/// Words of a slot behind its state: what is posted, then in its place what came of it. See `rings/recvs.rs`.
+/// Words of a slot behind its state. They hold the posted RECV, and later its result. See `rings/recvs.rs`.
 pub(crate) const SLOT_WORDS: usize = 31;
 
-/// A posted RECV. SGEs that find no room in it follow it.
+/// A posted RECV. SGEs that do not fit into the slot follow it.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct RqSlot {
@@ -247,29 +249,29 @@ pub(crate) struct RqSlot {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CqRecord {
-    /// Its ring, as `rings/completions.rs` has it; 0 where there is no queue.
+    /// The ring, encoded as in `rings/completions.rs`; 0 if there is no queue.
     pub(crate) ring: AtomicU64,
-    /// Completions to hold at most.
+    /// Most completions that the queue holds.
     pub(crate) cqe: AtomicU32,
     pub(crate) generation: AtomicU32,
-    /// File descriptor of its completion channel, plus 1.
+    /// File descriptor of the completion channel, plus 1.
     pub(crate) channel_fd: AtomicU32,
     pub(crate) async_fd: AtomicU32,
-    /// What completion to tell of: an `Armed`.
+    /// The completion to report: an `Armed`.
     pub(crate) armed: AtomicU32,
-    /// Whether completions were lost.
+    /// Nonzero if completions were lost.
     pub(crate) overrun: AtomicU32,
 }
 
-/// The ends of a ring of completions. Its cells follow.
+/// Head and tail of a ring of completions. Its cells follow.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CqRing {
-    /// Position of the oldest completion that was not taken; written by the owner.
+    /// Position of the oldest completion that was not taken. The owner writes it.
     pub(crate) head: CacheLine<AtomicU64>,
-    /// Position of the next, at least; written by producers.
+    /// Lower bound of the position of the next completion. Producers write it.
     pub(crate) tail: CacheLine<AtomicU64>,
-    /// A value that `head` had.
+    /// An earlier value of `head`.
     pub(crate) head_seen: AtomicU64,
 }
 
@@ -277,13 +279,13 @@ pub(crate) struct CqRing {
 pub(crate) const EVENT_QP_FATAL: u32 = 1;
 pub(crate) const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
 
-/// An asynchronous event as it goes through the pipe.
+/// An asynchronous event in the format of the pipe.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventRecord {
     /// An `enum ibv_event_type`.
     pub(crate) event_type: u32,
-    /// Index of the object in the table that the event type tells.
+    /// Index of the object. The event type tells which table it is in.
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
@@ -292,7 +294,7 @@ pub(crate) struct EventRecord {
 pub(crate) const EVENT_BYTES: usize = size_of::<EventRecord>();
 
 impl EventRecord {
-    /// It as it goes through the pipe.
+    /// The bytes that go through the pipe.
     pub(crate) fn to_bytes(self) -> [u8; EVENT_BYTES] {
         let mut bytes = [0; EVENT_BYTES];
         for (at, word) in [self.event_type, self.index, self.generation].into_iter().enumerate() {
@@ -308,24 +310,24 @@ impl EventRecord {
 }
 
 impl MrRecord {
-    /// Changes the record so that no reader takes half of it.
+    /// Changes the record so that no reader sees a partial change.
     pub(crate) fn change(&self, change: impl FnOnce(&MrRecord)) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Relaxed);
-        // Release: a reader that sees a change also sees the odd number.
+        // Release: a reader that sees a changed field also sees the odd number.
         fence(Release);
         change(self);
         reach(Point::MrOdd);
         self.sequence.store(sequence.wrapping_add(2), Release);
     }
 
-    /// Reads the record as a whole; `None` where it does not hold still.
+    /// Reads the record as a whole; `None` if it keeps changing.
     #[inline]
     pub(crate) fn read<T>(&self, read: impl Fn(&MrRecord) -> T) -> Option<T> {
         for _ in 0..1000 {
             let before = self.sequence.load(Acquire);
             let value = read(self);
-            // Acquire: the number is loaded behind the fields, and is odd or another one if a field was
+            // Acquire: the number is loaded after the fields. It is odd or a different number if a field was
             // changing.
             fence(Acquire);
             if before.is_multiple_of(2) && self.sequence.load(Relaxed) == before {

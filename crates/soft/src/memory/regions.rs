@@ -1,4 +1,4 @@
-//! The memory regions of this process, and what it needs to know of those of others.
+//! The memory regions of this process, and the lookup of peers' regions.
 
 use super::records::{MRS, MrRecord};
 use super::segment::Segment;
@@ -15,29 +15,30 @@ use std::sync::{PoisonError, RwLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) key: u32,
-    /// Of a peer's region: how often its record has changed.
+    /// For a peer's region: the sequence number of its record.
     pub(crate) changes: u32,
     pub(crate) region: Region,
-    /// Address of the first byte in its process.
+    /// Address of the region's first byte in the process that owns it.
     pub(crate) host: u64,
-    /// Where in the process's segment the first byte lies, if it does.
+    /// Offset of the first byte in that process's segment, if it lies there.
     pub(crate) shared: Option<u64>,
 }
 
 impl Place {
-    /// Its slot in the table of regions.
+    /// Slot of the region in the table of regions.
     pub(crate) fn slot(&self) -> usize {
         Keys::slot_of(self.key).unwrap_or(0)
     }
 
-    /// Checks an access; returns the distance of its first byte from the region's.
+    /// Checks an access. Returns the offset of its first byte in the region.
     #[inline]
     pub(crate) fn check(&self, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<u64, KeyError> {
         self.region.check(pd, addr, len, need)?;
         Ok(addr - self.region.addr)
     }
 
-    /// The same of an access by a peer of the QP with this protection domain and number: to a region, or a window.
+    /// Checks a peer's access to a region or a window. The QP with this protection domain and number receives
+    /// the access.
     #[inline]
     pub(crate) fn check_remote(
         &self,
@@ -65,11 +66,11 @@ impl Place {
     }
 }
 
-/// The regions of this process: its own table, mirrored in its segment for the others.
+/// The regions of this process: a private table, mirrored in its segment for peers.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     pub(super) table: RwLock<RegionTable>,
-    /// Counts the changes that make a remembered region stale.
+    /// Counts the changes that make a cached region stale.
     pub(super) epoch: AtomicU64,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct RegionTable {
     pub(super) keys: Keys,
     /// `host` and `shared` of each slot of `keys`.
     pub(super) places: Vec<(u64, Option<u64>)>,
-    /// Slots that are windows'.
+    /// The slots that belong to memory windows.
     pub(super) windows: HashMap<usize, Window>,
 }
 
@@ -130,7 +131,7 @@ impl Regions {
         known
     }
 
-    /// Changes when a region that was found may be another, or gone.
+    /// A number that changes when a region found earlier may have changed or gone.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Acquire)
@@ -145,7 +146,7 @@ impl Regions {
     }
 }
 
-/// Shows a region to the others.
+/// Writes a region's record for peers.
 pub(super) fn show(record: &MrRecord, key: u32, region: &Region, host: u64, shared: Option<u64>) {
     record.change(|r| {
         r.key.store(key, Relaxed);
@@ -158,7 +159,7 @@ pub(super) fn show(record: &MrRecord, key: u32, region: &Region, host: u64, shar
     });
 }
 
-/// The regions that a queue has used last, so that finding them again takes no lock.
+/// The regions that a queue used last. Finding them again takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct RegionCache {
     epoch: u64,
@@ -166,7 +167,7 @@ pub(crate) struct RegionCache {
 }
 
 impl RegionCache {
-    /// [`Regions::find`].
+    /// Like [`Regions::find`].
     #[inline]
     pub(crate) fn find(&mut self, regions: &Regions, key: u32) -> Option<&Place> {
         let at = Keys::slot_of(key)? % self.entries.len();
@@ -188,16 +189,17 @@ impl RegionCache {
     }
 }
 
-/// The record of a peer's region does not hold still: its owner changes it, or was stopped at that.
+/// The record of a peer's region is being changed, or its owner was stopped while it changed the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsettled;
 
-/// The regions of peers that a queue has used last, so that finding them again takes one look at their records.
+/// The peers' regions that a queue used last. Finding them again takes one load of their record's sequence
+/// number.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteCache([Option<(u64, Place)>; 4]);
 
 impl RemoteCache {
-    /// [`find_in`], of the peer with this number.
+    /// Like [`find_in`], in the segment of the peer with this number.
     #[inline(always)]
     pub(crate) fn find(
         &mut self,
@@ -244,7 +246,7 @@ pub(crate) fn find_in(segment: &Segment, key: u32) -> Result<Option<Place>, Unse
     Ok((place.key == key && key != 0).then_some(place))
 }
 
-/// Protection domains that a process may have.
+/// Most protection domains of a process.
 pub(crate) const MAX_PD: usize = 1 << 16;
 
 /// Numbers for protection domains.
@@ -258,7 +260,7 @@ struct Pds {
 }
 
 impl PdNumbers {
-    /// A number not given before, if there may be one more.
+    /// A number that was never given before. ENOMEM if there is none, or if there are [`MAX_PD`] domains.
     pub(crate) fn take(&self) -> Result<u32, Errno> {
         let mut pds = lock(&self.0);
         if pds.living == MAX_PD || pds.last + 1 == PD_END {
@@ -269,7 +271,7 @@ impl PdNumbers {
         Ok(pds.last)
     }
 
-    /// One ends.
+    /// Counts a protection domain as destroyed.
     pub(crate) fn end(&self) {
         lock(&self.0).living -= 1;
     }

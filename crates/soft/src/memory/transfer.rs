@@ -1,5 +1,5 @@
-//! Moving payload: within this process, to and from shared memory, and to and from other
-//! processes by process_vm_writev(2) and process_vm_readv(2).
+//! Moves payload: within this process, to and from shared memory, and to and from other processes by
+//! process_vm_writev(2) and process_vm_readv(2).
 
 use crate::point::{Point, reach};
 use doorbell_launch::say::say;
@@ -8,7 +8,7 @@ use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// A piece of memory, of this process or of another. Laid out as an `iovec`.
+/// A piece of memory of this process or of another, laid out as an `iovec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Piece {
@@ -22,31 +22,31 @@ const _: () = {
     assert!(offset_of!(Piece, len) == offset_of!(iovec, iov_len));
 };
 
-/// Memory at the far side.
+/// Memory of the far side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Far {
-    /// Mapped in this process too.
+    /// The memory is mapped in this process too.
     Mapped(*mut u8),
-    /// Only in another process.
+    /// The memory is only in another process.
     Foreign {
-        /// The process.
+        /// PID of that process.
         pid: u32,
-        /// Address there.
+        /// Address in that process.
         addr: u64,
     },
 }
 
-/// The far side's memory could not be reached.
+/// Why the far side's memory could not be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreachable {
-    /// The process is gone.
+    /// The process has exited.
     Gone,
-    /// The memory is not mapped there, or the kernel does not let this process at it.
+    /// The memory is not mapped there, or the kernel denies this process access to it.
     Memory,
 }
 
-/// Copies the pieces to the far side, one after the other. What is written last becomes visible
-/// last: the word, or the byte, that ends the message.
+/// Copies the pieces to the far side, one after the other. The last word or byte of the message becomes
+/// visible last.
 #[inline]
 pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     match far {
@@ -59,9 +59,9 @@ pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
             }
             let last = pieces.iter().rposition(|piece| piece.len > 0);
             for (n, piece) in pieces.iter().enumerate() {
-                // SAFETY: both ranges were checked against their regions, which the program keeps
-                // mapped while they are registered; the far one lies in a mapped segment or in
-                // this process. They may race with the program as a NIC's DMA does.
+                // SAFETY: both ranges were checked against their regions, which the program keeps mapped
+                // while they are registered. The far range lies in a mapped segment or in this process. Both
+                // may race with the program as a NIC's DMA does.
                 unsafe {
                     if Some(n) == last {
                         copy_ending_last(piece.addr as *const u8, to, piece.len);
@@ -95,10 +95,10 @@ pub(crate) fn read(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     }
 }
 
-/// Copies a few bytes, without a call where they are very few.
+/// Copies a few bytes; lengths from 4 to 16 need no function call.
 ///
 /// # Safety
-/// Both ranges are mapped, and do not overlap.
+/// Both ranges are mapped and do not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: all within the ranges.
@@ -120,8 +120,8 @@ pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies so that the last word, where it is aligned, or else the last byte is stored after all
-/// others. Aligned words of short messages are stored whole.
+/// Copies so that the end of the message is stored after all other bytes: the last word if it is aligned,
+/// else the last byte. Aligned words of short messages are stored whole.
 ///
 /// # Safety
 /// Both ranges are mapped.
@@ -130,8 +130,8 @@ pub(crate) unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) 
     if len == 0 {
         return;
     }
-    // SAFETY: all within the ranges; the order of stores is the order here, as x86 keeps it and
-    // the fence keeps the compiler.
+    // SAFETY: all within the ranges. Stores happen in the order written here: x86 keeps it, and the fence
+    // keeps the compiler from changing it.
     unsafe {
         let end = to.add(len);
         if len >= 8 && (end as usize).is_multiple_of(8) {
@@ -151,7 +151,7 @@ pub(crate) unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) 
     }
 }
 
-/// Copies, in whole words where both are aligned and few.
+/// Copies. A few whole words are stored word by word.
 ///
 /// # Safety
 /// Both ranges are mapped.
@@ -170,7 +170,7 @@ unsafe fn copy_body(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Which way bytes go.
+/// The direction in which bytes move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// To the far side.
@@ -182,20 +182,19 @@ pub(crate) enum Direction {
 
 /// Pieces that one call of process_vm_writev(2) takes on each side (`IOV_MAX`).
 const MOST_PIECES: usize = 1024;
-/// The end of a message that is copied by itself, so that it is copied last.
+/// Bytes at the end of a message that are a piece of their own, so that they are copied last.
 const TAIL: usize = 8;
 
-/// Messages between this process and another, to be moved in order by as few system calls as can
-/// be.
+/// Messages between this process and another, moved in order by as few system calls as possible.
 ///
-/// A piece at the far side costs the kernel some 0.4 us, as it looks its page up, one at the near
-/// side 0.02 us, and a call 1.4 us: that is why a message is one piece there, a message that begins
-/// where the one before ends is none, and what has to be copied apart is divided at this side.
+/// A piece at the far side costs the kernel about 0.4 us, because it looks up its page. A piece at the near
+/// side costs 0.02 us, and a call 1.4 us. So a message is one piece at the far side, or none if it begins
+/// where the previous one ends. Bytes that must be copied separately are split at the near side.
 #[derive(Debug, Default)]
 pub(crate) struct Vectors {
     near: Vec<Piece>,
     far: Vec<Piece>,
-    /// The first pieces of which something is left.
+    /// Indices of the first pieces that are not completely moved.
     near_at: usize,
     far_at: usize,
 }
@@ -207,13 +206,12 @@ impl Vectors {
         (self.near_at, self.far_at) = (0, 0);
     }
 
-    /// Whether a message of so many pieces can go along.
+    /// Whether a message of this many pieces fits into the call.
     pub(crate) fn has_room(&self, pieces: usize) -> bool {
         self.near.len() + pieces < MOST_PIECES
     }
 
-    /// Adds a message between these pieces and `addr` in the other process. Nothing has been moved
-    /// yet.
+    /// Adds a message between these pieces and `addr` in the other process. It moves nothing yet.
     #[inline]
     pub(crate) fn push(&mut self, direction: Direction, pieces: &[Piece], addr: u64) {
         let mut len = 0;
@@ -224,7 +222,7 @@ impl Vectors {
         if len == 0 {
             return;
         }
-        // The kernel copies piece by piece, so what is a piece of its own at the end comes last.
+        // The kernel copies piece by piece, so a separate piece at the end is copied last.
         if direction == Direction::Write
             && let Some(last) = self.near.last_mut()
             && last.len > TAIL
@@ -239,22 +237,22 @@ impl Vectors {
         }
     }
 
-    /// Whether all has been moved.
+    /// Whether all bytes have been moved.
     pub(crate) fn is_done(&self) -> bool {
         self.far_at == self.far.len()
     }
 
-    /// Moves what one call moves; returns how many bytes that was.
+    /// Moves as much as one system call moves; returns the number of bytes.
     pub(crate) fn call(&mut self, direction: Direction, pid: u32) -> Result<usize, Unreachable> {
-        // By libc: rustix has neither.
+        // By libc: rustix has neither call.
         let call = match direction {
             Direction::Write => libc::process_vm_writev,
             Direction::Read => libc::process_vm_readv,
         };
         let (near, far) = (&self.near[self.near_at..], &self.far[self.far_at..]);
         reach(Point::BeforeForeign);
-        // SAFETY: both are lists of what is laid out as an `iovec`. The near ranges were checked
-        // against their regions; the kernel checks the far ones, and both against what is mapped.
+        // SAFETY: both lists are laid out as `iovec`s. The near ranges were checked against their regions.
+        // The kernel checks the far ranges, and both against the mappings.
         let moved = unsafe {
             let (near_list, far_list) = (near.as_ptr().cast(), far.as_ptr().cast());
             call(pid as libc::pid_t, near_list, near.len() as _, far_list, far.len() as _, 0)
@@ -270,15 +268,15 @@ impl Vectors {
         }
     }
 
-    /// Leaves out the next `bytes` bytes.
+    /// Skips the next `bytes` bytes.
     pub(crate) fn skip(&mut self, bytes: usize) {
         self.near_at = skip(&mut self.near, self.near_at, bytes);
         self.far_at = skip(&mut self.far, self.far_at, bytes);
     }
 }
 
-/// Takes `bytes` bytes off the pieces from index `at` on; returns the index of the first that is
-/// left.
+/// Removes `bytes` bytes from the pieces from index `at` on; returns the index of the first piece that
+/// remains.
 fn skip(pieces: &mut [Piece], mut at: usize, mut bytes: usize) -> usize {
     while let Some(piece) = pieces.get_mut(at) {
         if bytes < piece.len {
@@ -320,7 +318,7 @@ fn refusal(error: std::io::Error) -> Unreachable {
     }
 }
 
-/// An atomic on a word that is mapped here; returns what it was.
+/// Carries out an atomic on a word that is mapped here; returns its old value.
 ///
 /// # Safety
 /// The word is mapped and aligned.
@@ -335,7 +333,8 @@ pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp) -> u64 {
     }
 }
 
-/// An atomic on a word of another process. Atomic against others that hold the same lock.
+/// Carries out an atomic on a word of another process; returns its old value. It is atomic only against
+/// callers that hold the lock of that word.
 pub(crate) fn atomic_foreign(pid: u32, addr: u64, op: AtomicOp) -> Result<u64, Unreachable> {
     let far = Far::Foreign { pid, addr };
     let mut word = 0u64;
@@ -343,7 +342,7 @@ pub(crate) fn atomic_foreign(pid: u32, addr: u64, op: AtomicOp) -> Result<u64, U
     read(&here, far)?;
     let original = word;
     reach(Point::AtomicRead);
-    // What compares unequal is not written at all.
+    // A comparison that fails writes nothing.
     if matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
         return Ok(original);
     }

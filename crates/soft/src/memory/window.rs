@@ -1,16 +1,16 @@
-//! A memory window: who may use it. What it is bound to is in the table of regions.
+//! Memory windows: which QPs may use them. The table of regions says what they are bound to.
 
 use super::segment::Segment;
 use doorbell_transport::{Keys, Region};
 use doorbell_verbs::AccessFlags;
 use std::sync::atomic::Ordering::*;
 
-/// Bits of a domain: that it is a window's, and that one QP may use it, whose number the rest is.
+/// Bits of a domain: it is a window's, and only one QP may use it. The other bits are then the QP's number.
 const WINDOW: u32 = 1 << 31;
 const OF_QP: u32 = 1 << 30;
 /// The domain of a window that is not bound.
 const NOBODYS: u32 = u32::MAX;
-/// Protection domains have numbers below this.
+/// Numbers of protection domains are below this.
 pub(crate) const PD_END: u32 = OF_QP;
 
 /// The domain of a window that all QPs of a protection domain may use: type 1.
@@ -23,7 +23,7 @@ pub(super) const fn of_qp(qpn: u32) -> u32 {
     WINDOW | OF_QP | qpn
 }
 
-/// The domain of the QP that asks for what is of `domain`, where that is a window's.
+/// The domain with which a QP may access a window of `domain`. `None` if `domain` is not a window's.
 pub(crate) fn domain_like(domain: u32, pd: u32, qpn: u32) -> Option<u32> {
     match domain & (WINDOW | OF_QP) {
         WINDOW => Some(of_pd(pd)),
@@ -32,7 +32,7 @@ pub(crate) fn domain_like(domain: u32, pd: u32, qpn: u32) -> Option<u32> {
     }
 }
 
-/// What a window's domain says to people; `None` where it is no window's.
+/// Describes a window's domain in a message. `None` if the domain is not a window's.
 pub(crate) fn domain_text(domain: u64) -> Option<String> {
     let domain = u32::try_from(domain).ok()?;
     match domain & (WINDOW | OF_QP) {
@@ -43,15 +43,15 @@ pub(crate) fn domain_text(domain: u64) -> Option<String> {
     }
 }
 
-/// What a window that is not bound names.
+/// The region of a window that is not bound.
 pub(super) const NOTHING: Region = Region { pd: NOBODYS, addr: 0, len: 0, access: AccessFlags::empty() };
 
 /// `enum ibv_mw_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowKind {
-    /// Bound by ibv_bind_mw(3); for all QPs of the protection domain.
+    /// Type 1: bound by ibv_bind_mw(3), for all QPs of the protection domain.
     One,
-    /// Bound by a work request, to its QP: type 2B.
+    /// Type 2B: bound by a work request, for its QP alone.
     Two,
 }
 
@@ -60,14 +60,14 @@ pub(crate) enum WindowKind {
 pub(super) struct Window {
     pub(super) kind: WindowKind,
     pub(super) pd: u32,
-    /// The rkey that it has, or had last.
+    /// The current rkey of the window, or its last.
     pub(super) key: u32,
-    /// lkey of the region that it is bound to, and the QP that has bound it.
+    /// lkey of the region that the window is bound to, and number of the QP that bound it.
     pub(super) bound: Option<(u32, u32)>,
 }
 
 impl Window {
-    /// Whether it is bound: no peer has invalidated it meanwhile.
+    /// Whether the window is bound: it was bound, and no peer has invalidated it since.
     pub(super) fn is_bound(&self, segment: &Segment) -> bool {
         let record = Keys::slot_of(self.key).and_then(|slot| segment.mr(slot));
         self.bound.is_some() && record.is_some_and(|record| record.key.load(Acquire) == self.key)

@@ -1,11 +1,11 @@
-//! Memory windows: rkeys of parts of regions, which a program binds and takes back without a system call.
+//! Memory windows: rkeys for parts of regions. A program binds and invalidates them without a system call.
 //!
-//! A window has a slot in the table of regions, and a record there, so that peers find it as they find a region. What
-//! stands there in the place of a protection domain is a domain that no region has: so its rkey is nobody's
-//! lkey, and who checks an access of a peer looks for windows only where the access would be refused.
+//! A window has a slot in the table of regions and a record there, so that peers find it as they find a
+//! region. Its record has a domain that no region has in place of a protection domain. So its rkey is never a
+//! valid lkey. The check of a peer's access looks for windows only if it would otherwise refuse the access.
 //!
-//! A window is bound and freed by its owner, with one exception: who sends a SEND with invalidate is in another process,
-//! and clears the key in the window's record. The owner sees that when it comes to the window again.
+//! The owner binds and frees a window, with one exception. The sender of a SEND with invalidate is in another
+//! process, and it clears the key in the window's record. The owner sees this when it next uses the window.
 
 use super::records::MrRecord;
 use super::regions::{RegionTable, Regions, find_in, show};
@@ -18,67 +18,67 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::*;
 use thiserror::Error;
 
-/// What a window is to be bound to.
+/// The part of a region that a window is to be bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowPart {
     pub(crate) lkey: u32,
-    /// Whether the region was registered for that (`IBV_ACCESS_MW_BIND`, and by its addresses).
+    /// Whether the region may have windows: it has `IBV_ACCESS_MW_BIND` and is not zero-based.
     pub(crate) may_be_bound: bool,
     pub(crate) addr: u64,
     pub(crate) len: u64,
     pub(crate) access: AccessFlags,
-    /// Whether its addresses begin at 0 (`IBV_ACCESS_ZERO_BASED`).
+    /// Whether the window's addresses begin at 0 (`IBV_ACCESS_ZERO_BASED`).
     pub(crate) is_zero_based: bool,
 }
 
-/// A bind.
+/// A request to bind a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bind {
     /// Slot of the window.
     pub(crate) slot: usize,
-    /// The rkey that it is to have.
+    /// The rkey that the window gets.
     pub(crate) rkey: u32,
-    /// `None`: it is bound to nothing.
+    /// `None` unbinds the window.
     pub(crate) part: Option<WindowPart>,
 }
 
 /// Why a window cannot be bound or invalidated (IB specification vol. 1, 10.6.7.2 and 10.6.7.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum WindowError {
-    /// It was deallocated, or never one.
+    /// The window was deallocated or never existed.
     #[error("there is no such memory window")]
     Unknown,
     /// The window and the QP are of different protection domains.
     #[error("the memory window is of another protection domain than the QP")]
     Domain,
-    /// The bits above the lowest 8 are the window's.
+    /// The new rkey changes bits above the lowest 8. These belong to the window.
     #[error("the rkey that it is to have differs from its own in more than the lowest 8 bits")]
     Key,
-    /// A window of type 2 has to be invalidated first.
+    /// A window of type 2 must be invalidated before it is bound again.
     #[error("a memory window of type 2 that is bound has to be invalidated before it is bound again")]
     Bound,
-    /// A window of type 2 is not unbound like one of type 1.
+    /// A window of type 2 cannot be bound to nothing, unlike one of type 1.
     #[error("a memory window of type 2 cannot be bound to nothing: IBV_WR_LOCAL_INV invalidates it")]
     Empty,
-    /// There is no such region, or it is of another protection domain.
+    /// There is no such region, or it belongs to another protection domain.
     #[error("no memory region of the protection domain has the lkey")]
     Region,
     /// The region was not registered for windows.
     #[error("the memory region was registered without IBV_ACCESS_MW_BIND, or with IBV_ACCESS_ZERO_BASED")]
     NoBind,
-    /// Who may write through the window could write where this process itself may not.
+    /// A peer could write through the window where this process itself may not.
     #[error("the memory region lacks IBV_ACCESS_LOCAL_WRITE, which a window to be written through needs")]
     Rights,
-    /// Not all of it lies within the region.
+    /// The window does not lie within the region.
     #[error("the memory window leaves the memory region")]
     Bounds,
-    /// Only what is bound, and of type 2, is invalidated.
+    /// Only a bound window of type 2 can be invalidated.
     #[error("the rkey names no memory window of type 2 that is bound")]
     NotBound,
 }
 
 impl Regions {
-    /// Makes a window, which is not bound; returns its key.
+    /// Creates an unbound window; returns its key.
     pub(crate) fn add_window(&self, segment: &Segment, pd: u32, kind: WindowKind) -> Result<u32, Errno> {
         let key = self.register(segment, NOTHING, 0)?;
         let slot = Keys::slot_of(key).unwrap_or(0);
@@ -87,7 +87,7 @@ impl Regions {
         Ok(key)
     }
 
-    /// Takes a window away, bound or not.
+    /// Removes a window, bound or not.
     pub(crate) fn remove_window(&self, segment: &Segment, slot: usize) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let Some(window) = table.windows.remove(&slot) else { return false };
@@ -95,7 +95,7 @@ impl Regions {
         self.deregister(segment, window.key)
     }
 
-    /// Binds a window by a work request of the QP with this protection domain and number.
+    /// Binds a window. The work request is of the QP with this protection domain and number.
     pub(crate) fn bind(
         &self,
         segment: &Segment,
@@ -143,7 +143,7 @@ impl Regions {
         Ok(())
     }
 
-    /// A QP ends: the windows of type 2 that were bound by it are nobody's.
+    /// Frees the windows of type 2 that a QP has bound. The QP is being destroyed.
     pub(crate) fn qp_ends(&self, segment: &Segment, qpn: u32) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let is_its = |window: &&Window| {
@@ -169,7 +169,7 @@ impl Regions {
 }
 
 impl RegionTable {
-    /// A part of a region, as the region that a window of this domain is, and its first byte's address in this process.
+    /// The region that a window of this domain becomes, and the address of its first byte in this process.
     fn part(&self, pd: u32, domain: u32, part: &WindowPart) -> Result<(Region, u64), WindowError> {
         let region = self.keys.get(part.lkey).filter(|region| region.pd == pd).ok_or(WindowError::Region)?;
         let writes = part.access.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
@@ -183,11 +183,11 @@ impl RegionTable {
         let slot = Keys::slot_of(part.lkey).unwrap_or(0);
         let host = self.places.get(slot).ok_or(WindowError::Region)?.0 + (part.addr - region.addr);
         let addr = if part.is_zero_based { 0 } else { part.addr };
-        // What the local device may do is said of regions alone.
+        // Local rights apply to regions only.
         Ok((Region { pd: domain, addr, len: part.len, access: part.access - AccessFlags::LOCAL_WRITE }, host))
     }
 
-    /// The window whose key was `old` is this from now on.
+    /// Sets the window with the key `old` to its new key, region and binding.
     fn set_window(
         &mut self,
         segment: &Segment,
@@ -206,16 +206,17 @@ impl RegionTable {
     }
 }
 
-/// Whether the key names a window of type 2 that is bound, by the QP with this number.
+/// Whether the key names a window of type 2 that the QP with this number has bound.
 pub(crate) fn is_bound_by(segment: &Segment, key: u32, qpn: u32) -> bool {
     find_in(segment, key).is_ok_and(|found| found.is_some_and(|place| place.region.pd == of_qp(qpn)))
 }
 
-/// For peers: the window with this key is bound no more.
+/// Invalidates the window with this key. Peers of its owner call this.
 pub(crate) fn invalidate_in(record: &MrRecord, key: u32) {
-    // Not where its owner has bound it anew, or given it up.
+    // It fails if the owner has bound the window anew or removed it.
     if record.key.compare_exchange(key, 0, AcqRel, Relaxed).is_ok() {
-        // Who remembers it looks again. Its owner may be changing it and take this back: it is then another anyway.
+        // Processes that cached the window look it up again. If the owner is changing the record, its store
+        // may undo this addition. The record is then a different one anyway.
         record.sequence.fetch_add(2, AcqRel);
     }
 }
