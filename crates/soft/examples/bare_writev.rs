@@ -1,10 +1,10 @@
-//! What process_vm_writev(2) does at best for WRITEs to private memory: `cargo xtask peers` compares the software NIC
-//! with it. Prints millions of pieces a second.
+//! Measures the best rate of process_vm_writev(2) for WRITEs to private memory, in millions of pieces a
+//! second. `cargo xtask peers` compares the software NIC with it.
 //!
-//! Usage: bare_writev BYTES PIECES CALLS: each of CALLS calls moves PIECES pieces of BYTES bytes to a child.
+//! Usage: bare_writev BYTES PIECES CALLS. Each of CALLS calls moves PIECES pieces of BYTES bytes to a child.
 //!
-//! The child has used its memory on processor 0, as the software NIC's peer has: a page that another processor has just
-//! taken into use costs the kernel more each time it is written (`workingset_activation`).
+//! The child has used its memory on processor 0, as the software NIC's peer has. A page that another
+//! processor has just taken into use costs the kernel more on each write (`workingset_activation`).
 
 use std::time::Instant;
 
@@ -16,7 +16,8 @@ fn main() {
     };
     let mut memory = vec![1u8; bytes];
     let (mut ready, mut byte) = ([0; 2], [0u8]);
-    // SAFETY: the child writes to its copy of the memory, tells of it, and waits until it is killed.
+    // SAFETY: the child writes to its copy of the memory, reports that through the pipe, and waits until it
+    // is killed.
     let child = unsafe {
         assert_eq!(libc::pipe(ready.as_mut_ptr()), 0, "{}", std::io::Error::last_os_error());
         let child = libc::fork();
@@ -38,7 +39,7 @@ fn main() {
     let (near, far) = (vec![piece; pieces], vec![piece; pieces]);
     let begin = Instant::now();
     for _ in 0..calls {
-        // SAFETY: pieces of this process's memory, and of the child's, which has the same.
+        // SAFETY: the pieces are in this process's memory, and at equal addresses in the child's copy of it.
         let moved = unsafe {
             libc::process_vm_writev(child, near.as_ptr(), pieces as _, far.as_ptr(), pieces as _, 0)
         };

@@ -1,4 +1,4 @@
-//! What a program posts and receives, counted by shape while it runs, where somebody wants to know.
+//! Counts the posts and receives of a program by shape, while it runs, if statistics were requested.
 
 use doorbell_launch::counts::board::Board;
 use doorbell_launch::counts::process::{Process, ProcessCounts};
@@ -9,7 +9,7 @@ use doorbell_verbs::QpType;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// This process on the board, once something of it is counted.
+/// This process's record on the board, once something of the process is counted.
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether anything is to be counted.
@@ -18,7 +18,7 @@ fn wanted() -> bool {
     *WANTED.get_or_init(|| std::env::var_os(variables::PROFILE).is_some_and(|name| !name.is_empty()))
 }
 
-/// The board of who launched this program; one of its own where there is none, or not any more.
+/// The launcher's board. If there is none, or it no longer exists, a board of this process's own.
 fn board() -> Option<&'static Board> {
     static BOARD: OnceLock<Option<&'static Board>> = OnceLock::new();
     *BOARD.get_or_init(|| {
@@ -27,7 +27,7 @@ fn board() -> Option<&'static Board> {
     })
 }
 
-/// This process on the board.
+/// This process's record on the board, which the first call makes.
 fn current() -> Option<&'static Process> {
     if !wanted() {
         return None;
@@ -41,18 +41,19 @@ fn current() -> Option<&'static Process> {
     match CURRENT.compare_exchange(std::ptr::null_mut(), made, AcqRel, Acquire) {
         // SAFETY: just leaked.
         Ok(_) => Some(unsafe { &*made }),
-        // Another thread was faster; a process without QPs on the board is none.
+        // Another thread was faster. The record just made stays on the board, but without QPs it does not
+        // count.
         // SAFETY: leaked by that thread.
         Err(other) => Some(unsafe { &*other }),
     }
 }
 
-/// Who counts what a new QP posts, and what it receives, if that is counted.
+/// The counters of a new QP's posts and receives; `None` if nothing is counted.
 pub(crate) fn qp(num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
     current()?.qp(num, qp_type)
 }
 
-/// A call has posted so many RECVs to an SRQ, of at most so many SGEs.
+/// Counts a call that posted `recvs` RECVs, of at most `sges` SGEs each, to an SRQ.
 pub(crate) fn srq_posted(recvs: u32, sges: u32) {
     if recvs > 0
         && let Some(process) = current()
@@ -61,27 +62,28 @@ pub(crate) fn srq_posted(recvs: u32, sges: u32) {
     }
 }
 
-/// A message of so many bytes has come to an SRQ of XRC, for which no QP of this process counts it.
+/// Counts a message of `bytes` bytes that reached an XRC SRQ, because no QP of this process counts it.
 pub(crate) fn srq_received(bytes: u32, is_write: bool) {
     if let Some(process) = current() {
         process.srq_received(bytes, is_write);
     }
 }
 
-/// Leaves what a parent has counted to the parent: this process is a child of fork(2). What it should do with the
-/// parent's QPs would count as the parent's, whose QPs they are.
+/// Forgets the parent's record, because this process is a child of fork(2). If the child used the parent's
+/// QPs, its posts would count as the parent's, because the QPs are the parent's.
 fn forget() {
     CURRENT.store(std::ptr::null_mut(), Release);
 }
 
-/// What this process has counted.
+/// The counts of this process, if it has any.
 fn own() -> Option<ProcessCounts<'static>> {
     let known = CURRENT.load(Acquire);
     // SAFETY: set in `current` from a leaked box.
     (!known.is_null()).then(|| unsafe { &*known }.counts())
 }
 
-/// Has what is counted told when the process ends, and left to the parent where it forks.
+/// Arranges that the counts are reported when the process exits, and that a child of fork(2) starts without
+/// any.
 pub(crate) fn tell_at_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -97,7 +99,7 @@ extern "C" fn in_child() {
     forget();
 }
 
-/// Tells what was counted, as the environment asks; the process ends.
+/// Reports the counts as the environment variables ask. The process is about to end.
 extern "C" fn at_exit() {
     if let Some(counts) = own().filter(ProcessCounts::has_any)
         && let Some(stats) = Stats::of_environment()

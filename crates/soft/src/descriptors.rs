@@ -1,9 +1,10 @@
-//! Sets of file descriptors that are asked without a lock: amid any call of a program, and in the child of a fork(2).
+//! Sets of file descriptors that are read without a lock, in any call of a program and in the child of a
+//! fork(2).
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// Descriptors that can be in a set; those of one that can have more are refused as if there were too many.
+/// Descriptor numbers that a set can hold. A higher number is refused as if too many files were open.
 pub(crate) const MOST: usize = 1 << 16;
 
 /// A set of descriptors.
@@ -21,7 +22,7 @@ impl Descriptors {
         word.is_some_and(|word| word.load(Relaxed) >> (fd as usize % 64) & 1 != 0)
     }
 
-    /// Whether there is room for it.
+    /// Adds a descriptor; `false` if its number is too high.
     pub(crate) fn add(&self, fd: RawFd) -> bool {
         let word = self.0.get(fd as usize / 64);
         word.is_some_and(|word| {
@@ -36,22 +37,23 @@ impl Descriptors {
         }
     }
 
-    /// All, from one number on.
+    /// All members, in order, from the number `first` on.
     pub(crate) fn from(&self, first: RawFd) -> impl Iterator<Item = RawFd> {
         (first.max(0)..MOST as RawFd).filter(|fd| self.has(*fd))
     }
 }
 
-/// What a child of a fork(2) must not keep open.
+/// The descriptors that a child of a fork(2) must close.
 static PRIVATE: Descriptors = Descriptors::new();
 
-/// A descriptor of this process alone: a child of a fork(2) closes it, so that others see when this process ends.
+/// A descriptor of this process alone. A child of a fork(2) closes it, so that peers see when this process
+/// ends.
 #[derive(Debug)]
 pub(crate) struct Private<T: AsRawFd = OwnedFd>(T);
 
 impl<T: AsRawFd> Private<T> {
     /// # Errors
-    /// `EMFILE` where its number is too high.
+    /// `EMFILE` if the descriptor's number is too high.
     pub(crate) fn new(fd: T) -> std::io::Result<Private<T>> {
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| {
@@ -75,12 +77,12 @@ impl<T: AsRawFd> Drop for Private<T> {
     }
 }
 
-/// In the child of a fork(2), where nobody uses the parent's.
+/// Runs in the child of a fork(2), where nothing uses the parent's descriptors.
 extern "C" fn close_all() {
     for fd in PRIVATE.from(0) {
         PRIVATE.remove(fd);
-        // By libc, as no owner can be dropped here.
-        // SAFETY: the child's own copy; what owns it is the parent's and never dropped here.
+        // By libc, because no owner can be dropped here. SAFETY: the descriptor is the child's own copy. Its
+        // owner is the parent's value, which is never dropped here.
         unsafe { libc::close(fd) };
     }
 }

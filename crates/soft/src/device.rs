@@ -1,4 +1,4 @@
-//! The device as programs see it: its name, limits, port and addresses.
+//! The device that programs see: its name, limits, port and addresses.
 
 use crate::identity::Identity;
 use crate::limits::limits;
@@ -14,17 +14,16 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::sync::OnceLock;
 
-/// Name of the device.
 pub(crate) const NAME: &str = "doorbell0";
-/// Name of its device file, through which nothing goes.
+/// Name of the device file. It only has to exist: no command passes through it.
 pub(crate) const DEVICE_FILE: &str = "uverbs0";
-/// Name of the device file of rdma_cm.
+/// Name of rdma_cm's device file.
 pub(crate) const CM_FILE: &str = "rdma_cm";
-/// Its class in sysfs.
+/// Path of rdma_cm's class in sysfs.
 pub(crate) const CM_CLASS: &str = "/sys/class/misc/rdma_cm";
-/// Its numbers: those of the class, and one that the kernel gives such devices as they come.
+/// Device numbers of rdma_cm: the major number of its class, and a minor number such as the kernel assigns.
 const CM_NUMBERS: (u32, u32) = (10, 122);
-/// Its only port.
+/// The device's only port.
 pub(crate) const PORT: u8 = 1;
 /// Largest and active MTU.
 pub(crate) const MTU: Mtu = Mtu::Mtu4096;
@@ -32,7 +31,7 @@ pub(crate) const MTU: Mtu = Mtu::Mtu4096;
 pub(crate) const PKEYS: u16 = 1;
 /// The default P_Key, with full membership.
 pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
-/// Bytes of device memory in one piece. It is memory of the process like any other.
+/// Largest allocation of device memory, in bytes. It is ordinary memory of the process.
 pub(crate) const MAX_DM: u64 = 1 << 20;
 /// `IBV_ODP_SUPPORT`, `IBV_ODP_SUPPORT_IMPLICIT`.
 const ODP_SUPPORT: u64 = 1;
@@ -46,36 +45,35 @@ const ODP_ALL: u32 = 63;
 /// Completion vectors.
 pub(crate) const COMP_VECTORS: i32 = 1;
 
-/// What the device calls itself otherwise: an OUI that nobody has (locally administered), and its first kind.
+/// Default vendor and part number: an OUI that no vendor has (locally administered), and the first part.
 const OWN_ID: (u32, u32) = (0x02_dbe1, 1);
 
 /// `IBV_TRANSPORT_IB`, `IBV_NODE_CA`.
 pub(crate) const TRANSPORT_IB: i32 = 0;
 pub(crate) const NODE_CA: i32 = 1;
-/// `IBV_ATOMIC_HCA`: atomic among the verbs, not against the processor.
+/// `IBV_ATOMIC_HCA`: atomic among verbs, not against stores of the processor.
 const ATOMIC_HCA: u32 = 1;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
 const PORT_CM_SUP: u32 = 1 << 16;
 const PORT_IP_BASED_GIDS: u32 = 1 << 26;
-/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, XRC,
-/// MEM_WINDOW_TYPE_2B. Not MEM_MGT_EXTENSIONS,
-/// which promises registration by work requests too.
+/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, XRC, MEM_WINDOW_TYPE_2B.
+/// Not MEM_MGT_EXTENSIONS, because it also promises registration by work requests.
 const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 20 | 1 << 24;
-/// Link width 4X and speed EDR (25 Gb/s a lane): what a program computes with, nothing more.
+/// Link width 4X and speed EDR (25 Gb/s a lane). Programs compute with them; the device does not.
 const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
-/// The same as the kernel writes it.
+/// The port's width and speed as the kernel writes them.
 pub(crate) const RATE: &str = "100 Gb/sec (4X EDR)";
-/// `LinkUp` of the port's physical state.
+/// `LinkUp`, the port's physical state.
 pub(crate) const LINK_UP: u8 = 5;
 
-/// Version of the hardware.
+/// Hardware version, `hw_ver`.
 pub(crate) const HW_VERSION: u32 = 1;
 
-/// The interface that has the port's addresses, on Ethernet: that of the loopback network.
+/// The interface that has the port's addresses on Ethernet: the loopback interface.
 pub(crate) const INTERFACE: &CStr = c"lo";
 
-/// Address handles of a process.
+/// Most address handles of a process.
 pub(crate) const MAX_AH: usize = 1 << 16;
 
 /// Prefix of link-local addresses.
@@ -93,7 +91,7 @@ pub(crate) enum GidType {
     RoceV2 = 2,
 }
 
-/// How the port presents itself.
+/// The port's link layer, from `DOORBELL_LINK`; InfiniBand by default.
 pub(crate) fn link_layer() -> LinkLayer {
     static LINK: OnceLock<LinkLayer> = OnceLock::new();
     *LINK.get_or_init(|| match std::env::var(variables::LINK).as_deref() {
@@ -122,13 +120,15 @@ fn id() -> (u32, u32) {
     })
 }
 
-/// What the kernel itself has in a file of sysfs. The library leads the C library elsewhere, but rustix calls the kernel.
+/// The content of the kernel's own sysfs file. The library redirects paths of the C library, but rustix calls
+/// the kernel directly.
 fn kernels_text(path: &str) -> Option<String> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     std::io::read_to_string(File::from(file)).ok()
 }
 
-/// Numbers of the device file of rdma_cm: those of the kernel's where it has one, as librdmacm asks the kernel too.
+/// Device numbers of rdma_cm's file. If the kernel has the file, its numbers, because librdmacm reads them
+/// too.
 pub(crate) fn cm_numbers() -> (u32, u32) {
     static NUMBERS: OnceLock<(u32, u32)> = OnceLock::new();
     let told = || {
@@ -145,7 +145,7 @@ pub(crate) fn gids() -> &'static [(Gid, GidType)] {
     GIDS.get_or_init(|| gids_of(link_layer(), Identity::own()))
 }
 
-/// That of a port on a fabric.
+/// The GID table of a port on the fabric with this identity.
 pub(crate) fn gids_of(link: LinkLayer, identity: &Identity) -> Vec<(Gid, GidType)> {
     let of_prefix = |prefix: [u8; 8]| {
         let mut gid = [0; 16];
@@ -173,7 +173,7 @@ pub(crate) fn lid() -> u16 {
     lid_of(link_layer(), Identity::own())
 }
 
-/// That of a port on a fabric.
+/// The LID of a port on the fabric with this identity; 0 on Ethernet.
 pub(crate) fn lid_of(link: LinkLayer, identity: &Identity) -> u16 {
     if link == LinkLayer::Infiniband { identity.lid() } else { 0 }
 }
@@ -183,7 +183,7 @@ pub(crate) fn guid() -> u64 {
     u64::from_ne_bytes(Identity::own().guid())
 }
 
-/// ibv_query_device(3).
+/// The attributes that ibv_query_device(3) returns.
 pub(crate) fn attributes() -> ibv_device_attr {
     // SAFETY: all fields are integers.
     let mut attr: ibv_device_attr = unsafe { std::mem::zeroed() };
@@ -212,7 +212,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_res_rd_atom = count(QPS) * limits.rd_atomic as i32;
     attr.max_qp_init_rd_atom = limits.rd_atomic as i32;
     attr.atomic_cap = ATOMIC_HCA;
-    // Each may be of another group, or of another QP.
+    // Each attachment may be to a different group, or of a different QP.
     attr.max_mcast_grp = count(GROUPS);
     attr.max_mcast_qp_attach = count(GROUPS);
     attr.max_total_mcast_qp_attach = count(GROUPS);
@@ -226,7 +226,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr
 }
 
-/// ibv_query_device_ex(3).
+/// The attributes that ibv_query_device_ex(3) returns.
 pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     // SAFETY: all fields are integers.
     let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
@@ -245,22 +245,21 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     attr
 }
 
-/// `port_cap_flags`.
+/// `port_cap_flags` of a port with this link layer.
 pub(crate) fn port_caps(link: LinkLayer) -> u32 {
     if link == LinkLayer::Infiniband { PORT_CM_SUP } else { PORT_CM_SUP | PORT_IP_BASED_GIDS }
 }
 
-/// Number of the interface that has the port's addresses; 0 for none.
+/// Index of the interface that has the port's addresses; 0 on InfiniBand, or if there is none.
 pub(crate) fn interface() -> u32 {
     match link_layer() {
         LinkLayer::Infiniband => 0,
-        // By libc: rustix asks for it by a socket.
-        // SAFETY: a string.
+        // By libc: rustix asks for it by a socket. SAFETY: the name is a C string.
         LinkLayer::Ethernet => unsafe { libc::if_nametoindex(INTERFACE.as_ptr()) },
     }
 }
 
-/// ibv_query_port(3).
+/// The attributes that ibv_query_port(3) returns.
 pub(crate) fn port() -> ibv_port_attr {
     ibv_port_attr {
         state: IBV_PORT_ACTIVE,

@@ -1,4 +1,4 @@
-//! errno, for verbs that return it and for those that leave it behind.
+//! Error numbers (errno), for verbs that return them and for verbs that leave them in errno.
 
 use doorbell_verbs::VerbsError;
 use libc::c_int;
@@ -9,23 +9,23 @@ pub(crate) struct Errno(pub(crate) c_int);
 
 /// Invalid argument.
 pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
-/// A queue is full or a table is.
+/// A queue or a table is full.
 pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
-/// There is none, and it may not be made; also of what may be asked again.
+/// There is none, and it may not be made. Also for a call that may be tried again.
 pub(crate) const EAGAIN: Errno = Errno(libc::EAGAIN);
-/// Others need it.
+/// Another object still needs it.
 pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);
-/// This device does not have it.
+/// This device does not support it.
 pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 
 impl Errno {
-    /// The number, for verbs that return it; it is left in errno as well, as programs print %m whichever a verb does.
+    /// The number, for verbs that return it. It is left in errno as well: programs print %m in either case.
     pub(crate) fn returned(self) -> c_int {
         self.set();
         self.0
     }
 
-    /// Leaves this in the thread's errno, where C looks for it.
+    /// Stores this in the thread's errno, where C code reads it.
     pub(crate) fn set(self) {
         // SAFETY: the thread's own errno.
         unsafe { *libc::__errno_location() = self.0 }

@@ -1,5 +1,6 @@
-//! Which fabric a process is on. Programs tell each other addresses and QP numbers by ways of their own, which cross
-//! users, namespaces and names of fabrics: so each fabric has other ones, and what is sent to another's leads nowhere.
+//! The fabric that a process is on. Programs exchange addresses and QP numbers by their own means, across
+//! users, namespaces and fabric names. So each fabric has addresses of its own, and a message to an address
+//! of another fabric reaches nothing.
 
 use doorbell_launch::trust::user;
 use doorbell_launch::variables::{FABRIC, MEET, is_fabric_name};
@@ -9,18 +10,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Where the folders of all fabrics are that are of one namespace of process numbers.
+/// The folder with the fabrics' folders of one PID namespace.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Numbers that tell a fabric from others. The same in all its processes, and whenever it is made again.
+/// Numbers that distinguish a fabric. All its processes have equal numbers, also after the fabric is made
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity([u8; 16]);
 
-/// LIDs that a port may have: of one receiver (IB specification vol. 1, 4.1.1).
+/// LIDs that a port may have: unicast LIDs (IB specification vol. 1, 4.1.1).
 const LIDS: u32 = 0xbfff;
 
 impl Identity {
-    /// Of the fabric with this name.
+    /// The identity of the fabric with this name.
     fn of(name: &str) -> Identity {
         let hash = Sha256::digest(name);
         let mut identity = [0; 16];
@@ -28,10 +30,10 @@ impl Identity {
         Identity(identity)
     }
 
-    /// That of this process's fabric.
+    /// The identity of this process's fabric.
     pub(crate) fn own() -> &'static Identity {
         static OWN: OnceLock<Identity> = OnceLock::new();
-        // A name that no fabric can have is refused when the device is opened.
+        // Opening the device refuses a name that no fabric can have.
         OWN.get_or_init(|| {
             Identity::of(&FabricPlace::own().and_then(|place| place.name()).unwrap_or_default())
         })
@@ -58,33 +60,33 @@ impl Identity {
         [0xfe, 0xc0, 0, 0, 0, 0, a, b]
     }
 
-    /// IPv4 address of the port, on Ethernet: of the loopback network.
+    /// IPv4 address of the port, on Ethernet, in the loopback network.
     pub(crate) fn ipv4(&self) -> std::net::Ipv4Addr {
-        // Neither the network's own addresses nor those that every host has.
+        // Neither the network's own addresses nor the loopback addresses that every host has.
         std::net::Ipv4Addr::new(127, 1 + self.0[8] % 254, self.0[9], 1 + self.0[10] % 254)
     }
 
-    /// Where the numbers of processes and QPs begin.
+    /// The number at which processes or QPs are first numbered, below `of`.
     pub(crate) fn first(&self, of: u32) -> u32 {
         self.number(11) % of
     }
 }
 
-/// Where the processes of a fabric find each other.
+/// The place where the processes of a fabric find each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FabricPlace {
-    /// The folder that has those of fabrics.
+    /// The folder that holds the fabrics' folders.
     pub(crate) folder: PathBuf,
-    /// What the names of this user's fabrics begin with there.
+    /// The prefix of the names of this user's fabrics in that folder.
     pub(crate) prefix: String,
-    /// The rest of this one's.
+    /// The rest of this fabric's name.
     rest: String,
-    /// Whether its processes may be in several namespaces: numbers of processes mean nothing to each other then.
+    /// Whether its processes may be in several PID namespaces, where a PID means nothing to a peer.
     pub(crate) is_joined: bool,
 }
 
 impl FabricPlace {
-    /// That of this process's fabric.
+    /// The place of this process's fabric.
     pub(crate) fn own() -> io::Result<FabricPlace> {
         let fabric = fabric()?;
         let Some(folder) = std::env::var_os(MEET) else {
@@ -105,7 +107,8 @@ impl FabricPlace {
         self.folder.join(format!("{}{}", self.prefix, self.rest))
     }
 
-    /// The name of the fabric among all: the same for all its processes, by whatever path they come to the folder.
+    /// The name that identifies the fabric. It is equal in all its processes, whatever path leads to the
+    /// folder.
     fn name(&self) -> io::Result<String> {
         if !self.is_joined {
             return Ok(format!("{}{}", self.prefix, self.rest));

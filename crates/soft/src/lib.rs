@@ -1,26 +1,29 @@
 //! A software RDMA NIC in user space.
 //!
-//! The device lives in the processes that use it. Those of one user meet in a registry; each shares
-//! one segment that holds its memory regions, QPs and queues for the others to act on. The requester
-//! does the work: posting a WRITE moves the bytes, posting a SEND takes a RECV of the peer, fills its
-//! buffers and writes its completion. What cannot be done at once (no RECV, no answer) waits in the
-//! send queue and is tried again when the program polls, and by one thread per process.
+//! The device lives in the processes that use it. The processes of one user find each other in a registry.
+//! Each process shares one segment with its memory regions, QPs and queues, and its peers read and change
+//! them. The requester does the work: to post a WRITE moves the bytes. To post a SEND takes a RECV of the
+//! peer, fills the RECV's buffers and writes the peer's completion. A request that cannot finish at once (no
+//! RECV, no answer) waits in the send queue. It is tried again when the program polls, and by one thread per
+//! process.
 //!
-//! Its rooms, each of which uses those above it only, as a test of `xtask` sees to:
-//! - `memory`: segments and what lies in them, regions, moving bytes;
-//! - `fabric`: the processes, and what wakes them;
-//! - `rings`: the queues in a segment, as senders and owner work on them;
+//! A module uses only modules above it in this list, which a test of `xtask` checks:
+//! - `memory`: segments and their records, regions, moving bytes;
+//! - `fabric`: the processes, and how they wake each other;
+//! - `rings`: the queues in a segment, as senders and owner use them;
 //! - `engine`: carrying out a work request;
-//! - `watch`: what is counted of a QP, and the faults that come to it;
+//! - `watch`: the counts of a QP, and the faults injected into it;
 //! - `queues`: CQs, receive queues and QPs;
 //! - `cm`: rdma_cm, which librdmacm asks for connections;
 //! - `capi`: the functions of libibverbs.so.1 under their C names, which `doorbell-soft-so` exports.
 //!
-//! System calls go by std and rustix. `libc` has types, numbers of errors, functions of the C library (atexit(3),
-//! pthread_atfork(3)), and the system calls that neither of the two has. Each of these says so at its place.
+//! System calls use std and rustix. `libc` supplies types, error numbers, functions of the C library
+//! (atexit(3), pthread_atfork(3)), and the system calls that std and rustix lack. A comment marks each of
+//! these calls.
 //!
-//! `doorbell-launch` runs a program on the device. It has what launcher and library must understand alike, the counts and the
-//! statistics among it; `counts` here counts for this process, and tells at its end.
+//! `doorbell-launch` runs a program on the device. It holds the definitions that launcher and library share,
+//! among them the counts and the statistics. `counts` here counts for this process, and reports when it
+//! exits.
 
 pub mod capi;
 mod cm;

@@ -1,11 +1,12 @@
-//! What programs may ask the device for at most: what it has, or less where it is shown as a NIC that has less.
+//! The most that programs may ask the device for: its own limits, or smaller ones of the NIC that it
+//! imitates.
 
 use doorbell_launch::limits::{Limits, OWN};
 use doorbell_launch::say::say;
 use doorbell_launch::variables::DEVICE_LIMITS;
 use std::sync::OnceLock;
 
-/// Those of this process's device.
+/// The limits of this process's device.
 pub(crate) fn limits() -> &'static Limits {
     static LIMITS: OnceLock<Limits> = OnceLock::new();
     LIMITS.get_or_init(|| {

@@ -8,36 +8,36 @@ use doorbell_verbs::{AhAttr, AhHandle, FlowLabel, GRH_BYTES, Gid, GlobalRoute, L
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// A global route header as it stands before a datagram's payload: 40 bytes. Of IPv4 the last 20 are used.
+/// A global route header as it precedes a datagram's payload: 40 bytes. An IPv4 header is in the last 20.
 pub(crate) type Header = [u8; GRH_BYTES as usize];
 
-/// What follows the header: a base transport header (IB specification vol. 1, 8.3), or a UDP header (annex A17.3.1).
+/// The next header: a base transport header (IB specification vol. 1, 8.3), or a UDP header (annex A17.3.1).
 const NEXT_BTH: u8 = 0x1b;
 const NEXT_UDP: u8 = 0x11;
-/// Bytes of BTH and DETH, of an immediate, of the ICRC; of a UDP header, and of one of IPv4.
+/// Bytes of BTH and DETH, of an immediate, of the ICRC, of a UDP header, and of an IPv4 header.
 const TRANSPORT: usize = 12 + 8;
 const IMMEDIATE: usize = 4;
 const ICRC: usize = 4;
 const UDP: usize = 8;
 const IPV4: usize = 20;
 
-/// A path.
+/// A path to a port, or to multicast groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// Whether it leads to this device: others there are none.
+    /// Whether it leads to this device. There is no other device to reach.
     pub(crate) is_reachable: bool,
     dlid: u16,
     route: Option<GlobalRoute>,
 }
 
 impl Path {
-    /// The path that these attributes describe; `None` where they make no sense on this port.
+    /// The path that these attributes describe; `None` if they are invalid on this port.
     pub(crate) fn new(attr: &AhAttr) -> Option<Path> {
         if attr.port_num != PORT {
             return None;
         }
         let Some(route) = attr.grh else {
-            // A port of Ethernet has no other addresses than GIDs.
+            // An Ethernet port has no addresses but GIDs.
             let ib = link_layer() == LinkLayer::Infiniband;
             return ib.then(|| Path { is_reachable: attr.dlid == lid(), dlid: attr.dlid, route: None });
         };
@@ -46,7 +46,7 @@ impl Path {
         Some(Path { is_reachable, dlid: attr.dlid, route: Some(route) })
     }
 
-    /// The multicast groups that it leads to, if to any.
+    /// The multicast groups that the path leads to; `None` for a unicast path.
     pub(crate) fn groups(&self) -> Option<GroupAddress> {
         let gid = self.route.map(|route| route.dgid);
         let is_of_group = gid.is_none_or(|gid| is_multicast_gid(&gid));
@@ -57,7 +57,7 @@ impl Path {
         }
     }
 
-    /// The header of a datagram of `payload` bytes, if it has one.
+    /// The header of a datagram of `payload` bytes; `None` for a path without a route.
     pub(crate) fn header(&self, payload: u32, has_imm: bool) -> Option<Header> {
         let route = self.route.as_ref()?;
         let (sgid, kind) = gids().get(usize::from(route.sgid_index))?;
@@ -71,12 +71,12 @@ impl Path {
     }
 }
 
-/// The IPv4 address that a GID is, if it is one.
+/// The IPv4 address that a GID maps; `None` if it maps none.
 fn ipv4(gid: &Gid) -> Option<Ipv4Addr> {
     std::net::Ipv6Addr::from(gid.0).to_ipv4_mapped()
 }
 
-/// A header as of IPv6 (IB specification vol. 1, 8.3).
+/// A global route header, which has the form of an IPv6 header (IB specification vol. 1, 8.3).
 fn grh(route: &GlobalRoute, sgid: &Gid, next: u8, behind: usize) -> Header {
     let mut header = [0; GRH_BYTES as usize];
     let first = 6 << 28 | u32::from(route.traffic_class) << 20 | route.flow_label.number();
@@ -88,7 +88,7 @@ fn grh(route: &GlobalRoute, sgid: &Gid, next: u8, behind: usize) -> Header {
     header
 }
 
-/// A header of IPv4 (RFC 791), with nothing in front of it.
+/// An IPv4 header (RFC 791) in the last 20 bytes. The bytes before it are 0.
 fn ipv4_header(route: &GlobalRoute, from: Ipv4Addr, to: Ipv4Addr, behind: usize) -> Header {
     const VERSION_AND_WORDS: u8 = 0x45;
     const DO_NOT_FRAGMENT: u8 = 0x40;
@@ -104,7 +104,7 @@ fn ipv4_header(route: &GlobalRoute, from: Ipv4Addr, to: Ipv4Addr, behind: usize)
     header
 }
 
-/// The checksum that a header of IPv4 is to have; 0 of one that has it (RFC 1071).
+/// The checksum to store in an IPv4 header that has none yet. 0 if the header has its checksum (RFC 1071).
 fn checksum(ip: &[u8]) -> u16 {
     let words = ip.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
     let sum: u32 = words.sum();
@@ -112,11 +112,11 @@ fn checksum(ip: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// The way back from the header of a datagram that came.
+/// The route back to the sender, from the header of a datagram that arrived.
 pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
     let ip = &header[GRH_BYTES as usize - IPV4..];
     let is_ipv6 = header[0] >> 4 == 6;
-    // As rdma-core tells them apart: bytes of a GID may look like a header of IPv4, but for its checksum.
+    // The test that rdma-core makes: bytes of a GID may look like an IPv4 header, except for its checksum.
     let is_ipv4 = if is_ipv6 { ip[0] == 0x45 && checksum(ip) == 0 } else { ip[0] >> 4 == 4 };
     let own = |dgid: Gid, is_v2: bool| {
         let is_it = |(gid, kind): &(Gid, GidType)| *gid == dgid && (*kind == GidType::RoceV2) == is_v2;
@@ -166,7 +166,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Room for one more.
+    /// Adds a path; fails with `ENOMEM` if the process has as many handles as the device allows.
     pub(crate) fn add(&self, path: Path) -> Result<AhHandle, Errno> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         let free = lock(&self.free).pop();
@@ -178,7 +178,7 @@ impl Paths {
         Ok(AhHandle(free.unwrap_or(all.len() as u32 - 1)))
     }
 
-    /// Takes one away that [`Paths::add`] made.
+    /// Frees a handle that [`Paths::add`] returned.
     pub(crate) fn remove(&self, handle: AhHandle) {
         lock(&self.free).push(handle.0);
     }
@@ -216,7 +216,8 @@ mod tests {
         assert_eq!(ip[..10], [0x45, 0xa5, 1, 64, 0, 0, 0x40, 0, 7, 17]);
         assert_eq!(ip[12..], [127, 1, 2, 3, 127, 4, 5, 6]);
         assert_eq!(checksum(ip), 0);
-        // By hand: words sum to 0x45a5 + 0x0140 + 0x4000 + 0x0711 + 2 * 0x7f01 + 3, ... of which this is the complement.
+        // By hand: words sum to 0x45a5 + 0x0140 + 0x4000 + 0x0711 + 2 * 0x7f01 + 3, ...; the checksum is the
+        // complement.
         let words = [0x45a5u32, 0x140, 0, 0x4000, 0x711, 0x7f01, 0x203, 0x7f04, 0x506];
         let sum: u32 = words.iter().sum();
         assert_eq!(u32::from(ip[10]) << 8 | u32::from(ip[11]), 0xffff - ((sum & 0xffff) + (sum >> 16)));

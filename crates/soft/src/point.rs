@@ -1,82 +1,83 @@
-//! Points in the code where a process may be caught: stopped, killed, or left without files or memory, with something
-//! begun and not ended. The soak test (`tests/soak`) catches it there; otherwise nothing is left of them.
+//! Points in the code where a test may stop or kill a process, or take its files or memory away, while an
+//! operation is half done. The soak test (`tests/soak`) does so; other builds contain nothing of them.
 
-/// What has just been done, or is about to be.
+/// A point, named by the step that was just done or is about to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
-    // Of who posts.
-    /// Memory that is mapped is about to be written to.
+    // Points of the process that posts.
+    /// Mapped memory is about to be written.
     BeforeCopy,
     /// All but the last word of a message has been copied.
     BeforeLastWord,
     /// Bytes are about to be moved to or from another process, or have been.
     BeforeForeign,
     AfterForeign,
-    /// A word of another process's has been read, and not written.
+    /// A word of another process has been read, and not yet written.
     AtomicRead,
     /// The lock of an atomic is held.
     LockHeld,
     /// A RECV is claimed: in the turn, or in its slot.
     TurnClaimed,
     SlotClaimed,
-    /// What came of a RECV is written and not shown.
+    /// The result of a RECV is written and not yet published.
     Filled,
-    /// A RECV is done: the turn has not passed on, its CQ is not told, its event is not written.
+    /// A RECV is done: the turn has not passed on, its CQ is not notified, its event is not written.
     Done,
     TurnPassed,
     CellWritten,
     Disarmed,
-    /// The responder is in Err: its program is not told, its RECVs are not flushed, or one of them is being.
+    /// The responder is in Err: its program is not notified, and its RECVs are not flushed or only partly.
     Failed,
     Flushing,
-    /// A peer is opened and not watched.
+    /// A peer is opened and not yet watched.
     PeerOpened,
-    /// The thread of another process has been asked, whose answer is not here.
+    /// A request was sent to the thread of another process, which has not answered yet.
     Asked,
 
-    // Of who receives.
-    /// A RECV is written and not shown, or shown and not in the ring that orders the slots.
+    // Points of the process that receives.
+    /// A RECV is written and not published, or published and not in the ring that orders the slots.
     RecvWritten,
     RecvUnordered,
-    /// A completion is read and its slot not free.
+    /// A completion is read, and its slot is not free yet.
     Taking,
     /// A region's record is being changed.
     MrOdd,
-    /// A QP is half made, or half changed.
+    /// A QP is half created, or half modified.
     QpHalfMade,
     QpHalfChanged,
-    /// An attachment to a multicast group is written and not shown.
+    /// An attachment to a multicast group is written and not published.
     GroupHalfShown,
-    /// An XRC domain is locked, as by its only process or as by one of several, and not known to be open.
+    /// An XRC domain is locked, exclusively or shared, and not yet known to be open.
     DomainAlone,
     DomainLocked,
-    /// A QP is being reset: its state is, its receive queue is not; or that has another generation and nothing else.
+    /// A QP is being reset. Its state is reset but its receive queue is not, or the queue only has a new
+    /// generation.
     Resetting,
     QueueClearing,
     /// A receive queue is being destroyed.
     QueueEnding,
-    /// A ring is made and not shown.
+    /// A ring is made and not published.
     RingMade,
-    /// Another process's request is read, and not carried out; or is carried out, and not answered.
+    /// The request of another process is read and not carried out, or carried out and not answered.
     RequestRead,
     RequestDone,
 
-    // Of who joins a fabric or leaves it.
-    /// The folder is made, and has no file.
+    // Points of a process that joins or leaves a fabric.
+    /// The folder is made, and has no file yet.
     FolderMade,
-    /// The fabric is joined, its registry is not open.
+    /// The fabric is joined, and its registry is not open yet.
     AliveLocked,
-    /// A slot is locked and not written.
+    /// A slot is locked and not yet written.
     SlotLocked,
-    /// The slot is given back, the fabric is not removed.
+    /// The slot is released, and the fabric is not removed yet.
     SlotFreed,
-    /// Nobody may join: no file is removed yet, one is, all are but for the folder.
+    /// No process may join: no file is removed yet, one file is, or all are except the folder.
     AliveAlone,
     FileRemoved,
     FilesRemoved,
 }
 
-/// Nothing, but in tests.
+/// Does nothing outside tests.
 #[cfg(not(test))]
 #[inline(always)]
 pub(crate) fn reach(_: Point) {}
@@ -89,13 +90,13 @@ mod armed {
     use super::Point;
     use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-    /// The point, plus 1, at which something is done, and how often it is passed before.
+    /// The armed point, plus 1, and how many times it is still to be reached.
     static POINT: AtomicU32 = AtomicU32::new(0);
     static LEFT: AtomicU32 = AtomicU32::new(0);
-    /// What is done: a function without arguments.
+    /// The armed action: a function without arguments.
     static WHAT: AtomicUsize = AtomicUsize::new(0);
 
-    /// From now on `what` is done once, when the point is reached for the `nth` time.
+    /// Arms `what`, which runs once, when the point is reached for the `nth` time.
     pub(crate) fn arm(point: Point, nth: u32, what: fn()) {
         WHAT.store(what as usize, SeqCst);
         LEFT.store(nth, SeqCst);
@@ -107,7 +108,7 @@ mod armed {
             return;
         }
         POINT.store(0, SeqCst);
-        // SAFETY: stored from a function of this type before the point was.
+        // SAFETY: `arm` stored a function of this type before it stored the point.
         let what: fn() = unsafe { std::mem::transmute(WHAT.load(SeqCst)) };
         what();
     }

@@ -1,9 +1,10 @@
-//! What a kernel would show of the device in sysfs and /dev, as files of a folder: the library leads a program there that
-//! looks for the kernel's (`soft-so/src/files.rs`).
+//! The device's entries in sysfs and /dev as a kernel would present them, as files of a folder. The library
+//! redirects a program that looks for the kernel's files to this folder (`soft-so/src/files.rs`).
 //!
-//! The folder is the fabric's own, as addresses are, and goes with it: whoever looks for something and finds no folder makes it. Names and
-//! texts are those of the kernel (Documentation/ABI/stable/sysfs-class-infiniband). There are no counters: a port's would have to
-//! be of all processes of the fabric, and nothing is counted without `--stats`.
+//! The folder belongs to the fabric, as addresses do, and is removed with it. A process that looks for a file
+//! and finds no folder creates it. Names and texts are the kernel's
+//! (Documentation/ABI/stable/sysfs-class-infiniband). There are no counters: a port's would have to cover all
+//! processes of the fabric, and nothing is counted without `--stats`.
 
 use crate::device::{self, GidType};
 use crate::fabric::folder;
@@ -23,23 +24,23 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Once, OnceLock};
 
-/// Where the kernel has devices, their character devices' classes, and these themselves.
+/// Where the kernel has devices, the classes of their character devices, and the device files.
 const DEVICES: &str = "sys/class/infiniband";
 const VERBS: &str = "sys/class/infiniband_verbs";
 const FILES: &str = "dev/infiniband";
 
-/// A file that is a character device, may be opened, and is of no other use: commands go to the library, which opens that of
-/// rdma_cm itself.
+/// A character device that may be opened and does nothing. Commands go to the library, which opens rdma_cm's
+/// file itself.
 const NULL: &str = "/dev/null";
 
-/// Version of the ABI between libibverbs and the kernel, and of that of its driver.
+/// Version of the ABI between libibverbs and the kernel, and version of the driver's ABI.
 const ABI: &str = "6";
 const DRIVER_ABI: &str = "1";
 
-/// More than a file of it has.
+/// An upper bound on the bytes of each file.
 const LONGEST: u64 = 4096;
 
-/// Where the folder is, whether it is there or not; `None` where this process can be of no fabric.
+/// The path of the folder, whether it exists or not; `None` if this process cannot be on a fabric.
 pub fn path() -> Option<&'static CStr> {
     static PATH: OnceLock<Option<CString>> = OnceLock::new();
     let find = || {
@@ -50,8 +51,9 @@ pub fn path() -> Option<&'static CStr> {
     PATH.get_or_init(find).as_deref()
 }
 
-/// The folder, made where it is missing, and kept as long as this process lives, which may be in it. Where that cannot be it is not
-/// there. Errno stays as it was.
+/// Returns the folder's path and makes the folder if it is missing. The folder stays as long as this process,
+/// which may have it as its working directory. If it cannot be made, only the path is returned. Errno is
+/// unchanged.
 pub fn folder() -> Option<&'static CStr> {
     let path = path()?;
     // SAFETY: this thread's own.
@@ -64,7 +66,7 @@ pub fn folder() -> Option<&'static CStr> {
     Some(path)
 }
 
-/// Whether a folder is there that this user has made: in a fabric's folder of somebody else's there is none.
+/// Whether this user made a folder at this path. If another user owns the fabric's folder, the answer is no.
 fn is_there(path: &CStr) -> bool {
     let is_folder = |mode| FileType::from_raw_mode(mode) == FileType::Directory;
     lstat(path).is_ok_and(|found| found.st_uid == user() && is_folder(found.st_mode))
@@ -76,8 +78,8 @@ fn make(path: &CStr) -> io::Result<()> {
     }
     const DISABLE: c_int = 1;
     let mut before = 0;
-    // What is begun here is ended, before a thread that is cancelled is gone.
-    // SAFETY: a number, and our variable.
+    // With cancellation disabled, a cancelled thread does not leave the folder half made. SAFETY: a number,
+    // and a variable of this function.
     unsafe { pthread_setcancelstate(DISABLE, &mut before) };
     let made = check_file_size(LONGEST).and_then(|()| folder::pin(|fabric| install(fabric, path)));
     // SAFETY: as above.
@@ -90,12 +92,13 @@ fn make(path: &CStr) -> io::Result<()> {
     made
 }
 
-/// A program that looks for the device and does not open it is none of the fabric's processes, of which the last removes it.
+/// A program that looks for the device and does not open it is no member of the fabric, and the last member
+/// removes the folder. So this program tries to remove it when it exits.
 extern "C" fn remove_at_exit() {
     let _ = folder::unpin_and_remove();
 }
 
-/// Puts it there at once and whole, unless it is there.
+/// Puts the complete folder in place by one rename, unless it is there.
 fn install(fabric: &Path, path: &CStr) -> io::Result<()> {
     if is_there(path) {
         return Ok(());
@@ -107,13 +110,13 @@ fn install(fabric: &Path, path: &CStr) -> io::Result<()> {
     tree::write(&contents(device::link_layer(), Identity::own()), new.path())?;
     let to = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
     match std::fs::rename(new.path(), to) {
-        // Another was first.
+        // Another process was first.
         Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOTEMPTY | libc::EEXIST)) => Err(error),
         _ => Ok(()),
     }
 }
 
-/// What is shown of the device on a fabric.
+/// The files that present the device on a fabric.
 fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let mut contents = Contents::new();
     let device = format!("{DEVICES}/{}", device::NAME);
@@ -143,7 +146,7 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let (major, minor) = device::cm_numbers();
     file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
     file(format!("{cm}/dev"), format!("{major}:{minor}"));
-    // The interface that has its addresses.
+    // The link to the interface that has the port's addresses.
     let interface = device::INTERFACE.to_string_lossy();
     contents.insert(
         format!("{device}/device/net/{interface}").into(),
@@ -174,7 +177,7 @@ fn port(port: &str, link: LinkLayer, file: &mut impl FnMut(String, String)) {
     }
 }
 
-/// What follows from the fabric.
+/// The files whose content depends on the fabric's identity.
 fn addresses(port: &str, link: LinkLayer, identity: &Identity, file: &mut impl FnMut(String, String)) {
     let lid = device::lid_of(link, identity);
     for name in ["lid", "sm_lid"] {
@@ -185,13 +188,13 @@ fn addresses(port: &str, link: LinkLayer, identity: &Identity, file: &mut impl F
         let text = if kind == GidType::RoceV2 { "RoCE v2" } else { "IB/RoCE v1" };
         file(format!("{port}/gid_attrs/types/{index}"), text.into());
         if link == LinkLayer::Ethernet {
-            // Its addresses are of the loopback network.
+            // The port's addresses are in the loopback network.
             file(format!("{port}/gid_attrs/ndevs/{index}"), device::INTERFACE.to_string_lossy().into());
         }
     }
 }
 
-/// As the kernel writes GUIDs and GIDs.
+/// Formats bytes as the kernel writes GUIDs and GIDs.
 fn words(bytes: &[u8]) -> String {
     let word = |pair: &[u8]| pair.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     bytes.chunks(2).map(word).collect::<Vec<_>>().join(":")
@@ -212,7 +215,6 @@ mod tests {
             };
             assert_eq!(text("state"), "4: ACTIVE\n");
             assert_eq!(text("lid"), format!("0x{:x}\n", device::lid_of(link, Identity::own())));
-            // Eight words of two bytes.
             let gid = text(&format!("gids/{}", gids - 1));
             assert!(gid.len() == 40 && gid.trim().split(':').all(|word| word.len() == 4), "{gid}");
             let all = contents.keys().filter(|path| path.starts_with(format!("{port}/gids")));

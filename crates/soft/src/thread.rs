@@ -1,7 +1,8 @@
 //! Threads of this library in programs that know nothing of them.
 //!
-//! They are started by pthread_create(3), which says when there is no room. std's own, in a program written in Rust,
-//! map a signal stack once they run, and end the whole program where there is no room for that. rustix has no threads.
+//! They are started by pthread_create(3), which returns an error if there is no room. In a program written in
+//! Rust, a thread of std maps a signal stack once it runs, and ends the whole program if that fails. rustix
+//! has no threads.
 
 use std::ffi::CStr;
 use std::io;
@@ -9,22 +10,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type ThreadBody = Box<dyn FnOnce() + Send>;
 
-/// For a thread that calls no function of the program's.
+/// Stack size. The threads call no function of the program.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Starts a thread that gets none of the program's signals.
+/// Starts a thread in which all signals are blocked.
 ///
 /// # Errors
 ///
-/// Where there is no room for another thread.
+/// If there is no room for another thread.
 pub(crate) fn spawn(name: &'static CStr, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     spawn_on(STACK_BYTES, name, run)
 }
 
 fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let run: *mut ThreadBody = Box::into_raw(Box::new(Box::new(run)));
-    // SAFETY: sets of signals and attributes on this stack, filled in before they are read; this thread's mask is as it
-    // was at the end. `begin` takes over `run`, which nobody else knows.
+    // SAFETY: the signal sets and attributes are on this stack and are filled in before they are read. At the
+    // end this thread has the signal mask that it had before. `begin` takes over `run`, which nothing else
+    // refers to.
     let error = unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
@@ -35,7 +37,8 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
     };
     match error {
         Ok(thread) => {
-            // SAFETY: a thread that nobody joins, so that it may not be used after this; the name is a string.
+            // SAFETY: nothing joins the thread, so its handle is not used after this block. The name is a C
+            // string.
             unsafe {
                 libc::pthread_setname_np(thread, name.as_ptr());
                 libc::pthread_detach(thread);
@@ -43,7 +46,7 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
             Ok(())
         }
         Err(error) => {
-            // SAFETY: no thread was started that took it over.
+            // SAFETY: no thread was started, so none took `run` over.
             drop(unsafe { Box::from_raw(run) });
             Err(error)
         }
@@ -52,7 +55,7 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
 
 /// # Safety
 ///
-/// `run` is a box's that is the thread's from now on, if one starts.
+/// `run` comes from `Box::into_raw`. If a thread starts, the box belongs to that thread from then on.
 unsafe fn create(stack_bytes: usize, run: *mut ThreadBody) -> io::Result<libc::pthread_t> {
     // SAFETY: attributes and a number on this stack, initialised before they are used.
     let error = unsafe {
@@ -70,9 +73,10 @@ unsafe fn create(stack_bytes: usize, run: *mut ThreadBody) -> io::Result<libc::p
 }
 
 extern "C" fn begin(run: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: what `spawn` has made of a box, for this thread alone.
+    // SAFETY: `spawn_on` made the pointer from a box, for this thread alone.
     let run = unsafe { Box::from_raw(run.cast::<ThreadBody>()) };
-    // A panic was told by its hook; the program goes on without this thread, as it would without one of std's.
+    // The panic hook has reported a panic. The program goes on without this thread, as it would with a thread
+    // of std.
     let _ = catch_unwind(AssertUnwindSafe(*run));
     std::ptr::null_mut()
 }
@@ -93,7 +97,7 @@ mod tests {
         spawn(c"a name", run).expect("there is room");
         let status = heard.recv().expect("it says so");
         assert!(status.contains("SigBlk:\tfffffffe7ffbfeff\n"), "{status}");
-        // Its name may come a moment after its beginning.
+        // The thread may get its name a moment after it starts.
         assert!(status.starts_with("Name:\t"), "{status}");
         assert!(heard.recv().is_err(), "it has ended");
     }

@@ -1,4 +1,4 @@
-//! Why a QP is in error, said on standard error: one line for each life of a QP, which a NIC does not have.
+//! Reports on standard error why a QP is in error, one line for each life of a QP. A NIC has no such report.
 
 use crate::engine::request::Request;
 use crate::fabric::process::Process;
@@ -13,25 +13,25 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// QPs of which a process says why they are in error.
+/// The number of reports that a process prints.
 const MOST: u32 = 20;
 
-/// What has been said of a QP.
+/// Whether a QP's error was already reported in this life of the QP.
 #[derive(Debug, Default)]
 pub(crate) struct Said(AtomicBool);
 
 impl Said {
-    /// Whether this is the first error of the QP's life, and to be said.
+    /// Whether this is the first error of the QP's life, and is to be reported.
     pub(crate) fn is_first(&self) -> bool {
         !self.0.load(Relaxed) && !self.0.swap(true, Relaxed) && !is_quiet()
     }
 
-    /// Nothing more is to be said of its life: the program itself ends it.
+    /// Suppresses reports for the rest of this life, because the program itself ends it.
     pub(crate) fn set(&self) {
         self.0.store(true, Relaxed);
     }
 
-    /// It has another life.
+    /// The QP begins another life.
     pub(crate) fn forget(&self) {
         self.0.store(false, Relaxed);
     }
@@ -42,7 +42,7 @@ fn is_quiet() -> bool {
     *QUIET.get_or_init(|| std::env::var_os(variables::QUIET).is_some_and(|value| value == "1"))
 }
 
-/// Says a line of a QP, unless it was said of many.
+/// Prints a line about a QP, unless the process has printed its maximum.
 fn say_line(line: &str) {
     static LINES: AtomicU32 = AtomicU32::new(0);
     match LINES.fetch_add(1, Relaxed) {
@@ -52,7 +52,7 @@ fn say_line(line: &str) {
     }
 }
 
-/// A send work request that has failed.
+/// A failed send work request.
 pub(crate) struct FailedSend<'a> {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
@@ -60,16 +60,17 @@ pub(crate) struct FailedSend<'a> {
     /// PSN of the QP's first work request.
     pub(crate) sq_psn: u32,
     pub(crate) status: WcStatus,
-    /// QP number of the responder, and its process, where that is known; 0 where its number means nothing here.
+    /// The responder's QP number and its process, if known. The PID is 0 if it means nothing in this PID
+    /// namespace.
     pub(crate) dest_qpn: u32,
     pub(crate) pid: Option<u32>,
-    /// How long it was waited for an answer.
+    /// How long the requester waited for an answer.
     pub(crate) patience: String,
     pub(crate) cause: Cause,
 }
 
 impl FailedSend<'_> {
-    /// Says it, as the requester sees it.
+    /// Prints the report from the requester's view.
     pub(crate) fn say(&self) {
         let FailedSend { num, qp_type, request, status, .. } = self;
         let Request { wr_id, op, len, number, .. } = request;
@@ -88,7 +89,7 @@ impl FailedSend<'_> {
         say_line(&line);
     }
 
-    /// Which side has refused it, or not answered.
+    /// Names the side that refused the request or did not answer.
     fn who(&self) -> String {
         let peer = format!("QP {:#x}{}", self.dest_qpn, of_process(self.pid.unwrap_or(0)));
         match self.status {
@@ -100,11 +101,11 @@ impl FailedSend<'_> {
     }
 }
 
-/// A work request of a memory window that has failed.
+/// A failed work request for a memory window.
 pub(crate) struct FailedWindow {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
-    /// Its number among those of the QP, from 1.
+    /// Its number among the QP's requests, from 1.
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) wr_id: u64,
@@ -113,7 +114,7 @@ pub(crate) struct FailedWindow {
 }
 
 impl FailedWindow {
-    /// Says it.
+    /// Prints the report.
     pub(crate) fn say(&self) {
         let FailedWindow { num, qp_type, number, name, wr_id, status, why } = self;
         say_line(&format!(
@@ -124,12 +125,12 @@ impl FailedWindow {
     }
 }
 
-/// Whose a QP is, behind its number; nothing for 0.
+/// Text that names a QP's process after the QP number; empty for PID 0.
 fn of_process(pid: u32) -> String {
     if pid == 0 { String::new() } else { format!(" of process {pid}") }
 }
 
-/// Says why a QP of this process is in Err by a peer's request, where that was left.
+/// Reports why a QP of this process is in Err if a peer's request caused it and the peer left the cause.
 pub(crate) fn say_of_responder(process: &Process, num: u32, said: &Said) {
     let index = index_of(num) as usize;
     let (Some(qp), Some(record)) = (process.segment.qp(index), process.segment.cause(index)) else { return };
@@ -157,7 +158,8 @@ fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
     line
 }
 
-/// Why the responder has refused a work request of a QP of this process, as it was left in its segment.
+/// The cause that the responder left in its segment when it refused this work request of a QP of this
+/// process.
 pub(crate) fn left_by(record: &CauseRecord, process: &Process, from: u32, number: u64) -> Option<Cause> {
     let blame = record.read()?;
     (blame.from == from && blame.number == number && blame.claimer == process.claimer).then_some(blame.cause)

@@ -1,10 +1,10 @@
-//! Events that a program has been told of.
+//! Events that were delivered to the program.
 
 use crate::sync::lock;
 use std::sync::{Condvar, Mutex};
 
-/// Events delivered to the program and not acknowledged (ibv_ack_cq_events(3)): an object cannot
-/// be destroyed before.
+/// Counts events that were delivered to the program and not acknowledged (ibv_ack_cq_events(3)). An object
+/// cannot be destroyed while it has such events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     open: Mutex<u32>,

@@ -1,4 +1,4 @@
-//! The queues of this process: those that it posts to, and those that it polls.
+//! The queues of this process: QPs, receive queues and CQs.
 
 pub(crate) mod cq;
 pub(crate) mod errors;

@@ -1,8 +1,8 @@
-//! The ring of a CQ, where those who complete RECVs tell which are complete. What became of them
-//! stands in the slots of their receive queues.
+//! The ring of a CQ, through which processes that complete RECVs notify the owner. The results are in the
+//! slots of the receive queues.
 //!
-//! A cell is one word, put there by one compare-and-swap: there is never a cell that somebody has
-//! begun and not ended, for which others would have to wait.
+//! A cell is one word, written by one compare-and-swap. So no cell is ever half written, and no process has
+//! to wait for another to finish one.
 
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
@@ -14,36 +14,36 @@ use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 /// `IBV_EVENT_CQ_ERR`.
 const EVENT_CQ_ERR: u32 = 0;
 
-/// Which completion to tell of, in the lower bits of a word; how often it was asked for that is in the
-/// others, so that who has been stopped while it told does not take back what was asked for since.
+/// Which completion the program is to be notified of: the lower bits of a word. The other bits count the
+/// requests for a notification. So a notifier that was stopped half-way does not undo a request made since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Armed {
-    /// None.
+    /// No completion.
     Not = 0,
-    /// The next that is solicited or an error.
+    /// The next completion that is solicited or an error.
     Solicited = 1,
-    /// The next.
+    /// The next completion.
     Next = 2,
-    /// None: somebody is telling.
+    /// No further completion: a process is notifying the program.
     Told = 3,
 }
 
 const ARMED: u32 = 3;
 
-/// Whether the program has asked to be told of a completion, and nobody has begun to.
+/// Whether the program has asked for a notification, and no process has begun to notify it.
 pub(crate) fn is_armed(record: &CqRecord) -> bool {
     // Relaxed: a hint.
     [Armed::Solicited as u32, Armed::Next as u32].contains(&(record.armed.load(Relaxed) & ARMED))
 }
 
-/// Whether somebody has begun to tell the program, and not ended that.
+/// Whether a process has begun to notify the program, and has not finished.
 pub(crate) fn is_being_told(record: &CqRecord) -> bool {
     // Relaxed: a hint.
     record.armed.load(Relaxed) & ARMED == Armed::Told as u32
 }
 
-/// The program asks to be told of a completion. Who has asked for the next whatever it is still gets it (IB
+/// Arms a notification for the program. If it was armed for the next completion of any kind, it stays so (IB
 /// specification vol. 1, 11.4.2.2).
 pub(crate) fn arm(record: &CqRecord, which: Armed) {
     let asked = |word: u32| {
@@ -52,12 +52,12 @@ pub(crate) fn arm(record: &CqRecord, which: Armed) {
     };
     // Relaxed: the word publishes nothing, here and in `wake`. The event goes through a pipe.
     let _ = record.armed.fetch_update(Relaxed, Relaxed, asked);
-    // SeqCst, as in `wake`: a producer sees that it is to tell, or the program sees the completion when it
+    // SeqCst, as in `wake`: a producer sees that it has to notify, or the program sees the completion when it
     // polls after this.
     fence(SeqCst);
 }
 
-/// Which RECV is complete: its queue, the lower bits of its position, and its slot.
+/// Names a RECV that is complete: its queue, the lower bits of its position, and its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecvNotice(u64);
 
@@ -66,13 +66,13 @@ const POSITION_BITS: u32 = 16;
 const RQ_BITS: u32 = 16;
 const NOTICE_BITS: u32 = SLOT_BITS + POSITION_BITS + RQ_BITS;
 const NOTICE: u64 = (1 << NOTICE_BITS) - 1;
-/// The lap of the ring in which a cell was written is in the other bits.
+/// The other bits of a cell hold the lap of the ring in which the cell was written.
 const LAPS: u64 = 1 << (u64::BITS - NOTICE_BITS);
 
 const _: () = assert!(RQS < 1 << RQ_BITS);
 
 impl RecvNotice {
-    /// Nothing: what a cell told of is gone.
+    /// The notice of a cell whose completion is gone.
     pub(crate) const NOTHING: RecvNotice = RecvNotice(NOTICE);
 
     pub(crate) fn new(rq: u32, position: u64, slot: u32) -> RecvNotice {
@@ -81,7 +81,7 @@ impl RecvNotice {
         RecvNotice((u64::from(rq) << POSITION_BITS | position) << SLOT_BITS | slot)
     }
 
-    /// Index of the receive queue; of none where this is nothing.
+    /// Index of the receive queue. No queue has the index of [`RecvNotice::NOTHING`].
     pub(crate) fn rq(self) -> u32 {
         (self.0 >> (SLOT_BITS + POSITION_BITS)) as u32
     }
@@ -90,24 +90,24 @@ impl RecvNotice {
         self.0 as u32 & ((1 << SLOT_BITS) - 1)
     }
 
-    /// How far it is behind this position, as far as it tells: queues are at most half as long as it can
-    /// tell.
+    /// The distance from `position` to this RECV, modulo the range of the position bits. Queues are at most
+    /// half as long as that range.
     fn distance(self, position: u64) -> u64 {
         (self.0 >> SLOT_BITS).wrapping_sub(position) & ((1 << POSITION_BITS) - 1)
     }
 
-    /// Whether it is the RECV at this position.
+    /// Whether it names the RECV at this position.
     pub(crate) fn is_at(self, position: u64) -> bool {
         self.distance(position) == 0
     }
 
-    /// Whether it is a RECV before this position.
+    /// Whether it names a RECV before this position.
     pub(crate) fn is_before(self, position: u64) -> bool {
         self.distance(position) >= 1 << (POSITION_BITS - 1)
     }
 }
 
-/// A ring: where it lies in a segment, in units of cache lines, and the logarithm of its capacity.
+/// The place of a ring: its offset in a segment, in cache lines, and the logarithm of its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RingPlace(u64);
 
@@ -132,16 +132,16 @@ impl RingPlace {
     }
 
     fn shift(self) -> u32 {
-        // A CQ has no more entries.
+        // No CQ has more than 2^24 entries.
         (self.0 as u32 & ((1 << SHIFT_BITS) - 1)).min(24)
     }
 
-    /// What stands in a record.
+    /// The place from the word in a record.
     pub(crate) fn of_record(word: u64) -> RingPlace {
         RingPlace(word)
     }
 
-    /// As it stands in a record.
+    /// The word to store in a record.
     pub(crate) fn in_record(self) -> u64 {
         self.0
     }
@@ -156,26 +156,26 @@ pub(crate) struct CompletionRing<'a> {
 }
 
 impl<'a> CompletionRing<'a> {
-    /// The ring at a place, where that makes sense.
+    /// The ring at a place; `None` if the place is invalid.
     pub(crate) fn at(segment: &'a Segment, place: RingPlace) -> Option<CompletionRing<'a>> {
         Some(CompletionRing { segment, place, ends: segment.in_heap(place.at())? })
     }
 
-    /// Makes a ring at a place that may have held anything: no other ring, before or after, has the same
-    /// positions, so that who was stopped long ago changes nothing here.
+    /// Makes a ring at a place that may hold arbitrary bytes. No earlier or later ring has its positions. So
+    /// a producer that was stopped long ago changes nothing here.
     pub(crate) fn begin(segment: &'a Segment, place: RingPlace, number: u32) -> Option<CompletionRing<'a>> {
         let ring = CompletionRing::at(segment, place)?;
         let first = u64::from(number) << 32;
-        // Relaxed: the CQ's record shows the ring by a Release store. Only a producer that was stopped long
-        // ago may look at this place before that.
+        // Relaxed: the CQ's record publishes the ring by a Release store. Only a producer that was stopped
+        // long ago may look at this place before that.
         for position in first..first + place.capacity() {
             let lap_before = position.wrapping_sub(place.capacity());
             ring.cell(position)?.store(ring.word(lap_before, RecvNotice(number.into())), Relaxed);
         }
         ring.ends.head_seen.store(first, Relaxed);
         ring.ends.head.0.store(first, Relaxed);
-        // Release: such a producer, which begins by loading the tail, does not take an older cell for one of
-        // this ring.
+        // Release: such a producer begins by loading the tail, so it does not mistake an older cell for one
+        // of this ring.
         ring.ends.tail.0.store(first, Release);
         Some(ring)
     }
@@ -193,14 +193,15 @@ impl<'a> CompletionRing<'a> {
         self.lap(position) << NOTICE_BITS | notice.0
     }
 
-    /// What the cell of a position tells, once it is there.
+    /// The notice in the cell of a position, once it is there.
     pub(crate) fn get(&self, position: u64) -> Option<RecvNotice> {
-        // Acquire: sees the slot as the producer left it, that put the notice in by a Release store.
+        // Acquire: the slot is seen as the producer left it before it put the notice in, which is a Release
+        // store.
         let word = self.cell(position)?.load(Acquire);
         (word >> NOTICE_BITS == self.lap(position)).then_some(RecvNotice(word & NOTICE))
     }
 
-    /// Forgets what the cell of a position tells. For the owner.
+    /// Removes the notice in the cell of a position. Called by the owner.
     pub(crate) fn forget(&self, position: u64) {
         if let Some(cell) = self.cell(position) {
             // Relaxed: the owner alone loads this, until `pass` gives the cell to producers.
@@ -208,26 +209,27 @@ impl<'a> CompletionRing<'a> {
         }
     }
 
-    /// Position of the oldest completion that was not taken. For the owner, before anything has come.
+    /// Position of the oldest completion that was not taken. Called by the owner, before any completion has
+    /// arrived.
     pub(crate) fn head(&self) -> u64 {
         // Relaxed: the owner alone stores it.
         self.ends.head.0.load(Relaxed)
     }
 
-    /// Gives the cells before `head` to producers: their completions are taken. For the owner.
+    /// Gives the cells before `head` back to producers, because their completions are taken. Called by the
+    /// owner.
     pub(crate) fn pass(&self, head: u64) {
-        // Release: a producer writes to a cell after the owner has read it, or has made it forget what it
-        // told.
+        // Release: a producer writes to a cell only after the owner has read it or removed its notice.
         self.ends.head.0.store(head, Release);
     }
 
-    /// Position of the next completion, at least.
+    /// A lower bound on the position of the next completion.
     pub(crate) fn tail(&self) -> u64 {
-        // Acquire: the completions before it are there for `get`.
+        // Acquire: `get` sees the completions before this position.
         self.ends.tail.0.load(Acquire)
     }
 
-    /// Completions that are in it.
+    /// Completions in the ring.
     pub(crate) fn len(&self, head: u64) -> u64 {
         self.tail().saturating_sub(head).min(self.place.capacity())
     }
@@ -239,22 +241,22 @@ impl<'a> CompletionRing<'a> {
         if !full(self.ends.head_seen.load(Acquire)) {
             return false;
         }
-        // Acquire: the owner is through with the cells before it.
+        // Acquire: the owner has finished with the cells before it.
         let head = self.ends.head.0.load(Acquire);
         self.ends.head_seen.store(head, Release);
         full(head)
     }
 
-    /// Puts something in; `false` where there is no room.
+    /// Puts a notice in; `false` if there is no room.
     fn push(&self, cqe: u64, notice: RecvNotice) -> bool {
         let tail = &self.ends.tail.0;
-        // A round is lost where another has put something in.
+        // A round is lost if another producer was faster.
         for _ in 0..ROUNDS {
-            // Acquire: as `begin` says, for a producer that was stopped long ago. Otherwise an older tail is
-            // a lost round.
+            // Acquire: `begin` relies on it for a producer that was stopped long ago. Otherwise an older tail
+            // only costs a round.
             let position = tail.load(Acquire);
             let Some(cell) = self.cell(position) else { return false };
-            // Relaxed: the compare-and-swap fails unless this is what the cell holds.
+            // Relaxed: the compare-and-swap fails unless the cell still holds this.
             let before = cell.load(Relaxed);
             let taken = before >> NOTICE_BITS == self.lap(position);
             if !taken {
@@ -269,7 +271,7 @@ impl<'a> CompletionRing<'a> {
                 }
             }
             reach(Point::CellWritten);
-            // Release: whoever loads this tail, or a later one, sees the cells before it.
+            // Release: a thread that loads this tail, or a later one, sees the cells before it.
             let _ = tail.compare_exchange(position, position.wrapping_add(1), Release, Relaxed);
             if !taken {
                 return true;
@@ -279,28 +281,28 @@ impl<'a> CompletionRing<'a> {
     }
 }
 
-/// So many times others come first only where the ends of a ring make no sense.
+/// Other producers are faster this many times only if the ends of a ring are invalid.
 const ROUNDS: u32 = 1 << 20;
 
-/// Tells a CQ that a RECV is complete; `false` where it could not take that.
+/// Notifies a CQ that a RECV is complete; `false` if its ring has no room.
 pub(crate) fn push(segment: &Segment, record: &CqRecord, notice: RecvNotice) -> bool {
-    // Acquire: the owner shows a ring by a Release store when it is made.
+    // Acquire: the owner publishes a new ring by a Release store.
     let place = RingPlace::of_record(record.ring.load(Acquire));
-    // Relaxed for the limit: an owner that changes it while completions come cannot say from when on it
-    // holds.
+    // Relaxed for the limit: an owner that changes it while completions arrive cannot say from which one on
+    // it holds.
     place.at() != 0
         && CompletionRing::at(segment, place)
             .is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), notice))
 }
 
-/// Tells the program of a completion, if it asked.
+/// Notifies the program of a completion, if it asked for that.
 pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: bool) {
-    // Relaxed: written before the ring was shown, into which the caller has put something.
+    // Relaxed: it was written before the ring was published, and the caller has put a notice into the ring.
     let fd = record.channel_fd.load(Relaxed);
     if fd == 0 {
         return;
     }
-    // SeqCst, as in `arm`: this sees that it is to tell, or the program sees the completion.
+    // SeqCst, as in `arm`: this thread sees that it has to notify, or the program sees the completion.
     fence(SeqCst);
     let word = record.armed.load(Relaxed);
     let (armed, telling) = (word & ARMED, word | Armed::Told as u32);
@@ -309,16 +311,16 @@ pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: b
         reach(Point::Disarmed);
         let generation = record.generation.load(Relaxed);
         let told = tell(owner, fd, EventRecord { event_type: 0, index, generation });
-        // Where it cannot be told from here another does, or the owner when it looks.
+        // If this process cannot notify, another producer does, or the owner when it checks.
         let after = if told { word & !ARMED } else { word };
         let _ = record.armed.compare_exchange(telling, after, Relaxed, Relaxed);
     }
 }
 
-/// For the owner, of a CQ that has completions: tells its own program where whoever was to do so does not, as
-/// the word has been `before` for a while. Returns the word.
+/// Notifies the owner's own program if the word has been `before` for a while, because the process that had
+/// to notify did not. Called by the owner of a CQ that has completions. Returns the word.
 pub(crate) fn wake_late(record: &CqRecord, index: u32, before: Option<u32>) -> u32 {
-    // Relaxed: only whether the word stays as it is matters.
+    // Relaxed: only whether the word stays unchanged matters.
     let word = record.armed.load(Relaxed);
     let due = [Armed::Next as u32, Armed::Told as u32].contains(&(word & ARMED));
     if due
@@ -331,9 +333,9 @@ pub(crate) fn wake_late(record: &CqRecord, index: u32, before: Option<u32>) -> u
     word
 }
 
-/// A completion is lost; the CQ is of no use from here on (IB specification vol. 1, 11.6.3.1).
+/// Reports that a completion is lost. The CQ is unusable from then on (IB specification vol. 1, 11.6.3.1).
 pub(crate) fn overrun(owner: Owner<'_>, record: &CqRecord, index: u32) {
-    // Relaxed: chooses who tells, and the event goes through a pipe.
+    // Relaxed: the swap only chooses which process notifies. The event goes through a pipe.
     if record.overrun.swap(1, Relaxed) == 0 {
         let generation = record.generation.load(Relaxed);
         tell(

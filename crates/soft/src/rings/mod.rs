@@ -1,5 +1,5 @@
-//! The queues that processes fill for each other, as they lie in a segment. Their owner and all
-//! who send to it work on them alike.
+//! The queues that processes fill for each other, as they are stored in a segment. The owner and all senders
+//! use these functions.
 
 pub(crate) mod completions;
 pub(crate) mod recvs;

@@ -1,12 +1,13 @@
-//! The slots of a receive queue: posted RECVs, and what comes of them.
+//! The slots of a receive queue: posted RECVs and their results.
 //!
-//! Nobody waits for anybody here, as whoever is waited for may be stopped. The owner posts a slot;
-//! who has a message for it claims it by a compare-and-swap that names the claimer, fills it, and
-//! marks it done. What a claimer that ended has left is put right by the owner.
+//! No process waits for another here, because the other one may be stopped. The owner posts a slot. A sender
+//! with a message for it claims the slot by a compare-and-swap that names the claimer, fills the slot, and
+//! marks it done. The owner repairs slots whose claimer exited.
 //!
-//! Where only one sender takes RECVs it claims them elsewhere, in its [`SenderTurn`], so that the cache
-//! line which the owner watches is written once for a message. Who flushes the queue claims slots,
-//! but not the one whose turn it is: the sender sees that the QP is in Err, or is seen to be there.
+//! If only one sender takes RECVs, it claims them elsewhere, in its [`SenderTurn`]. So the cache line that
+//! the owner watches is written once for a message. A process that flushes the queue claims slots, but not
+//! the one whose turn it is. Either the sender sees that the QP is in Err, or the flushing process sees the
+//! turn claimed.
 
 use super::completions;
 use crate::fabric::peer::Owner;
@@ -23,27 +24,28 @@ use std::mem::MaybeUninit;
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
-/// Bit of a completion's flags, beside those of verbs.h: the sender asked for a solicited event.
+/// A bit of a completion's flags that verbs.h does not use: the sender asked for a solicited event.
 pub(crate) const SOLICITED: u8 = 1 << 7;
 /// Words of a completion, and payload bytes that it can carry behind them.
 const DONE_WORDS: usize = 3;
 pub(crate) const CARRIED_BYTES: usize = (SLOT_WORDS - DONE_WORDS) * 8;
 const CARRIED_WORDS: usize = SLOT_WORDS - DONE_WORDS;
 
-/// What a slot is: its RECV's position in the queue, counted in 32 bits, and the queue's generation.
+/// The state word of a slot: its RECV's position in the queue, counted in 32 bits, the queue's generation,
+/// and the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotState(u64);
 
-/// What has become of a slot's RECV.
+/// The phase of a slot's RECV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotPhase {
-    /// There is none.
+    /// The slot holds no RECV.
     Free,
-    /// It may be taken.
+    /// The RECV may be taken.
     Posted,
-    /// A message is being put there, by the process with this number of a claimer.
+    /// The process with this claimer number is writing a message into it.
     Claimed(u32),
-    /// It is complete.
+    /// The RECV is complete.
     Done,
 }
 
@@ -71,12 +73,12 @@ impl SlotState {
         SlotState(self.without_phase() | 3 << PHASE_AT)
     }
 
-    /// As it stands in a slot.
+    /// The word that a slot stores.
     pub(crate) fn word(self) -> u64 {
         self.0
     }
 
-    /// Position and generation.
+    /// Only position and generation.
     #[inline]
     fn without_phase(self) -> u64 {
         let claimer = ((1 << CLAIMER_BITS) - 1) << CLAIMER_AT;
@@ -93,18 +95,18 @@ impl SlotState {
         }
     }
 
-    /// The position that it is of, as far as it is counted.
+    /// The lower 32 bits of the RECV's position.
     fn position(self) -> u64 {
         self.0 & ((1 << POSITION_BITS) - 1)
     }
 
-    /// The same of the RECV behind it.
+    /// The posted state of the RECV behind this one.
     pub(crate) fn next(self) -> SlotState {
         let position = (self.position() as u32).wrapping_add(1);
         SlotState(self.without_phase() & !((1 << POSITION_BITS) - 1) | u64::from(position) | 1 << PHASE_AT)
     }
 
-    /// The phase of the RECV that was posted as this; `None` where the slot is no longer its.
+    /// The phase of the RECV whose posted state was `posted`; `None` if another RECV has the slot now.
     #[inline]
     pub(crate) fn phase_of(self, posted: SlotState) -> Option<SlotPhase> {
         (self.without_phase() == posted.without_phase()).then(|| self.phase())
@@ -113,7 +115,7 @@ impl SlotState {
 
 impl RqSlot {
     pub(crate) fn state(&self) -> SlotState {
-        // Acquire: sees the words that were written before the state was.
+        // Acquire: the words that were written before the state are seen.
         SlotState(self.state.load(Acquire))
     }
 
@@ -122,28 +124,27 @@ impl RqSlot {
         self.state.store(state.0, Release);
     }
 
-    /// Changes the state, unless somebody else has.
+    /// Changes the state from `from` to `to`. Fails if another thread or process changed it first.
     pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
-        // SeqCst: a sender that claims the slot loads whether the CQ has a lane behind this, and `end_lane`
-        // looks for claims behind its store. One of the two sees the other. Relaxed on failure: the caller
-        // reads nothing then.
+        // SeqCst: after it claims the slot, a sender loads whether the CQ has a lane. `end_lane` stores that
+        // there is none, and then looks for claims. So one of the two sees the other's store. Relaxed on
+        // failure: the caller reads nothing then.
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
     }
 
-    /// For the owner, which has called `end_lane`: whether no sender has claimed the RECV that was posted
-    /// here.
+    /// Whether no sender has claimed the RECV that was posted here. Called by the owner after `end_lane`.
     pub(crate) fn is_untaken(&self, turn: Option<&SenderTurn>, position: u64, generation: u32) -> bool {
         let posted = SlotState::posted(position, generation);
-        // The turn first: where it has passed on since it was claimed, the slot is seen done.
+        // The turn is loaded first. If it was claimed and has passed on since, the slot is seen done.
         let is_claimed = turn.is_some_and(|turn| turn.is_at(position));
         !is_claimed && self.state().phase_of(posted) == Some(SlotPhase::Posted)
     }
 }
 
-/// Asks for a cache line, as it will be written soon.
+/// Prefetches a cache line that will be written soon.
 #[inline]
 pub(crate) fn expect_write<T>(line: &T) {
-    // SAFETY: a hint, which does nothing to memory.
+    // SAFETY: a prefetch is a hint and does not change memory.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }
@@ -151,7 +152,7 @@ pub(crate) fn expect_write<T>(line: &T) {
 
 impl SenderTurn {
     pub(crate) fn state(&self) -> SlotState {
-        // Acquire: where the turn has passed on, the slot before it is seen done.
+        // Acquire: if the turn has passed on, the slot before it is seen done.
         SlotState(self.state.load(Acquire))
     }
 
@@ -160,17 +161,17 @@ impl SenderTurn {
         self.state.store(state.0, Release);
     }
 
-    /// Changes the state, unless somebody else has.
+    /// Changes the state from `from` to `to`. Fails if another thread or process changed it first.
     pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
-        // SeqCst: a sender that claims its turn loads behind this whether the QP is in Err, and whether the
-        // CQ has a lane. A process that flushes, or ends the lane, stores that and then looks at the turn.
-        // One of the two sees the other. Relaxed on failure: the caller reads nothing then.
+        // SeqCst: after it claims its turn, a sender loads whether the QP is in Err, and whether the CQ has a
+        // lane. A process that flushes, or ends the lane, stores that first and then looks at the turn. So
+        // one of the two sees the other's store. Relaxed on failure: the caller reads nothing then.
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
     }
 
     /// Whether the sender is filling the RECV at this position, or has begun to.
     pub(crate) fn is_at(&self, position: u64) -> bool {
-        // SeqCst, as in `change`.
+        // SeqCst, for the reason given in `change`.
         let state = SlotState(self.state.load(SeqCst));
         matches!(state.phase(), SlotPhase::Claimed(_)) && state.position() == u64::from(position as u32)
     }
@@ -182,7 +183,7 @@ pub(crate) fn stride(max_sge: u32) -> u64 {
     (words * 8).max(size_of::<RqSlot>() as u64).next_multiple_of(64)
 }
 
-/// The slots of a queue, as its record tells them.
+/// The slots of a queue, as the queue's record describes them.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots<'a> {
     segment: &'a Segment,
@@ -192,20 +193,20 @@ pub(crate) struct Slots<'a> {
     first: u64,
     /// Where the ring is that orders the slots, if there is no turn.
     order: u64,
-    /// That of the only sender, where there are not several.
+    /// The turn of the only sender; `None` if there are several senders.
     turn: Option<&'a SenderTurn>,
 }
 
-/// Why a queue has no RECV for a message.
+/// The reason why a queue has no RECV for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRecv {
-    /// None is posted.
+    /// No RECV is posted.
     Empty,
-    /// Its records make no sense, or what a sender that has ended was doing has still to be put right.
+    /// The records are invalid, or the owner has not yet repaired what an exited sender left.
     Nonsense,
 }
 
-/// The oldest RECV that nobody has taken, as it was seen.
+/// The oldest RECV that was seen untaken.
 #[derive(Clone, Copy)]
 pub(crate) struct Front<'a> {
     slots: &'a Slots<'a>,
@@ -215,27 +216,27 @@ pub(crate) struct Front<'a> {
     posted: SlotState,
 }
 
-/// A RECV that one has taken.
+/// A RECV that a sender has claimed.
 pub(crate) struct RecvClaim<'a> {
     pub(crate) record: &'a RqRecord,
     slot: &'a RqSlot,
     posted: SlotState,
     index: u32,
     position: u64,
-    /// Where it was claimed, if not in the slot.
+    /// The turn in which it was claimed; `None` if it was claimed in the slot.
     turn: Option<&'a SenderTurn>,
     slots: &'a Slots<'a>,
 }
 
 impl<'a> Slots<'a> {
-    /// Those of a queue; `None` where there is none.
+    /// The slots of the queue in this record; `None` if the record holds no valid queue.
     #[inline(always)]
     pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
-        // Acquire: the owner stores the capacity last of all when it shows the queue. The loads below are
-        // Relaxed behind it.
+        // Acquire: the owner stores the capacity last when it publishes the queue. The loads below are
+        // Relaxed, because they come after it.
         let capacity = record.capacity.load(Acquire);
-        // Who looks for a RECV goes by all slots at most: their number must not be whatever somebody wrote
-        // there.
+        // A search for a RECV visits all slots at most. So the record, which others can write, must not set
+        // an arbitrary number of them.
         if !capacity.is_power_of_two() || capacity > OWN.wr {
             return None;
         }
@@ -248,32 +249,32 @@ impl<'a> Slots<'a> {
         Some(Slots { segment, record, capacity, max_sge, first, order, turn })
     }
 
-    /// Those of a queue that one sender alone takes RECVs from; `None` where it is none.
+    /// The slots of a queue from which only one sender takes RECVs; `None` for any other queue.
     #[inline(always)]
     pub(crate) fn of_one_sender(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
         Slots::of(segment, record).filter(|slots| slots.turn.is_some())
     }
 
-    /// The slot with this index, where the numbers make sense.
+    /// The slot with this index; `None` if the record's numbers are invalid.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&'a RqSlot> {
         let at = u64::from(index & (self.capacity - 1)) * stride(self.max_sge);
         self.segment.in_heap(self.first.checked_add(at)?)
     }
 
-    /// Which slot the RECV at a position is in; `None` where none was posted there yet.
+    /// Index of the slot that holds the RECV at a position; `None` if none was posted there yet.
     fn index_of(&self, position: u64) -> Result<Option<u32>, NoRecv> {
         let at = position & u64::from(self.capacity - 1);
         if self.turn.is_some() {
             return Ok(Some(at as u32));
         }
         let cell: Option<&AtomicU64> = self.order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
-        // Acquire: the owner has shown the slot before it names it here.
+        // Acquire: the owner has published the slot before it names the slot here.
         let named = cell.ok_or(NoRecv::Nonsense)?.load(Acquire);
         Ok(order_index(named, position))
     }
 
-    /// The oldest RECV that nobody has taken, in a queue that is still of this generation.
+    /// The oldest untaken RECV, if the queue still has this generation.
     #[inline(always)]
     pub(crate) fn front(&'a self, generation: u32) -> Result<Front<'a>, NoRecv> {
         let Some(turn) = self.turn else { return self.front_of_order(generation) };
@@ -294,8 +295,8 @@ impl<'a> Slots<'a> {
 
     fn front_of_order(&'a self, generation: u32) -> Result<Front<'a>, NoRecv> {
         let head = &self.record.taken.0.head;
-        // Each round helps one claimer that has not come that far itself, of which there are no more than
-        // slots.
+        // Each round helps one claimer that has not advanced the head itself. There are no more such claimers
+        // than slots.
         for _ in 0..=2 * self.capacity {
             // Acquire: a sender that has advanced the head saw the slot before it claimed.
             let position = head.load(Acquire);
@@ -313,7 +314,7 @@ impl<'a> Slots<'a> {
                     Some(SlotPhase::Free) | None => {}
                 }
             }
-            // Acquire: as above.
+            // Acquire, as above.
             if head.load(Acquire) == position {
                 return Err(NoRecv::Empty);
             }
@@ -327,8 +328,8 @@ impl<'a> Slots<'a> {
         let _ = head.compare_exchange(from, from.wrapping_add(1), AcqRel, Relaxed);
     }
 
-    /// The oldest RECV, for who flushes the queue, from this position on; not the one that the only sender
-    /// fills.
+    /// The oldest RECV at position `from` or later, for a process that flushes the queue. It skips the RECV
+    /// that the only sender is filling.
     fn unflushed(&'a self, generation: u32, from: &mut u64) -> Option<Front<'a>> {
         let Some(turn) = self.turn else { return self.front_of_order(generation).ok() };
         for _ in 0..=self.capacity {
@@ -347,21 +348,20 @@ impl<'a> Slots<'a> {
         None
     }
 
-    /// Where the only sender is.
+    /// The position at which the only sender is.
     fn turn_position(&self) -> u64 {
         self.turn.map_or(0, |turn| turn.state().position())
     }
 
-    /// Whether completions that are found in the slots are as many as their CQ may hold, before the one of
-    /// this position.
+    /// Whether the slots before this position hold as many completions as their CQ may hold.
     #[inline(always)]
     pub(crate) fn is_full(&self, position: u64, cqe: u32) -> bool {
-        // Not where it is behind: the queue was reset meanwhile.
+        // Not full if `position` is behind: then the queue was reset meanwhile.
         let full =
             |polled: u64| i64::from((position as u32).wrapping_sub(polled as u32) as i32) >= i64::from(cqe);
         let seen = &self.record.taken.0.polled_seen;
-        // Relaxed, here and below: numbers, which say nothing of what is in the slots. An older one only
-        // leads to a look at `polled`, and the state of a slot says whether it is free.
+        // Relaxed, here and below: these are numbers, and do not order accesses to slots. An older one only
+        // leads to a load of `polled`, and the state of a slot says whether the slot is free.
         if !full(seen.load(Relaxed)) {
             return false;
         }
@@ -371,7 +371,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// For the owner: shows senders the RECV that is posted in a slot.
+/// Publishes the RECV of a slot to senders. Called by the owner.
 #[inline]
 pub(crate) fn show_posted(
     (segment, record): (&Segment, &RqRecord),
@@ -381,28 +381,28 @@ pub(crate) fn show_posted(
 ) {
     write_posted(segment, slot, sges);
     reach(Point::RecvWritten);
-    // Relaxed: a number. Before the RECV may be taken: whoever takes it asks how many are left, and sees this
-    // by the slot's state.
+    // Relaxed: the tail is only a number. It is stored before the RECV may be taken: a sender that takes the
+    // RECV counts how many are left, and sees this store because it has seen the slot's state.
     record.posted.0.tail.store(position + 1, Relaxed);
     slot.set_state(SlotState::posted(position, generation));
 }
 
-/// For the owner: names the slot of the RECV at a position in the ring that orders slots.
+/// Names the slot of the RECV at a position in the ring that orders slots. Called by the owner.
 pub(crate) fn order_slot(cell: &AtomicU64, position: u64, index: u32) {
-    // Release: a sender that is led to the slot sees it posted.
+    // Release: a sender that this cell leads to the slot sees it posted.
     cell.store(order_cell(position, index), Release);
 }
 
-/// For the owner: from now on senders tell the CQ of the RECVs that they claim. Those claimed before are seen
-/// behind this.
+/// From now on senders notify the CQ of the RECVs that they claim. Loads after this call see the claims made
+/// before. Called by the owner.
 pub(crate) fn end_lane(qp: &QpRecord) {
     qp.lane.store(0, SeqCst);
-    // SeqCst: the loads of slots' states behind this, which are Acquire, are part of the one order that
-    // `RqSlot::change` is in.
+    // SeqCst: the loads of slot states after this fence are only Acquire. The fence makes them part of the
+    // single order that contains `RqSlot::change`.
     fence(SeqCst);
 }
 
-/// What a ring that orders slots says of one.
+/// The cell of the ring that orders slots, for a position and the index of its slot.
 fn order_cell(position: u64, index: u32) -> u64 {
     (position.wrapping_add(1) << 16) | u64::from(index as u16)
 }
@@ -411,7 +411,7 @@ fn order_index(cell: u64, position: u64) -> Option<u32> {
     (cell >> 16 == position.wrapping_add(1) & (u64::MAX >> 16)).then_some(cell as u32 & 0xffff)
 }
 
-/// Writes what is posted into a slot. Relaxed: the slot's state publishes it.
+/// Writes a posted RECV into a slot. Relaxed: the slot's state publishes the words.
 pub(crate) fn write_posted(segment: &Segment, slot: &RqSlot, sges: &[Sge]) {
     let total: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
     let capacity = u64::from(u32::try_from(total).unwrap_or(u32::MAX));
@@ -426,7 +426,7 @@ pub(crate) fn write_posted(segment: &Segment, slot: &RqSlot, sges: &[Sge]) {
     }
 }
 
-/// A word of a slot, or of what follows it.
+/// A word of a slot, or of the memory that follows the slot's record.
 fn word_of<'a>(segment: &'a Segment, slot: &'a RqSlot, word: usize) -> Option<&'a AtomicU64> {
     if let Some(word) = slot.words.get(word) {
         return Some(word);
@@ -436,16 +436,15 @@ fn word_of<'a>(segment: &'a Segment, slot: &'a RqSlot, word: usize) -> Option<&'
 }
 
 impl<'a> Front<'a> {
-    /// How many SGEs it has, and for how many bytes.
+    /// The number of its SGEs, and its bytes.
     #[inline(always)]
     pub(crate) fn room(&self) -> (u32, u32) {
-        // Relaxed, as in `sge`: the slot's state was loaded before, and is looked at again by `claim` or
-        // `is_posted`.
+        // Relaxed, as in `sge`: the slot's state was loaded before. `claim` or `is_posted` checks it again.
         let word = self.slot.words[0].load(Relaxed);
         ((word as u32).min(self.slots.max_sge), (word >> 32) as u32)
     }
 
-    /// SGE `n`.
+    /// The SGE with index `n`.
     #[inline(always)]
     pub(crate) fn sge(&self, n: u32) -> Option<Sge> {
         let word = |n: usize| word_of(self.slots.segment, self.slot, n).map(|word| word.load(Relaxed));
@@ -453,26 +452,26 @@ impl<'a> Front<'a> {
         Some(Sge { addr, length: halves as u32, lkey: (halves >> 32) as u32 })
     }
 
-    /// Whether its completion is one that a CQ would have to look for here, and has no room for.
+    /// Whether a CQ would look for the completion in this slot, and has no room for it.
     #[inline(always)]
     pub(crate) fn is_beyond_lane(&self, qp: &QpRecord, segment: &Segment) -> bool {
-        // Relaxed: a lane that begins or ends meanwhile has room for what is there.
+        // Relaxed: if a lane begins or ends meanwhile, it has room for the completions that are there.
         qp.lane.load(Relaxed) != 0
             && segment
                 .cq(qp.cq.load(Relaxed) as usize)
                 .is_none_or(|cq| self.slots.is_full(self.position, cq.cqe.load(Relaxed)))
     }
 
-    /// Whether nobody has taken it yet, so that all that was read of it was posted.
+    /// Whether the RECV is still untaken, so that everything read from it so far was as posted.
     #[inline]
     pub(crate) fn is_posted(&self) -> bool {
-        // Acquire: the words were loaded before the state is.
+        // Acquire: the loads of the words stay before the load of the state.
         fence(Acquire);
         self.slot.state() == self.posted
     }
 
-    /// Takes it for this claimer; `None` where somebody else has, or the owner has taken it back. What was
-    /// read of it before was posted if this succeeds.
+    /// Claims the RECV for this completer. `None` if another sender has claimed it, or the owner has
+    /// withdrawn it. Success implies that everything read from the RECV before was as posted.
     #[inline(always)]
     pub(crate) fn claim(self, completer: &Completer<'_>) -> Option<RecvClaim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
@@ -480,7 +479,7 @@ impl<'a> Front<'a> {
         if !turn.change(posted, posted.claimed(completer.claimer)) {
             return None;
         }
-        // Who flushes sees the turn taken, or this sees the state that it has set before.
+        // A flushing process sees the turn claimed, or this load sees the Err state that it stored before.
         if completer.qp.is_in_error() {
             turn.set_state(posted);
             flush(completer);
@@ -490,7 +489,7 @@ impl<'a> Front<'a> {
         Some(RecvClaim { record: slots.record, slot, posted, index, position, turn: Some(turn), slots })
     }
 
-    /// The same in the slot itself.
+    /// Claims the RECV in the slot itself, without the turn.
     fn claim_slot(self, claimer: u32) -> Option<RecvClaim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
         if !slot.change(posted, posted.claimed(claimer)) {
@@ -504,7 +503,7 @@ impl<'a> Front<'a> {
     }
 }
 
-/// What came of a RECV.
+/// The result of a RECV.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecvDone {
     pub(crate) qpn: u32,
@@ -516,7 +515,7 @@ pub(crate) struct RecvDone {
     pub(crate) imm: u32,
     pub(crate) flags: u8,
     pub(crate) src_qp: u32,
-    /// Payload bytes that go along.
+    /// Payload bytes that the completion carries.
     pub(crate) carried: u8,
 }
 
@@ -530,7 +529,7 @@ impl RecvDone {
         RecvDone { qpn, generation, status, opcode, ..RecvDone::default() }
     }
 
-    /// An error.
+    /// An error completion.
     pub(crate) fn failed(qpn: u32, generation: u32, status: WcStatus) -> RecvDone {
         RecvDone { status: status.to_c() as u8, ..RecvDone::of_send(qpn, generation) }
     }
@@ -545,7 +544,7 @@ impl RecvDone {
         ]
     }
 
-    /// What a slot says that is done.
+    /// The result in a slot that is done.
     pub(crate) fn of(slot: &RqSlot) -> RecvDone {
         // Relaxed: the state, which was loaded before, publishes the words.
         let [first, second, third] = std::array::from_fn(|n| slot.words[n].load(Relaxed));
@@ -568,22 +567,22 @@ impl RecvDone {
     }
 }
 
-/// Payload that goes along with a completion.
+/// Payload that a completion carries.
 pub(crate) struct Carried {
-    /// Those of the first `len` bytes are set.
+    /// The words that hold the first `len` bytes are initialised.
     words: [MaybeUninit<u64>; CARRIED_WORDS],
     len: usize,
 }
 
 impl Carried {
-    /// Nothing yet. A function, as a constant would be copied, words that are not set and all.
+    /// No payload yet. A function, because a constant would be copied with all its uninitialised words.
     #[inline(always)]
     pub(crate) fn none() -> Carried {
         Carried { words: [MaybeUninit::uninit(); CARRIED_WORDS], len: 0 }
     }
 
-    /// Adds a header, then pieces of this process's memory: at most [`CARRIED_BYTES`] together. In place, as
-    /// a copy of all there is room for would cost more than what is there.
+    /// Adds a header, then pieces of this process's memory, at most [`CARRIED_BYTES`] together. It works in
+    /// place, because a copy of the whole buffer would cost more than a copy of the payload.
     #[inline(always)]
     pub(crate) fn gather(&mut self, header: &[u8], pieces: &[Piece]) {
         if !header.is_empty() {
@@ -599,7 +598,7 @@ impl Carried {
         let part = piece.len.min(CARRIED_BYTES - self.len);
         let last = (self.len + part).div_ceil(8);
         if last > self.len.div_ceil(8) {
-            // Not all of its bytes need be of the payload.
+            // The payload need not fill the last word.
             self.words[last - 1].write(0);
         }
         // SAFETY: at most CARRIED_BYTES in all; the piece was checked against its region.
@@ -610,7 +609,8 @@ impl Carried {
         self.len += part;
     }
 
-    /// Takes over what a slot carries: whoever writes it now cannot change what is checked.
+    /// Copies the payload that a slot carries. A peer that writes the slot afterwards cannot change the
+    /// checked copy.
     #[inline(always)]
     pub(crate) fn take(&mut self, slot: &RqSlot, len: usize) {
         let words = len.min(CARRIED_BYTES).div_ceil(8);
@@ -622,7 +622,7 @@ impl Carried {
 
     #[inline(always)]
     fn words(&self) -> impl Iterator<Item = u64> {
-        // SAFETY: all words are set of which a byte is.
+        // SAFETY: every word that holds a byte of the payload is initialised.
         self.words[..self.len.div_ceil(8)].iter().map(|word| unsafe { word.assume_init() })
     }
 
@@ -632,21 +632,21 @@ impl Carried {
     }
 }
 
-/// Who completes RECVs of a QP, and where.
+/// The process that completes RECVs of a QP, and the records that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Completer<'a> {
     pub(crate) owner: Owner<'a>,
     pub(crate) segment: &'a Segment,
     pub(crate) qp: &'a QpRecord,
     pub(crate) qpn: u32,
-    /// Index of the SRQ that the RECVs are of, where the message names it and not the QP: XRC.
+    /// Index of the SRQ that has the RECVs, if the message names the SRQ instead of the QP (XRC).
     pub(crate) srq: Option<u32>,
-    /// Who does it.
+    /// Claimer number of the process that completes.
     pub(crate) claimer: u32,
 }
 
 impl Completer<'_> {
-    /// Completes a RECV; `false` where its CQ could not take that.
+    /// Completes a RECV; `false` if its CQ had no room for the completion.
     #[inline(always)]
     pub(crate) fn complete(&self, claim: &RecvClaim<'_>, done: RecvDone, carried: &Carried) -> bool {
         let done = RecvDone { carried: carried.len as u8, ..done };
@@ -658,7 +658,7 @@ impl Completer<'_> {
             to.store(from, Relaxed);
         }
         reach(Point::Filled);
-        // SeqCst, behind the claim: who ends a lane does that before looking for what is claimed.
+        // SeqCst, after the claim: a process that ends a lane stores that first, and then looks for claims.
         let lane = self.srq.is_none() && self.qp.lane.load(SeqCst) != 0;
         claim.slot.set_state(claim.posted.done());
         reach(Point::Done);
@@ -669,7 +669,7 @@ impl Completer<'_> {
             }
         }
         reach(Point::TurnPassed);
-        // Relaxed, here and below: the records are as they were when the QP was found to take what comes.
+        // Relaxed, here and below: the records are unchanged since the QP was found to accept messages.
         let cq = self.srq.map_or(&self.qp.cq, |_| &claim.record.cq).load(Relaxed);
         let Some(record) = self.segment.cq(cq as usize) else { return false };
         if !lane {
@@ -685,20 +685,20 @@ impl Completer<'_> {
     }
 }
 
-/// Completes all RECVs of a queue with `WrFlushErr`: its QP is in Err. Done by the owner or by the
-/// peer whose request put it there.
+/// Completes all RECVs of a queue with `WrFlushErr`, because its QP is in Err. The caller is the owner, or
+/// the peer whose request put the QP into Err.
 pub(crate) fn flush(completer: &Completer<'_>) {
     let Completer { segment, qp, qpn, claimer, .. } = *completer;
     let Some(record) = segment.rq(qp.rq.load(Relaxed) as usize) else { return };
     if qp.uses_srq.load(Relaxed) != 0 {
         return;
     }
-    // Acquire: if the queue is reset meanwhile, no slot that is seen below is of this generation.
+    // Acquire: if the queue is reset meanwhile, no slot that is seen below has this generation.
     let generation = record.generation.load(Acquire);
     let Some(slots) = Slots::of(segment, record) else { return };
     let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::WrFlushErr);
     let mut from = slots.turn_position();
-    // Where the owner goes on posting it flushes what it posts.
+    // The loop is bounded: if the owner goes on posting, it flushes those RECVs itself.
     for _ in 0..2 * u64::from(slots.capacity) {
         let Some(front) = slots.unflushed(generation, &mut from) else { return };
         reach(Point::Flushing);
@@ -710,9 +710,9 @@ pub(crate) fn flush(completer: &Completer<'_>) {
     }
 }
 
-/// After a RECV was taken from an SRQ: its limit event, where it is armed and due.
+/// Raises the SRQ's limit event after a RECV was taken, if it is armed and due.
 pub(crate) fn check_limit(owner: Owner<'_>, record: &RqRecord) {
-    // Relaxed, here and below: numbers. An owner that arms the limit looks by itself whether it is due.
+    // Relaxed, here and below: numbers. An owner that arms the limit checks by itself whether it is due.
     let limit = record.limit.load(Relaxed);
     if limit == 0 {
         return;
@@ -725,7 +725,7 @@ pub(crate) fn check_limit(owner: Owner<'_>, record: &RqRecord) {
 }
 
 pub(crate) fn limit_event(owner: Owner<'_>, record: &RqRecord) {
-    // Relaxed: chooses who tells, and the event goes through a pipe.
+    // Relaxed: the swap only chooses which process notifies. The event goes through a pipe.
     if record.limit.swap(0, Relaxed) != 0 {
         let event = EventRecord {
             event_type: EVENT_SRQ_LIMIT_REACHED,

@@ -1,6 +1,6 @@
 //! The atomics, locks and cells of the code that the models check (`crates/soft-models`).
 //!
-//! The models compile that code with a module in the place of this one, whose types are those of loom.
+//! The models compile that code with another module in place of this one, with the types of loom.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -8,7 +8,7 @@ pub(crate) use std::thread::yield_now;
 
 use std::cell::UnsafeCell;
 
-/// A value that only the holder of a lock uses. The models see whether two threads use it at a time.
+/// A value that only the holder of a lock uses. The models detect two threads that use it at a time.
 #[derive(Debug)]
 pub(crate) struct LockedCell<T>(UnsafeCell<T>);
 
@@ -23,7 +23,7 @@ impl<T> LockedCell<T> {
     /// Nobody changes the value as long as the reference lives.
     #[inline(always)]
     pub(crate) unsafe fn get(&self) -> &T {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller promises it.
         unsafe { &*self.0.get() }
     }
 
@@ -34,7 +34,7 @@ impl<T> LockedCell<T> {
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the lock sees to it that there is one reference")]
     pub(crate) unsafe fn get_mut(&self) -> &mut T {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller promises it.
         unsafe { &mut *self.0.get() }
     }
 }

@@ -6,10 +6,10 @@
 //! right away first, which costs it a system call (membarrier(2)). From then on the lock is an ordinary one,
 //! until one thread has acquired it many times in a row.
 //!
-//! Everything but a favourite's two words happens behind the gate, a mutex. `favourite` is stored to behind
-//! the gate only. The favourite announces itself in `inside`, passes a fence, and looks whether it is the
-//! favourite still; a thread behind the gate ends the right, passes a fence, and looks whether the favourite
-//! is inside. One of the two sees the other (`platform`).
+//! Everything except a favourite's two words happens behind the gate, a mutex. `favourite` is stored to
+//! behind the gate only. The favourite announces itself in `inside`, passes a fence, and checks whether it is
+//! still the favourite. A thread behind the gate ends the right, passes a fence, and checks whether the
+//! favourite is inside. One of the two sees the other (`platform`).
 
 use super::atomics::{
     AtomicBool, AtomicUsize, LockedCell, Mutex, MutexGuard, Ordering::*, TryLockError, yield_now,
@@ -33,19 +33,19 @@ const PLACES: usize = 16;
 // A thread's number leaves room for the number of its place.
 const _: () = assert!(THREAD_UNIT.is_multiple_of(PLACES));
 
-/// A value that one thread at a time has.
+/// A value that one thread at a time can use.
 pub(crate) struct Biased<T> {
     /// The thread that need not go through the gate, with the number of its place in the lowest bits.
     favourite: AtomicUsize,
     /// Whether the favourite of each place has the lock.
     ///
-    /// Each favourite has its own word. A thread that is stopped just before it stores to its word may go on
-    /// when another thread is the favourite since long, and then takes its word back. That must not change
+    /// Each favourite has its own word. A thread may be stopped just before it stores to its word, and go on
+    /// long after another thread has become the favourite. It then takes its word back. That must not change
     /// the word of the other thread.
     inside: [AtomicBool; PLACES],
     /// The place of the last favourite. Written while there is none, behind the gate.
     place: LockedCell<usize>,
-    /// All others have the lock as long as they have this.
+    /// Every other thread has the lock as long as it has this.
     gate: Mutex<BiasedGate>,
     /// The gate, if the holder of the lock came through it. Kept here, so that a [`BiasedGuard`] is a word.
     open: LockedCell<Option<MutexGuard<'static, BiasedGate>>>,
@@ -57,16 +57,16 @@ unsafe impl<T: Send> Send for Biased<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Biased<T> {}
 
-/// The threads that came through the gate.
+/// Counts the threads that come through the gate, to choose the next favourite.
 #[derive(Debug)]
 struct BiasedGate {
     last: usize,
-    /// How often the last thread came in a row.
+    /// How many times in a row the last thread came.
     streak: u32,
-    /// How often a thread has to come in a row to become the favourite, and the most that this grows to.
+    /// How many times in a row a thread has to come to become the favourite, and the most that this grows to.
     needed: u32,
     most_needed: u32,
-    /// The `favourite` from when the lock is released.
+    /// The value that `favourite` gets when the lock is released.
     then: usize,
     /// The thread of each place.
     places: [usize; PLACES],
@@ -99,10 +99,10 @@ impl BiasedGate {
     }
 }
 
-/// The lock, until it is dropped.
+/// Holds the lock until it is dropped.
 pub(crate) struct BiasedGuard<'a, T> {
     lock: &'a Biased<T>,
-    /// Released by the thread that acquired it.
+    /// The thread that acquires the lock also releases it.
     _not_send: PhantomData<MutexGuard<'a, BiasedGate>>,
 }
 
@@ -127,9 +127,9 @@ impl<T> Biased<T> {
     #[inline(always)]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, T> {
         let me = this_thread();
-        // Relaxed: `lock_as` loads it again, behind the fence.
+        // Relaxed: `lock_as` loads it again, after the fence.
         let favourite = self.favourite.load(Relaxed);
-        // A favourite that has the lock already, as a signal handler of its, waits at the gate.
+        // If the favourite has the lock already, and this is a signal handler of it, it waits at the gate.
         if thread_of(favourite) == me
             // Relaxed: only this thread stores to its word.
             && !self.inside_of(favourite).load(Relaxed)
@@ -144,20 +144,21 @@ impl<T> Biased<T> {
     #[inline(always)]
     fn lock_as(&self, favourite: usize) -> Option<BiasedGuard<'_, T>> {
         let inside = self.inside_of(favourite);
-        // Relaxed: nothing is published by it. The fence below and the one in `end_favourite` keep it in
-        // front of the load.
+        // Relaxed: the store publishes nothing. The fence below and the fence in `end_favourite` keep it
+        // before the load.
         inside.store(true, Relaxed);
         light_fence();
         // Acquire: the last thread behind the gate published the value by the Release store of this word.
         if self.favourite.load(Acquire) == favourite {
             return Some(self.guard());
         }
-        // Release: a thread that loads this may not load the store by which this thread left the lock before.
+        // Release: a thread that loads this value may not have loaded the earlier store by which this thread
+        // left the lock.
         inside.store(false, Release);
         None
     }
 
-    /// The word in which that favourite says whether it has the lock.
+    /// The word that says whether this favourite has the lock.
     #[inline(always)]
     fn inside_of(&self, favourite: usize) -> &AtomicBool {
         &self.inside[favourite % PLACES]
@@ -178,31 +179,31 @@ impl<T> Biased<T> {
         self.keep(gate)
     }
 
-    /// For the thread behind the gate: takes the right away from the favourite, which may be inside still,
-    /// and returns it.
+    /// Takes the right away from the favourite, which may still be inside, and returns the favourite. Called
+    /// by the thread behind the gate.
     fn end_favourite(&self) -> Option<usize> {
-        // Relaxed: it is stored to behind the gate only, whose mutex orders the threads that come through it.
+        // Relaxed: it is stored to only behind the gate, whose mutex orders the threads that come through it.
         let favourite = self.favourite.load(Relaxed);
         if favourite == NOBODY {
             return None;
         }
-        // Relaxed: nothing is published by it. The fence keeps it in front of the caller's load of `inside`.
+        // Relaxed: the store publishes nothing. The fence keeps it before the caller's load of `inside`.
         self.favourite.store(NOBODY, Relaxed);
         heavy_fence();
         Some(favourite)
     }
 
-    /// For the holder of the lock.
+    /// Makes the guard. The caller has the lock.
     #[inline(always)]
     fn guard(&self) -> BiasedGuard<'_, T> {
         BiasedGuard { lock: self, _not_send: PhantomData }
     }
 
-    /// For the holder of the lock that came through the gate.
+    /// Makes the guard for a caller that has the lock and came through the gate.
     fn keep<'a>(&'a self, gate: MutexGuard<'a, BiasedGate>) -> BiasedGuard<'a, T> {
-        // SAFETY: this thread has the lock. The guard that is kept is taken out when the lock's guard is
-        // dropped, which `self` outlives. If the lock's guard is never dropped, `self` is never dropped
-        // either, as it would still be borrowed, or it is dropped with the gate shut.
+        // SAFETY: this thread has the lock. The stored guard is taken out when the lock's guard is dropped,
+        // which `self` outlives. If the lock's guard is never dropped, either `self` is never dropped,
+        // because it would still be borrowed, or it is dropped with the gate shut.
         unsafe {
             *self.open.get_mut() =
                 Some(std::mem::transmute::<MutexGuard<'a, BiasedGate>, MutexGuard<'static, BiasedGate>>(gate))
@@ -210,10 +211,10 @@ impl<T> Biased<T> {
         self.guard()
     }
 
-    /// Acquires the lock if nobody has it. Its favourite stays the favourite.
+    /// Acquires the lock if it is free. Its favourite stays the favourite.
     pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_, T>> {
-        // Relaxed: whether it is this thread cannot change meanwhile but from yes to no, and `lock` loads it
-        // again.
+        // Relaxed: if this thread is the favourite, that can meanwhile only change to no, and `lock` loads
+        // the word again.
         let favourite = self.favourite.load(Relaxed);
         if thread_of(favourite) == this_thread() {
             // Relaxed: only this thread stores to its word.
@@ -260,10 +261,11 @@ impl<T> DerefMut for BiasedGuard<'_, T> {
 impl<T> Drop for BiasedGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: this thread has the lock still.
+        // SAFETY: this thread still has the lock.
         match unsafe { self.lock.open.get_mut().take() } {
             None => {
-                // SAFETY: written before this thread became the favourite, and not as long as it is inside.
+                // SAFETY: the place was written before this thread became the favourite, and is not written
+                // while it is inside.
                 let place = unsafe { *self.lock.place.get() };
                 // Release: publishes the value to the thread behind the gate that waits for this.
                 self.lock.inside_of(place).store(false, Release);
@@ -277,10 +279,11 @@ impl<T> Biased<T> {
     #[inline(never)]
     fn shut(&self, gate: MutexGuard<'static, BiasedGate>) {
         if gate.then != NOBODY {
-            // SAFETY: this thread has the gate, and there is no favourite, which would read it.
+            // SAFETY: this thread has the gate. There is no favourite, and only a favourite would read the
+            // place.
             unsafe { *self.place.get_mut() = gate.then % PLACES };
-            // Release: publishes the value to the favourite. Before the gate opens for others: the next
-            // thread that comes through takes the right away.
+            // Release: publishes the value to the favourite. The store comes before the gate opens for other
+            // threads, because the next thread that comes through takes the right away.
             self.favourite.store(gate.then, Release);
         }
     }
@@ -345,7 +348,8 @@ mod tests {
         assert_eq!(*lock.lock(), u64::from(STREAK) + 1);
     }
 
-    /// It was stopped after it had seen that it is the favourite; meanwhile another has become that.
+    /// The old favourite stopped after it had seen that it is the favourite. Meanwhile another thread becomes
+    /// the favourite.
     #[test]
     fn a_favourite_of_old_lets_the_new_one_be() {
         let lock = Biased::new(0);
@@ -378,8 +382,8 @@ mod tests {
         assert_eq!(gate.favour(thread(3)), favoured[3], "it has its place");
     }
 
-    /// Counted in two steps, between which another would be lost; with threads that are favoured, lose that
-    /// and only try.
+    /// Counts in two steps, so that an increment by another thread in between would be lost. The threads
+    /// become favourites, lose the right, and also only try.
     #[test]
     fn one_at_a_time() {
         let (lock, tried) = (Biased::new(0u64), AtomicU32::new(0));
@@ -409,7 +413,7 @@ mod tests {
         assert_eq!(*lock.lock(), taken.sum::<u64>() + u64::from(tried.into_inner()));
     }
 
-    /// The same of a favourite that hardly ever pauses, and one that tries again and again.
+    /// Counts with a favourite that hardly ever pauses, and a thread that tries again and again.
     #[test]
     fn a_favourite_and_one_that_tries() {
         let (lock, over) = (Biased::new(0u64), AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! What threads of this process need of each other.
+//! Synchronisation between threads of this process.
 
 pub(crate) mod atomics;
 pub(crate) mod biased;
@@ -8,47 +8,48 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-/// Locks; a thread that panicked while holding the lock left nothing half done that matters more
-/// than going on.
+/// Locks a mutex, also after a panic. A thread that panicked while it held the lock left nothing unfinished
+/// that would justify failing.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {
-    /// 0 until it is asked for.
+    /// 0 until the number is first needed.
     static ID: Cell<u32> = const { Cell::new(0) };
 }
 
-/// This thread's number in the system; not 0.
+/// This thread's number in the system (gettid(2)); not 0.
 pub(crate) fn thread_id() -> u32 {
     ID.with(|id| {
         if id.get() == 0 {
-            // SAFETY: takes nothing, cannot fail.
+            // SAFETY: takes no arguments, and cannot fail.
             id.set(unsafe { libc::gettid() } as u32);
         }
         id.get()
     })
 }
 
-/// In the child of a fork(2): its thread has another number than the parent's had.
+/// Called in the child of a fork(2), whose thread has another number than the parent's.
 pub(crate) fn forget_thread_id() {
     ID.with(|id| id.set(0));
 }
 
-/// Counts the forks that this process has come out of.
+/// Counts the forks that this process descends from.
 static FORKS: AtomicU32 = AtomicU32::new(0);
-/// Added to the count while one thread begins anew.
+/// Added to the count while one thread makes a new value.
 const BEGINNING: u32 = 1 << 31;
 
-/// What a process has one of, under a lock. In the child of a fork(2) it begins anew: the thread that had the
-/// lock may not be there to let go of it, and what it holds is the parent's.
+/// A value that each process has once, under a lock. The child of a fork(2) begins with a new value. The
+/// thread that held the lock may not exist in the child to release it, and the parent's value belongs to the
+/// parent.
 pub(crate) struct Anew<T> {
-    /// The fork that it is of.
+    /// The fork count that the value belongs to.
     of: AtomicU32,
     mutex: UnsafeCell<Mutex<T>>,
 }
 
-// SAFETY: as a mutex; it is only written to by who has set `of`, before others go on.
+// SAFETY: it behaves as a mutex. Only the thread that has set `of` writes to it, before other threads go on.
 unsafe impl<T: Send> Sync for Anew<T> {}
 
 impl<T: Default> Anew<T> {
@@ -62,22 +63,22 @@ impl<T: Default> Anew<T> {
             // SAFETY: a function of this library, which is never unloaded.
             unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
         });
-        // Relaxed: only the first thread of a process changes it, before it makes the others.
+        // Relaxed: only the first thread of a process changes it, before it starts the others.
         let now = FORKS.load(Relaxed);
-        // Acquire: the thread that begins anew publishes the mutex by its Release store.
+        // Acquire: the thread that makes a new value publishes the mutex by its Release store.
         while self.of.load(Acquire) != now {
             self.begin(now);
         }
-        // SAFETY: nobody writes to it in this process any more.
+        // SAFETY: no thread of this process writes to it any more.
         lock(unsafe { &*self.mutex.get() })
     }
 
     #[cold]
     fn begin(&self, now: u32) {
-        // Relaxed: only says whether there is something to do; `lock` loads it again.
+        // Relaxed: it only says whether there is something to do. `lock` loads it again.
         let before = self.of.load(Relaxed);
         let is_begun = before == now | BEGINNING;
-        // Relaxed: chooses the thread that writes, and that thread reads nothing that another one has
+        // Relaxed: it only chooses the thread that writes. That thread reads nothing that another one has
         // written.
         if before == now
             || is_begun
@@ -85,7 +86,7 @@ impl<T: Default> Anew<T> {
         {
             return std::thread::yield_now();
         }
-        // SAFETY: no thread of this process has passed `lock` yet; what it held before is not dropped, as it
+        // SAFETY: no thread of this process has passed `lock` yet. The old value is not dropped, because it
         // may be half changed.
         unsafe { self.mutex.get().write(Mutex::new(T::default())) };
         // Release: publishes the mutex to the threads that load this.
@@ -94,6 +95,6 @@ impl<T: Default> Anew<T> {
 }
 
 extern "C" fn count_fork() {
-    // Relaxed: the child has one thread yet.
+    // Relaxed: the child still has only one thread.
     FORKS.fetch_add(1, Relaxed);
 }

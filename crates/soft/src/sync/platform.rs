@@ -1,9 +1,9 @@
-//! The parts of the biased lock that only this system has: the running thread's number, and a pair of fences
-//! of unequal cost.
+//! The parts of the biased lock that depend on the system: the running thread's number, and two fences of
+//! unequal cost.
 //!
 //! The fences keep two threads from missing each other. Each thread stores to a word of its own, passes its
-//! fence, and loads the other thread's word: at least one of the two loads sees the other thread's store. The
-//! thread that does this often passes [`light_fence`], which is no instruction; the other thread passes
+//! fence, and loads the other thread's word. At least one of the two loads sees the other thread's store. The
+//! thread that does this often passes [`light_fence`], which is no instruction. The other thread passes
 //! [`heavy_fence`], which is a system call.
 
 use std::sync::OnceLock;
@@ -26,21 +26,21 @@ pub(crate) fn this_thread() -> usize {
 
 /// The cheap side of the pair of fences.
 ///
-/// The compiler keeps the store before it in front of the load behind it. The processor may still run the
+/// The compiler keeps the store before this fence ahead of the load after it. The processor may still run the
 /// load first; the other thread's [`heavy_fence`] makes up for that. membarrier(2) returns after every
-/// running thread of the process has passed a full barrier, and a thread that does not run has passed one
-/// since it ran last. In program order this barrier lies in front of the load or behind the store, as the
-/// store comes first. In front of the load, it makes the load see what the other thread stored before its
-/// `heavy_fence`. Behind the store, it makes the other thread see the store after its `heavy_fence`.
+/// running thread of the process has passed a full barrier. A thread that does not run has passed one since
+/// it last ran. In program order this barrier is before the load or after the store, because the store comes
+/// first. A barrier before the load makes the load see everything that the other thread stored before its
+/// `heavy_fence`. A barrier after the store makes the other thread see the store after its `heavy_fence`.
 ///
-/// Two `SeqCst` fences promise the same: one of them is the first in their total order, and the thread of the
-/// second sees what the thread of the first had stored. The models (`crates/soft-models`) therefore have a
-/// `SeqCst` fence on both sides. Such fences promise two things more, on which nothing may rely, and which
-/// the models cannot show:
+/// Two `SeqCst` fences give this guarantee too. One of them comes first in their total order, and the thread
+/// of the second sees everything that the thread of the first had stored. The models (`crates/soft-models`)
+/// therefore have a `SeqCst` fence on both sides. Such fences promise two more things. Nothing may rely on
+/// these, and the models cannot show whether something does:
 /// - They order two light fences. The biased lock has no use for that: the words that two favourites store to
 ///   are distinct, and neither favourite loads the other's.
-/// - They publish what lies in front of them by a relaxed store behind them. The biased lock's stores behind
-///   a fence are `Release` where they publish.
+/// - They publish everything stored before them through a relaxed store after them. The biased lock's stores
+///   after a fence are `Release` if they publish.
 #[inline(always)]
 pub(crate) fn light_fence() {
     compiler_fence(SeqCst);
@@ -54,11 +54,11 @@ pub(crate) fn heavy_fence() {
     assert!(ordered, "membarrier(2) was there when it was first asked for");
 }
 
-/// Whether this system has [`heavy_fence`]; asked for once.
+/// Whether this system has [`heavy_fence`]. The system is asked once.
 ///
-/// The registration is cheap as long as the process has one thread. With several the kernel waits until all
-/// processors have been through its scheduler, milliseconds. The device therefore registers when it is first
-/// used, and not amid a program's messages.
+/// The registration is cheap as long as the process has one thread. With several threads the kernel waits
+/// until all processors have been through its scheduler, which takes milliseconds. The device therefore
+/// registers when it is first used, and not amid a program's messages.
 pub(crate) fn has_heavy_fence() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| membarrier(REGISTER_PRIVATE_EXPEDITED))
@@ -69,6 +69,6 @@ const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
 fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: takes numbers.
+    // SAFETY: the call takes only numbers.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }

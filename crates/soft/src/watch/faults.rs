@@ -1,8 +1,8 @@
-//! Faults that `doorbell run --fault` asks for: which work requests they come to, and when.
+//! The faults that `doorbell run --fault` injects: which work requests they hit, and when.
 //!
-//! What is drawn depends on the seed, on the how-manyth QP of its process this is and how often that was reset, on the
-//! number of the work request, and on how often it was lost before; never on time, addresses or numbers of processes.
-//! So the same program meets the same faults in every run.
+//! A draw depends on the seed, on the ordinal of the QP in its process and how often the QP was reset, on the
+//! number of the work request, and on how often that request was lost before. It never depends on time,
+//! addresses or PIDs. So a program meets equal faults in every run.
 
 use doorbell_launch::faults::Faults;
 use doorbell_launch::say::say;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// The faults of this process, and their seed.
+/// The faults of this process, and their seed; `None` if there are none.
 fn own() -> Option<&'static (Faults, u64)> {
     static OWN: OnceLock<Option<(Faults, u64)>> = OnceLock::new();
     let read = || {
@@ -29,12 +29,12 @@ fn own() -> Option<&'static (Faults, u64)> {
     OWN.get_or_init(read).as_ref()
 }
 
-/// From when on the port is down, and until when.
+/// When the port goes down and when it comes up again, from the moment the device is opened.
 pub(super) fn port_down() -> Option<(Duration, Option<Duration>)> {
     own()?.0.port_down
 }
 
-/// What has happened to a process's work requests.
+/// Kinds of faults, as they are counted for the report at exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hit {
     Lost,
@@ -50,7 +50,7 @@ fn count(hit: Hit) {
     HITS[hit as usize].fetch_add(1, Relaxed);
 }
 
-/// Has it told when this process ends what has happened; a child of fork(2) begins anew.
+/// Arranges that the faults are reported when this process exits. A child of fork(2) counts from zero.
 pub(crate) fn tell_at_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     if own().is_some() {
@@ -86,20 +86,20 @@ extern "C" fn at_exit() {
 /// QPs that this process has made.
 static QPS: AtomicU32 = AtomicU32::new(0);
 
-/// What comes to a work request that is to be carried out.
+/// The effect of a fault on a work request that is about to be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing: it is carried out.
+    /// No fault: the request is carried out.
     Go,
-    /// It is not yet time for it.
+    /// The request is delayed, and not due yet.
     Late,
-    /// The QP ends by it.
+    /// The request puts its QP into an error.
     Kill,
-    /// Nobody is reached.
+    /// The port is down, so the request reaches nothing.
     PortDown,
-    /// It is lost.
+    /// The request is lost.
     Lose,
-    /// It is answered as if no RECV were posted.
+    /// The request is answered as if no RECV were posted.
     Feign,
 }
 
@@ -108,18 +108,18 @@ pub(crate) enum Verdict {
 pub(crate) struct QpFaults {
     faults: &'static Faults,
     seed: u64,
-    /// Which QP of its process it is, from 0, and how often it was reset.
+    /// The QP's ordinal in its process, from 0, and how often it was reset.
     ordinal: u64,
     lives: u64,
-    /// When those that wait are to be carried out, the oldest first.
+    /// The numbers of delayed requests and when each is due, oldest first.
     due: VecDeque<(u64, Instant)>,
-    /// The work request that was drawn for last; how often it was drawn for, and what came of it.
+    /// The last request that was drawn for, how often it was lost, and its last verdict.
     number: u64,
     attempt: u64,
     last: Verdict,
 }
 
-/// Draws that are made of one work request.
+/// What a draw decides for a work request. Each has random numbers of its own.
 #[derive(Clone, Copy)]
 enum Draw {
     Drop,
@@ -128,7 +128,7 @@ enum Draw {
 }
 
 impl QpFaults {
-    /// Those of a new QP, where faults are wanted.
+    /// The faults of a new QP; `None` if no faults were requested.
     pub(crate) fn wanted() -> Option<QpFaults> {
         let (faults, seed) = own()?;
         let ordinal = QPS.fetch_add(1, Relaxed).into();
@@ -145,25 +145,25 @@ impl QpFaults {
         *self = QpFaults { lives, ..QpFaults::new(self.faults, self.seed, self.ordinal) };
     }
 
-    /// A work request is posted.
+    /// A work request is posted: draws its delay.
     pub(crate) fn posted(&mut self, number: u64) {
         let Some((least, most)) = self.faults.delay else { return };
         let range = (most - least).as_nanos() as u64;
         let drawn = (u128::from(self.draw(Draw::Delay, number, 0)) * u128::from(range)) >> 64;
         let due = Instant::now() + least + Duration::from_nanos(drawn as u64);
-        // What is posted later is not carried out sooner.
+        // A later request is never due before an earlier one.
         let due = self.due.back().map_or(due, |(_, before)| due.max(*before));
         self.due.push_back((number, due));
         count(Hit::Delayed);
     }
 
-    /// When the oldest that waits for its time is due.
+    /// When the oldest delayed request is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.due.front().map(|(_, due)| *due)
     }
 
-    /// What comes to the oldest work request, each time that it is tried. Whether it is lost is drawn once, and again after
-    /// it was: how often it is tried for other reasons depends on time.
+    /// The verdict for the oldest work request, for each attempt to carry it out. A loss is drawn once, and
+    /// again only after a loss: how often a request is tried for other reasons depends on time.
     pub(crate) fn verdict(&mut self, number: u64, takes_recv: bool, port_is_down: bool) -> Verdict {
         while let Some((at, due)) = self.due.front() {
             if *at == number && *due > Instant::now() {
@@ -206,17 +206,17 @@ impl QpFaults {
         }
     }
 
-    /// What the oldest work request waits for, if a fault has come to it.
+    /// The fault that keeps the oldest work request from being carried out, if one does.
     pub(crate) fn pending(&self, number: u64) -> Option<Verdict> {
         (self.number == number && self.last != Verdict::Go).then_some(self.last)
     }
 
-    /// Whether the QP ends by this work request.
+    /// Whether this work request is the one that kills the QP.
     pub(crate) fn kills(&self, number: u64) -> bool {
         self.faults.kill == Some(number)
     }
 
-    /// How often a fault has come to it.
+    /// How many times faults have hit this request.
     pub(crate) fn times(&self, number: u64) -> u64 {
         if self.pending(number).is_some() { self.attempt + 1 } else { 0 }
     }
@@ -243,7 +243,7 @@ mod tests {
         Box::leak(Box::new(text.parse().expect("faults")))
     }
 
-    /// The work requests of 1 to 10 000 that are lost, or answered so.
+    /// The work requests from 1 to 10 000 that get this verdict.
     fn hit(seed: u64, ordinal: u64, what: Verdict) -> Vec<u64> {
         let mut qp = QpFaults::new(faults("drop=0.5,rnr=0.25"), seed, ordinal);
         (1..=10_000).filter(|number| qp.verdict(*number, true, false) == what).collect()
@@ -270,7 +270,7 @@ mod tests {
                 attempts += 1;
                 assert_eq!(qp.pending(number), Some(Verdict::Lose));
             }
-            // However often it is tried now.
+            // More attempts draw nothing new.
             assert!((0..10).all(|_| qp.verdict(number, false, false) == Verdict::Go));
         }
         // One loss each is expected; the standard deviation of the sum is 45.

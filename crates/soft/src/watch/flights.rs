@@ -1,7 +1,7 @@
-//! Send work requests that are posted and whose completions were not polled, where somebody wants to know of them.
+//! Send work requests whose completions were not polled yet, kept in strict mode and for traces.
 //!
-//! In strict mode results of READs and atomics are here until then: the program sees them when it has polled, and no
-//! sooner, as it may on a NIC.
+//! In strict mode this module also holds back the results of READs and atomics. The program sees them when it
+//! has polled, and no sooner, as may happen on a NIC.
 
 use super::strict::Held;
 use super::trace::{self, Slice};
@@ -13,21 +13,21 @@ use doorbell_verbs::{Sge, WcStatus};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// What stands where a result is awaited.
+/// Fills the buffers of a result that was not polled yet.
 const POISON: u8 = 0xdb;
 
-/// A send work request.
+/// A posted send work request.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Its number among those of its QP.
+    /// Its number among the requests of its QP.
     pub(crate) number: u64,
-    /// The regions that it uses.
+    /// Keeps the regions that it uses counted as used.
     pub(crate) _held: Option<Held>,
     pub(crate) awaited: Option<Awaited>,
     pub(crate) slice: Option<Slice>,
 }
 
-/// A result that is not to be seen yet.
+/// A result that the program may not see yet.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     bytes: Box<[u8]>,
@@ -35,10 +35,10 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// Of these buffers, which are the program's.
+    /// Fills these buffers of the program with [`POISON`], and holds the result back.
     ///
     /// # Safety
-    /// Their bytes may be written, now and when the completion is polled.
+    /// The bytes of the buffers may be written, now and when the completion is polled.
     pub(crate) unsafe fn new(sges: &[Sge], len: u32) -> Awaited {
         for sge in sges {
             // SAFETY: vouched for by the caller.
@@ -47,29 +47,29 @@ impl Awaited {
         Awaited { bytes: vec![0; len as usize].into(), sges: sges.to_vec() }
     }
 
-    /// Where it is to come instead.
+    /// The address at which the result is to be written for now.
     pub(crate) fn place(&mut self) -> u64 {
         self.bytes.as_mut_ptr().expose_provenance() as u64
     }
 
-    /// Puts it where the program awaits it.
+    /// Copies the result into the program's buffers.
     fn arrive(&self) {
         let mut at = 0;
         for sge in &self.sges {
             let part = (sge.length as usize).min(self.bytes.len() - at);
-            // SAFETY: promised to `new`; bytes of the result.
+            // SAFETY: `new`'s caller promised the buffers; `part` is at most the bytes left of the result.
             unsafe { std::ptr::copy_nonoverlapping(self.bytes.as_ptr().add(at), sge.addr as *mut u8, part) };
             at += part;
         }
     }
 }
 
-/// Those of a QP, oldest first.
+/// The outstanding requests of a QP, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Flights(Mutex<VecDeque<Flight>>);
 
 impl Flights {
-    /// Those of a new QP, where they are wanted.
+    /// The list for a new QP; `None` without strict mode and traces.
     pub(crate) fn wanted() -> Option<Flights> {
         (Strict::own().is_some() || trace::is_wanted()).then(Flights::default)
     }
@@ -78,7 +78,7 @@ impl Flights {
         lock(&self.0).push_back(flight);
     }
 
-    /// The completion of one is polled; those before it are complete with it.
+    /// The completion of a request was polled. The requests before it are complete with it.
     pub(crate) fn polled(&self, number: u64, status: u32, bytes: u32) {
         let success = status == 0;
         let mut flights = lock(&self.0);
@@ -95,7 +95,7 @@ impl Flights {
         }
     }
 
-    /// The QP begins anew, or ends.
+    /// The QP is reset or destroyed.
     pub(crate) fn clear(&self) {
         lock(&self.0).clear();
     }

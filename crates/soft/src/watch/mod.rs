@@ -1,6 +1,6 @@
-//! What is watched of a QP's posts, or done to them, where somebody wants that: they are counted, faults come to them.
+//! Observes a QP's posts or interferes with them, on request: counts, faults, strict mode, traces.
 //!
-//! A QP of which nothing is wanted has none of it, and its posts look at that once.
+//! A QP for which nothing is requested has no [`Watch`], so a post tests for it once.
 
 pub(crate) mod faults;
 pub(crate) mod flights;
@@ -15,7 +15,7 @@ use doorbell_launch::strict::Strict;
 use doorbell_verbs::QpType;
 use faults::QpFaults;
 
-/// What is wanted of a QP's send work requests.
+/// The parts of a watch that were requested for a QP's send work requests.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) counts: Option<Box<QpCounter>>,
@@ -24,28 +24,28 @@ pub(crate) struct Watch {
     pub(crate) traced: Option<QpTraced>,
 }
 
-/// What is to be traced of the list being posted.
+/// The trace of the list being posted.
 #[derive(Debug)]
 pub(crate) struct QpTraced {
     /// The QP's track.
     pub(crate) track: String,
-    /// Work requests of the list.
+    /// Work requests in the list.
     pub(crate) list: u32,
 }
 
-/// What strict mode has to remember of a QP.
+/// State of strict mode for a QP.
 #[derive(Debug, Default)]
 pub(crate) struct QpStrict {
     /// Number of the last work request that asked for a completion.
     pub(crate) signaled: u64,
-    /// Whether both sides' limits of READs and atomics were compared.
+    /// Whether the READ and atomic limits of both sides were compared.
     pub(crate) compared: bool,
-    /// Whether it was said that nobody took a message.
+    /// Whether an undelivered message was already reported.
     undelivered: bool,
 }
 
 impl Watch {
-    /// That of a new QP; `None` where nothing is wanted.
+    /// The watch of a new QP; `None` if nothing is requested.
     pub(crate) fn new(num: u32, qp_type: QpType, counts: Option<QpCounter>) -> Option<Box<Watch>> {
         let strict = Strict::own().map(|_| QpStrict::default());
         let track = format!("QP {num:#x} {qp_type} sends");
@@ -58,7 +58,7 @@ impl Watch {
         is_any.then(|| Box::new(watch))
     }
 
-    /// The QP begins anew, as after a reset.
+    /// The QP begins anew, after a reset.
     pub(crate) fn begin_again(&mut self) {
         if let Some(faults) = &mut self.faults {
             faults.begin_again();
@@ -68,7 +68,7 @@ impl Watch {
         }
     }
 
-    /// A message of UC or UD is complete that nobody took.
+    /// A message of UC or UD is complete, although no QP or RECV took it.
     #[cold]
     pub(crate) fn undelivered(&mut self) {
         if let Some(strict) = self.strict.as_mut().filter(|strict| !strict.undelivered) {
@@ -83,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// A list ends, whose last message went to this process.
+    /// A list ends. Its last message went to the process `peer`.
     #[inline]
     pub(crate) fn list_ends(&mut self, peer: u32) {
         if let Some(counts) = &mut self.counts {

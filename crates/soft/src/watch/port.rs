@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 pub(crate) const EVENT_PORT_ACTIVE: u32 = 9;
 pub(crate) const EVENT_PORT_ERR: u32 = 10;
 
-/// The device as this process has it open.
+/// The device while this process has it open.
 struct Opened {
     pid: u32,
-    /// When it was opened first.
+    /// When it was first opened.
     since: Instant,
-    /// Where events go, as records have it.
+    /// The pipes for its events, in the form that records hold.
     pipes: Vec<u32>,
 }
 
 static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
 
-/// The device is opened; its events go there.
+/// The device is opened, and its events go to this pipe.
 pub(crate) fn opened(pipe: u32) {
     let Some((down, up)) = port_down() else { return };
     let mut opened = lock(&OPENED);
@@ -41,13 +41,13 @@ pub(crate) fn opened(pipe: u32) {
                     tell_all(EVENT_PORT_ACTIVE);
                 }
             };
-            // Where there is no room for a thread the port is down all the same, and nobody is told.
+            // If there is no room for a thread, the port still goes down, but no event is sent.
             let _ = spawn(c"doorbell-port", run);
         }
     }
 }
 
-/// How long the device has been open.
+/// Time since the device was first opened.
 fn age() -> Option<Duration> {
     lock(&OPENED).as_ref().map(|opened| opened.since.elapsed())
 }
@@ -65,7 +65,7 @@ fn tell_all(event_type: u32) {
     }
 }
 
-/// Whether the port is down.
+/// Whether the port is down now.
 pub(crate) fn is_down() -> bool {
     let Some((down, up)) = port_down() else { return false };
     age().is_some_and(|age| age >= down && up.is_none_or(|up| age < up))

@@ -1,4 +1,4 @@
-//! What works here and not on a NIC, where `doorbell run --strict` wants to know of it.
+//! Reports programs that work here but would not work on a NIC, for `doorbell run --strict`.
 
 use crate::memory::regions::Regions;
 use crate::sync::lock;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Mutex;
 
-/// The program has done what would not work on a NIC.
+/// The program did something that would not work on a NIC.
 #[cold]
 pub(crate) fn violated(what: impl Display) {
     say(format_args!("strict: {what}"));
@@ -19,7 +19,7 @@ pub(crate) fn violated(what: impl Display) {
     }
 }
 
-/// Who uses memory regions.
+/// A queue whose work requests use memory regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     /// Send work requests of a QP.
@@ -28,7 +28,7 @@ pub(crate) enum Holder {
     Recvs(u32),
 }
 
-/// Outstanding work requests by the key of a region that they use.
+/// Number of outstanding work requests, by region key and holder.
 static HELD: Mutex<Option<HashMap<(u32, Holder), u32>>> = Mutex::new(None);
 
 /// The regions that an outstanding work request uses, until this is dropped.
@@ -64,7 +64,7 @@ impl Drop for Held {
     }
 }
 
-/// A region is deregistered.
+/// A region is deregistered: reports the outstanding work requests that use it.
 pub(crate) fn deregistered(key: u32) {
     if Strict::own().is_none() {
         return;
@@ -83,7 +83,7 @@ pub(crate) fn deregistered(key: u32) {
     ));
 }
 
-/// The lkey, of a protection domain, of a region of all memory: for what a program is not to see yet.
+/// The lkey of a region of all memory in a protection domain, for results that the program may not see yet.
 pub(crate) fn everywhere(
     regions: &Regions,
     segment: &crate::memory::segment::Segment,

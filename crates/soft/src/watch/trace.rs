@@ -1,5 +1,6 @@
-//! Posts and completions as a trace that ui.perfetto.dev opens: events of its JSON format, a line each, put at the end of
-//! one file by all processes of a run as they happen. That format needs no end, so that a program may end as it likes.
+//! Posts and completions as a trace for ui.perfetto.dev, in its JSON format, one event per line. All
+//! processes of a run append to one file while they run. The format needs no end, so a program may exit in
+//! any way.
 
 use crate::sync::lock;
 use doorbell_launch::say::say;
@@ -35,13 +36,13 @@ pub(crate) fn is_wanted() -> bool {
     tracer().is_some()
 }
 
-/// Work requests that this process has traced, or would have.
+/// Work requests that this process has traced, or would have traced without the limit.
 static TRACED: AtomicU64 = AtomicU64::new(0);
-/// Process whose name stands in the file.
+/// PID of the process whose name is in the file.
 static NAMED: AtomicU32 = AtomicU32::new(0);
 
 impl Tracer {
-    /// Puts an event of this process there: `rest` is its fields behind process and time.
+    /// Appends an event of this process. `rest` holds the fields that follow process and time.
     fn put(&self, kind: char, track: &str, name: &str, rest: &str) {
         let pid = std::process::id();
         let mut line = String::new();
@@ -53,19 +54,19 @@ impl Tracer {
                 writeln!(line, r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":{name}}}}},"#);
         }
         let ns = now().saturating_sub(self.since);
-        // Names are ours, and need no escaping; writing to a string does not fail.
+        // The names are this library's and need no escaping. Writing to a string does not fail.
         let _ = writeln!(
             line,
             r#"{{"ph":"{kind}","cat":"{track}","name":"{name}","pid":{pid},"ts":{}.{:03}{rest}}},"#,
             ns / 1000,
             ns % 1000
         );
-        // In one piece, at the file's end, wherever other processes are. Nobody is told where the disk is full.
+        // One write appends the whole line, whatever other processes do. A full disk is not reported.
         let _ = (&self.file).write_all(line.as_bytes());
     }
 }
 
-/// A work request from its post on. It ends when its completion is polled, or with its queue.
+/// A work request from its post until its completion is polled or its queue ends.
 #[derive(Debug)]
 pub(crate) struct Slice {
     track: String,
@@ -75,7 +76,8 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Begins one, of a queue; `None` where so many were traced as are to be.
+    /// Begins a slice on the track of a queue; `None` if the process has reached its limit of traced
+    /// requests.
     pub(crate) fn begin(track: String, name: &'static str, wr_id: u64, args: &str) -> Option<Slice> {
         let tracer = tracer()?;
         let id = TRACED.fetch_add(1, Relaxed);
@@ -97,12 +99,12 @@ impl Slice {
         Some(Slice { track, name, id, end: None })
     }
 
-    /// Ends it, as its completion says.
+    /// Ends the slice with the status of its completion.
     pub(crate) fn end(mut self, status: impl Display, bytes: u32) {
         self.end = Some(format!(r#""status":"{status}","byte_len":{bytes}"#));
     }
 
-    /// An event in the middle of it.
+    /// Puts an event on the track while the slice is open.
     fn instant(&self, name: &str) {
         instant(&self.track, name, "");
     }
@@ -124,7 +126,7 @@ impl Drop for Slice {
     }
 }
 
-/// Something that happens on a track at once.
+/// Puts an event without a duration on a track.
 pub(crate) fn instant(track: &str, name: &str, args: &str) {
     if let Some(tracer) = tracer().filter(|tracer| TRACED.load(Relaxed) <= tracer.most) {
         let tid = lock(&TRACKS).number(track);
@@ -134,7 +136,7 @@ pub(crate) fn instant(track: &str, name: &str, args: &str) {
 
 static TRACKS: Mutex<Tracks> = Mutex::new(Tracks(Vec::new()));
 
-/// Tracks of instants, which have numbers.
+/// Numbers the tracks of instants.
 struct Tracks(Vec<(u32, String)>);
 
 impl Tracks {

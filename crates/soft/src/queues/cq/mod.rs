@@ -1,10 +1,14 @@
 //! Completion queues.
 //!
-//! A CQ has three parts. Those of this process's sends go through a private queue. Completions of
-//! RECVs stand in the slots of their receive queues: senders tell of them through a ring in the
-//! segment, or, where a QP with a receive queue of its own is the only one that receives here, tell
-//! nothing, as the CQ looks at that queue itself: its lane. Each completion of a send knows what was
-//! there before it, so that completions are taken in the order in which they came.
+//! A CQ has three parts:
+//! - Completions of this process's sends go through a private queue.
+//! - Completions of RECVs are in the slots of their receive queues. Senders notify the CQ of them through a
+//!   ring in the segment.
+//! - A QP with a receive queue of its own may be the only one that receives here. Then its senders notify
+//!   nothing, because the CQ looks at that queue itself. The queue is then the CQ's lane.
+//!
+//! Each completion of a send records the positions of the ring and the lane at that time. So completions are
+//! taken in the order in which they arrived.
 
 mod shown;
 mod state;
@@ -26,7 +30,8 @@ pub(crate) use state::{QpShare, SendDone};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 
-/// Empty polls, some 10 ns each, before the processor is offered to others, and how often then.
+/// The number of empty polls, some 10 ns each, after which the processor is offered to other threads. From
+/// then on it is offered at every `YIELD_EVERY`th empty poll.
 const PATIENCE: u32 = 1000;
 const YIELD_EVERY: u32 = 50;
 
@@ -41,10 +46,11 @@ pub(crate) struct Cq {
     /// Polls in a row that found nothing.
     empty_polls: AtomicU32,
     pub(crate) events: Events,
-    /// Whether it has a completion channel, and somebody looks whether its program is to be woken.
+    /// Whether the CQ has a completion channel, and whether the process's thread checks that its program is
+    /// woken.
     tells: bool,
     is_looked_at: AtomicBool,
-    /// What was asked for when there were completions at the last look.
+    /// The notification that was armed at the last check, if there were completions then.
     seen: Mutex<Option<u32>>,
 }
 
@@ -65,7 +71,7 @@ impl Cq {
         record.armed.store(Armed::Not as u32, Relaxed);
         record.overrun.store(0, Relaxed);
         record.generation.fetch_add(1, Relaxed);
-        // Release: whoever finds the ring finds all that was stored before.
+        // Release: a process that finds the ring sees everything that was stored before.
         record.ring.store(state.newest_ring().front().0.in_record(), Release);
         Ok(Cq {
             process,
@@ -81,44 +87,44 @@ impl Cq {
         })
     }
 
-    /// Numbers that a completion event carries for this CQ.
+    /// The index and generation that a completion event carries for this CQ.
     pub(crate) fn event_identity(&self) -> (u32, u32) {
         (self.index, self.record.generation.load(Relaxed))
     }
 
-    /// A QP whose sends complete here.
+    /// Adds a QP whose sends complete here.
     pub(crate) fn add_sender(&self, user: &Arc<QpShare>) {
         self.state.lock().add_sender(user);
     }
 
-    /// A QP whose RECVs complete here. Says in its record whether its receive queue is the CQ's lane.
+    /// Adds a QP whose RECVs complete here. Its record then says whether its receive queue is the CQ's lane.
     pub(crate) fn add_receiver(&self, user: &Arc<QpShare>, record: &QpRecord) {
         self.state.lock().add_receiver(user, record);
     }
 
-    /// An SRQ of XRC whose RECVs complete here, whichever QPs take them.
+    /// Adds an SRQ of XRC whose RECVs complete here, whichever QPs take them.
     pub(crate) fn add_srq(&self, srq: &Arc<RecvQueue>) {
         self.state.lock().add_srq(srq);
     }
 
-    /// Forgets an SRQ of XRC, and what has completed of it.
+    /// Forgets an SRQ of XRC, and its completions.
     pub(crate) fn remove_srq(&self, srq: &Arc<RecvQueue>) {
         self.state.lock().remove_srq(srq);
     }
 
-    /// Forgets a QP and what has completed of it.
+    /// Forgets a QP and its completions.
     pub(crate) fn remove_user(&self, user: &QpShare, receives: bool) {
         self.state.lock().remove_user(user, receives);
     }
 
-    /// Forgets what has completed of a QP. The RECVs of an SRQ among that are free again, as nobody will poll them.
+    /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
     pub(crate) fn forget(&self, user: &QpShare) {
         self.state.lock().forget(user);
     }
 
-    /// Adds a completion of this process. Inlined, so that its parts are stored where they stay: a struct that goes through
-    /// memory is read there in larger pieces than it was written, which waits until the message before it has reached the
-    /// peer.
+    /// Adds a completion of this process. It is inlined, so that the parts of `own` are stored at their final
+    /// place. A struct that goes through memory is read there in larger pieces than it was written. Such a
+    /// read waits until the previous message has reached the peer.
     #[inline(always)]
     pub(crate) fn push(&self, own: SendDone) {
         let is_error = own.status != WcStatus::Success;
@@ -129,8 +135,8 @@ impl Cq {
         }
     }
 
-    /// Takes completions, oldest first, into the front of `wcs`; returns how many. An overrun CQ
-    /// gives none (ibv_create_cq(3)).
+    /// Takes completions, oldest first, into the front of `wcs`, and returns how many it took. An overrun CQ
+    /// returns an error (ibv_create_cq(3)).
     pub(crate) fn poll(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
         self.process.progress.help();
         if self.looks_empty() && self.record.overrun.load(Relaxed) == 0 {
@@ -159,8 +165,8 @@ impl Cq {
         Ok(taken)
     }
 
-    /// A program that polls in vain may keep the peer it waits for from running, where processors
-    /// are few: after a while every so many polls offer this one.
+    /// Yields the processor now and then. If processors are few, a program that polls in vain may keep the
+    /// peer that it waits for from running.
     fn let_others_run(&self) {
         let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
         self.empty_polls.store(polls, Relaxed);
@@ -170,7 +176,7 @@ impl Cq {
         }
     }
 
-    /// A sender that has ended in the middle of a message leaves it neither there nor not.
+    /// Repairs receive queues: a sender that exited in the middle of a message leaves it half delivered.
     #[cold]
     fn look_after_senders(&self) {
         let queues = self.state.lock().queues_to_look_after();
@@ -186,7 +192,7 @@ impl Cq {
         if self.tells && !self.is_looked_at.swap(true, Relaxed) {
             self.process.progress.look_at(Arc::downgrade(self) as Weak<dyn Sleeping>);
         }
-        // From when nothing is there, something that is came after this.
+        // If the CQ is empty now, any completion found later arrived after this request.
         self.empty_polls.store(self.looks_empty().into(), Relaxed);
         arm(self.record, if solicited_only { Armed::Solicited } else { Armed::Next });
     }
@@ -197,7 +203,7 @@ impl Cq {
         if state.held(u64::from(self.cqe.load(Relaxed))) > u64::from(cqe) {
             return Err(EINVAL);
         }
-        // Release: whoever finds the ring finds its cells made.
+        // Release: a process that finds the ring sees its cells initialised.
         state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release))?;
         self.record.cqe.store(cqe, Relaxed);
         self.cqe.store(cqe, Relaxed);
@@ -206,7 +212,8 @@ impl Cq {
 }
 
 impl Sleeping for Cq {
-    /// A sender may have been stopped, or have ended, before it told of what it had completed, or in the middle of that.
+    /// Wakes the program in place of a sender. The sender may have been stopped or have exited before it
+    /// notified the program of a completion, or while it did so.
     fn look(&self) {
         if !is_armed(self.record) && !is_being_told(self.record) {
             return;
@@ -220,8 +227,8 @@ impl Sleeping for Cq {
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // A sender that finds no ring tells nothing. One that has found it before may still write to a cell, for which no two rings
-        // have the same positions.
+        // A sender that finds no ring notifies nothing. A sender that found it before may still write to a
+        // cell. That is harmless, because no two rings have the same positions.
         self.record.ring.store(0, Release);
         self.record.generation.fetch_add(1, Relaxed);
         self.state.lock().free_rings();

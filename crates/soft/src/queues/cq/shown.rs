@@ -1,4 +1,4 @@
-//! The lock of a CQ, and what polls see without it.
+//! The lock of a CQ, and the words that polls read without it.
 
 use super::state::{CqState, SendDone};
 use crate::memory::records::RqSlot;
@@ -8,23 +8,25 @@ use crate::sync::biased::{Biased, BiasedGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
-/// The state of a CQ under its lock, and beside it what is to be seen of it without the lock: whether nothing is there.
+/// The state of a CQ under its lock, and a copy of a few words that polls read without the lock, to see an
+/// empty CQ.
 ///
-/// Whoever takes the lock may change the state, and what is seen of it is written when the lock is dropped.
+/// A thread that takes the lock may change the state. The copy is written when the lock is dropped.
 #[derive(Debug)]
 pub(super) struct ShownState {
     state: Biased<CqState>,
-    /// Whether something may be there that only the holder of the lock can see.
+    /// Whether there may be completions that only the holder of the lock can see.
     waiting: AtomicBool,
-    /// The newest ring, and where in it the next completion will be.
+    /// The newest ring, and the position of its next completion.
     ring: AtomicU64,
     head: AtomicU64,
-    /// The slot of the lane's next RECV, with its state as long as nothing came; null without a lane.
+    /// The slot of the lane's next RECV, and the state word that it has until a message arrives. Null without
+    /// a lane.
     lane_slot: AtomicPtr<RqSlot>,
     lane_state: AtomicU64,
 }
 
-/// The lock of a CQ, until it is dropped.
+/// Holds the lock of a CQ until it is dropped.
 pub(super) struct CqGuard<'a> {
     shown: &'a ShownState,
     state: BiasedGuard<'a, CqState>,
@@ -48,7 +50,7 @@ impl ShownState {
         CqGuard { shown: self, state: self.state.lock() }
     }
 
-    /// Adds a completion of this process, where the CQ holds less than `cqe`; `false` where it does not.
+    /// Adds a completion of this process; `false` if the CQ holds `cqe` completions already.
     #[inline(always)]
     pub(super) fn push(&self, own: SendDone, cqe: u64) -> bool {
         let mut state = self.state.lock();
@@ -56,15 +58,17 @@ impl ShownState {
             return false;
         }
         state.push(own);
-        // All else that is shown is as it was. Release: whoever sees it takes the lock, and finds the completion.
+        // The other words of the copy are unchanged. Release: a poll that sees this takes the lock, and finds
+        // the completion.
         self.waiting.store(true, Release);
         true
     }
 
-    /// Writes what is to be seen without the lock.
+    /// Writes the copy for polls without the lock.
     ///
-    /// Only `waiting` is ordered with the state. The others may be seen old or mixed: a poll that sees nothing new by them looks
-    /// again, as it does where a completion comes a moment later, and what it does see it takes under the lock.
+    /// Only `waiting` is ordered with the state. The other words may be seen old or mixed. A poll that sees
+    /// nothing new in them looks again, as it does if a completion arrives a moment later. What a poll does
+    /// see, it takes under the lock.
     #[inline]
     fn show(&self, state: &CqState) {
         self.waiting.store(state.has_waiting(), Release);
@@ -78,16 +82,16 @@ impl ShownState {
         self.lane_slot.store(slot.cast_mut(), Relaxed);
     }
 
-    /// Whether nothing is there, as far as can be seen without the lock. The segment is this process's.
+    /// Whether the CQ is empty, as far as it can be seen without the lock. The segment is this process's.
     pub(super) fn looks_empty(&self, segment: &'static Segment) -> bool {
-        // Acquire: what is shown beside it is read after it.
+        // Acquire: the other words of the copy are read after it.
         if self.waiting.load(Acquire) {
             return false;
         }
         let lane = self.lane_slot.load(Relaxed);
-        // SAFETY: null, or a slot in this process's segment, which is never unmapped.
+        // SAFETY: the pointer is null, or leads to a slot in this process's segment, which is never unmapped.
         if let Some(slot) = unsafe { lane.as_ref() }
-            // Acquire: with the state comes what the sender has written before.
+            // Acquire: makes visible what the sender wrote before the state.
             && slot.state.load(Acquire) != self.lane_state.load(Relaxed)
         {
             return false;
@@ -114,7 +118,7 @@ impl DerefMut for CqGuard<'_> {
 }
 
 impl Drop for CqGuard<'_> {
-    /// Before the lock is let go.
+    /// Writes the copy before the lock is released.
     #[inline(always)]
     fn drop(&mut self) {
         self.shown.show(&self.state);

@@ -1,4 +1,5 @@
-//! What a CQ has under its lock: the completions of its three parts, and the queues that they come from.
+//! The part of a CQ that its lock protects: the completions of its three parts, and the queues that they come
+//! from.
 
 use crate::counts;
 use crate::device;
@@ -21,32 +22,34 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How often a CQ that nothing comes to looks whether a sender has ended in the middle of a message.
+/// How often an idle CQ checks whether a sender exited in the middle of a message.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a CQ has to know of a QP that uses it.
+/// The part of a QP that its CQs use.
 #[derive(Debug)]
 pub(crate) struct QpShare {
     pub(crate) process: &'static Process,
     pub(crate) num: u32,
-    /// LID of the port, that of every sender, too.
+    /// LID of the port, which is also the LID of every sender.
     pub(crate) lid: u16,
-    /// As in the QP's record. Relaxed: a reset stores it before it takes the CQ's lock to forget what has completed.
+    /// The generation in the QP's record. Relaxed: a reset stores it before it takes the CQ's lock to forget
+    /// completions.
     pub(crate) generation: AtomicU32,
-    /// Send work requests whose room is free again: those up to the last one whose completion was
-    /// taken. Changed under the lock of the CQ of its sends; a post that reads it old finds less room than there is.
+    /// Send work requests whose room is free again: all up to the last one whose completion was taken. It
+    /// changes under the lock of the CQ of its sends. A post that reads an old value finds less room than
+    /// there is.
     pub(crate) freed: AtomicU64,
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) uses_srq: bool,
-    /// Whether it was said why it is in error.
+    /// Whether the reason for the QP's error was already reported.
     pub(crate) said: Said,
-    /// Its send work requests that are outstanding, if somebody wants to know of them.
+    /// Its outstanding send work requests, in strict mode or with a trace.
     pub(crate) flights: Option<Flights>,
-    /// Where what the QP receives is counted, if it is.
+    /// The counter of the messages that the QP receives, if they are counted.
     pub(crate) counts: Option<Mutex<RecvCounter>>,
 }
 
-/// A completion of the private part.
+/// A completion in the private queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendDone {
     pub(crate) wr_id: u64,
@@ -55,11 +58,12 @@ pub(crate) struct SendDone {
     pub(crate) opcode: u32,
     pub(crate) byte_len: u32,
     pub(crate) qp_num: u32,
-    /// Send work requests of the QP up to and with this one.
+    /// Send work requests of the QP up to and including this one.
     pub(crate) sends: u64,
 }
 
-/// A completion of the private part, and what may have been there before it.
+/// A completion in the private queue, and the positions of the completions that may have been there before
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedSend {
     own: SendDone,
@@ -69,29 +73,29 @@ pub(super) struct QueuedSend {
     after_lane: u64,
 }
 
-/// What a CQ has under its lock.
+/// The part of a CQ that its lock protects.
 #[derive(Debug)]
 pub(super) struct CqState {
     process: &'static Process,
-    /// The private part.
+    /// The private queue.
     own: VecDeque<QueuedSend>,
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
-    /// QPs whose RECVs complete here.
+    /// QPs and XRC SRQs whose RECVs complete here.
     receivers: u32,
-    /// SRQs of QPs that receive here, and of how many.
+    /// SRQs that receive here, and how many QPs use each.
     srqs: Vec<(Arc<RecvQueue>, u32)>,
     lane: Option<CqLane>,
     rings: CqRings,
-    /// Receive queues of which completions were told that were not the next yet, and how many.
+    /// Receive queues with notices of RECVs that were not the next of their queue yet, and how many notices.
     owing: Vec<(Arc<QpShare>, u64)>,
     looked: Instant,
 }
 
-/// The rings of a CQ. A process that had begun to tell of a completion may still put it into an older one.
+/// The rings of a CQ. A process that had begun to notify the CQ may still put its notice into an older ring.
 #[derive(Debug)]
 struct CqRings {
     older: Vec<OwnRing>,
-    /// The one in the record.
+    /// The ring in the record.
     newest: OwnRing,
 }
 
@@ -99,18 +103,18 @@ struct CqRings {
 #[derive(Clone, Debug)]
 struct CqLane {
     user: Arc<QpShare>,
-    /// From this RECV on senders tell of them through the ring; `None` as long as that is from none on.
+    /// The first RECV that senders announce through the ring; `None` while they announce none.
     until: Option<u64>,
 }
 
-/// One of the CQ's rings, where this process knows it to be.
+/// One of the CQ's rings, at the place that this process has in private memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnRing {
     place: RingPlace,
     head: u64,
 }
 
-/// QP numbers are their own hash.
+/// Hasher for QP numbers, which are their own hash.
 #[derive(Default)]
 pub(crate) struct QpnHasher(u64);
 
@@ -122,7 +126,7 @@ impl std::hash::Hasher for QpnHasher {
     fn write(&mut self, _: &[u8]) {}
 
     fn write_u32(&mut self, qpn: u32) {
-        // The upper bits choose within a group, the lower ones the group.
+        // The upper bits choose within a group of the hash table, the lower ones choose the group.
         self.0 = u64::from(qpn) | u64::from(qpn) << 57;
     }
 }
@@ -149,7 +153,7 @@ impl CqState {
         self.rings.newest
     }
 
-    /// Whether something may be there that only the holder of the lock can see.
+    /// Whether there may be completions that only the holder of the lock can see.
     pub(super) fn has_waiting(&self) -> bool {
         !self.own.is_empty()
             || !self.owing.is_empty()
@@ -157,17 +161,17 @@ impl CqState {
             || self.lane.as_ref().is_some_and(|lane| lane.user.rq.has_late())
     }
 
-    /// The slot of the lane's next RECV, and its state as long as nothing came.
+    /// The slot of the lane's next RECV, and the state that it has until a message arrives.
     pub(super) fn next_of_lane(&self) -> Option<(&'static RqSlot, SlotState)> {
         self.lane.as_ref()?.user.rq.next_slot()
     }
 
-    /// A QP whose sends complete here.
+    /// Adds a QP whose sends complete here.
     pub(super) fn add_sender(&mut self, user: &Arc<QpShare>) {
         self.users.insert(user.num, user.clone());
     }
 
-    /// A QP whose RECVs complete here. Says in its record whether its receive queue is the CQ's lane.
+    /// Adds a QP whose RECVs complete here. Its record then says whether its receive queue is the CQ's lane.
     pub(super) fn add_receiver(&mut self, user: &Arc<QpShare>, record: &QpRecord) {
         self.users.insert(user.num, user.clone());
         self.receivers += 1;
@@ -183,24 +187,24 @@ impl CqState {
         } else {
             self.end_lane();
         }
-        // SeqCst, as in `end_lane`: a sender that claims a RECV reads it behind the claim.
+        // SeqCst, as in `end_lane`: a sender that claims a RECV reads it after the claim.
         record.lane.store(alone.into(), SeqCst);
     }
 
-    /// An SRQ of XRC whose RECVs complete here, whichever QPs take them.
+    /// Adds an SRQ of XRC whose RECVs complete here, whichever QPs take them.
     pub(super) fn add_srq(&mut self, srq: &Arc<RecvQueue>) {
         self.receivers += 1;
         self.srqs.push((srq.clone(), 1));
         self.end_lane();
     }
 
-    /// Forgets an SRQ of XRC, and what has completed of it.
+    /// Forgets an SRQ of XRC, and its completions.
     pub(super) fn remove_srq(&mut self, srq: &Arc<RecvQueue>) {
         self.receivers -= 1;
         self.srqs.retain(|(other, _)| !Arc::ptr_eq(other, srq));
     }
 
-    /// From here on senders tell of what they complete.
+    /// Ends the lane: from here on senders notify the CQ of the RECVs that they complete.
     fn end_lane(&mut self) {
         let Some(lane) = self.lane.as_mut().filter(|lane| lane.until.is_none()) else { return };
         if let Some(qp) = self.process.segment.qp(index_of(lane.user.num) as usize) {
@@ -209,7 +213,7 @@ impl CqState {
         lane.until = Some(lane.user.rq.first_untaken());
     }
 
-    /// Forgets a QP and what has completed of it.
+    /// Forgets a QP and its completions.
     pub(super) fn remove_user(&mut self, user: &QpShare, receives: bool) {
         self.forget(user);
         self.users.remove(&user.num);
@@ -226,7 +230,7 @@ impl CqState {
         }
     }
 
-    /// Forgets what has completed of a QP. The RECVs of an SRQ among that are free again, as nobody will poll them.
+    /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
     pub(super) fn forget(&mut self, user: &QpShare) {
         self.own.retain(|queued| queued.own.qp_num != user.num);
         self.owing.retain(|(other, _)| other.num != user.num);
@@ -239,14 +243,14 @@ impl CqState {
                     ring.forget(position);
                 }
             }
-            // What comes next may need the room.
+            // Later completions may need the room.
             while ring.get(own.head) == Some(RecvNotice::NOTHING) {
                 own.pass(&ring);
             }
         }
     }
 
-    /// Adds a completion of this process. Inlined, as [`super::Cq::push`] is.
+    /// Adds a completion of this process. It is inlined for the reason given at [`super::Cq::push`].
     #[inline(always)]
     pub(super) fn push(&mut self, own: SendDone) {
         let after = self.rings.newest.ring(self.process).map_or(0, |ring| ring.tail());
@@ -254,20 +258,20 @@ impl CqState {
         self.own.push_back(QueuedSend { own, after, after_lane });
     }
 
-    /// Completions that are there, of a CQ that holds `cqe` at most.
+    /// Completions in a CQ that holds at most `cqe`.
     #[inline]
     pub(super) fn held(&self, cqe: u64) -> u64 {
         let len = |own: &OwnRing| own.ring(self.process).map_or(0, |ring| ring.len(own.head));
         let others = self.own.len() as u64 + self.rings.all().map(len).sum::<u64>();
         let lane = self.lane.as_ref().map_or(0, |lane| {
-            // Mostly it is seen without counting that there is room.
+            // Mostly an upper bound already shows that there is room.
             let most = lane.user.rq.outstanding();
             if others + most < cqe { most } else { lane.user.rq.complete() }
         });
         others + lane
     }
 
-    /// The next completion: the oldest, as far as anybody can tell.
+    /// Takes the next completion, which is the oldest as far as the CQ can tell.
     #[inline(always)]
     pub(super) fn take(&mut self, to: &mut ibv_wc) -> bool {
         loop {
@@ -286,7 +290,7 @@ impl CqState {
         }
     }
 
-    /// What was told next; not what was told after `before`, a position in the newest ring.
+    /// The next notice; none if its position in the newest ring is not before `before`.
     fn next_told(&mut self, before: Option<u64>) -> Option<RecvNotice> {
         let CqRings { older, newest } = &mut self.rings;
         if let Some(what) = older.iter_mut().find_map(|own| own.next(self.process)) {
@@ -295,7 +299,8 @@ impl CqState {
         if before.is_some_and(|before| newest.head >= before) { None } else { newest.next(self.process) }
     }
 
-    /// Makes a ring of this capacity at least the newest, where there is none; says so in the record by `show`.
+    /// Makes a new newest ring if the present one is smaller than `capacity`. `show` puts its place into the
+    /// record.
     pub(super) fn grow(&mut self, capacity: u32, show: impl FnOnce(RingPlace)) -> Result<(), Errno> {
         if self.rings.newest.place.capacity() >= u64::from(capacity) {
             return Ok(());
@@ -308,7 +313,8 @@ impl CqState {
         Ok(())
     }
 
-    /// The receive queues of those that use the CQ, where they were not looked at for a while.
+    /// The receive queues of the QPs that use the CQ, if [`LOOK_EVERY`] has passed since the last call.
+    /// Otherwise none.
     pub(super) fn queues_to_look_after(&mut self) -> Vec<Arc<RecvQueue>> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Vec::new();
@@ -318,14 +324,14 @@ impl CqState {
         self.users.values().map(|user| &user.rq).chain(named).cloned().collect()
     }
 
-    /// Gives the rings back; the CQ ends.
+    /// Frees the rings, because the CQ ends.
     pub(super) fn free_rings(&self) {
         for own in self.rings.all() {
             self.process.heap.free(own.place.at(), RingPlace::bytes(own.place.capacity() as u32));
         }
     }
 
-    /// A completion of the lane; of a RECV before `before` only, where that is given.
+    /// Takes a completion of the lane. If `before` is given, only a RECV before that position.
     #[inline(always)]
     fn take_from_lane(&mut self, before: Option<u64>, to: &mut ibv_wc) -> bool {
         let Some(lane) = self.lane.as_ref() else { return false };
@@ -341,7 +347,7 @@ impl CqState {
         found
     }
 
-    /// A completion of which was told before it was the next of its queue.
+    /// Takes a completion whose notice came before it was the next of its queue.
     fn take_owed(&mut self, to: &mut ibv_wc) -> bool {
         for n in 0..self.owing.len() {
             let (user, count) = &mut self.owing[n];
@@ -356,8 +362,8 @@ impl CqState {
         false
     }
 
-    /// The completion that was told of; not where it is of no QP that there is, of no RECV that is posted, or not yet
-    /// the next of its queue.
+    /// Takes the completion that a notice names. Returns `false` if its QP no longer exists, no such RECV is
+    /// posted, or it is not yet the next of its queue.
     fn take_told(&mut self, what: RecvNotice, slot: u32, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
@@ -375,7 +381,8 @@ impl CqState {
         let user = self.users.get(&qp_num(slot, rq)).filter(|user| !user.uses_srq);
         let Some(user) = user else { return false };
         let is_lane = |lane: &&CqLane| lane.user.num == user.num;
-        // The lane still brings those before its end; it has none that was told of as long as it has no end.
+        // The lane still delivers the RECVs before its end. As long as it has no end, none of its RECVs is
+        // announced.
         if self
             .lane
             .as_ref()
@@ -384,8 +391,8 @@ impl CqState {
         {
             return false;
         }
-        // As many completions as were told of, whichever these are: no more, as the CQ has no room for what was told
-        // of what is taken already.
+        // Takes as many completions as there were notices, whichever RECVs the notices name. If it took more,
+        // there would be notices left of completions taken already, for which the CQ has no room.
         let owing = self.owing.iter_mut().find(|(other, _)| other.num == user.num);
         match (owing, user.rq.take_next()) {
             (_, Some(taken)) => user.received(&taken, to),
@@ -404,8 +411,9 @@ impl CqState {
         let Some(QueuedSend { own, .. }) = self.own.pop_front() else { return false };
         let status = own.status.to_c();
         if let Some(user) = self.users.get(&own.qp_num) {
-            // Only who has the lock does this, or has seen to it that there is nothing to take. An atomic operation would wait
-            // for the message that was just stored to reach the peer.
+            // Only the holder of the CQ's lock, or a thread that has made sure that no completion is left,
+            // does this. An atomic operation would wait until the message that was just stored has reached
+            // the peer.
             let freed = user.freed.load(Relaxed).max(own.sends);
             user.freed.store(freed, Relaxed);
             if let Some(flights) = &user.flights {
@@ -424,7 +432,7 @@ impl CqState {
     }
 }
 
-/// The completion of a RECV, whose sender's port has this LID.
+/// The completion of a RECV. `lid` is the LID of the sender's port.
 #[inline(always)]
 fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
     let TakenRecv { wr_id, done, placed } = taken;
@@ -444,7 +452,7 @@ fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
 }
 
 impl QpShare {
-    /// The completion of a RECV; `false` where it is of a life of the QP that has ended.
+    /// Writes the completion of a RECV to `to`; `false` if it belongs to an earlier life of the QP.
     #[inline(always)]
     fn received(&self, taken: &TakenRecv, to: &mut ibv_wc) -> bool {
         let done = &taken.done;
@@ -461,13 +469,13 @@ impl QpShare {
         true
     }
 
-    /// A RECV has failed: perhaps as a peer's request has put the QP to Err.
+    /// A RECV has failed. The reason may be that a peer's request has put the QP into Err.
     #[cold]
     fn look_at_error(&self) {
         say_of_responder(self.process, self.num, &self.said);
     }
 
-    /// Whether this tells of one of its RECVs; one of an SRQ is free then.
+    /// Whether a notice names one of this QP's RECVs. A RECV of an SRQ is freed by this call.
     fn is_told_of(&self, what: RecvNotice) -> bool {
         what.rq() == self.rq.index && (!self.uses_srq || self.rq.drop_told(what, self.num))
     }
@@ -495,12 +503,12 @@ impl OwnRing {
         Ok(OwnRing { place, head: ring.head() })
     }
 
-    /// Where it is, and the position of its next completion.
+    /// The ring's place, and the position of its next completion.
     pub(super) fn front(&self) -> (RingPlace, u64) {
         (self.place, self.head)
     }
 
-    /// Takes its next completion.
+    /// Takes its next notice.
     #[inline]
     fn next(&mut self, process: &Process) -> Option<RecvNotice> {
         let ring = self.ring(process)?;
@@ -509,7 +517,7 @@ impl OwnRing {
         Some(what)
     }
 
-    /// The completion at its head is taken.
+    /// Passes the notice at the ring's head, which was taken.
     fn pass(&mut self, ring: &CompletionRing<'_>) {
         self.head += 1;
         ring.pass(self.head);

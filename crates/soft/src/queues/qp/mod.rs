@@ -1,5 +1,5 @@
-//! Queue pairs: their attributes and states. `posting` takes send work requests, `sending` carries
-//! them out.
+//! Queue pairs: their attributes and states. `posting` takes send work requests, and `sending` carries them
+//! out.
 
 mod groups;
 pub(crate) mod posting;
@@ -48,7 +48,7 @@ use waiting::{SendWait, WaitingWhat, WaitingWr};
 /// `IBV_EVENT_SQ_DRAINED`.
 const EVENT_SQ_DRAINED: u32 = 5;
 
-/// What a QP is created from.
+/// The arguments for creating a QP.
 #[derive(Debug)]
 pub(crate) struct QpParts {
     pub(crate) pd: u32,
@@ -81,31 +81,31 @@ pub(crate) struct Qp {
     pub(crate) events: Events,
 }
 
-/// The send queue, and what ibv_modify_qp(3) has set.
+/// The send queue, and the attributes set by ibv_modify_qp(3).
 #[derive(Debug)]
 pub(crate) struct Sends {
     state: QpState,
     attr: QpAttr,
-    /// Whether the path to the peer leads to this device; connected.
+    /// For a connected QP: whether the path to the peer leads to this device.
     leads_here: bool,
     /// Send work requests posted since the QP was made or reset.
     posted: u64,
-    /// Those not carried out yet.
+    /// Work requests that are not carried out yet.
     queue: VecDeque<WaitingWr>,
     wait: Option<SendWait>,
     scratch: Scratch,
-    /// What is wanted of what is posted, if anything is.
+    /// Observes the posts, if anything is requested for them.
     watch: Option<Box<Watch>>,
 }
 
 impl Sends {
-    /// Whether nothing waits, and nobody watches: what is posted may be carried out the short way.
+    /// Whether no request waits and no watch is set, so that a post may take the direct path.
     #[inline(always)]
     fn is_direct(&self) -> bool {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
     }
 
-    /// The status of a work request that this became of; `Err` where it waits.
+    /// The status of a work request with this outcome; `Err` if the request has to wait.
     fn status(&mut self, outcome: Outcome) -> Result<WcStatus, Obstacle> {
         match outcome {
             Outcome::Done(status) => Ok(status),
@@ -177,7 +177,7 @@ impl Qp {
         parts.send_cq.add_sender(&share);
         match role {
             QpRole::Plain => parts.recv_cq.add_receiver(&share, record),
-            // SeqCst as all stores of `lane`, though no sender knows of the QP yet.
+            // SeqCst, as for all stores of `lane`, although no sender knows of the QP yet.
             QpRole::Initiator | QpRole::Target(_) => record.lane.store(0, SeqCst),
         }
         let responder_type = role.responder_type(parts.qp_type);
@@ -210,7 +210,7 @@ impl Qp {
         Ok(made)
     }
 
-    /// Its number.
+    /// The QP number.
     pub(crate) fn num(&self) -> u32 {
         self.requester.num
     }
@@ -219,12 +219,12 @@ impl Qp {
         self.requester.qp_type
     }
 
-    /// Numbers that an event carries for this QP.
+    /// The index and generation that an event carries for this QP.
     pub(crate) fn event_identity(&self) -> (u32, u32) {
         (self.index, self.record.generation.load(Relaxed))
     }
 
-    /// Its state and attributes.
+    /// The QP's state and attributes, for ibv_query_qp(3).
     pub(crate) fn query(&self) -> (QpState, QpAttr) {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
@@ -236,7 +236,7 @@ impl Qp {
         self.sends.lock()
     }
 
-    /// ibv_modify_qp(3).
+    /// Changes the QP's state and attributes; ibv_modify_qp(3).
     pub(crate) fn modify(&self, attr: &QpAttr) -> Result<QpState, Errno> {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
@@ -270,7 +270,7 @@ impl Qp {
         Ok(next)
     }
 
-    /// Tells the program of an event.
+    /// Sends an event about this QP to the program.
     fn tell(&self, event_type: u32) {
         let (index, generation) = self.event_identity();
         tell(Owner::This, self.async_pipe.in_record(), EventRecord { event_type, index, generation });
@@ -281,7 +281,8 @@ impl Qp {
         self.record.show(QpState::Rtr);
     }
 
-    /// Shows peers what they have to know. Relaxed: `QpRecord::show`, which follows, stores the next version behind all of it.
+    /// Publishes the attributes that peers need. Relaxed: `QpRecord::show` follows, and stores the next
+    /// version after all of them.
     fn publish(&self, attr: &QpAttr) {
         let record = self.record;
         let access = attr.qp_access_flags.unwrap_or_default();
@@ -330,12 +331,12 @@ impl Qp {
         Ok(())
     }
 
-    /// Err: everything posted is flushed.
+    /// Puts the QP into Err: everything posted is flushed.
     #[cold]
     #[inline(never)]
     fn enter_error(&self, sends: &mut Sends) {
         sends.state = QpState::Err;
-        // Of what a peer has put there it has told the program.
+        // If a peer put the QP into Err, that peer has sent the event.
         let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
         self.flush_sends(sends);
@@ -357,7 +358,7 @@ impl Qp {
         });
     }
 
-    /// A peer's request has put the QP to Err, where that is so.
+    /// Enters Err if a peer's request has put the QP's record into Err.
     #[inline(always)]
     fn notice_error(&self, sends: &mut Sends) {
         if self.record.shown().state() == QpState::Err.to_c() && sends.state != QpState::Err {
@@ -384,13 +385,13 @@ impl Qp {
         }
     }
 
-    /// ibv_post_recv(3), of one RECV.
+    /// Posts one RECV; ibv_post_recv(3).
     pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
         let state = QpState::from_c(self.record.shown().state()).unwrap_or_default();
         check_post_recv(state, self.uses_srq)?;
         self.share.rq.enqueue(wr_id, sges)?;
-        // The state is read after the RECV is there for all to see. A requester that puts the QP to Err stores the state before it
-        // looks for RECVs to flush. So one of the two flushes this RECV.
+        // The state is read after the RECV is visible to all. A requester that puts the QP into Err stores
+        // the state before it looks for RECVs to flush. So one of the two flushes this RECV.
         std::sync::atomic::fence(SeqCst);
         if self.record.is_in_error() {
             self.flush_recvs();
@@ -398,7 +399,7 @@ impl Qp {
         Ok(())
     }
 
-    /// A call has posted so many RECVs, of at most so many SGEs.
+    /// Counts a call that posted `recvs` RECVs, of at most `sges` SGEs each.
     pub(crate) fn recvs_posted(&self, recvs: u32, sges: u32) {
         if let Some(counts) = &self.share.counts
             && recvs > 0
@@ -407,21 +408,21 @@ impl Qp {
         }
     }
 
-    /// Whether it sends to SRQs that its work requests name.
+    /// Whether its work requests name the SRQs that they go to.
     pub(crate) fn names_srqs(&self) -> bool {
         self.role == QpRole::Initiator
     }
 
-    /// Ends the QP's life: nothing of it is seen any more.
+    /// Ends the QP's life. Nothing of it is visible afterwards.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
         regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
-            // Release: whoever finds that the QP is of no domain any more finds its windows gone.
+            // Release: a process that sees that the QP has no domain any more sees its windows gone.
             domain.store(0, Release);
         }
-        // Where there is no room for what comes after, nothing comes after.
+        // An error for want of room only concerns the next life, and there is none.
         let _ = self.reset(&mut sends);
         sends.watch = None;
         drop(sends);
@@ -431,7 +432,7 @@ impl Qp {
     }
 }
 
-/// What this device adds to the checks of ibv_modify_qp(3).
+/// The device's own limits, checked besides the rules of ibv_modify_qp(3).
 fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
     let ports = [attr.port_num, attr.ah_attr.map(|ah| ah.port_num)];
     let wrong = ports.into_iter().flatten().any(|port| port != device::PORT)
@@ -446,7 +447,7 @@ fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
     if wrong { Err(EINVAL) } else { Ok(()) }
 }
 
-/// Takes over what is set.
+/// Copies the attributes that `new` sets.
 fn merge(all: &mut QpAttr, new: &QpAttr) {
     macro_rules! take {
         ($($field:ident)*) => {$(

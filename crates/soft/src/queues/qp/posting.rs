@@ -13,21 +13,21 @@ use doorbell_transport::{SendShape, is_signaled};
 use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 
-/// Send work requests being posted.
+/// Posts send work requests, until it is dropped.
 pub(crate) struct Posting<'a> {
     pub(super) qp: &'a Qp,
     pub(super) sends: BiasedGuard<'a, Sends>,
-    /// Whether all completions of what was posted before have been taken.
+    /// Whether the completions of all earlier posts have been taken.
     idle: bool,
-    /// Whether a message is among them that the peer may be waiting for.
+    /// Whether the list holds a message that the peer may be waiting for.
     tells: bool,
-    /// The SRQ that the next work request is for; XRC.
+    /// The SRQ that the next work request names (XRC).
     srqn: u32,
     /// Dropped after the lock.
     gives_way: GivesWay,
 }
 
-/// Whether this processor is offered to others when the list ends.
+/// Whether this thread yields its processor when the list ends.
 struct GivesWay(bool);
 
 impl Drop for GivesWay {
@@ -39,7 +39,7 @@ impl Drop for GivesWay {
 }
 
 impl Qp {
-    /// Begins a post of several send work requests; nobody else posts until it is dropped.
+    /// Begins a post of several send work requests. No other thread posts until the result is dropped.
     #[inline(always)]
     pub(crate) fn begin_post(&self) -> Posting<'_> {
         let mut sends = self.sends();
@@ -48,19 +48,19 @@ impl Qp {
         Posting { qp: self, sends, idle, tells: false, srqn: 0, gives_way: GivesWay(false) }
     }
 
-    /// Shows peers on which processor this QP was posted to; returns it, plus 1.
+    /// Publishes the processor on which this QP was posted to, and returns its number plus 1.
     fn show_processor(&self) -> u32 {
-        // SAFETY: takes nothing; -1 where it is not known.
+        // SAFETY: the call takes no arguments. It returns -1 if the processor is not known.
         let here = unsafe { libc::sched_getcpu() + 1 } as u32;
-        // Mostly it is there already: a store would take the cache line from the peer. Relaxed: a hint, by which nothing is read.
+        // Mostly the number is there already, and a store would take the cache line from the peer. Relaxed: a
+        // hint that orders nothing.
         if self.record.processor.load(Relaxed) != here {
             self.record.processor.store(here, Relaxed);
         }
         here
     }
 
-    /// Whether the peer's program has posted on processor `here` like this one, since this was last
-    /// asked.
+    /// Whether the peer's program has posted on processor `here`, like this one, since the last call.
     fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
         let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
         let Some(record) = peer.segment.qp(index_of(dest) as usize) else { return false };
@@ -69,7 +69,8 @@ impl Qp {
             && record.processor.compare_exchange(here, 0, Relaxed, Relaxed).is_ok()
     }
 
-    /// Whether the program has asked to be woken when a message comes, and so gives way itself.
+    /// Whether the program has armed a notification for the next message, and so will give up the processor
+    /// itself.
     fn will_sleep(&self) -> bool {
         let record = self.requester.process.segment.cq(self.recv_cq.index as usize);
         record.is_some_and(is_armed)
@@ -84,7 +85,7 @@ impl<'a> Posting<'a> {
         u64::from(self.qp.cap.max_send_wr).saturating_sub(used)
     }
 
-    /// There is no room.
+    /// The error for a full send queue.
     #[cold]
     pub(crate) fn full(&self) -> Errno {
         // An XRC target has no send queue at all.
@@ -95,8 +96,8 @@ impl<'a> Posting<'a> {
         ENOMEM
     }
 
-    /// The length of a work request's message, where it may be posted; `inline` is its payload
-    /// where that has been copied already.
+    /// The length of a work request's message, if the request may be posted. `inline` is its payload if that
+    /// has been copied already.
     #[inline(always)]
     pub(crate) fn check(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<u32, Errno> {
         let path_mtu = match self.qp.qp_type() {
@@ -116,13 +117,13 @@ impl<'a> Posting<'a> {
         })
     }
 
-    /// Posts a work request of the program; `inline` as in [`Posting::check`].
+    /// Posts a work request of the program. `inline` is its payload if that has been copied already.
     #[inline(always)]
     pub(crate) fn post_wr(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
         self.post_request(wr, RequestOp::Verb(wr.op), inline)
     }
 
-    /// Posts a work request whose operation is another than the one that it was checked as.
+    /// Posts a work request whose operation differs from the one it was checked for.
     #[inline(always)]
     pub(super) fn post_request(
         &mut self,
@@ -147,7 +148,7 @@ impl<'a> Posting<'a> {
         Ok(())
     }
 
-    /// The next work request is for this SRQ.
+    /// Sets the SRQ that the next work request names.
     pub(crate) fn name_srq(&mut self, srqn: u32) {
         self.srqn = srqn;
     }
@@ -156,7 +157,7 @@ impl<'a> Posting<'a> {
         self.qp.qp_type()
     }
 
-    /// Whether a message of one SGE may be carried out at once the short way.
+    /// Whether a message of one SGE may take the direct path.
     #[inline(always)]
     fn may_go_directly(&self, sge: &Sge, flags: SendFlags) -> bool {
         let cap = &self.qp.cap;
@@ -164,7 +165,7 @@ impl<'a> Posting<'a> {
         cap.max_send_sge > 0 && fits && self.sends.is_direct() && self.room() > 0
     }
 
-    /// Posts a WRITE of one SGE the short way; `false` where it cannot go that, and nothing was done.
+    /// Posts a WRITE of one SGE on the direct path. `false` if it cannot go there; then nothing was done.
     #[inline(always)]
     pub(crate) fn write_directly(
         &mut self,
@@ -180,13 +181,13 @@ impl<'a> Posting<'a> {
         match self.sends.scratch.write_directly(&self.qp.requester, &write) {
             Written::Not => return false,
             Written::Placed => self.has_gone(wr_id, WcOpcode::Write.to_c(), sge.length, flags),
-            // It completes with the others.
+            // It completes with the other gathered requests.
             Written::Gathered => (self.sends.posted, self.tells) = (write.number, true),
         }
         true
     }
 
-    /// Posts a SEND of one SGE the short way; `false` where it cannot go that, and nothing was done.
+    /// Posts a SEND of one SGE on the direct path. `false` if it cannot go there; then nothing was done.
     #[inline(always)]
     pub(crate) fn send_directly(&mut self, wr_id: u64, sge: &Sge, flags: SendFlags) -> bool {
         if !self.may_go_directly(sge, flags) {
@@ -203,7 +204,7 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// A message was carried out.
+    /// Completes a message that was carried out.
     #[inline(always)]
     fn has_gone(&mut self, wr_id: u64, opcode: u32, len: u32, flags: SendFlags) {
         self.sends.posted += 1;
@@ -213,12 +214,11 @@ impl<'a> Posting<'a> {
         }
     }
 
-    /// Whether the peer is to be let run when the list ends.
+    /// Whether to yield the processor to the peer when the list ends.
     ///
-    /// Programs take turns on a processor where there are too few of them, and one that waits by
-    /// looking at its memory keeps the other from running as long as the kernel lets it:
-    /// milliseconds. So a program that posts one message at a time, as who waits for the answer
-    /// does, gives way to a peer that posts on the same processor.
+    /// If processors are few, programs share one. A program that polls its memory keeps the other from
+    /// running as long as the kernel allows, which is milliseconds. So a program that posts one message at a
+    /// time, and thus probably waits for the answer, yields to a peer that posts on the same processor.
     #[inline(always)]
     pub(crate) fn gives_way(&self) -> bool {
         self.idle && self.tells && self.meets_peer()

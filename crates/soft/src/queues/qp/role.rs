@@ -1,23 +1,23 @@
-//! What a QP is of XRC, if anything (IB specification vol. 1, annex A14): an initiator, which sends only, or a target, which
-//! receives only, into the SRQs of its domain that requests name. For all else both are as RC.
+//! A QP's role in XRC, if it has one (IB specification vol. 1, annex A14). An initiator only sends. A target
+//! only receives, into SRQs of its domain that the requests name. In all other respects both behave as RC.
 
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::domains::DomainId;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_verbs::{QpAttr, QpState, QpType};
 
-/// What a QP is of XRC.
+/// A QP's role in XRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QpRole {
-    /// Nothing.
+    /// No XRC role.
     Plain,
     Initiator,
-    /// A target of this domain.
+    /// A target in this domain.
     Target(DomainId),
 }
 
 impl QpRole {
-    /// The QP's type, as its record has it.
+    /// The QP type to store in the record.
     pub(super) fn record_type(self, qp_type: QpType) -> u32 {
         match self {
             QpRole::Plain => qp_type.to_c(),
@@ -26,7 +26,7 @@ impl QpRole {
         }
     }
 
-    /// The type of the QPs that it sends to.
+    /// The record's type of the QPs that it sends to.
     pub(super) fn responder_type(self, qp_type: QpType) -> u32 {
         match self {
             QpRole::Plain | QpRole::Target(_) => qp_type.to_c(),
@@ -41,8 +41,9 @@ impl QpRole {
         }
     }
 
-    /// What ibv_modify_qp(3) is asked for, with what RC needs besides and this has not: an initiator has nothing of a responder,
-    /// a target nothing of a requester. `before` is the state of the QP.
+    /// Completes the attributes for ibv_modify_qp(3) with those that RC requires and this role lacks. An
+    /// initiator has no responder attributes, a target no requester attributes. `before` is the state of the
+    /// QP.
     pub(super) fn completed(self, attr: &QpAttr, before: QpState) -> Result<QpAttr, Errno> {
         let mut all = *attr;
         let (none_of, is_next) = match self {

@@ -1,4 +1,4 @@
-//! Carrying out what is posted to a QP: at once, with others of its list, or later.
+//! Carrying out the work requests of a QP: at once, gathered with others of their list, or later.
 
 use super::waiting::{SILENT_RETRY, WaitingWhat, WaitingWr, wait_again};
 use super::watching::SendTurn;
@@ -66,7 +66,7 @@ impl Qp {
         }
     }
 
-    /// Carries out a work request by itself; nothing is gathered before it.
+    /// Carries out one work request while no request is gathered.
     fn attempt_alone(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
         let route = route(sends, &self.requester.process.paths, request);
         let attempt = self.requester.attempt(&mut sends.scratch, &route, request);
@@ -82,7 +82,7 @@ impl Qp {
         outcome
     }
 
-    /// After a failed work request.
+    /// Changes the QP's state after a failed work request.
     pub(super) fn fail(&self, sends: &mut Sends) {
         match state_after_failed_send(self.qp_type()) {
             QpState::Err => self.enter_error(sends),
@@ -94,7 +94,7 @@ impl Qp {
         }
     }
 
-    /// Completes a send work request, where it asks for that or has failed.
+    /// Completes a send work request if it asks for a completion or has failed.
     #[inline]
     pub(super) fn complete(&self, request: &Request<'_>, status: WcStatus) {
         if !is_signaled(status, request.flags, self.sq_sig_all) {
@@ -104,14 +104,14 @@ impl Qp {
         self.push(request.wr_id, opcode, request.len, request.number, status);
     }
 
-    /// A SEND, the last work request that was posted, has taken a RECV whose completion there was no room for.
+    /// The SEND that was posted last has taken a RECV, but the peer's CQ had no room for the completion.
     #[cold]
     pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
         let request = Request::of(&wr, len, sends.posted);
         let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
-        // Nobody is silent who has taken a message.
+        // A responder that has taken a message has answered, so silence is no outcome here.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
         self.tell_failure(sends, &request, status);
         if is_signaled(status, flags, self.sq_sig_all) {
@@ -122,7 +122,7 @@ impl Qp {
         }
     }
 
-    /// Adds a completion, of an `enum ibv_wc_opcode`. What it takes goes by registers.
+    /// Adds a completion. `opcode` is an `enum ibv_wc_opcode`. The arguments are passed in registers.
     #[inline(never)]
     pub(super) fn push(&self, wr_id: u64, opcode: u32, len: u32, number: u64, status: WcStatus) {
         self.send_cq.push(SendDone {
@@ -135,8 +135,8 @@ impl Qp {
         });
     }
 
-    /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
-    /// gathered has to be carried out first.
+    /// Carries out, gathers or queues a work request of the list being posted. `false` if the gathered
+    /// requests have to be carried out first.
     #[inline(always)]
     pub(super) fn start_or_queue(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         if sends.state != QpState::Rts || !sends.queue.is_empty() {
@@ -166,7 +166,7 @@ impl Qp {
         true
     }
 
-    /// Flushes a work request, or lets it wait: it cannot be carried out when it is posted.
+    /// Flushes a work request, or lets it wait, because it cannot be carried out when it is posted.
     #[cold]
     fn queue_or_flush(&self, sends: &mut Sends, request: &Request<'_>) {
         if flushes_sends(sends.state) {
@@ -176,8 +176,8 @@ impl Qp {
         }
     }
 
-    /// Carries out what is gathered of the list being posted. What is left after a failure waits,
-    /// or is flushed.
+    /// Carries out the gathered requests of the list being posted. After a failure the remaining ones wait,
+    /// or are flushed.
     pub(super) fn carry_out_gathered(&self, sends: &mut Sends) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         loop {
@@ -215,7 +215,7 @@ impl Qp {
 
 impl Waiting for Qp {
     fn advance(&self) -> Option<Instant> {
-        // Whoever holds the lock is trying, or will have it tried.
+        // The thread that holds the lock is trying, or will have it tried.
         let Some(mut sends) = self.sends.try_lock() else { return Some(Instant::now() + SILENT_RETRY) };
         self.notice_error(&mut sends);
         self.carry_out_queue(&mut sends);
@@ -230,7 +230,7 @@ impl Waiting for Qp {
     }
 }
 
-/// Where a work request goes.
+/// The destination of a work request.
 #[inline(always)]
 fn route(sends: &Sends, paths: &Paths, request: &Request<'_>) -> Route {
     let attr = &sends.attr;

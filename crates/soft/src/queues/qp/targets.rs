@@ -1,4 +1,4 @@
-//! XRC targets, which more than one handle may be of, in their own process or in others (ibv_open_qp(3)).
+//! XRC targets. Several handles may refer to one, in its own process or in other processes (ibv_open_qp(3)).
 
 use super::{Qp, QpRole};
 use crate::errno::{EINVAL, Errno};
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Weak};
 
-/// By number: the target, and how many handles it has. A child of fork(2) has none of its parent's.
+/// The targets by number, each with its number of handles. A child of fork(2) has none of its parent's.
 static TARGETS: Anew<BTreeMap<u32, (Weak<Qp>, u32)>> = Anew::new(BTreeMap::new());
 
 impl Qp {
-    /// The QP is made: a target can be opened from now on.
+    /// Makes a new target available to be opened.
     pub(super) fn offer(self: &Arc<Qp>) {
         if matches!(self.role, QpRole::Target(_)) {
             TARGETS.lock().insert(self.num(), (Arc::downgrade(self), 1));
         }
     }
 
-    /// Opens the target of that number, where it is of the domain.
+    /// Opens the target with this number, if it is in the domain.
     pub(crate) fn open(num: u32, domain: DomainId) -> Result<Arc<Qp>, Errno> {
         let mut all = TARGETS.lock();
         let (known, handles) = all.get_mut(&num).ok_or(EINVAL)?;
@@ -32,7 +32,7 @@ impl Qp {
         Ok(qp)
     }
 
-    /// A handle goes; whether it was the last, so that the QP does too.
+    /// Closes a handle. Returns whether it was the last, so that the QP is to be destroyed.
     pub(crate) fn close(&self) -> bool {
         let mut all = TARGETS.lock();
         let Some((_, handles)) = all.get_mut(&self.num()) else { return true };
@@ -45,9 +45,9 @@ impl Qp {
     }
 }
 
-/// What a target of another process shows, where it is of the domain; `None` where there is none.
+/// The state and attributes of another process's target, if it is in the domain; `None` if there is none.
 pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -> Option<(QpState, QpAttr)> {
-    // What a process has shown stays for those who know it, for a moment.
+    // After a process has exited, its segment stays visible for a moment to processes that have mapped it.
     if process.is_own(num) || !process.has_peer(num) {
         return None;
     }
@@ -55,7 +55,7 @@ pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -
     process.look_at(num, |segment| {
         let qp = segment.qp(index)?;
         let state = QpState::from_c(qp.shown().state())?;
-        // Acquire, as the state above: the fields below are read after both.
+        // Acquire, as for the state above: the fields below are read after both.
         let is_of_it = segment.domain(index)?.load(Acquire) == domain.in_record();
         let byte = |number: u32| Some(number.min(u8::MAX.into()) as u8);
         let attr = QpAttr {

@@ -1,4 +1,4 @@
-//! Why a send work request has failed, found out and said.
+//! Finds out why a send work request has failed, and reports it.
 
 use super::{Qp, Sends};
 use crate::engine::diagnosis::{self, Unanswered};
@@ -10,7 +10,7 @@ use doorbell_transport::ack_timeout;
 use doorbell_verbs::{QpType, Span, WcStatus};
 
 impl Qp {
-    /// A send work request ends the QP's life in this status.
+    /// Reports a send work request that ends the QP's life with this status.
     #[cold]
     pub(super) fn tell_failure(&self, sends: &Sends, request: &Request<'_>, status: WcStatus) {
         let is_none = matches!(status, WcStatus::Success | WcStatus::WrFlushErr);

@@ -1,4 +1,4 @@
-//! Send work requests that wait, and for how long.
+//! Send work requests that wait, and how long they wait.
 
 use super::window_wr::WindowWr;
 use crate::engine::attempt::Obstacle;
@@ -7,27 +7,27 @@ use doorbell_transport::{Retries, ack_timeout, rnr_wait};
 use doorbell_verbs::{QpAttr, SendFlags, Sge, Span, UdDest, WcStatus};
 use std::time::{Duration, Instant};
 
-/// How often a request without answer is tried where no time-out is set.
+/// How often a request without an answer is retried if no time-out is set.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
 
 /// A work request that waits.
 #[derive(Debug)]
 pub(super) struct WaitingWr {
-    /// Its number among those of the QP, from 1.
+    /// Its number among the QP's requests, from 1.
     pub(super) number: u64,
     pub(super) what: WaitingWhat,
 }
 
-/// What a work request that waits is of.
+/// The content of a waiting work request.
 #[derive(Debug)]
 pub(super) enum WaitingWhat {
-    /// A message, or an operation on memory of the responder's.
+    /// A message, or an operation on the responder's memory.
     Send(WaitingSend),
-    /// A memory window.
+    /// An operation on a memory window.
     Window(WindowWr),
 }
 
-/// A send work request that waits. It outlives what the program posted.
+/// A send work request that waits. It owns a copy of the request that the program posted.
 #[derive(Debug)]
 pub(super) struct WaitingSend {
     wr_id: u64,
@@ -40,7 +40,7 @@ pub(super) struct WaitingSend {
     srqn: u32,
 }
 
-/// How the oldest work request waits.
+/// The wait of the oldest work request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendWait {
     obstacle: Obstacle,
@@ -74,7 +74,7 @@ impl WaitingWr {
 }
 
 impl WaitingSend {
-    /// It as it was posted, with its number.
+    /// The request as it was posted, with its number.
     pub(super) fn request(&self, number: u64) -> Request<'_> {
         let WaitingSend { wr_id, op, flags, dest, len, srqn, .. } = *self;
         let inline = self.inline.as_deref();
@@ -82,12 +82,12 @@ impl WaitingSend {
     }
 }
 
-/// The payload of an inline work request: the program may use its buffers again after the post.
+/// The payload of an inline work request, copied because the program may reuse its buffers after the post.
 fn copy_inline(sges: &[Sge]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(sges.iter().map(|s| s.length as usize).sum());
     for sge in sges.iter().filter(|sge| sge.length > 0) {
-        // SAFETY: the program says that these bytes are readable, as for any inline post; there is
-        // no lkey to check.
+        // SAFETY: the program promises that these bytes are readable, as for any inline post. There is no
+        // lkey to check.
         bytes.extend_from_slice(unsafe {
             std::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize)
         });
@@ -96,8 +96,8 @@ fn copy_inline(sges: &[Sge]) -> Vec<u8> {
 }
 
 impl SendWait {
-    /// The work request meets an obstacle, which `before` it met already; its status where that was
-    /// once too often.
+    /// The wait for an obstacle. `before` is the wait if the request has met this obstacle before. Returns
+    /// the request's status if its retries are used up.
     fn new(before: Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Result<SendWait, WcStatus> {
         let all = || Retries::new(attr.retry_cnt.unwrap_or(0), attr.rnr_retry.unwrap_or(0));
         let mut retries = before.map_or_else(all, |wait| wait.retries);
@@ -109,7 +109,7 @@ impl SendWait {
             Obstacle::Silence => match ack_timeout(attr.timeout.unwrap_or(0)) {
                 Span::ZERO => SILENT_RETRY,
                 timeout => {
-                    // Whoever is silent for the first time may still answer.
+                    // After the first silence the peer may still answer, so no retry is taken.
                     if before.is_some() {
                         retries.take_unanswered()?;
                     }
@@ -125,8 +125,8 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_ps() / 1000)
 }
 
-/// The work request meets an obstacle, perhaps once more; returns its status where that was once
-/// too often.
+/// The work request meets an obstacle, for the first time or again. Returns the request's status if its
+/// retries are used up.
 pub(super) fn wait_again(wait: &mut Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Option<WcStatus> {
     let same = wait.filter(|w| std::mem::discriminant(&w.obstacle) == std::mem::discriminant(&obstacle));
     if same.is_some_and(|wait| Instant::now() < wait.until) {
@@ -145,7 +145,7 @@ pub(super) fn wait_again(wait: &mut Option<SendWait>, obstacle: Obstacle, attr: 
 mod tests {
     use super::*;
 
-    /// How often an obstacle is met, one time-out after the other, until the work request fails.
+    /// How many time-outs pass with an obstacle until the work request fails, and its status.
     fn met(obstacle: Obstacle, attr: &QpAttr) -> (u32, Option<WcStatus>) {
         let mut wait = None;
         for times in 1..100 {

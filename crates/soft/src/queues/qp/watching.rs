@@ -1,4 +1,4 @@
-//! Posts of a QP that is watched, and the faults that come to them.
+//! Posts of a QP with a watch, and the faults injected into them.
 
 use super::waiting::WaitingWr;
 use super::waiting::{SILENT_RETRY, wait_again};
@@ -19,20 +19,20 @@ use doorbell_verbs::{QpState, QpType, SendFlags, Sge, WcStatus};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-/// Whether it is a work request's turn.
+/// Whether a work request may be carried out now.
 pub(super) enum SendTurn {
-    /// It is to be carried out.
+    /// It may be carried out.
     Go,
-    /// It has not come yet.
+    /// It has to wait.
     Later,
-    /// This has become of it.
+    /// A fault has decided its outcome.
     Over(Outcome),
-    /// The QP has ended with it.
+    /// The QP was killed with it.
     Ended,
 }
 
 impl Qp {
-    /// Admits a work request to a QP that is watched; `true` where nothing more is to be done for it now.
+    /// Admits a work request to a QP with a watch; `true` if the request needs no further work now.
     pub(super) fn admit_watched(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         let outstanding = sends.posted.saturating_sub(self.share.freed.load(Relaxed));
         let Some(watch) = &mut sends.watch else { return false };
@@ -56,7 +56,7 @@ impl Qp {
         self.admit_to_faults(sends, request)
     }
 
-    /// Admits a work request to a QP that may have faults; `true` as for [`Qp::admit_watched`].
+    /// Admits a work request to a QP that may have faults. Returns a result like [`Qp::admit_watched`].
     fn admit_to_faults(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         let Some(faults) = faults(sends) else { return false };
         faults.posted(request.number);
@@ -68,7 +68,7 @@ impl Qp {
         true
     }
 
-    /// Admits a work request in strict mode; `true` as for [`Qp::admit_watched`].
+    /// Admits a work request in strict mode. Returns a result like [`Qp::admit_watched`].
     fn admit_strictly(&self, sends: &mut Sends, request: &Request<'_>, slice: Option<Slice>) -> bool {
         let (number, opcode) = (request.number, request.op.opcode());
         let has_lkeys = request.inline.is_none() && !request.flags.contains(SendFlags::INLINE);
@@ -102,7 +102,7 @@ impl Qp {
             flights.posted(Flight { number, _held, awaited: None, slice });
             return self.admit_to_faults(sends, request);
         };
-        // SAFETY: buffers of the program's that it has registered to be written, and says are there for the result.
+        // SAFETY: the program has registered these buffers for writing, and provides them for the result.
         let mut awaited = unsafe { Awaited::new(sges, request.len) };
         let instead = [Sge { addr: awaited.place(), length: request.len, lkey }];
         flights.posted(Flight { number, _held, awaited: Some(awaited), slice });
@@ -111,7 +111,7 @@ impl Qp {
             while !self.start_or_queue(sends, &request) {
                 self.carry_out_gathered(sends);
             }
-            // What is gathered must not outlive the memory that it names.
+            // Gathered requests must not outlive the memory that they name.
             if !sends.scratch.batch.is_empty() {
                 self.carry_out_gathered(sends);
             }
@@ -119,7 +119,8 @@ impl Qp {
         true
     }
 
-    /// More READs and atomics than the responder has room for are an error on a NIC, when they come at once.
+    /// Reports a requester whose limit of READs and atomics exceeds the responder's. A NIC refuses the excess
+    /// requests if they arrive at once.
     fn compare_limits(&self, sends: &mut Sends) {
         let compared =
             sends.watch.as_mut().and_then(|watch| watch.strict.as_mut()).map(|strict| &mut strict.compared);
@@ -133,7 +134,7 @@ impl Qp {
         let index = index_of(dest_qpn) as usize;
         let found = process.look_at(dest_qpn, |segment| segment.qp(index).and_then(limit));
         let own = u32::from(sends.attr.max_rd_atomic.unwrap_or(0));
-        // Who is not ready yet is asked the next time.
+        // A responder that is not ready yet is compared at the next request.
         let Some(there) = found else { return };
         *compared = true;
         if own > there {
@@ -145,7 +146,7 @@ impl Qp {
         }
     }
 
-    /// The send queue is full: in strict mode it is told where nothing can ever make room.
+    /// The send queue is full. In strict mode this is reported if no completion can ever make room.
     #[cold]
     pub(super) fn tell_full(&self, sends: &Sends) {
         let strict = sends.watch.as_ref().and_then(|watch| watch.strict.as_ref());
@@ -170,7 +171,7 @@ impl Qp {
             if sends.wait.is_some_and(|wait| Instant::now() < wait.until) {
                 return SendTurn::Later;
             }
-            // Nobody has answered in time.
+            // The time-out has passed without an answer.
             if pending == Some(Verdict::Lose)
                 && let Some(status) = wait_again(&mut sends.wait, Obstacle::Silence, &sends.attr)
             {
@@ -189,7 +190,7 @@ impl Qp {
             Verdict::PortDown | Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered),
             Verdict::Feign => self.feign(sends),
             _ => {
-                // The first time it is sent, no retry is taken; after that it was taken above.
+                // The first transmission takes no retry. Later ones took theirs above.
                 if pending != Some(Verdict::Lose) {
                     wait_again(&mut sends.wait, Obstacle::Silence, &sends.attr);
                 }
@@ -198,13 +199,13 @@ impl Qp {
         }
     }
 
-    /// The responder answers as if no RECV were posted.
+    /// Lets the responder seem to answer that no RECV is posted.
     fn feign(&self, sends: &mut Sends) -> SendTurn {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let (process, index) = (self.requester.process, index_of(dest_qpn) as usize);
         let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) as u8 & 31;
         let found = process.look_at(dest_qpn, |segment| segment.qp(index).map(timer));
-        // Where nobody is there, nobody answers.
+        // If the responder does not exist, it does not answer.
         let Some(timer) = found else { return SendTurn::Go };
         match wait_again(&mut sends.wait, Obstacle::NoRecv(timer), &sends.attr) {
             Some(status) => SendTurn::Over(Outcome::Done(status)),
@@ -212,8 +213,9 @@ impl Qp {
         }
     }
 
-    /// The QP ends by a fault of its own: a NIC that finds its state inconsistent completes the work request so (IB
-    /// specification vol. 1, 11.6.2, "Local QP Operation Error") and tells of the QP by an event.
+    /// Kills the QP by an injected fault. A NIC that finds its state inconsistent completes the work request
+    /// with this status (IB specification vol. 1, 11.6.2, "Local QP Operation Error") and reports the QP by
+    /// an event.
     fn kill(&self, sends: &mut Sends, request: &Request<'_>) {
         self.tell_failure(sends, request, WcStatus::LocQpOpErr);
         self.complete(request, WcStatus::LocQpOpErr);
@@ -231,7 +233,7 @@ impl Qp {
         }
     }
 
-    /// The fault that has come to a work request which failed like this.
+    /// The injected fault that made a work request fail with this status, if one did.
     pub(super) fn fault(&self, sends: &Sends, number: u64, status: WcStatus) -> Option<Cause> {
         let faults = sends.watch.as_ref()?.faults.as_ref()?;
         let times = faults.times(number);

@@ -1,4 +1,4 @@
-//! What work requests of memory windows say.
+//! The content of work requests for memory windows.
 
 use crate::memory::windows::Bind;
 use doorbell_verbs::{SendFlags, WcStatus};
@@ -7,12 +7,12 @@ use doorbell_verbs::{SendFlags, WcStatus};
 const WC_BIND_MW: u32 = 5;
 const WC_LOCAL_INV: u32 = 6;
 
-/// What becomes of a window.
+/// The operation on a memory window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowOp {
     /// IBV_WR_BIND_MW, and ibv_bind_mw(3).
     Bind(Bind),
-    /// IBV_WR_LOCAL_INV, of this rkey.
+    /// IBV_WR_LOCAL_INV, with this rkey.
     Invalidate(u32),
 }
 
@@ -32,7 +32,7 @@ impl WindowOp {
         }
     }
 
-    /// The status of one that fails (IB specification vol. 1, 11.6.2; verbs.h has none for memory management).
+    /// The status if it fails (IB specification vol. 1, 11.6.2; verbs.h has none for memory management).
     pub(super) fn failure(&self) -> WcStatus {
         match self {
             WindowOp::Bind(_) => WcStatus::MwBindErr,
@@ -41,7 +41,7 @@ impl WindowOp {
     }
 }
 
-/// A work request of a window.
+/// A work request for a memory window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowWr {
     pub(crate) wr_id: u64,

@@ -1,5 +1,5 @@
-//! Work requests of memory windows: IBV_WR_BIND_MW and IBV_WR_LOCAL_INV, which are carried out here alone, and
-//! IBV_WR_SEND_WITH_INV.
+//! Work requests for memory windows: IBV_WR_BIND_MW and IBV_WR_LOCAL_INV, which involve only this process,
+//! and IBV_WR_SEND_WITH_INV.
 
 use super::posting::Posting;
 use super::waiting::WaitingWr;
@@ -13,13 +13,13 @@ use doorbell_transport::{flushes_sends, is_signaled};
 use doorbell_verbs::{QpState, QpType, SendWr, WcStatus};
 
 impl<'a> Posting<'a> {
-    /// Whether a work request of a window may be posted.
+    /// Whether a work request for a window may be posted.
     pub(crate) fn check_window(&self) -> Result<(), Errno> {
         let is_early = matches!(self.sends.state, QpState::Reset | QpState::Init | QpState::Rtr);
         if is_early || self.qp_type() == QpType::Ud { Err(EINVAL) } else { Ok(()) }
     }
 
-    /// Posts one: it comes after what was posted before it, and before what is posted after it.
+    /// Posts a work request for a window. It keeps its order with the requests posted before and after it.
     #[cold]
     pub(crate) fn post_window(&mut self, wr: &WindowWr) -> Result<(), Errno> {
         self.check_window()?;
@@ -47,7 +47,7 @@ impl<'a> Posting<'a> {
         Ok(())
     }
 
-    /// Whether a SEND with invalidate may be posted; `wr` is the SEND.
+    /// Whether a SEND with invalidate may be posted. `wr` is the SEND.
     pub(crate) fn check_invalidating(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
         if self.qp_type() != QpType::Rc {
             return Err(EINVAL);
@@ -69,7 +69,7 @@ impl<'a> Posting<'a> {
 }
 
 impl Qp {
-    /// Carries out a work request of a window, when all before it are.
+    /// Carries out a work request for a window. All requests before it are done.
     #[cold]
     pub(super) fn carry_out_window(&self, sends: &mut Sends, wr: &WindowWr, number: u64) {
         let Err(why) = self.change_window(&wr.op) else {

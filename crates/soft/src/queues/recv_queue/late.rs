@@ -1,10 +1,10 @@
-//! RECVs that were passed over, as their senders do not go on.
+//! RECVs that were passed over because their senders do not go on.
 
 use crate::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-/// The slots of a queue's RECVs that were passed over. How many there are is seen without a lock.
+/// The slots of a queue's RECVs that were passed over. Their number is read without a lock.
 #[derive(Debug, Default)]
 pub(super) struct LateRecvs {
     slots: Mutex<Vec<u32>>,
@@ -12,13 +12,14 @@ pub(super) struct LateRecvs {
 }
 
 impl LateRecvs {
-    /// Whether there are any. Relaxed, as it is asked by the thread that has the lock of the queue, or by one that looks again.
+    /// Whether there are any. Relaxed: the caller holds the queue's lock, or is a thread that checks again
+    /// later.
     #[inline]
     pub(super) fn has_any(&self) -> bool {
         self.count.load(Relaxed) > 0
     }
 
-    /// Changes the list, and with it the count.
+    /// Changes the list and updates the count.
     #[cold]
     fn change<R>(&self, change: impl FnOnce(&mut Vec<u32>) -> R) -> R {
         let mut slots = lock(&self.slots);
@@ -35,7 +36,7 @@ impl LateRecvs {
         self.change(|slots| slots.retain(|late| *late != slot));
     }
 
-    /// Removes the first slot of which this holds, and returns it.
+    /// Removes and returns the first slot for which `is_it` holds.
     pub(super) fn take(&self, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.change(|slots| {
             let at = slots.iter().position(|slot| is_it(*slot))?;

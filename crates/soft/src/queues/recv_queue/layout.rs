@@ -1,4 +1,4 @@
-//! Where a receive queue lies in the segment.
+//! The layout of a receive queue in the segment.
 
 use crate::errno::{ENOMEM, Errno};
 use crate::fabric::process::Process;
@@ -8,21 +8,21 @@ use crate::sync::Anew;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// Who takes RECVs from a queue.
+/// The senders that take RECVs from a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Senders {
     /// The peer of a connected QP.
     One,
-    /// Those of datagrams to a QP: it completes RECVs in order all the same.
+    /// Senders of datagrams to a QP, which completes its RECVs in order all the same.
     ManyInOrder,
-    /// Those of the QPs of an SRQ.
+    /// Senders to the QPs of an SRQ.
     Many,
-    /// Those of the QPs of an XRC domain, whose messages name the SRQ.
+    /// Senders to QPs of an XRC domain, whose messages name the SRQ.
     Named,
 }
 
 impl Senders {
-    /// Whether RECVs are taken, and their slots free again, in the order in which they are posted.
+    /// Whether RECVs are taken, and their slots freed, in the order in which they are posted.
     pub(super) fn take_in_turn(self) -> bool {
         match self {
             Senders::One => true,
@@ -30,7 +30,7 @@ impl Senders {
         }
     }
 
-    /// Whether they are those of an SRQ. CQs are told of its completions one by one.
+    /// Whether the queue is an SRQ. A CQ is notified of an SRQ's completions one by one.
     pub(super) fn are_of_srq(self) -> bool {
         match self {
             Senders::One | Senders::ManyInOrder => false,
@@ -39,15 +39,14 @@ impl Senders {
     }
 }
 
-/// What a receive queue is made for.
+/// The sizes that a receive queue is made for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// RECVs.
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
 }
 
-/// Where a queue lies in the segment.
+/// Where a queue's slots are in the segment, and how they are ordered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecvLayout {
     pub(super) slots: u64,
@@ -59,9 +58,9 @@ pub(super) struct RecvLayout {
 /// How senders find the slot of the next RECV.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SlotOrder {
-    /// Slots are in order. The only sender has its `SenderTurn` here.
+    /// Slots are used in order. The only sender's `SenderTurn` is at this offset.
     Turn(u64),
-    /// Several senders take RECVs. The ring that names the slot of each is here.
+    /// Several senders take RECVs. The ring that names the slot of each RECV is at this offset.
     Ring(u64),
 }
 
@@ -78,7 +77,7 @@ impl RecvLayout {
         Ok(layout)
     }
 
-    /// A piece of heap may hold old slots.
+    /// Empties all slots, because a piece of heap may hold old ones.
     pub(super) fn clear(&self, process: &Process) {
         for index in 0..self.capacity {
             if let Some(slot) = self.slot(process, index) {
@@ -87,7 +86,7 @@ impl RecvLayout {
             if let SlotOrder::Ring(at) = self.order
                 && let Some(cell) = process.segment.in_heap::<AtomicU64>(at + 8 * u64::from(index))
             {
-                // Relaxed: no sender looks here before the record shows the queue.
+                // Relaxed: no sender looks here before the record publishes the queue.
                 cell.store(0, Relaxed);
             }
         }
@@ -96,7 +95,7 @@ impl RecvLayout {
         }
     }
 
-    /// The turn of the only sender.
+    /// The turn of the only sender, if the queue has one.
     #[inline]
     pub(super) fn turn<'a>(&self, process: &'a Process) -> Option<&'a SenderTurn> {
         match self.order {
@@ -105,14 +104,14 @@ impl RecvLayout {
         }
     }
 
-    /// The slot with this index; where it is is this process's own word, not that of its record.
+    /// The slot with this index. Its place comes from this process's own memory, not from the shared record.
     #[inline]
     pub(super) fn slot(&self, process: &Process, index: u32) -> Option<&'static RqSlot> {
         let at = u64::from(index & (self.capacity - 1)) * stride(self.max_sge);
         process.segment.in_heap(self.slots + at)
     }
 
-    /// Takes the only sender its turn, if it is not filling a slot.
+    /// Withdraws the only sender's turn, unless that sender is filling a slot.
     pub(super) fn end_turn(&self, process: &Process) {
         if let Some(turn) = self.turn(process) {
             let state = turn.state();
@@ -122,7 +121,7 @@ impl RecvLayout {
         }
     }
 
-    /// Whether somebody who may go on has begun to fill a slot.
+    /// Whether a sender that may still go on has begun to fill a slot.
     fn is_being_filled(&self, process: &Process) -> bool {
         let is_filled =
             |state: SlotState| matches!(state.phase(), SlotPhase::Claimed(who) if !process.is_gone(who));
@@ -132,7 +131,7 @@ impl RecvLayout {
             || (0..self.capacity).any(is_slot_filled)
     }
 
-    /// Gives it back, at once or when all have ended who fill its slots.
+    /// Frees the queue's memory, at once or when no live sender is filling its slots any more.
     pub(super) fn free(self, process: &'static Process) {
         let begin = Instant::now();
         while self.is_being_filled(process) {
@@ -153,10 +152,10 @@ impl RecvLayout {
     }
 }
 
-/// Queues that ended while somebody was filling their slots. A child of fork(2) may end those of its parent.
+/// Queues that ended while a sender was filling their slots. A child of fork(2) may end queues of its parent.
 static LIMBO: Anew<Vec<(&Process, RecvLayout)>> = Anew::new(Vec::new());
 
-/// Gives back what could not be given back when its queue ended.
+/// Frees the memory of queues in limbo that no sender is filling any more.
 pub(super) fn sweep(process: &'static Process) {
     LIMBO.lock().retain(|(owner, layout)| {
         let stays = !std::ptr::eq(*owner, process) || layout.is_being_filled(process);

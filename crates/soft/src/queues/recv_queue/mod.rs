@@ -1,13 +1,12 @@
 //! Receive queues: those of QPs, and shared ones.
 //!
-//! The posted RECVs lie in slots in the segment, where senders take them. What the program asked
-//! for is kept in private memory as well: completions are made from that, not from what others
-//! could have changed.
+//! Posted RECVs are in slots in the segment, where senders take them. The program's request is kept in
+//! private memory as well. Completions are made from the private copy, because peers could have changed the
+//! slot.
 //!
-//! Only one sender takes from the queue of a connected QP, so that its slots are taken, and free
-//! again, in the order in which they are posted. Others have a ring beside them that names the slot
-//! of each RECV, as a slot is free again when its completion is taken, whatever became of those
-//! before it.
+//! Only one sender takes from the queue of a connected QP, so its slots are taken and freed in the order in
+//! which they are posted. Other queues have a ring that names the slot of each RECV. There a slot is free as
+//! soon as its completion is taken, whatever happens to the RECVs before it.
 
 mod late;
 mod layout;
@@ -42,8 +41,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
 
-/// How long a RECV that a sender has begun to fill keeps those behind it waiting: a copy takes less, also where the
-/// sender has to wait for a processor, unless it is stopped.
+/// How long a RECV that a sender has begun to fill delays the RECVs behind it. A copy takes less time, even
+/// if the sender has to wait for a processor, unless the sender is stopped.
 const PATIENCE: Duration = Duration::from_millis(80);
 
 /// A receive queue of this process.
@@ -55,12 +54,12 @@ pub(crate) struct RecvQueue {
     record: &'static RqRecord,
     pd: u32,
     senders: Senders,
-    /// RECVs that it was made for.
+    /// RECVs that the queue was made for.
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
     capacity: u32,
-    /// Position of the next RECV to complete, where that is in order. Changed under the lock; a CQ that reads it old without
-    /// the lock looks again when it is polled next.
+    /// Position of the next RECV to complete, if completions are in order. It changes under the lock. A CQ
+    /// that reads an old value without the lock looks again when it is polled next.
     next: AtomicU64,
     late: LateRecvs,
     /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
@@ -68,38 +67,38 @@ pub(crate) struct RecvQueue {
     state: Biased<RecvState>,
 }
 
-/// What a receive queue has under its lock.
+/// The part of a receive queue that its lock protects.
 #[derive(Debug)]
 struct RecvState {
     layout: RecvLayout,
     /// RECVs posted since the queue was made.
     tail: u64,
-    /// RECVs posted whose completion was not taken.
+    /// Posted RECVs whose completions were not taken.
     outstanding: u32,
-    /// What is posted in each slot.
+    /// The RECV that is posted in each slot.
     entries: Box<[PostedRecv]>,
     sges: Box<[Sge]>,
     order: PostOrder,
-    /// Up to this position RECVs were seen complete.
+    /// All RECVs before this position were seen complete.
     complete: u64,
-    /// Since when the next RECV is seen begun and not ended.
+    /// The next RECV if it was seen begun and not done, and since when.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
-    /// What is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
+    /// For each slot's RECV, the regions that it uses, in strict mode, and its slice of a trace.
     watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
 }
 
-/// Whether somebody wants to know of each RECV.
+/// Whether each RECV is watched, for strict mode or a trace.
 fn is_watched() -> bool {
     Strict::own().is_some() || trace::is_wanted()
 }
 
-/// Into which slots RECVs are posted.
+/// The choice of slots for RECVs.
 #[derive(Debug)]
 enum PostOrder {
-    /// One after the other.
+    /// One slot after the other.
     InTurn,
-    /// Into any that is free. The ring at this place in the segment names the slot of each position.
+    /// Any free slot. The ring at this offset in the segment names the slot of each position.
     ByRing { ring: u64, slots: Box<[u32]>, free: VecDeque<u32> },
 }
 
@@ -116,10 +115,10 @@ impl PostOrder {
     }
 }
 
-/// What the program has posted in a slot.
+/// The RECV that the program has posted in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct PostedRecv {
-    /// Position of the RECV, as long as it is not complete for the program.
+    /// Position of the RECV, until its completion is taken.
     position: Option<u64>,
     wr_id: u64,
     sges: u32,
@@ -130,7 +129,7 @@ struct PostedRecv {
 pub(crate) struct TakenRecv {
     pub(crate) wr_id: u64,
     pub(crate) done: RecvDone,
-    /// Whether the payload that came along could be placed in its buffers.
+    /// Whether the payload that the completion carried could be placed in the RECV's buffers.
     pub(crate) placed: bool,
 }
 
@@ -151,7 +150,7 @@ impl RecvState {
         }
     }
 
-    /// The slot that the RECV at a position is in, or was.
+    /// Index of the slot that holds, or held, the RECV at a position.
     #[inline]
     fn index_of(&self, position: u64) -> u32 {
         let at = position & u64::from(self.layout.capacity - 1);
@@ -161,7 +160,7 @@ impl RecvState {
         }
     }
 
-    /// The slot itself.
+    /// The slot that holds, or held, the RECV at a position.
     #[inline]
     fn slot_of(&self, process: &Process, position: u64) -> Option<&'static RqSlot> {
         self.layout.slot(process, self.index_of(position))
@@ -172,7 +171,7 @@ impl RecvState {
         sges_of(&self.entries, &self.sges, index, max_sge)
     }
 
-    /// Whether the RECV at a position is in this slot, and not complete for the program.
+    /// Whether this slot holds the RECV at a position, and its completion was not taken.
     #[inline]
     fn holds(&self, index: u32, position: u64) -> bool {
         self.entries[index as usize].position == Some(position)
@@ -216,7 +215,8 @@ impl RecvQueue {
         Ok(queue)
     }
 
-    /// Lets messages name it, of QPs of an XRC domain, or none any more; its RECVs complete in this CQ.
+    /// Sets the XRC domain whose QPs' messages may name this queue; `None` for no domain. Its RECVs complete
+    /// in `cq`.
     pub(crate) fn set_domain(&self, domain: Option<DomainId>, cq: u32) {
         self.record.cq.store(cq, Relaxed);
         if let Some(record) = self.process.segment.domain(self.index as usize) {
@@ -225,7 +225,7 @@ impl RecvQueue {
         }
     }
 
-    /// Whether messages name it: an SRQ of XRC.
+    /// Whether messages name this queue, which is then an SRQ of XRC.
     pub(crate) fn is_named(&self) -> bool {
         match self.senders {
             Senders::Named => true,
@@ -233,10 +233,11 @@ impl RecvQueue {
         }
     }
 
-    /// Shows senders where the queue is.
+    /// Publishes to senders where the queue is.
     ///
-    /// All is stored before `capacity`, which senders load first, with Acquire: whoever sees the queue sees all of it. A sender
-    /// that saw the queue of before has its generation, and claims nothing here, as a slot's state has the new one.
+    /// Everything is stored before `capacity`, which senders load first, with Acquire. So a sender that sees
+    /// the queue sees all of it. A sender that saw the queue's previous life has the old generation. It
+    /// claims nothing here, because the state of each slot has the new one.
     fn begin(&self, layout: &RecvLayout, tail: u64) {
         let record = self.record;
         record.generation.fetch_add(1, Relaxed);
@@ -295,7 +296,7 @@ impl RecvQueue {
         self.offer(state, index)
     }
 
-    /// What is wanted of a RECV that is posted.
+    /// The watched parts of a RECV that is posted.
     #[cold]
     fn watch(&self, wr_id: u64, sges: &[Sge]) -> (Option<Held>, Option<Slice>) {
         let held = Strict::own().map(|_| {
@@ -310,7 +311,8 @@ impl RecvQueue {
         (held, Slice::begin(track, "RECV", wr_id, &format!("\"room\":{room}")))
     }
 
-    /// In strict mode, whether a RECV may use all of its memory; else that is seen of what is used.
+    /// In strict mode, checks whether a RECV may use all of its memory. Otherwise only the used part is
+    /// checked.
     #[cold]
     fn check_strictly(&self, wr_id: u64, sges: &[Sge]) {
         let need = AccessFlags::LOCAL_WRITE;
@@ -324,7 +326,7 @@ impl RecvQueue {
         }
     }
 
-    /// Lets senders have the RECV of a slot, behind all others.
+    /// Offers the RECV of a slot to senders, behind all other RECVs.
     #[inline]
     fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Errno> {
         let slot = state.layout.slot(self.process, index).ok_or(EINVAL)?;
@@ -343,12 +345,12 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// The slot of the next RECV in order, and its state as long as nobody has a message for it.
+    /// The slot of the next RECV in order, and the state that it has while no sender has a message for it.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<(&'static RqSlot, SlotState)> {
         let position = self.next();
         let index = match self.senders.take_in_turn() {
-            // Without the lock.
+            // This case takes no lock.
             true => position as u32 & (self.capacity - 1),
             false => self.state.lock().index_of(position),
         };
@@ -356,7 +358,7 @@ impl RecvQueue {
         Some((self.process.segment.in_heap(at)?, SlotState::posted(position, self.generation())))
     }
 
-    /// Position of the next RECV to complete, where that is in order.
+    /// Position of the next RECV to complete, if completions are in order.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Relaxed)
     }
@@ -366,7 +368,7 @@ impl RecvQueue {
         self.record.posted.0.tail.load(Relaxed)
     }
 
-    /// Position of the first RECV that nobody has taken yet, for sure.
+    /// Position of the first RECV that certainly no sender has taken.
     pub(crate) fn first_untaken(&self) -> u64 {
         let state = self.state.lock();
         let turn = state.layout.turn(self.process);
@@ -393,7 +395,7 @@ impl RecvQueue {
                 return None;
             }
             let index = state.index_of(position);
-            // What was posted here may have been posted again, behind the others.
+            // The RECV of this position may have been posted again, behind the others.
             if state.holds(index, position) {
                 let slot = state.layout.slot(self.process, index)?;
                 match slot.state().phase_of(SlotState::posted(position, self.generation()))? {
@@ -414,11 +416,12 @@ impl RecvQueue {
     #[inline]
     fn pass(&self, position: u64) {
         self.next.store(position + 1, Relaxed);
-        // Senders count by it how many completions the CQ has room for. What is in a slot is ordered by the slot's state.
+        // Senders use it to count how many completions the CQ has room for. The slot's state orders the
+        // slot's words.
         self.record.posted.0.polled.store(position + 1, Release);
     }
 
-    /// Whether a RECV that is begun and not ended is to be passed over.
+    /// Whether a RECV that is begun and not done is to be passed over.
     fn is_stuck(&self, state: &mut RecvState, position: u64) -> bool {
         if self.senders.take_in_turn() {
             return false;
@@ -443,7 +446,7 @@ impl RecvQueue {
         Some(self.take(state, index, slot))
     }
 
-    /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
+    /// Takes the completion of an SRQ's RECV that a CQ was notified of; `None` if it is no longer there.
     pub(crate) fn take_told(&self, what: RecvNotice) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
@@ -454,7 +457,8 @@ impl RecvQueue {
         is_it.then(|| self.take(&mut state, index, slot))
     }
 
-    /// Frees the slot of a completion that a CQ was told of, if it is one of this QP; returns whether it was.
+    /// Frees the slot of a completion that a CQ was notified of, if it belongs to QP `qpn`. Returns whether
+    /// it did.
     pub(crate) fn drop_told(&self, what: RecvNotice, qpn: u32) -> bool {
         let slot = self.state.lock().layout.slot(self.process, what.slot());
         slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
@@ -465,7 +469,7 @@ impl RecvQueue {
         self.late.has_any()
     }
 
-    /// Whether the RECVs before this one are complete, and those that were passed over.
+    /// Whether the completions of all RECVs before `until` were taken, and none that was passed over is left.
     pub(crate) fn is_through(&self, until: u64) -> bool {
         self.next() >= until && !self.has_late()
     }
@@ -486,10 +490,10 @@ impl RecvQueue {
         position
     }
 
-    /// Frees the slot of a RECV that is complete, and makes its completion.
+    /// Frees the slot of a complete RECV, and makes its completion.
     #[inline(always)]
     fn take(&self, state: &mut RecvState, index: u32, slot: &RqSlot) -> TakenRecv {
-        // It is posted again soon.
+        // The slot is posted again soon.
         expect_write(slot);
         let done = RecvDone::of(slot);
         let len = usize::from(done.carried);
@@ -511,7 +515,7 @@ impl RecvQueue {
         TakenRecv { wr_id, done, placed }
     }
 
-    /// The slot is free.
+    /// Frees a slot.
     fn release(&self, state: &mut RecvState, index: u32) {
         state.entries[index as usize].position = None;
         state.outstanding -= 1;
@@ -523,8 +527,8 @@ impl RecvQueue {
         }
     }
 
-    /// Frees the slots of an SRQ whose completions nobody will take: of QPs that there are no more, or whose CQ is
-    /// overrun. Lets others have the RECVs that senders had begun to fill which have ended.
+    /// Frees an SRQ's slots whose completions no poll will take: their QP no longer exists, or its CQ is
+    /// overrun. Offers again the RECVs that senders had begun to fill before they exited.
     fn reclaim(&self, state: &mut RecvState) {
         for index in 0..self.capacity {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
@@ -541,13 +545,13 @@ impl RecvQueue {
         }
     }
 
-    /// Whether a process that has ended had begun to fill a slot, and not ended that before itself.
+    /// Whether a process had begun to fill a slot, and exited before it was done.
     fn is_abandoned(&self, slot: &RqSlot) -> bool {
         let state = slot.state();
         matches!(state.phase(), SlotPhase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
     }
 
-    /// Whether nobody will take a completion.
+    /// Whether no poll will ever take this completion.
     fn is_lost(&self, done: &RecvDone) -> bool {
         let segment = self.process.segment;
         let overrun = |cq: &AtomicU32| {
@@ -560,14 +564,14 @@ impl RecvQueue {
         qp.generation.load(Relaxed) != done.generation || overrun(&qp.cq)
     }
 
-    /// Puts right what senders that have ended had begun.
+    /// Repairs the operations that senders left unfinished when they exited.
     pub(crate) fn recover(&self) {
         let mut state = self.state.lock();
         let state = &mut *state;
         match state.layout.turn(self.process) {
             Some(turn) => {
                 self.recover_turn(state, turn);
-                // Nobody else claims slots.
+                // Only flushing claims slots here.
                 if !self.is_in_error() {
                     return;
                 }
@@ -582,20 +586,20 @@ impl RecvQueue {
                 continue;
             }
             match state.order {
-                // Who flushed the queue had begun to fill it.
+                // A process that flushed the queue had begun to fill it.
                 PostOrder::InTurn => self.write_again(state, position),
                 PostOrder::ByRing { .. } => {
                     self.late.remove(index);
-                    // It was posted once, so there is room for it.
+                    // It was posted before, so there is room for it.
                     let _ = self.offer(state, index);
                 }
             }
         }
-        // Who put the QP to Err may have ended before it flushed.
+        // The process that put the QP into Err may have exited before it flushed.
         self.flush_if_in_error();
     }
 
-    /// Puts right what the only sender had begun, who claims slots in its turn.
+    /// Repairs an unfinished operation of the only sender, which claims slots by its turn.
     fn recover_turn(&self, state: &RecvState, turn: &SenderTurn) {
         let before = turn.state();
         let SlotPhase::Claimed(who) = before.phase() else { return };
@@ -612,12 +616,13 @@ impl RecvQueue {
         if let Some(position) = undone {
             self.write_again(state, position);
         }
-        // A RECV whose completion was taken is behind it, too.
+        // If no such RECV is undone, its completion may have been taken already, and the turn is behind it,
+        // too.
         turn.change(before, undone.map_or(before.next(), |at| SlotState::posted(at, self.generation())));
         self.flush_if_in_error();
     }
 
-    /// Posts a RECV again where it was.
+    /// Posts a RECV again in its slot.
     fn write_again(&self, state: &RecvState, position: u64) {
         let index = state.index_of(position);
         if let Some(slot) = state.layout.slot(self.process, index) {
@@ -641,20 +646,22 @@ impl RecvQueue {
         }
     }
 
-    /// The program ends the queue: nothing is wanted of its RECVs any more, whoever else still has it for a moment.
+    /// The program ends the queue. Its RECVs are no longer watched, even if a sender still holds one for a
+    /// moment.
     pub(crate) fn end_watch(&self) {
         if let Some(watched) = &mut self.state.lock().watched {
             watched.iter_mut().for_each(|slot| *slot = (None, None));
         }
     }
 
-    /// Forgets all RECVs; the QP is reset.
+    /// Forgets all RECVs, because the QP is reset.
     pub(crate) fn clear(&self) -> Result<(), Errno> {
         let mut state = self.state.lock();
         let old = state.layout;
         let tail = state.tail;
-        // Before the slots are freed, by compare-and-swaps that are SeqCst too: a sender that finds a slot free reads the new
-        // generation from then on. One that has read the old still claims a slot before it is freed, and is seen there, or fails.
+        // The generation changes before the slots are freed by compare-and-swaps, which are SeqCst too. So a
+        // sender that finds a slot free reads the new generation from then on. A sender that has read the old
+        // one either claims a slot before it is freed, and is seen there, or fails.
         self.record.generation.fetch_add(1, SeqCst);
         reach(Point::QueueClearing);
         old.end_turn(self.process);
@@ -683,12 +690,12 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// RECVs posted whose completion was not taken, at most, where that is in order.
+    /// An upper bound on the posted RECVs whose completions were not taken, if completions are in order.
     pub(crate) fn outstanding(&self) -> u64 {
         self.tail().saturating_sub(self.next())
     }
 
-    /// Those of them that are complete.
+    /// Complete RECVs whose completions were not taken.
     pub(crate) fn complete(&self) -> u64 {
         let state = self.state.lock();
         let is_complete = |index: &u32| {
@@ -699,29 +706,29 @@ impl RecvQueue {
         (0..self.capacity).filter(is_complete).count() as u64
     }
 
-    /// RECVs posted and not taken by a message.
+    /// Posted RECVs that no message has taken.
     pub(crate) fn posted(&self) -> u64 {
         self.tail().saturating_sub(self.record.taken.0.head.load(Relaxed))
     }
 
-    /// Arms the SRQ's limit event, or with 0 disarms it.
+    /// Arms the SRQ's limit event; a `limit` of 0 disarms it.
     pub(crate) fn arm_limit(&self, limit: u32) {
         self.record.limit.store(limit, Release);
-        // The limit is stored before the RECVs that are left are counted. A sender moves `head` before it loads the limit, by a
-        // compare-and-swap, which is a fence on x86. So one of the two sees that the event is due.
+        // The limit is stored before the remaining RECVs are counted. A sender moves `head` before it loads
+        // the limit, by a compare-and-swap, which is a fence on x86. So one of the two sees that the event is
+        // due.
         fence(SeqCst);
-        // It is due at once where there are fewer already.
+        // The event is due at once if fewer RECVs are left already.
         if self.posted() < u64::from(limit) {
             limit_event(Owner::This, self.record);
         }
     }
 
-    /// The armed limit.
     pub(crate) fn limit(&self) -> u32 {
         self.record.limit.load(Relaxed)
     }
 
-    /// Numbers that an event carries for this SRQ.
+    /// The SRQ number and generation that an event carries for this SRQ.
     pub(crate) fn event_identity(&self) -> (u32, u32) {
         (self.record.srq.load(Relaxed), self.generation())
     }
@@ -730,7 +737,7 @@ impl RecvQueue {
 impl Drop for RecvQueue {
     fn drop(&mut self) {
         let state = self.state.lock();
-        // As in `clear`. Without a capacity no sender looks for slots any more.
+        // The generation changes first, as in `clear`. Without a capacity no sender looks for slots any more.
         self.record.generation.fetch_add(1, SeqCst);
         self.record.capacity.store(0, Release);
         reach(Point::QueueEnding);
@@ -747,14 +754,15 @@ impl Drop for RecvQueue {
     }
 }
 
-/// The SGEs of what is posted in a slot.
+/// The SGEs of the RECV that is posted in a slot.
 #[inline]
 fn sges_of<'s>(entries: &[PostedRecv], sges: &'s [Sge], index: u32, max_sge: u32) -> &'s [Sge] {
     let first = index as usize * max_sge as usize;
     &sges[first..first + entries[index as usize].sges as usize]
 }
 
-/// Places payload that came with a completion into a RECV's buffers.
+/// Places the payload that a completion carried into the RECV's buffers. Returns whether all of it was
+/// placed.
 fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carried: &Carried) -> bool {
     let payload = carried.as_piece();
     let mut at = 0;
@@ -767,8 +775,8 @@ fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carr
         let Ok(offset) = found.check(pd, sge.addr, part as u64, AccessFlags::LOCAL_WRITE) else {
             return false;
         };
-        // SAFETY: within the payload; the buffer is within a region, which the program keeps mapped while it is
-        // registered.
+        // SAFETY: the copied bytes are within the payload. The buffer is within a region, which the program
+        // keeps mapped while it is registered.
         unsafe {
             let from = (payload.addr as *const u8).add(at);
             copy_short(from, (found.host + offset) as *mut u8, part);
