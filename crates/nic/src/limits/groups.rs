@@ -1,4 +1,4 @@
-//! Who takes part in a workload, and how much of it can be under way at once.
+//! The machines that take part in a workload, and their QPs, flows and outstanding operations.
 
 use super::mix::{Mix, Outstanding};
 use crate::Pattern;
@@ -6,12 +6,12 @@ use doorbell_verbs::QpType;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Things that machines have, of which each is served by one unit at a time.
+/// QPs or flows of machines. One unit at a time serves each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crowd {
-    /// Of all machines together.
+    /// Number on all machines together.
     pub all: u64,
-    /// Of the machine that has most.
+    /// Number on the machine that has most.
     pub most: u64,
 }
 
@@ -20,36 +20,38 @@ impl Crowd {
         Crowd { all: machines * each, most: each }
     }
 
-    /// Units that they can keep busy on all of `machines` together, of which each has `units`.
+    /// Units that they can keep busy on `machines` machines together, if each has `units` units.
     pub(super) fn busy(&self, machines: u64, units: u32) -> u64 {
         self.all.min(machines * u64::from(units).min(self.most))
     }
 }
 
-/// Machines that take the same part in a workload.
+/// Machines that have the same role in a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleGroup {
-    /// They, in words.
+    /// The machines in words.
     pub who: Cow<'static, str>,
     /// Whether they post.
     pub posts: bool,
     /// Whether they are posted to.
     pub responds: bool,
-    /// How many of them take part.
+    /// Number of machines that take part.
     pub machines: u64,
-    /// Threads of all of them that take part.
+    /// Threads that take part, on all these machines together.
     pub threads: u64,
-    /// QPs that have something to send: requests or, where connected, answers.
+    /// QPs that have something to send: requests or, if connected, answers.
     pub senders: Crowd,
-    /// Flows of packets that arrive and keep their order: of a QP where connected, else from one QP to
-    /// another.
+    /// Flows of arriving packets that keep their order. A flow belongs to a connected QP or to a pair of
+    /// unconnected QPs.
     pub flows: Crowd,
 }
 
 impl Mix {
-    /// Who takes part. Where QPs are connected, QP k of thread t of machine 0 leads to the others in turn,
-    /// from number t on; all to all, QP k of a thread leads to machine k mod `machines`, and those that lead
-    /// to their own machine have nothing to do.
+    /// The groups of machines that take part.
+    ///
+    /// Outbound with connected QPs, QP k of thread t of machine 0 leads to the others in turn, from number t
+    /// on. All to all, QP k of a thread leads to machine k mod `machines`. A QP that leads to its own machine
+    /// is unused.
     pub fn groups(&self) -> Vec<RoleGroup> {
         let mix = &self.sensible();
         match mix.pattern {
@@ -74,7 +76,7 @@ impl Mix {
         u64::from(self.threads) * u64::from(self.qps)
     }
 
-    /// Machines that post only. Answers come back to the QPs that asked.
+    /// Machines that only post. Answers come back to the requesting QPs.
     pub(super) fn posters(&self, who: impl Into<Cow<'static, str>>, machines: u64) -> RoleGroup {
         let qps = Crowd::even(machines, self.posting_qps());
         RoleGroup {
@@ -117,7 +119,7 @@ impl Mix {
         if self.datagrams() {
             return group;
         }
-        // Each thread gives every machine as many, and what is left over to those from its number on.
+        // Each thread gives every machine as many QPs, and the rest to the machines from its own number on.
         let left = qps % others;
         let most = threads * (qps / others) + threads / others * left + (threads % others).min(left);
         let ends = Crowd { all: self.posting_qps(), most };
@@ -149,15 +151,15 @@ impl Mix {
     fn ends_of_all(&self) -> Crowd {
         let (machines, threads) = (u64::from(self.machines), u64::from(self.threads));
         let (rounds, left) = (u64::from(self.qps) / machines, u64::from(self.qps) % machines);
-        // Of a round that is not whole, the machines that it reaches are posted to by all others, and
-        // the rest only posts.
+        // In an incomplete round, all others post to the machines that it reaches. The rest of the machines
+        // only post.
         let of_reached = machines - 1;
         let most = rounds * self.others() + if left > 0 { of_reached } else { 0 };
         let all = rounds * machines * self.others() + left * of_reached + (machines - left) * left;
         Crowd { all: threads * all, most: threads * most }
     }
 
-    /// QPs of all posting machines that they post to.
+    /// QPs of all posting machines that have a peer to post to.
     pub fn lanes(&self) -> u64 {
         let mix = &self.sensible();
         match mix.pattern {
@@ -189,7 +191,7 @@ impl Mix {
         self.datagrams() || machines.clone().any(|machine| self.lanes_to(machine).0 > 0)
     }
 
-    /// Those of `machines` to which machine 0 posts.
+    /// The group of those `machines` to which machine 0 posts.
     pub(super) fn responders_among(&self, who: String, machines: &Range<u32>) -> RoleGroup {
         let group = RoleGroup { posts: false, responds: true, ..self.posters(who, machines.len() as u64) };
         if self.datagrams() {
@@ -203,14 +205,14 @@ impl Mix {
         RoleGroup { machines: reached.len() as u64, threads, senders: ends, flows: ends, ..group }
     }
 
-    /// One machine of a group, with as much as any of it has.
+    /// One machine of a group, with the most QPs and flows of any of its machines.
     pub(super) fn one_of(&self, group: RoleGroup) -> RoleGroup {
         let one = |crowd: Crowd| Crowd::even(1, crowd.most);
         let (senders, flows) = (one(group.senders), one(group.flows));
         RoleGroup { machines: 1, threads: self.threads.into(), senders, flows, ..group }
     }
 
-    /// One of `machines`, all to all, with as much as any of them has; as who posts or is posted to.
+    /// One of `machines`, all to all, with the most QPs and flows of any of them. It posts or it responds.
     pub(super) fn one_of_all(&self, who: String, machines: &Range<u32>, posts: bool) -> RoleGroup {
         let qps = |machine: u32| match self.datagrams() {
             true => self.posting_qps(),
@@ -239,8 +241,8 @@ impl Mix {
         u64::from(self.threads) * (u64::from(rounds) * self.others() + u64::from(of_last))
     }
 
-    /// What each machine that is posted to is posted, of all operations of those who post to it, at least.
-    /// Threads take their QPs, or on UD destinations, in turn or at random.
+    /// The least share of its posters' operations that a target gets. Threads take their QPs, or on UD their
+    /// destinations, in turn or at random.
     pub(super) fn least_share(&self) -> f64 {
         let others = self.machines - 1;
         let (each, of) = match self.pattern {
@@ -251,7 +253,7 @@ impl Mix {
         f64::from(each) / f64::from(of)
     }
 
-    /// What some of the machines that post have under way at most.
+    /// The most operations that the posters among `machines` have outstanding.
     pub(super) fn outstanding_of(&self, machines: &Range<u32>) -> Outstanding {
         let own = |machine: u32| match self.pattern {
             Pattern::AllToAll if !self.datagrams() => {
@@ -266,7 +268,7 @@ impl Mix {
         Outstanding { operations: u64::from(self.window) * windows, lanes }
     }
 
-    /// Work requests that all threads together have outstanding at most.
+    /// The most work requests that all threads together have outstanding.
     pub fn outstanding(&self) -> u64 {
         let mix = &self.sensible();
         let windows = match mix.window_per_qp {
@@ -276,8 +278,8 @@ impl Mix {
         u64::from(mix.window) * windows
     }
 
-    /// Share of the work requests that are signalled, at least. Of a window that is drained these are the
-    /// last ones on each QP.
+    /// The least share of the work requests that are signalled. In a drained window these are the last work
+    /// requests on each QP.
     pub(super) fn signalled(&self) -> f64 {
         match self.drain {
             true => f64::from(self.least_lanes().clamp(1, self.window)) / f64::from(self.window),
@@ -326,7 +328,7 @@ mod tests {
         })
     }
 
-    /// A group that is cut in two has what it had.
+    /// The parts of a group that is cut in two add up to the group.
     #[test]
     fn parts_make_a_whole() {
         for mix in mixes() {

@@ -1,11 +1,11 @@
-//! What an operation takes of a resource, term by term.
+//! The amount of a resource that an operation uses, term by term.
 
 use crate::parts::LatencyPart;
 use crate::{Digits, Resource};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// In what a resource is measured.
+/// The unit in which a resource is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Measure {
     /// Nanoseconds of something that does one thing at a time.
@@ -16,84 +16,84 @@ pub enum Measure {
     Bytes,
 }
 
-/// Part of what an operation takes of a resource: `count` times `each`.
+/// Part of the amount of a resource that an operation uses: `count` times `each`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Term {
-    /// What it takes it for.
+    /// The purpose of this term.
     pub what: &'static str,
-    /// Of a step of an operation's way: which part of the machines takes it, which `what` begins with.
+    /// For a step of an operation: the part of the machines that takes it. `what` begins with its name.
     #[serde(skip)]
     pub part: Option<LatencyPart>,
     /// How many of these an operation has, on average.
     pub count: f64,
-    /// What one takes, on average, in `unit`.
+    /// Average amount of one, in `unit`.
     pub each: f64,
-    /// In what it is measured.
+    /// Unit of `each`.
     pub unit: Measure,
-    /// Which item of a mix takes it, counted from 0; absent where all operations are alike.
+    /// The item of a mix, counted from 0; absent if all operations are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<usize>,
-    /// Which class of threads takes it, counted from 0; absent where there are no classes.
+    /// The class of threads, counted from 0; absent if there are no classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<usize>,
 }
 
 impl Term {
-    /// Once nothing of a resource that is measured so.
+    /// A term that occurs once and amounts to zero.
     const fn new(what: &'static str, unit: Measure) -> Term {
         Term { what, part: None, count: 1.0, each: 0.0, unit, item: None, class: None }
     }
 
-    /// What an operation takes of it, in its unit.
+    /// The amount that an operation uses, in `unit`.
     pub fn amount(&self) -> f64 {
         self.count * self.each
     }
 }
 
-/// What a part of the machines takes of an operation's time where nothing waits.
+/// The time that one part of the machines takes of an unloaded operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PartTime {
-    /// Which part.
+    /// The part of the machines.
     pub part: LatencyPart,
     /// Nanoseconds.
     pub ns: f64,
 }
 
-/// A bound.
+/// An upper bound of a workload's rate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limit {
-    /// What sets it.
+    /// The resource that sets the bound.
     pub resource: Resource,
     /// Millions of operations per second of all machines together: `capacity` over the sum of the terms.
     pub mops: f64,
-    /// How it is computed, in words.
+    /// How the bound is computed, in words.
     pub text: String,
-    /// What there is of the resource in a microsecond, in the unit of the terms.
+    /// Capacity of the resource in a microsecond, in the unit of the terms.
     pub capacity: f64,
-    /// What an operation takes of it.
+    /// The amounts that an operation uses.
     pub terms: Vec<Term>,
 }
 
 impl Limit {
-    /// What an operation takes of it in all.
+    /// The total amount that an operation uses of the resource.
     pub(super) fn taken(&self) -> f64 {
         self.terms.iter().map(Term::amount).sum()
     }
 
-    /// The bound of `terms` where there is so much in a microsecond.
+    /// The bound of `terms` with this capacity in a microsecond.
     pub(super) fn new(resource: Resource, capacity: f64, terms: Terms, text: String) -> Limit {
         Limit { resource, mops: capacity / terms.sum(), text, capacity, terms: terms.0 }
     }
 }
 
-/// The bound of a machine that takes `share` of all operations.
+/// The bound if the machine takes `share` of all operations.
 pub(super) fn scaled(limit: &Limit, share: f64, text: String) -> Limit {
     let mut terms = Terms::default();
     terms.add_scaled(limit, share);
     Limit::new(limit.resource, limit.capacity, terms, text)
 }
 
-/// The bound of groups of machines that do not depend on each other: the sum of theirs, if each has one.
+/// The bound of independent groups of machines: the sum of their bounds, if each group has one.
 pub(super) fn sum(mut parts: Vec<Limit>) -> Option<Limit> {
     if parts.is_empty() || parts.iter().any(|limit| !limit.mops.is_finite()) {
         return None;
@@ -121,13 +121,13 @@ pub(super) fn ns(ps: u64) -> f64 {
 pub(super) struct Terms(Vec<Term>);
 
 impl Terms {
-    /// What they come to, for an operation.
+    /// Their sum, for one operation.
     pub(super) fn sum(&self) -> f64 {
-        // The sum of nothing is -0.0.
+        // An empty sum is -0.0.
         self.0.iter().map(Term::amount).sum::<f64>() + 0.0
     }
 
-    /// What the steps of a way take of each part, in nanoseconds, in the order in which the parts come first.
+    /// The time of each part in nanoseconds, in the order in which the parts first occur.
     pub(super) fn by_part(&self) -> Vec<PartTime> {
         let mut parts: Vec<PartTime> = Vec::new();
         for (part, ns) in self.0.iter().filter_map(|term| Some((term.part?, term.amount()))) {
@@ -139,22 +139,22 @@ impl Terms {
         parts
     }
 
-    /// `count` times `each` picoseconds.
+    /// Adds `count` times `each` picoseconds.
     pub(super) fn time(&mut self, what: &'static str, count: f64, each: u64) {
         self.push(Term { count, each: ns(each), ..Term::new(what, Measure::Nanoseconds) });
     }
 
-    /// Once `each` picoseconds.
+    /// Adds `each` picoseconds once.
     pub(super) fn once(&mut self, what: &'static str, each: u64) {
         self.time(what, 1.0, each);
     }
 
-    /// A step of an operation's way that takes a part of the machines `each` picoseconds.
+    /// Adds a step of an operation that takes a part of the machines `each` picoseconds.
     pub(super) fn step(&mut self, part: LatencyPart, what: &'static str, each: u64) {
         self.push(Term { part: Some(part), each: ns(each), ..Term::new(what, Measure::Nanoseconds) });
     }
 
-    /// All of these times in picoseconds, shared by `operations`.
+    /// Adds all these times in picoseconds, shared by `operations` operations.
     pub(super) fn times(&mut self, what: &'static str, times: impl Iterator<Item = u64>, operations: u32) {
         let (n, sum) = times.fold((0u64, 0u64), |(n, sum), time| (n + 1, sum + time));
         if n > 0 {
@@ -164,28 +164,28 @@ impl Terms {
         }
     }
 
-    /// `count` times so many bytes in all.
+    /// Adds `all` bytes as `count` equal terms.
     pub(super) fn bytes(&mut self, what: &'static str, count: u32, all: u64) {
         let each = all as f64 / f64::from(count.max(1));
         self.push(Term { count: count.into(), each, ..Term::new(what, Measure::Bytes) });
     }
 
-    /// So much of something.
+    /// Adds an amount of something.
     pub(super) fn amount(&mut self, what: &'static str, each: f64, unit: Measure) {
         self.push(Term { each, ..Term::new(what, unit) });
     }
 
-    /// The terms of a bound, each so many times.
+    /// Adds the terms of a bound, each `times` times.
     pub(super) fn add_scaled(&mut self, limit: &Limit, times: f64) {
         limit.terms.iter().for_each(|term| self.push(Term { count: term.count * times, ..*term }));
     }
 
-    /// All of these.
+    /// Adds all these terms.
     pub(super) fn extend(&mut self, terms: Terms) {
         terms.0.into_iter().for_each(|term| self.push(term));
     }
 
-    /// A term that comes to nothing is left out.
+    /// Adds a term, unless its amount is zero.
     pub(super) fn push(&mut self, term: Term) {
         if term.amount() > 0.0 {
             self.0.push(term);
@@ -193,12 +193,12 @@ impl Terms {
     }
 }
 
-/// A bound of several workloads with their shares: what each needs of a resource adds up.
+/// The bound of several workloads with their shares: their uses of a resource add up.
 pub(super) fn together<'a>(parts: impl Iterator<Item = (f64, &'a Limit)>) -> Limit {
     joined(parts.collect(), |terms, _, term| terms.add(term))
 }
 
-/// The same of the items of a mix, by their numbers, which the terms keep.
+/// The bound of the items of a mix with their shares. Each term keeps the number of its item.
 pub(super) fn mixed(parts: Vec<(f64, Limit)>) -> Limit {
     let parts = parts.iter().map(|(share, limit)| (*share, limit)).collect();
     joined(parts, |terms, item, term| terms.push(Term { item: Some(item), ..term }))
@@ -214,7 +214,7 @@ fn joined(parts: Vec<(f64, &Limit)>, add: impl Fn(&mut Terms, usize, Term)) -> L
     }
     let mut terms = Terms::default();
     for (number, share, limit) in &parts {
-        // Of what there is for the part that takes most.
+        // Relative to the capacity of the part that uses most.
         let scale = share * most.capacity / limit.capacity;
         let scaled = |term: &Term| Term { count: term.count * scale, ..*term };
         limit.terms.iter().for_each(|term| add(&mut terms, *number, scaled(term)));
@@ -225,7 +225,7 @@ fn joined(parts: Vec<(f64, &Limit)>, add: impl Fn(&mut Terms, usize, Term)) -> L
 }
 
 impl Terms {
-    /// Adds to the term that is like this one.
+    /// Adds to an equal term, or else appends the term.
     fn add(&mut self, term: Term) {
         let like = |t: &&mut Term| (t.what, t.each, t.unit) == (term.what, term.each, term.unit);
         match self.0.iter_mut().find(like) {

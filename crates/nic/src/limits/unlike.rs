@@ -1,9 +1,9 @@
-//! Bounds where machines differ.
+//! Bounds if machines differ.
 //!
-//! Machines that post to one are bounded by the sum of what each can post. One that posts to many takes
-//! them in turn, or at random, so that each is posted to by an equal share: the slowest bounds all. All to
-//! all, each machine has to post and to answer its share with what it has; the sum of what they post is
-//! maximised for each resource by itself.
+//! If machines post to one machine, the bound is the sum of what each of them can post. A machine that posts
+//! to many takes them in turn or at random, so each target gets an equal share and the slowest target bounds
+//! all. All to all, each machine has to post and to answer its share with its own resources. The sum of the
+//! posted operations is maximised for each resource by itself.
 
 use super::bounds::{self, BoundKind, Bounds};
 use super::groups::RoleGroup;
@@ -16,26 +16,26 @@ use crate::{Digits, Pattern, Profile};
 use doorbell_verbs::QpType;
 use std::ops::Range;
 
-/// Like machines of a run.
+/// A group of like machines of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines<'a> {
-    /// What they are like.
+    /// Their profile.
     pub profile: &'a Profile,
-    /// How many, at least 1.
+    /// Number of machines, at least 1.
     pub count: u32,
 }
 
-/// How many machines there are.
+/// Number of machines in all groups.
 pub(super) fn count(groups: &[Machines<'_>]) -> u32 {
     groups.iter().fold(0, |sum, group| sum.saturating_add(group.count.max(1)))
 }
 
-/// Machines that are alike and take the same part.
+/// Machines that are alike and have the same role.
 #[derive(Clone, Debug, PartialEq)]
 struct RolePart {
-    /// Their group.
+    /// Index of their group.
     group: usize,
-    /// Their numbers.
+    /// Numbers of the machines.
     machines: Range<u32>,
 }
 
@@ -47,9 +47,9 @@ impl RolePart {
 
 /// A run on machines that differ.
 pub(super) struct UnlikeMachines<'a> {
-    /// What is posted, of which part of all operations.
+    /// The kinds of operations, each with its share of all operations.
     kinds: Vec<(f64, Mix)>,
-    /// The first of these: who posts to whom, all of them say alike.
+    /// The first of the kinds. All kinds have its pattern.
     mix: Mix,
     sides: Vec<OperationEnd<'a>>,
     posters: Vec<RolePart>,
@@ -58,22 +58,23 @@ pub(super) struct UnlikeMachines<'a> {
     ports: u32,
 }
 
-/// What a machine of a part has of a resource, and takes of it for an operation that it posts, and for one
-/// of all those that the others post.
+/// One machine of a part: its amount of a resource, and the amounts that operations take. `posts` is the
+/// amount for an operation that it posts. `answers` is the amount for each operation that another machine
+/// posts.
 struct Shared {
     machines: f64,
     capacity: f64,
     posts: f64,
     answers: f64,
-    /// What it can post at most by all its resources: one that posts much of a resource's all has little
-    /// left to answer, which must not seem to help it where another resource keeps it from that.
+    /// The most it can post given all its resources. Without this limit, a machine could seem to post much
+    /// and have little to answer, although another resource prevents it from posting that much.
     most: f64,
     limits: [Limit; 2],
 }
 
 impl Shared {
-    /// How much it can post at least and at most, where all together post `all`: what it posts itself it
-    /// has not to answer. The least exceeds the most where it cannot be.
+    /// The least and the most that the machine can post if all machines together post `all`. It does not
+    /// answer its own operations. If the rate is impossible, the least exceeds the most.
     fn range(&self, all: f64) -> (f64, f64) {
         let (left, each) = (self.capacity - all * self.answers, self.posts - self.answers);
         match each {
@@ -84,24 +85,23 @@ impl Shared {
         }
     }
 
-    /// What it takes where it posts `own` of `all`.
+    /// The amount of the resource that it uses if it posts `own` of `all`.
     fn taken(&self, own: f64, all: f64) -> f64 {
         own * self.posts + (all - own) * self.answers
     }
 }
 
-/// Whether machines can post `all` together.
+/// Whether the machines can post `all` together.
 fn feasible(machines: &[Shared], all: f64) -> bool {
     let ranges = || machines.iter().map(|m| (m.machines, m.range(all)));
     let (least, most) = ranges().fold((0.0, 0.0), |(a, b), (n, (low, high))| (a + n * low, b + n * high));
     ranges().all(|(_, (low, high))| low <= high) && least <= all && all <= most
 }
 
-/// More operations in a microsecond than any resource that is used at all lets through.
+/// More operations per microsecond than any resource in use lets through.
 const UNBOUNDED: f64 = 1e12;
 
-/// The most that machines can post together, if there is a bound. Where they can post so many, they can
-/// also post fewer.
+/// The most that the machines can post together, if there is a bound. Every lower rate is also feasible.
 fn most(machines: &[Shared]) -> Option<f64> {
     let mut high = 1.0;
     while feasible(machines, high) {
@@ -118,7 +118,7 @@ fn most(machines: &[Shared]) -> Option<f64> {
     Some(low)
 }
 
-/// What a machine of each part posts where all together post `all`, which they can.
+/// The rate that a machine of each part posts if all machines together post the feasible rate `all`.
 fn posted(machines: &[Shared], all: f64) -> Vec<f64> {
     let ranges: Vec<(f64, f64)> =
         machines.iter().map(|m| m.range(all)).map(|(l, h)| (l, h.min(all))).collect();
@@ -130,13 +130,13 @@ fn posted(machines: &[Shared], all: f64) -> Vec<f64> {
     ranges.iter().map(|(low, high)| low + part * (high - low)).collect()
 }
 
-/// Whether messages are dropped where no RECV is posted: then who is slow to post them holds nobody up.
+/// Whether messages are dropped if no RECV is posted. Then a slow receiver holds up no sender.
 fn drops(mix: &Mix) -> bool {
     mix.opcode.consumes_recv() && mix.qp_type != QpType::Rc
 }
 
 impl<'a> UnlikeMachines<'a> {
-    /// There is one kind of operations at least.
+    /// `kinds` must hold at least one kind.
     pub(super) fn of(groups: &[Machines<'a>], kinds: &Kinds) -> UnlikeMachines<'a> {
         let here = |mix: &Mix| Mix { machines: count(groups), ..*mix }.sensible();
         let kinds: Vec<(f64, Mix)> = shares(kinds).map(|(mix, share)| (share, here(mix))).collect();
@@ -172,7 +172,7 @@ impl<'a> UnlikeMachines<'a> {
         }
     }
 
-    /// All bounds.
+    /// All bounds, unsorted.
     pub(super) fn bounds(&self) -> Vec<Limit> {
         let mut all = match self.mix.pattern {
             Pattern::Outbound => self.outbound(),
@@ -183,7 +183,7 @@ impl<'a> UnlikeMachines<'a> {
         all
     }
 
-    /// The quickest way of an operation between any two that have to do with each other.
+    /// The quickest way of an operation between any two machines that exchange operations.
     pub(super) fn quickest(&self) -> Terms {
         let ways = self
             .posters
@@ -200,7 +200,7 @@ impl<'a> UnlikeMachines<'a> {
         &self.sides[part.group]
     }
 
-    /// Those of `others` with whom a machine of `part` has to do.
+    /// The parts of `others` that a machine of `part` exchanges operations with.
     fn peers<'b>(&self, part: &'b RolePart, others: &'b [RolePart]) -> impl Iterator<Item = &'b RolePart> {
         others.iter().filter(move |other| *other != part || part.len() > 1)
     }
@@ -213,13 +213,14 @@ impl<'a> UnlikeMachines<'a> {
         }
     }
 
-    /// The bound that `group` sets, a group of machines like those of `part`: with whichever peers it is
-    /// the largest, as nothing says how much each of these takes part.
+    /// The bound that `group` sets, a group of machines like the machines of `part`. It assumes the peers
+    /// that give the largest bound, because the shares of the peers are unknown.
     fn bound(&self, kind: BoundKind, part: &RolePart, group: &RoleGroup) -> Limit {
         self.bound_of(kind, part, group, false)
     }
 
-    /// The same of messages that may be dropped, of which only that counts which they take in any case.
+    /// The bound that `group` sets. With `may_drop`, it counts only what messages use even if they are
+    /// dropped.
     fn bound_of(&self, kind: BoundKind, part: &RolePart, group: &RoleGroup, may_drop: bool) -> Limit {
         let others = if group.posts { &self.responders } else { &self.posters };
         let own = self.side(part);
@@ -234,7 +235,7 @@ impl<'a> UnlikeMachines<'a> {
         largest.expect("a machine that takes part has peers")
     }
 
-    /// What all kinds of operations take of a resource, each by its share.
+    /// The bound of a resource for all kinds of operations, each with its share.
     fn of_kinds(&self, bound: impl Fn(&Mix) -> Limit) -> Limit {
         match &self.kinds[..] {
             [(_, mix)] => bound(mix),
@@ -242,7 +243,7 @@ impl<'a> UnlikeMachines<'a> {
         }
     }
 
-    /// Who posts to machine 0: each for itself. Machine 0: all that comes.
+    /// The posters are bounded each by itself, and machine 0 by everything that arrives.
     fn inbound(&self) -> Vec<Limit> {
         let zero = &self.responders[0];
         let group = RoleGroup { who: self.who(zero).into(), ..self.mix.inbound_responder() };
@@ -252,7 +253,7 @@ impl<'a> UnlikeMachines<'a> {
         for kind in 0..count {
             all.extend(terms::sum(posters.iter().map(|bounds| bounds[kind].clone()).collect()));
         }
-        // Where something else binds each of them.
+        // The sum of the posters' lowest bounds, if different resources bind them.
         let each = self.least_each();
         if each.iter().any(|limit| limit.resource != each[0].resource) {
             all.extend(terms::sum(each));
@@ -266,7 +267,7 @@ impl<'a> UnlikeMachines<'a> {
         bounds::KINDS.iter().map(|kind| self.bound(*kind, part, &group)).collect()
     }
 
-    /// The least bound of each group that posts, as if it were posted nothing.
+    /// The lowest bound of each group that posts, as if nobody posted to it.
     fn least_each(&self) -> Vec<Limit> {
         let least = |part: &RolePart| {
             let (bounds, windows) = (self.posting(part), self.windows_of(part));
@@ -305,7 +306,7 @@ impl<'a> UnlikeMachines<'a> {
         self.mix.responders_among(self.who(part), &part.machines)
     }
 
-    /// Each machine is the target of its share of what the others post.
+    /// Each machine is the target of its share of the operations that the others post.
     fn all_to_all(&self) -> Vec<Limit> {
         let least = self.least_each();
         let most: Vec<f64> =
@@ -314,14 +315,14 @@ impl<'a> UnlikeMachines<'a> {
         let together = posted.as_ref().map_or(f64::INFINITY, |limit| limit.mops);
         let unknown = vec![f64::INFINITY; most.len()];
         let kinds = bounds::KINDS.into_iter().filter_map(|kind| {
-            // Where it is only what they can post that binds, this resource is looked at by itself.
+            // If the machines' posting alone binds, the bound of this resource ignores it.
             let limit = self.most_of_all(kind, &most)?;
             if limit.mops < 0.999 * together { Some(limit) } else { self.most_of_all(kind, &unknown) }
         });
         kinds.chain(posted).collect()
     }
 
-    /// What one resource lets through, where no machine posts more than `most_each` says.
+    /// The rate that one resource lets through if no machine posts more than `most_each` says.
     fn most_of_all(&self, kind: BoundKind, most_each: &[f64]) -> Option<Limit> {
         let all: Vec<Shared> =
             self.posters.iter().zip(most_each).map(|(part, most)| self.shared(kind, part, *most)).collect();

@@ -5,15 +5,15 @@ use super::machine::Profile;
 /// A profile that comes with Doorbell: a file in `profiles/`.
 pub(super) struct BuiltIn {
     pub(super) name: &'static str,
-    /// The processor of its host, by which other profiles name the host.
+    /// The processor of its host. Other profiles refer to the host by this name.
     pub(super) processor: Option<&'static str>,
     pub(super) text: &'static str,
 }
 
-// `BUILT_IN`, as the build script finds the files.
+// `BUILT_IN`, which the build script generates from the files.
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
-/// All of them.
+/// All built-in profiles.
 pub(super) fn all() -> &'static [BuiltIn] {
     BUILT_IN
 }

@@ -1,4 +1,5 @@
-//! What `cargo xtask calibrate` found when it set a profile: how sure its values are, and how well they meet their data.
+//! The result of `cargo xtask calibrate` for a profile: how certain its values are, and how well they fit the
+//! data.
 
 use super::parameter::{Basis, Parameter, Unit};
 use crate::digits::counted;
@@ -12,17 +13,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Calibrated {
-    /// The data, and what was found for each.
+    /// The data, and the value that the model finds for each.
     pub data: Vec<Met>,
     /// The model's own error.
     pub model: ModelError,
-    /// By parameter, of those that are uncertain: how many standard deviations ([`Spread`]) it is away from its value in each of some draws
-    /// from what all of them could be together, with the data.
+    /// Draws of the uncertain parameters, by name. A number is the distance from the parameter's value in
+    /// standard deviations ([`Spread`]). Number n of all parameters is one joint draw, given the data.
     pub draws: BTreeMap<String, Vec<f64>>,
 }
 
 impl Calibrated {
-    /// That it is of these parameters.
+    /// Checks the numbers, and that draws are of these parameters.
     pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), String> {
         let ModelError { verbs, systems } = self.model;
         for (name, error) in [("verbs", verbs), ("systems", systems)] {
@@ -56,43 +57,44 @@ impl Calibrated {
     }
 }
 
-/// The largest relative error of a model of which an interval still says something.
+/// The largest relative model error for which an interval is still meaningful.
 const LARGEST_ERROR: f64 = 10.0;
 
-/// Standard deviations that a draw is away at most: of 39 none is ever as far.
+/// The most standard deviations that a draw is away. A set of 39 draws never gets as far.
 const FARTHEST: f64 = 10.0;
 
-/// How a datum is met.
+/// How well the model meets a datum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Met {
-    /// The claim, or the measurement.
+    /// Id of the claim or the measurement.
     pub id: String,
-    /// What is found with the values that the profile has; 1 or 0 for a statement that holds or does not.
+    /// The value found with the profile's parameters; for a statement, 1 if it holds or 0 if not.
     pub found: f64,
-    /// How much more is found than was measured, relative to that; none for a statement.
+    /// Relative error of the found value against the measured one; absent for a statement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// The same where the profile is set from the other data alone, to first order.
+    /// Relative error if the profile is set from the other data alone, to first order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<f64>,
 }
 
-/// How far the model is off whatever its parameters are: relative standard errors, from data that were left out.
+/// The model's own error with the best parameters: relative standard errors, from data that were left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelError {
-    /// Of a workload of verbs.
+    /// Error of a workload of verbs.
     pub verbs: f64,
-    /// Of a system.
+    /// Error of a system.
     pub systems: f64,
 }
 
-/// Standard deviations of a normal distribution between which 90% of it lies.
+/// A normal distribution has 90% of its values within this many standard deviations of its mean.
 pub const NINETY_PERCENT: f64 = 1.645;
 
-/// A scale on which what a parameter could be is a normal distribution of mean 0 and standard deviation 1: 90% of it is the range
-/// that it is given. The scale is logarithmic where the range does not begin at 0.
+/// A scale on which a parameter's possible values are normally distributed with mean 0 and standard deviation
+/// 1. The parameter's range holds 90% of the distribution. The scale is logarithmic unless the range begins
+///    at 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scale {
     centre: f64,
@@ -101,7 +103,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Of a range.
+    /// The scale of a range.
     fn of([least, most]: [f64; 2]) -> Scale {
         let is_log = least > 0.0;
         let (least, most) = if is_log { (least.ln(), most.ln()) } else { (least, most) };
@@ -114,49 +116,49 @@ impl Scale {
         if self.is_log { x.exp() } else { x.max(0.0) }
     }
 
-    /// Standard deviations of a value above the middle.
+    /// Distance of a value from the middle in standard deviations.
     fn at(&self, value: f64) -> f64 {
         let x = if self.is_log { value.ln() } else { value };
         (x - self.centre) / self.deviation
     }
 }
 
-/// What a parameter could be, about a place on its scale: steps of one standard deviation from there, shorter ones towards the end of its range
-/// that is nearer.
+/// The possible values of a parameter around a point on its scale. A step is one standard deviation, or less
+/// towards the nearer end of the range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
     scale: Scale,
     centre: f64,
     below: f64,
     above: f64,
-    /// The least that is counted, of what is counted.
+    /// The least possible number, for parameters that are counted.
     whole: Option<f64>,
 }
 
-/// Digits of a value that are kept.
+/// Significant digits of a value that are kept.
 const DIGITS: i32 = 3;
 
-/// To three digits.
+/// Rounds to three digits.
 fn rounded(value: f64) -> f64 {
-    // What is left of a difference is nothing.
+    // The remainder of a difference is zero.
     if value.abs() < 1e-9 {
         return 0.0;
     }
     let unit = 10f64.powi(value.abs().log10().floor() as i32 + 1 - DIGITS);
-    // Powers of ten below one are not exact: what is divided by their inverse is the nearest number.
+    // Powers of ten below one are not exact. Dividing by their inverse gives the nearest number.
     if unit < 1.0 { (value / unit).round() / (1.0 / unit).round() } else { (value / unit).round() * unit }
 }
 
 impl Spread {
-    /// Of a parameter in this unit that could be anything in this range, about the middle of it.
+    /// The spread of a parameter in this unit that could be anything in this range, around the middle.
     pub fn of(range: [f64; 2], unit: Unit) -> Spread {
-        // Of things that there may be none of, none.
+        // If a range includes zero, the count may be zero.
         let least = range[0].min(1.0).ceil();
         let whole = matches!(unit, Unit::Count | Unit::Bytes).then_some(least);
         Spread { scale: Scale::of(range), centre: 0.0, below: 1.0, above: 1.0, whole }
     }
 
-    /// The same about a value of it, beside which there is as much of its distribution as beside the middle.
+    /// This spread around `value`, with as much of the distribution on each side as around the middle.
     fn about(self, value: f64) -> Spread {
         let centre = self.scale.at(value);
         let towards = |end: f64| (end / NINETY_PERCENT).max(0.0);
@@ -164,14 +166,14 @@ impl Spread {
         Spread { centre, below, above, ..self }
     }
 
-    /// The value so many standard deviations away, as a file has it.
+    /// The value `steps` standard deviations away, rounded as in a file.
     pub fn value(&self, steps: f64) -> f64 {
         let step = if steps < 0.0 { self.below } else { self.above };
         let value = self.scale.value(self.centre + steps * step);
         self.whole.map_or_else(|| rounded(value), |least| value.round().max(least))
     }
 
-    /// How many standard deviations away a value is; 0 where there is no way there.
+    /// Distance of a value in standard deviations; 0 if the spread has no steps in its direction.
     pub fn at(&self, value: f64) -> f64 {
         let far = self.scale.at(value) - self.centre;
         let step = if far < 0.0 { self.below } else { self.above };
@@ -179,7 +181,7 @@ impl Spread {
     }
 }
 
-/// What is known to who has the device, or that costs were set for: no part of what is uncertain.
+/// Parameters that are not uncertain: the owner of a device knows them, or the costs were set for them.
 const KNOWN: [&str; 7] = [
     "nic.max_inline_bytes",
     "nic.max_sge",
@@ -191,7 +193,8 @@ const KNOWN: [&str; 7] = [
 ];
 
 impl Parameter {
-    /// What it could be beside its value, where that is known: of a calibrated one without its data, in steps as long as without them.
+    /// The possible values beside its own, if known. A calibrated parameter has the spread without its data,
+    /// with steps as long as without them.
     pub fn spread(&self) -> Option<Spread> {
         let all = Spread::of(self.range()?, self.unit);
         match self.basis {
@@ -201,7 +204,7 @@ impl Parameter {
         }
     }
 
-    /// What it could be, as far as that is a range.
+    /// The range of its possible values, if it has one.
     pub fn range(&self) -> Option<[f64; 2]> {
         match &self.basis {
             Basis::Calibrated { range, .. } | Basis::Assumed { range, .. } => *range,
@@ -254,7 +257,7 @@ mod tests {
         assert_eq!((lowest([0.0, 16.0]), lowest([1.0, 16.0])), (0.0, 1.0));
     }
 
-    /// About the end of its range it goes one way only, and as far as the other end.
+    /// Around the end of its range a spread goes only inwards, as far as the other end.
     #[test]
     fn a_spread_keeps_to_its_range() {
         for (value, ends) in [(0.0, [0.0, 80.0]), (80.0, [0.0, 80.0]), (20.0, [0.0, 80.0])] {

@@ -1,4 +1,4 @@
-//! What is known about a NIC and the PCIe link that it is on.
+//! Parameters of a NIC and its PCIe link.
 
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use crate::Generation;
@@ -9,15 +9,15 @@ use toml::Spanned;
 /// A NIC, on a PCIe link of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// How its WQEs, Doorbells, packets and completions look.
+    /// The generation, which determines the layouts of WQEs, Doorbells, packets and completions.
     pub generation: Generation,
-    /// PCIe.
+    /// The PCIe link.
     pub pcie: Pcie,
-    /// How fast each kind of TLP passes the PCIe link.
+    /// Speed of each kind of TLP on the PCIe link.
     pub pcie_speed: PcieSpeed,
     /// Ports and link.
     pub link: Link,
-    /// Limits and habits of the NIC.
+    /// Limits and behaviour of the NIC.
     pub nic: Nic,
     /// Sending units.
     pub tx: Tx,
@@ -29,9 +29,9 @@ pub struct Device {
     pub caches: Caches,
 }
 
-/// Bytes per second at which each kind of TLP passes the PCIe link: that of all lanes, unless
-/// [`crate::Profile::relax`] lifts one kind. MMIOs and read completions share the host-to-device
-/// direction; each occupies it at its own speed.
+/// Bytes per second at which each kind of TLP passes the PCIe link. It is the speed of all lanes, unless
+/// [`crate::Profile::relax`] raises one kind. MMIOs and read completions share the host-to-device direction;
+/// each occupies it at its own speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PcieSpeed {
     /// Write-combined MMIOs and Doorbells (host to device).
@@ -53,17 +53,17 @@ section! {
         request_header: u32 = "request_header_bytes" Bytes 0..=64;
         /// Header of a read completion TLP in bytes (P_c).
         completion_header: u32 = "completion_header_bytes" Bytes 0..=64;
-        /// Payload bytes of a read completion at most (C_rc).
+        /// Most payload bytes of a read completion (C_rc).
         read_completion: u32 = "read_completion_bytes" Bytes 64..=4096;
-        /// Bytes that one read request asks for at most.
+        /// Most bytes that one read request asks for.
         max_read_request: u32 = "max_read_request_bytes" Bytes 64..=4096;
-        /// Payload bytes of a DMA write TLP at most.
+        /// Most payload bytes of a DMA write TLP.
         max_payload: u32 = "max_payload_bytes" Bytes 64..=4096;
-        /// Thousandths of a byte that link-layer packets (DLLPs) take per TLP, each way.
+        /// Thousandths of a byte that link-layer packets (DLLPs) add per TLP, each way.
         dllp_millibytes: u64 = "dllp_millibytes_per_tlp" Count 0..=64000;
-        /// Further bytes that the link spends on each write-combined MMIO TLP.
+        /// Additional bytes on the link for each write-combined MMIO TLP.
         mmio_overhead: u32 = "mmio_overhead_bytes" Bytes 0..=256;
-        /// From a read request leaving the NIC to its first completion arriving, when idle.
+        /// From a read request leaving the NIC to its first completion arriving, on an idle link.
         read_latency: Span = "read_latency_ns" Nanoseconds 1..=100000;
         /// From a DMA write leaving the NIC to its line being visible to the CPU.
         write_latency: Span = "write_latency_ns" Nanoseconds 1..=100000;
@@ -75,16 +75,16 @@ section! {
 }
 
 section! {
-    /// The ports and what lies between them and the peer's.
+    /// The ports, and the cables and switch between them.
     Link in "link" {
         /// Ports. Port p of a machine reaches only ports p of the others.
         ports: u32 = "ports" Count 1..=8;
         /// Bytes per second of a port and direction after encoding.
         port_bytes_per_s: u64 = "port_rate_gbps" GigabitsPerSecond 0.1..=3200;
-        /// Bytes a packet takes on the link beyond its headers, payload and CRCs.
+        /// Bytes that a packet takes on the link besides its headers, payload and CRCs.
         packet_overhead: u32 = "packet_overhead_bytes" Bytes 0..=256;
-        /// Bytes of packets that a port takes in before its NIC must have worked some off: beyond
-        /// them its senders stand still, as InfiniBand's links lose nothing.
+        /// Bytes of packets that a port buffers before its NIC must have processed some. When the buffer is
+        /// full, senders wait, because InfiniBand links lose nothing.
         receive_buffer: u32 = "receive_buffer_bytes" Bytes 8192..=16777216;
         /// Path MTU in bytes; on iWARP the payload of a full segment.
         mtu: u32 = "mtu_bytes" Bytes 256..=9000;
@@ -94,17 +94,17 @@ section! {
 }
 
 section! {
-    /// Limits and habits of the NIC.
+    /// Limits and behaviour of the NIC.
     Nic in "nic" {
         /// Whether the NIC reads all WQEs of a Doorbell with one DMA.
         doorbell_reads_all: bool = "doorbell_reads_all" Flag 0..=1;
-        /// Send WQEs it reads with one DMA where it does not read all.
+        /// Send WQEs that it reads with one DMA, unless it reads all of a Doorbell.
         wqe_prefetch: u32 = "wqe_prefetch" Count 1..=4096;
-        /// RECV WQEs it reads with one DMA.
+        /// RECV WQEs that it reads with one DMA.
         recv_prefetch: u32 = "recv_prefetch" Count 1..=4096;
         /// Largest inline payload in bytes.
         max_inline: u32 = "max_inline_bytes" Bytes 0..=4096;
-        /// SGEs of a work request at most.
+        /// Most SGEs of a work request.
         max_sge: u32 = "max_sge" Count 1..=256;
         /// Work requests a queue may hold.
         max_qp_wr: u32 = "max_qp_wr" Count 1..=65535;
@@ -122,7 +122,7 @@ section! {
 }
 
 section! {
-    /// The processing units that send. A QP is served by one of them at a time.
+    /// The processing units that send. One unit at a time serves a QP.
     Tx in "tx" {
         /// Processing units.
         units: u32 = "units" Count 1..=256;
@@ -140,17 +140,17 @@ section! {
         idle_qp: Span = "idle_qp_ns" Nanoseconds 0..=100000;
         /// Added for the first DMA read of a packet's payload.
         payload_dma: Span = "payload_dma_ns" Nanoseconds 0..=100000;
-        /// Added for each further one: that of another SGE.
+        /// Added for each further DMA read of a packet's payload, one for each additional SGE.
         gather: Span = "gather_ns" Nanoseconds 0..=100000;
         /// Added for each packet of a message after the first.
         extra_packet: Span = "extra_packet_ns" Nanoseconds 0..=100000;
-        /// Payload of a packet that a unit has a buffer for, where it is read by DMA.
+        /// Largest payload of a packet that a unit can buffer when it reads the payload by DMA.
         payload_buffer: u32 = "payload_buffer_bytes" Bytes 1..=65536;
-        /// Added for a packet with more payload than that.
+        /// Added for a packet whose payload is larger than the buffer.
         larger_payload: Span = "larger_payload_ns" Nanoseconds 0..=100000;
-        /// Whether a unit that has made a packet of the answer to a READ or an atomic is busy until this has left by the port.
+        /// Whether a unit stays busy until the answer packet of a READ or an atomic has left by the port.
         response_until_sent: bool = "response_until_sent" Flag 0..=1;
-        /// Packets that a QP which has them sends one after another before it is the next QP's turn.
+        /// Packets that a QP sends in a row before the next QP's turn.
         burst: u32 = "burst_packets" Count 1..=1024;
         /// First packet of the answer to a READ, or the answer to an atomic (responder).
         response: Span = "response_ns" Nanoseconds 0..=100000;
@@ -160,7 +160,7 @@ section! {
 }
 
 section! {
-    /// The processing units that receive. Packets that keep their order are looked at by one at a time.
+    /// The processing units that receive. One unit at a time serves the packets of an ordered flow.
     Rx in "rx" {
         /// Processing units.
         units: u32 = "units" Count 1..=256;
@@ -172,7 +172,7 @@ section! {
         dma_read: Span = "dma_read_ns" Nanoseconds 0..=100000;
         /// Added where inline-receive puts payload into the CQE.
         inline_recv: Span = "inline_recv_ns" Nanoseconds 0..=100000;
-        /// An atomic request, all in all: packet, read-modify-write and its buffering.
+        /// An atomic request in total: packet, read-modify-write and its buffering.
         atomic: Span = "atomic_ns" Nanoseconds 0..=100000;
         /// An ACK (requester).
         ack: Span = "ack_ns" Nanoseconds 0..=100000;
@@ -190,18 +190,17 @@ section! {
         slot_low_bit: u32 = "slot_low_bit" Count 0..=48;
         /// How long a lock is held beyond the PCIe read of the word.
         hold: Span = "hold_ns" Nanoseconds 0..=100000;
-        /// Whether a receiving unit whose atomic waits for a lock stands still until it has it.
+        /// Whether a receiving unit stalls while its atomic waits for a lock.
         blocks_unit: bool = "blocks_unit" Flag 0..=1;
     }
 }
 
 section! {
-    /// What the NIC keeps in its SRAM.
+    /// The contents of the NIC's SRAM.
     Caches in "caches" {
-        /// Send WQEs that are to be sent.
+        /// Send WQEs that are not yet sent.
         wqe_entries: u32 = "wqe_entries" Count 1..=1048576;
-        /// How long a sending unit stands still for a request whose WQE is missing, beyond what
-        /// the PCIe read hides.
+        /// How long a sending unit stalls on a missing WQE, beyond the part that the PCIe read hides.
         wqe_stall: Span = "wqe_stall_ns" Nanoseconds 0..=100000;
         /// WQEs of READs and atomics that were sent and wait for their answers.
         read_wqe_entries: u32 = "read_wqe_entries" Count 1..=1048576;
@@ -211,13 +210,13 @@ section! {
         responder_entries: u32 = "responder_entries" Count 1..=1048576;
         /// Bytes read over PCIe for a QP context.
         context: u32 = "context_bytes" Bytes 1..=4096;
-        /// How long a unit stands still for a missing QP context beyond the PCIe read.
+        /// How long a unit stalls on a missing QP context, beyond the PCIe read.
         context_stall: Span = "context_stall_ns" Nanoseconds 0..=100000;
-        /// QP contexts that the NIC reads at a time; units that need another one wait.
+        /// QP contexts that the NIC reads at a time. Units that need another one wait.
         context_reads: u32 = "context_reads" Count 1..=256;
         /// Address translations.
         translation_entries: u32 = "translation_entries" Count 1..=16777216;
-        /// How long a unit stands still for a missing translation beyond the PCIe read.
+        /// How long a unit stalls on a missing translation, beyond the PCIe read.
         translation_stall: Span = "translation_stall_ns" Nanoseconds 0..=100000;
         /// Bytes read over PCIe for a translation.
         translation: u32 = "translation_bytes" Bytes 1..=4096;
@@ -225,7 +224,7 @@ section! {
 }
 
 impl PcieSpeed {
-    /// That of all lanes, for each kind.
+    /// The speed of all lanes, for each kind of TLP.
     pub(super) const fn of_all_lanes(pcie: &Pcie) -> PcieSpeed {
         let all = pcie.bytes_per_s();
         PcieSpeed { mmio: all, completion: all, device_to_host: all }
@@ -240,7 +239,8 @@ impl Pcie {
 }
 
 impl Link {
-    /// The path MTU; on iWARP, whose segments have other sizes, the largest that is not above them.
+    /// The path MTU. On iWARP, where segments have other sizes, the largest MTU that is not above the
+    /// segment.
     pub fn mtu(&self) -> Mtu {
         Mtu::from_bytes(1 << self.mtu.clamp(256, 4096).ilog2()).unwrap_or(Mtu::Mtu4096)
     }
@@ -256,7 +256,7 @@ impl Nic {
         }
     }
 
-    /// Whether a message of `payload` bytes arrives in the CQE where inline-receive is on.
+    /// Whether inline-receive puts a message of `payload` bytes into the CQE.
     pub const fn receives_inline(&self, payload: u32, ud: bool) -> bool {
         payload > 0 && payload <= self.max_inline_recv && (self.inline_recv_ud || !ud)
     }

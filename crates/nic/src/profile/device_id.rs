@@ -1,17 +1,17 @@
-//! What a NIC is called in numbers.
+//! The numbers that identify a NIC.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The numbers by which programs tell kinds of NICs apart, as ibv_query_device(3) gives them. Nothing is computed from
-/// them, so they are no parameters.
+/// The numbers by which programs tell kinds of NICs apart, as ibv_query_device(3) gives them. No computation
+/// uses them, so they are not parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceId {
-    /// The vendor: of InfiniBand and RoCE its IEEE OUI, of iWARP the vendor of the PCI device.
+    /// The vendor: its IEEE OUI on InfiniBand and RoCE, the vendor of the PCI device on iWARP.
     pub vendor_id: u32,
-    /// The kind of NIC among the vendor's: the number of the PCI device.
+    /// The vendor's number for this kind of NIC: the PCI device ID.
     pub vendor_part_id: u32,
-    /// Who says so.
+    /// Source of the numbers.
     pub source: String,
 }

@@ -1,4 +1,4 @@
-//! Profiles as files: TOML, each of its own or based on another one.
+//! Profiles as TOML files, complete or based on another profile.
 
 use super::built_in::{self, BuiltIn};
 use super::calibrated::Calibrated;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// A file as it is written: what it leaves out, its base must have.
+/// A file as it is written. Its base must have every parameter that the file leaves out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProfileFile {
@@ -22,7 +22,8 @@ struct ProfileFile {
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
     device_id: Option<DeviceId>,
-    /// The processor of its host, by which others name the host: of built-in profiles, the build script reads it.
+    /// The processor of its host, by which other profiles name the host. The build script reads it from
+    /// built-in profiles.
     #[serde(rename = "processor")]
     _processor: Option<String>,
     host: Option<Spanned<HostGiven>>,
@@ -41,18 +42,18 @@ struct ProfileFile {
     calibrated: Option<Spanned<Calibrated>>,
 }
 
-/// Whether a name is the path of a file rather than that of a built-in profile.
+/// Whether a name is the path of a file. Otherwise it names a built-in profile.
 fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".toml")
 }
 
-/// What tells a file from others, however it is written.
+/// The canonical path of a file, which identifies it.
 fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The profile that the file of `reader` names by a `key`: a built-in profile, or a file, whose path begins where
-/// that file lies. `based` are the files that led to it.
+/// The profile that the file of `reader` names with `key`: a built-in profile or a file. Paths are relative
+/// to the folder of that file. `based` are the files that led to it.
 fn load(
     reader: &ProfileReader<'_>,
     key: &str,
@@ -79,8 +80,8 @@ fn load(
     Profile::parse_from(&path.display().to_string(), &text, &based)
 }
 
-/// The profile that tells of a host: by the name of its processor, or its own, or its path; an error says which there
-/// are.
+/// The profile that describes a host. `host` is the name of its processor, the name of the profile, or a
+/// path. The error lists the known hosts.
 fn profile_of(host: &str) -> Result<&str, String> {
     if let Some(built_in) = built_in::all().iter().find(|built_in| built_in.processor == Some(host)) {
         return Ok(built_in.name);
@@ -92,7 +93,8 @@ fn profile_of(host: &str) -> Result<&str, String> {
     Err(format!("there is no host {host}; there are {}, or give the path of a TOML file", known.join(", ")))
 }
 
-/// The parameters that a file gives of its host; where it names a host instead, `base` is then in that.
+/// The parameters that a file gives for its host. If the file names a host instead, `base` is moved to that
+/// host.
 fn host_parameters(
     reader: &ProfileReader<'_>,
     base: &mut Option<Profile>,
@@ -131,7 +133,7 @@ impl Profile {
         }
     }
 
-    /// Whether a name is the path of a file rather than that of a built-in profile.
+    /// Whether a name is the path of a file. Otherwise it names a built-in profile.
     pub fn is_path(name: &str) -> bool {
         is_path(name)
     }
@@ -146,17 +148,17 @@ impl Profile {
         Profile::parse(name, &text)
     }
 
-    /// Reads the TOML of a profile; `file` is for messages, and a base that is a file is looked for from
-    /// where it lies.
+    /// Reads the TOML of a profile. `file` appears in messages, and relative paths of a base start from its
+    /// folder.
     ///
     /// # Errors
-    /// If it is not the TOML of a profile, a parameter is neither in it nor in its base, or its base cannot
-    /// be had: one sentence, with the line.
+    /// If the text is not the TOML of a profile, if a parameter is missing both in it and in its base, or if
+    /// the base cannot be read. The error is one sentence with the line.
     pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
         Profile::parse_from(file, text, &[])
     }
 
-    /// The same, of the base of the profiles in these files.
+    /// Reads a profile that is a base of the profiles in the files `based`.
     fn parse_from(file: &str, text: &str, based: &[PathBuf]) -> Result<Profile, ProfileError> {
         let mut reader = ProfileReader::new(file, text);
         let parsed: ProfileFile = toml::from_str(text).map_err(|error| reader.malformed(&error))?;
@@ -193,7 +195,7 @@ impl Profile {
         };
         let (name, title) = (parsed.name.into_inner(), parsed.title);
         reader.base = base.as_ref().map(Profile::as_base);
-        // What its base was set from tells nothing of what this one changes.
+        // The data of the base say nothing about this profile's changes.
         let read = sections.read(reader, Named { name, title, device_id }, generation, base.as_ref())?;
         if let Some(calibrated) = &parsed.calibrated {
             let wrong = |message| ProfileReader::new(file, text).error(calibrated.span().start, message);
@@ -203,12 +205,12 @@ impl Profile {
         Ok(Profile { measured: parsed.measured, calibrated, ..read })
     }
 
-    /// This NIC in the host of this name (one of [`Profile::host_names`]), or in that of another profile: a built-in
-    /// one, or the TOML file at a path. Cores, driver, memory and kernel TCP are that host's; the PCIe link stays, as its
-    /// lanes are the NIC's.
+    /// This NIC in another host. The host is named by its processor (one of [`Profile::host_names`]), by a
+    /// built-in profile, or by the path of a TOML file. Cores, driver, memory and kernel TCP come from that
+    /// host. The PCIe link stays, because its lanes belong to the NIC.
     ///
     /// # Errors
-    /// If there is no such host, or its file is not a profile.
+    /// If there is no such host, or if its file is not a profile.
     pub fn on_host(self, name: &str) -> Result<Profile, ProfileError> {
         let of = profile_of(name).map_err(ProfileError::NotFound)?;
         Ok(self.in_host_of(&Profile::named_or_file(of)?, name))

@@ -1,4 +1,4 @@
-//! What a file says of its host.
+//! The host that a file describes or names.
 
 use super::parameter::Section;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use std::fmt;
 
-/// What a file says of its host: parameters, or whose host it is.
+/// The host in a file: parameters, or the name of another profile's host.
 pub(super) enum HostGiven {
     Parameters(Section),
     Named(String),

@@ -12,40 +12,40 @@ use super::tcp::Tcp;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A machine and its NIC; hot code reads the sections, reports read `parameters`.
+/// A machine and its NIC. Hot code reads the sections, reports read `parameters`.
 ///
 /// A machine has one device so far.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Profile {
-    /// Short name, as `cib`.
+    /// Short name, such as `cib`.
     pub name: String,
-    /// What the machine is, in a line.
+    /// Description of the machine, in a line.
     pub title: String,
-    /// The numbers that the NIC's driver tells programs, where they are known.
+    /// The numbers that the NIC's driver gives programs, if they are known.
     pub device_id: Option<DeviceId>,
     /// The host.
     pub host: Host,
-    /// Its caches, where they have sizes.
+    /// The caches of the host, if they have sizes.
     pub hierarchy: Option<Hierarchy>,
-    /// Its sockets, where it has several.
+    /// The sockets of the host, if it has several.
     pub sockets: Option<Sockets>,
-    /// TCP of its kernel, where it has that.
+    /// TCP of the host's kernel, if it has TCP.
     pub tcp: Option<Tcp>,
-    /// Its NIC.
+    /// The NIC.
     pub device: Device,
-    /// All parameters with their provenance, in the order above; of a relaxed profile, those
-    /// of the original.
+    /// All parameters with their provenance, in the order above. A relaxed profile keeps the parameters of
+    /// the original.
     pub parameters: Vec<Parameter>,
-    /// The measurements that it was set from.
+    /// The measurements that the profile was set from.
     pub measured: Measured,
-    /// How its parameters were set from them, where a program did.
+    /// The record of the calibration, if a program set the profile.
     pub calibrated: Option<Calibrated>,
-    /// The host that the NIC was put into, where it was measured in another.
+    /// The host that the NIC was moved to, if it was measured in another.
     pub moved_to: Option<String>,
 }
 
 impl Profile {
-    /// Values of parameters by name, with those of the parameters that have the same.
+    /// These values by parameter name, extended to the parameters that follow them.
     pub fn with_followers<'a>(
         &self,
         values: impl IntoIterator<Item = (&'a str, f64)>,
@@ -63,8 +63,8 @@ impl Profile {
         self.parameters.iter().filter(|p| matches!(p.basis, Basis::Set { .. }))
     }
 
-    /// Ids of the claims that parameters were calibrated from: none of them, and nothing that
-    /// follows from them, is a prediction.
+    /// Ids of the claims that parameters were calibrated from. Neither these claims nor anything that follows
+    /// from them is a prediction.
     pub fn calibrated_claims(&self) -> BTreeSet<&str> {
         let claims = self.parameters.iter().filter_map(|p| match &p.basis {
             Basis::Calibrated { claims, .. } => Some(claims),
@@ -78,7 +78,7 @@ impl Profile {
         self.sockets.map_or(1, |sockets| sockets.count)
     }
 
-    /// Cores of a machine, those of all sockets.
+    /// Cores of all sockets of a machine.
     pub fn all_cores(&self) -> u32 {
         self.host.cores * self.socket_count()
     }
@@ -98,7 +98,7 @@ impl Profile {
         let parts = |p: &Profile| (p.host, p.hierarchy, p.sockets, p.tcp);
         let own_host = parts(&self) == parts(other);
         let own = self.parameters.into_iter().filter(|p| !of_host(&p.name));
-        // What its data say of another host is nothing about this one.
+        // Draws for the old host say nothing about this one.
         let calibrated = self.calibrated.map(|mut calibrated| {
             calibrated.draws.retain(|name, _| !of_host(name));
             calibrated
@@ -119,7 +119,7 @@ impl Profile {
         }
     }
 
-    /// What profiles based on this one have from it.
+    /// The name and the parameters that profiles based on this one inherit.
     pub(super) fn as_base(&self) -> ProfileBase {
         ProfileBase { name: self.name.clone(), parameters: self.parameters.clone() }
     }

@@ -1,4 +1,4 @@
-//! The measurements that a profile was set from: beyond them it extrapolates.
+//! The measurements that a profile was set from. Beyond them it extrapolates.
 
 use crate::Pattern;
 use doorbell_verbs::{Opcode, QpType};
@@ -8,40 +8,40 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The measurements that a profile was set from; none where nothing is known of them.
+/// The measurements that a profile was set from; empty if nothing is known of them.
 ///
 /// TOML: tables `[[measured.verbs]]` and `[[measured.systems]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// Of verbs.
+    /// Measurements of verbs.
     #[serde(default)]
     pub verbs: Vec<VerbsMeasured>,
-    /// Of systems.
+    /// Measurements of systems.
     #[serde(default)]
     pub systems: Vec<SystemMeasured>,
 }
 
-/// A measurement of a verb, with the ranges that its source states; what it does not state is absent.
+/// A measurement of a verb, with the ranges that its source states. Unstated ranges are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VerbsMeasured {
-    /// By whom, and where.
+    /// The publication, and the place in it.
     pub source: String,
-    /// Ids of the claims that it is, as parameters name them.
+    /// Ids of its claims, as parameters name them.
     #[serde(default)]
     pub claims: Vec<String>,
-    /// Ids of the measurements that it is, of `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
+    /// Ids of its runs in `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
-    /// Verb; one with an immediate is the same without.
+    /// Verb, without immediate.
     #[serde(deserialize_with = "without_immediate")]
     #[schemars(with = "String")]
     pub verb: Opcode,
     /// Transport.
     #[schemars(with = "String")]
     pub transport: QpType,
-    /// Who posts to whom.
+    /// Which machines post to which.
     pub pattern: Pattern,
     /// Payloads in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,10 +49,10 @@ pub struct VerbsMeasured {
     /// Work requests per doorbell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Bounds>,
-    /// Connected QPs in use of a machine.
+    /// Connected QPs that a machine uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qps: Option<Bounds>,
-    /// Machines.
+    /// Number of machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<Bounds>,
     /// Threads of each machine that posts.
@@ -63,31 +63,31 @@ pub struct VerbsMeasured {
     pub window: Option<Bounds>,
 }
 
-/// A measurement of a system of the register.
+/// A measurement of a registered system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SystemMeasured {
-    /// By whom, and where.
+    /// The publication, and the place in it.
     pub source: String,
-    /// Ids of the claims that it is, as parameters name them.
+    /// Ids of its claims, as parameters name them.
     #[serde(default)]
     pub claims: Vec<String>,
-    /// Ids of the measurements that it is, of `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
+    /// Ids of its runs in `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
-    /// Its name.
+    /// Name of the system.
     pub system: String,
-    /// Ranges of those of its parameters that are numbers.
+    /// Ranges of its numeric parameters.
     #[serde(default)]
     pub within: BTreeMap<String, Bounds>,
-    /// Values of those that are names, or `true` and `false`.
+    /// Values of its other parameters: names, or `true` and `false`.
     #[serde(default)]
     pub of: BTreeMap<String, Vec<String>>,
 }
 
-/// From the least to the most, both included.
+/// A range from the least to the most, both included.
 ///
-/// TOML: a list of the two.
+/// TOML: a list of the two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "[u64; 2]", into = "[u64; 2]")]
 pub struct Bounds {
@@ -113,12 +113,12 @@ impl From<Bounds> for [u64; 2] {
 }
 
 impl Bounds {
-    /// What lies between these and `other`, both included.
+    /// The smallest range that includes this one and `other`.
     pub fn with(self, other: Bounds) -> Bounds {
         Bounds { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 
-    /// On which side of them a number lies that is not within, in words.
+    /// The side on which a number lies outside the range, in words; `None` if it lies within.
     pub fn side(self, number: u64) -> Option<&'static str> {
         match number {
             n if n < self.least => Some("below"),
@@ -145,18 +145,18 @@ fn without_immediate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opcod
 }
 
 impl Measured {
-    /// Whether nothing is known.
+    /// Whether no measurement is known.
     pub fn is_empty(&self) -> bool {
         self.verbs.is_empty() && self.systems.is_empty()
     }
 
-    /// Ids of the claims that the measurements are.
+    /// Ids of the claims of all measurements.
     pub fn claims(&self) -> impl Iterator<Item = &str> {
         let of_verbs = self.verbs.iter().flat_map(|m| &m.claims);
         of_verbs.chain(self.systems.iter().flat_map(|m| &m.claims)).map(String::as_str)
     }
 
-    /// Ids of the measurements that they are, of `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
+    /// Ids of the runs of all measurements, in `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
     pub fn runs(&self) -> impl Iterator<Item = &str> {
         let of_verbs = self.verbs.iter().flat_map(|m| &m.runs);
         of_verbs.chain(self.systems.iter().flat_map(|m| &m.runs)).map(String::as_str)

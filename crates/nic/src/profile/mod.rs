@@ -1,4 +1,4 @@
-//! What is known about a machine and its NIC.
+//! The known parameters of a machine and its NIC.
 
 mod built_in;
 mod calibrated;

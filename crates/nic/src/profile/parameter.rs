@@ -13,37 +13,37 @@ use toml::Spanned;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "basis", rename_all = "lowercase")]
 pub enum Basis {
-    /// Stated by someone.
+    /// Stated in a publication.
     Published {
-        /// By whom, and where.
+        /// The publication, and the place in it.
         source: String,
     },
-    /// Set so that a few measurements come out.
+    /// Set so that the model meets a few measurements.
     Calibrated {
         /// Ids of the claims used.
         claims: Vec<String>,
-        /// Measurements used that are no claims.
+        /// Ids of used measurements that are not claims.
         measurements: Vec<String>,
-        /// How the value follows from them.
+        /// How the value follows from the data.
         how: String,
-        /// What it could be as far as is known without them, from the least to the most, in the parameter's unit.
+        /// The range that is known without the data, from the least to the most, in the parameter's unit.
         #[serde(skip_serializing_if = "Option::is_none")]
         range: Option<[f64; 2]>,
     },
-    /// Chosen.
+    /// Chosen without data.
     Assumed {
-        /// Why so.
+        /// Reason for the value.
         reason: String,
-        /// What else it could be.
+        /// Other possible values.
         alternative: String,
-        /// That as a range, from the least to the most, in the parameter's unit.
+        /// The possible values as a range, from the least to the most, in the parameter's unit.
         #[serde(skip_serializing_if = "Option::is_none")]
         range: Option<[f64; 2]>,
-        /// The parameter whose value it has, whatever that is.
+        /// The parameter whose value this one always has.
         #[serde(skip_serializing_if = "Option::is_none")]
         same_as: Option<String>,
     },
-    /// Set by whoever asks, over what the profile has.
+    /// Set by the user, over the profile's value.
     Set {
         /// The profile's own value.
         instead_of: f64,
@@ -77,7 +77,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Base units (ps, Hz, B/s) in one of these.
+    /// Base units (ps, Hz, B/s) in one of this unit.
     const fn base(self) -> f64 {
         match self {
             Unit::Count | Unit::Bytes | Unit::Flag => 1.0,
@@ -106,22 +106,22 @@ impl fmt::Display for Unit {
 /// A parameter of a profile, for reports.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Parameter {
-    /// Section and key, as `tx.send_ns`.
+    /// Section and key, such as `tx.send_ns`.
     pub name: String,
     /// Value in `unit`; a flag is 0 or 1.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the value.
     pub unit: Unit,
-    /// Where it comes from.
+    /// Origin of the value.
     #[serde(flatten)]
     pub basis: Basis,
-    /// The profile whose file gives it, where this one has it from its base.
+    /// The profile whose file gives the value, if this profile inherits it from a base.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
 }
 
 impl Parameter {
-    /// This parameter, as a profile has it that is based on one of this name.
+    /// This parameter as inherited by a profile that is based on `profile`.
     pub(super) fn inherited_from(&self, profile: &str) -> Parameter {
         Parameter { base: Some(self.base.clone().unwrap_or_else(|| profile.to_owned())), ..self.clone() }
     }
@@ -140,23 +140,23 @@ impl Parameter {
     }
 }
 
-/// What is wrong with a profile.
+/// An error in a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProfileError {
-    /// Neither a built-in name nor a file that can be read.
+    /// Neither a built-in name nor a readable file.
     #[error("{0}")]
     NotFound(String),
-    /// Not the TOML of a profile.
+    /// The text is not the TOML of a profile.
     #[error("{file}:{line}: {message}")]
     Content {
         /// The file, or the name of a built-in profile.
         file: String,
         /// Line, from 1.
         line: usize,
-        /// What is wrong, with the key.
+        /// The error, with its key.
         message: String,
     },
-    /// What was set over a profile is no parameter of it, or not within its range.
+    /// A parameter that was set is not a parameter of the profile, or its value is out of range.
     #[error("set: {0}")]
     Set(String),
 }
@@ -169,7 +169,7 @@ enum BasisName {
     Assumed,
 }
 
-/// An entry as the file has it.
+/// An entry as it is written in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with value, basis and the notes of that basis")]
 pub(super) struct ParameterEntry {
@@ -188,7 +188,7 @@ pub(super) struct ParameterEntry {
 }
 
 impl ParameterEntry {
-    /// The basis, with exactly the notes that it needs.
+    /// The basis, if the entry has exactly the notes that the basis needs.
     fn basis(&self) -> Result<Basis, String> {
         if let Some([least, most]) = self.range
             && least >= most
@@ -206,7 +206,7 @@ impl ParameterEntry {
         !self.claims.is_empty() || !self.measurements.is_empty()
     }
 
-    /// What else it could be: said in words, as a range, or as another parameter.
+    /// Whether the entry gives other possible values: in words, as a range, or as another parameter.
     fn has_other(&self) -> bool {
         self.alternative.is_some() || self.range.is_some() || self.same_as.is_some()
     }
@@ -260,12 +260,12 @@ impl ParameterEntry {
     }
 }
 
-/// Likeness from which on a name may be meant for another, 1 being the same.
+/// Similarity from which on a name may be meant for another; equal names have 1.
 const LIKE: f64 = 0.8;
 
 /// A type that a parameter can have in a [`crate::Profile`].
 pub(super) trait FromBase: Sized {
-    /// From a value in base units, already within its range.
+    /// Converts a value in base units that is already within its range.
     fn from_base(base: f64) -> Self;
 }
 
@@ -296,22 +296,22 @@ impl FromBase for Span {
 /// The entries of a section, by key.
 pub(super) type Section = BTreeMap<String, Spanned<ParameterEntry>>;
 
-/// A section of one file, of which parameters are taken; one that is not there is empty.
+/// A section of one file, from which parameters are taken. A missing section is empty.
 pub(super) struct OpenSection {
     name: &'static str,
-    /// Byte at which it begins.
+    /// Byte offset of its beginning.
     at: usize,
     entries: Section,
 }
 
-/// A profile that another one is based on: what it is called, and its parameters.
+/// A profile that another one is based on.
 pub(super) struct ProfileBase {
     pub(super) name: String,
     pub(super) parameters: Vec<Parameter>,
 }
 
-/// Reads parameters out of one file, and out of its base what the file does not give; or out of what is set over
-/// its base, and then there is no file.
+/// Reads parameters from one file, and missing ones from its base. It also reads parameters that are set over
+/// a base; then there is no file.
 pub(super) struct ProfileReader<'a> {
     file: &'a str,
     text: &'a str,
@@ -320,7 +320,7 @@ pub(super) struct ProfileReader<'a> {
     parameters: Vec<Parameter>,
 }
 
-/// That a file says something twice.
+/// The message for a key that a file gives twice.
 fn given_twice(key: &str) -> String {
     let both = "a file names the host of another profile, as host = \"e7520\", or has parameters in [host], not both";
     match key {
@@ -334,12 +334,12 @@ impl<'a> ProfileReader<'a> {
         ProfileReader { file, text, base: None, set: None, parameters: Vec::new() }
     }
 
-    /// A reader of what is set over a profile.
+    /// A reader of parameters that are set over a profile.
     pub(super) fn of_set(profile: ProfileBase, set: &BTreeMap<String, f64>) -> ProfileReader<'static> {
         ProfileReader { base: Some(profile), set: Some(set.clone()), ..ProfileReader::new("", "") }
     }
 
-    /// The file, as messages name it.
+    /// The file's name for messages.
     pub(super) fn file(&self) -> &'a str {
         self.file
     }
@@ -353,7 +353,7 @@ impl<'a> ProfileReader<'a> {
         ProfileError::Content { file: self.file.to_owned(), line, message }
     }
 
-    /// What the parser of TOML says, with the key of its line.
+    /// The TOML parser's error, with the key of its line.
     pub(super) fn malformed(&self, error: &toml::de::Error) -> ProfileError {
         let span = error.span().unwrap_or(0..0);
         let at = span.start;
@@ -364,13 +364,13 @@ impl<'a> ProfileReader<'a> {
             );
         }
         let message = error.message().replace('\n', " ").replace("expected a map", "expected a table");
-        // Where a line begins with a key, the error is about its value, unless it is the key itself.
+        // If a line begins with a key, the error is about its value, unless it is the key itself.
         let begins = self.text.get(..at).map_or(0, |before| before.rfind('\n').map_or(0, |end| end + 1));
         let key = self.text.get(begins..at).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
         self.error(at, key.map_or(message.clone(), |key| format!("{key}: {message}")))
     }
 
-    /// Begins with a section.
+    /// Opens a section.
     pub(super) fn section(&self, name: &'static str, section: Option<Spanned<Section>>) -> OpenSection {
         let at = section.as_ref().map_or(0, |section| section.span().start);
         OpenSection { name, at, entries: section.map_or_else(Section::new, Spanned::into_inner) }
@@ -415,7 +415,7 @@ impl<'a> ProfileReader<'a> {
         Ok(Parameter { name, value, unit, basis, base: None })
     }
 
-    /// Whether a value lies within what its parameter could be, and is that of the parameter before it that it follows.
+    /// Checks that a value lies within its range, and equals the earlier parameter that it follows.
     fn check(&self, name: &str, value: f64, basis: &Basis) -> Result<(), String> {
         if let Basis::Calibrated { range: Some(range), .. } | Basis::Assumed { range: Some(range), .. } =
             basis
@@ -430,7 +430,7 @@ impl<'a> ProfileReader<'a> {
         }
     }
 
-    /// A parameter of the base, set to this value.
+    /// A parameter of the base with a new value.
     fn set(&self, own: Parameter, value: f64, range: RangeInclusive<f64>) -> Result<Parameter, ProfileError> {
         let Parameter { name, unit, value: instead_of, .. } = own;
         match unit {
@@ -442,7 +442,7 @@ impl<'a> ProfileReader<'a> {
             }
             _ => within(&name, value, range).map_err(|why| self.error(0, why))?,
         }
-        // What was set before is not the profile's own.
+        // A value that was set before is not the profile's own.
         let instead_of = match own.basis {
             Basis::Set { instead_of } => instead_of,
             _ => instead_of,
@@ -454,11 +454,11 @@ impl<'a> ProfileReader<'a> {
     fn inherited(&self, name: &str) -> Option<Parameter> {
         let base = self.base.as_ref()?;
         let parameter = base.parameters.iter().find(|p| p.name == name)?;
-        // What is set over a profile does not make it another one's base.
+        // Setting a value over a profile does not make the profile a base.
         Some(if self.set.is_some() { parameter.clone() } else { parameter.inherited_from(&base.name) })
     }
 
-    /// Refuses keys that nothing has taken.
+    /// Refuses keys that no parameter has taken.
     pub(super) fn finish(&self, section: OpenSection) -> Result<(), ProfileError> {
         match section.entries.iter().next() {
             None => Ok(()),
@@ -469,7 +469,7 @@ impl<'a> ProfileReader<'a> {
         }
     }
 
-    /// Refuses what is set and is no parameter of the profile.
+    /// Refuses names that are set but are not parameters of the profile.
     pub(super) fn finish_set(&self) -> Result<(), ProfileError> {
         let Some((name, _)) = self.set.iter().flatten().next() else { return Ok(()) };
         let likeness = |p: &&Parameter| strsim::jaro(&p.name, name);
@@ -495,7 +495,7 @@ fn within(name: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), Stri
     Err(format!("{name} is {value}, not within {low} to {high}"))
 }
 
-/// The number an entry holds, if it is of the kind its unit asks for; else that kind.
+/// The number in an entry. The error is the kind of value that the unit asks for.
 fn number(value: &toml::Value, unit: Unit) -> Result<f64, &'static str> {
     match (value, unit) {
         (toml::Value::Boolean(flag), Unit::Flag) => Ok(f64::from(u8::from(*flag))),

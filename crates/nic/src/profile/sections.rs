@@ -1,4 +1,4 @@
-//! The sections of a profile, and what is set over them.
+//! The sections of a profile, and values that are set over them.
 
 use super::device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 use super::device_id::DeviceId;
@@ -14,7 +14,7 @@ use doorbell_verbs::Mtu;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// What a profile is called.
+/// The names of a profile and the numbers of its NIC.
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) title: String,
@@ -24,7 +24,7 @@ pub(super) struct Named {
 /// The sections of a file.
 #[derive(Default)]
 pub(super) struct Sections {
-    /// Bytes at which the file tells of its host, and of its caches.
+    /// Byte offset of the host in the file. The next field is the offset of the caches.
     pub(super) host_at: usize,
     pub(super) hierarchy_at: usize,
     pub(super) host: Option<Spanned<Section>>,
@@ -41,7 +41,8 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// A profile of what they give, and `reader` knows besides: of what is not given, `base`.
+    /// A profile of these sections. `reader` knows the name and the base's parameters; `base` has missing
+    /// sections.
     pub(super) fn read(
         self,
         mut reader: ProfileReader<'_>,
@@ -124,11 +125,11 @@ impl Sections {
 }
 
 impl Profile {
-    /// The same with these values of parameters, each in its unit; a flag is 0 or 1. The parameters then say that
-    /// they were set.
+    /// This profile with these values of parameters, each in its unit; a flag is 0 or 1. The parameters are
+    /// then marked as set.
     ///
     /// # Errors
-    /// One sentence where one is no parameter of this profile, or its value is not what a file could give it.
+    /// One sentence if a name is not a parameter of this profile, or if a file could not give it the value.
     pub fn with_set(&self, set: &BTreeMap<String, f64>) -> Result<Profile, ProfileError> {
         let reader = ProfileReader::of_set(self.as_base(), set);
         let Profile { name, title, device_id, .. } = self.clone();
@@ -142,11 +143,11 @@ impl Profile {
         Ok(Profile { measured, calibrated: self.calibrated.clone(), moved_to, ..set })
     }
 
-    /// The same with `factor` times as much of a parameter, and of those that have its value; of what is counted,
-    /// rounded.
+    /// This profile with `factor` times as much of a parameter, and of the parameters that follow it. Counts
+    /// are rounded.
     ///
     /// # Errors
-    /// One sentence where it is no parameter of this profile, or cannot have that much.
+    /// One sentence if it is not a parameter of this profile, or if the value is out of range.
     pub fn with_more(&self, parameter: &str, factor: f64) -> Result<Profile, ProfileError> {
         let value = self.parameters.iter().find(|p| p.name == parameter).map_or(0.0, |p| match p.unit {
             Unit::Count | Unit::Bytes => (p.value * factor).round(),

@@ -1,4 +1,4 @@
-//! What is known about a host of several sockets.
+//! Parameters of a host with several sockets.
 
 use super::host::Host;
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
@@ -6,32 +6,33 @@ use doorbell_verbs::Span;
 use toml::Spanned;
 
 section! {
-    /// Sockets, each with [`Host::cores`] cores, a last-level cache and memory, and what it takes to get from one to another. A
-    /// profile without this section has one socket, at which its NIC is.
+    /// Sockets and the costs of crossing them. Each socket has [`Host::cores`] cores, a last-level cache and
+    /// memory. A profile without this section has one socket, and its NIC is there.
     Sockets in "sockets" {
-        /// How many. They are numbered from that of the first NIC on, and cores socket by socket.
+        /// Number of sockets. Numbering starts at the socket of the first NIC; cores are numbered socket by
+        /// socket.
         count: u32 = "count" Count 1..=4;
-        /// NICs of a machine, the n-th at socket n.
+        /// NICs of a machine; the n-th is at socket n.
         adapters: u32 = "adapters" Count 1..=4;
-        /// Bytes of the last-level cache of each: memory that takes no more is in that of the core which allocated it, as its
-        /// kernel has zeroed it there; of more nothing is in a cache before somebody reaches it.
+        /// Bytes of each socket's last-level cache. A smaller allocation starts in the cache of the
+        /// allocating core, because the kernel zeroes it there. A larger one starts in no cache.
         llc: u64 = "llc_bytes" Bytes 0..=1073741824;
-        /// What a core's load or store takes longer where another socket's memory, or a cache there, has the line.
+        /// Additional time of a core's load or store if another socket's memory or cache has the line.
         hop: Span = "hop_ns" Nanoseconds 0..=10000;
-        /// What an MMIO, a DMA read or a DMA write takes longer to get to the other end where that is at another socket.
+        /// Additional time of an MMIO, a DMA read or a DMA write to another socket.
         pcie_hop: Span = "pcie_hop_ns" Nanoseconds 0..=100000;
-        /// How much longer a receiving unit takes for a request that makes a DMA write to another socket.
+        /// Additional time of a receiving unit for a request with a DMA write to another socket.
         unit_write: Span = "unit_write_ns" Nanoseconds 0..=100000;
-        /// How much longer it takes for a DMA read from another socket.
+        /// Additional time of a receiving unit for a DMA read from another socket.
         unit_read: Span = "unit_read_ns" Nanoseconds 0..=100000;
     }
 }
 
-/// Cores of a machine at most.
+/// The most cores of a machine.
 const MOST_CORES: u32 = 256;
 
 impl Sockets {
-    /// Whether they go together with the rest of a host; an error says what does not.
+    /// Checks that the section fits the rest of the host. The error says what does not fit.
     pub(super) fn check(&self, host: &Host, sized: bool) -> Result<(), String> {
         let Sockets { count, adapters, .. } = *self;
         if sized && count > 1 {

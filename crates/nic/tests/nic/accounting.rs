@@ -6,7 +6,7 @@ use doorbell_verbs::{Opcode, QpType};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-/// A profile, read once: properties look at it thousands of times.
+/// A profile from a cache, because properties read it thousands of times.
 fn profile(name: &str) -> &'static Profile {
     static READ: LazyLock<Vec<Profile>> = LazyLock::new(|| {
         Profile::names().map(|name| Profile::named(name).unwrap_or_else(|e| panic!("{e}"))).collect()
@@ -209,7 +209,7 @@ fn shapes() -> impl Strategy<Value = PostShape> {
     )
 }
 
-/// Every number of `more` is at least that of `less`.
+/// Whether every number of `more` is at least its counterpart in `less`.
 fn covers(more: &Transactions, less: &Transactions) -> bool {
     more.mmio_writes >= less.mmio_writes
         && more.mmio_bytes >= less.mmio_bytes

@@ -1,4 +1,4 @@
-//! What things cost, thing by thing.
+//! Costs of single things.
 
 use doorbell_nic::cost::{Costs, MessageShape, PacketKind, PacketShape, Wqe};
 use doorbell_nic::{Generation, PostShape, Profile};
@@ -10,7 +10,7 @@ fn costs(name: &str) -> Costs {
     Costs::new(&Profile::named(name).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// Every kind of packet that the protocol knows, of each part of a message.
+/// Every kind of packet of the protocol, for each part of a message.
 fn bodies() -> Vec<Body> {
     let reth = Reth { va: 0, rkey: 0, dma_len: 0 };
     let mut all = vec![
@@ -31,7 +31,7 @@ fn bodies() -> Vec<Body> {
     all
 }
 
-/// A packet of the protocol, as the costs see it.
+/// A packet of the protocol as a [`PacketShape`].
 fn seen(packet: &doorbell_transport::Packet) -> PacketShape {
     let (kind, part, imm) = match packet.body {
         Body::Send { part, imm } => (PacketKind::Send, part, imm),
@@ -88,7 +88,7 @@ fn a_full_segment_of_iwarp_is_a_full_frame() {
     let full = PacketShape { payload: profile.device.link.mtu, ..PacketShape::only(PacketKind::Send) };
     assert_eq!(wire.bytes(&full), 1538);
     assert_eq!(wire.time(1538) / 1000, 1230);
-    // The header of a tagged segment is four bytes shorter, and that of a READ request 28 longer.
+    // The header of a tagged segment is four bytes shorter; a READ request's header is 28 bytes longer.
     let of = |kind| wire.bytes(&PacketShape::only(kind));
     assert_eq!([PacketKind::Write, PacketKind::ReadRequest, PacketKind::ReadResponse].map(of), [98, 130, 98]);
 }
@@ -138,7 +138,7 @@ fn names_of_generations_are_those_of_profiles() {
 }
 
 proptest! {
-    /// Packets part a message without gap or overlap; the sum of their bytes is its payload.
+    /// Packets divide a message without gap or overlap, and their bytes add up to its payload.
     #[test]
     fn packets_part_a_message(payload in 0u32..100_000, mtu in prop::sample::select(vec![256u32, 1024, 4096])) {
         let message = MessageShape { opcode: Opcode::Write, qp_type: QpType::Rc, payload, mtu };
@@ -157,7 +157,7 @@ proptest! {
     }
 }
 
-/// Wherever a read begins, its completions are those that end at multiples of what one carries at most.
+/// Wherever a read begins, its completions end at multiples of their largest payload.
 #[test]
 fn completions_end_at_boundaries() {
     for p in Profile::names().map(|name| Profile::named(name).unwrap()) {

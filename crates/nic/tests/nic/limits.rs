@@ -1,7 +1,7 @@
 //! Bounds of the workloads of ATC'16, section 5.
 //!
-//! A rate that a profile is calibrated from only shows that the arithmetic of the calibration
-//! is the one the limits use; the others are predictions.
+//! A rate that a profile is calibrated from only shows that calibration and limits use the same arithmetic.
+//! The other rates are predictions.
 
 use doorbell_nic::cost::Costs;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
@@ -41,7 +41,7 @@ fn sends(profile: &Profile) -> Mix {
     }
 }
 
-/// READs of the other machines from machine 0.
+/// READs by machine 0 from the other machines.
 fn reads(profile: &Profile) -> Mix {
     Mix {
         opcode: Opcode::Read,
@@ -60,10 +60,10 @@ fn binding(profile: &Profile, mix: &Mix) -> Limit {
     limits::limits(profile, mix).swap_remove(0)
 }
 
-/// How far a bound may be from the formula that it follows.
+/// Allowed relative difference between a bound and its formula.
 const EXACT: f64 = 0.001;
 
-/// Millions per second that so many units reach which take these times for each.
+/// Millions of operations per second that so many units reach if each operation takes these times.
 fn units(units: u32, each: &[Span]) -> f64 {
     1e6 * f64::from(units) / each.iter().map(|span| span.as_ps() as f64).sum::<f64>()
 }
@@ -109,11 +109,12 @@ fn connect_ib_reads() {
     let cib = profile("cib");
     let (inbound, rx) = (reads(&cib), cib.device.rx);
     expect(&cib, &inbound, Resource::RxUnits, units(rx.units, &[rx.packet, rx.dma_read]), EXACT);
-    // LRH, BTH, AETH, ICRC and VCRC (IB specification, volume 1, 5.2) about 128 bytes.
+    // LRH, BTH, AETH, ICRC and VCRC (IB specification, volume 1, 5.2) around 128 bytes.
     let packet = 128 + 8 + 12 + 4 + 4 + 2 + cib.device.link.packet_overhead;
     let link =
         f64::from(cib.device.link.ports) * cib.device.link.port_bytes_per_s as f64 / 1e6 / f64::from(packet);
-    expect(&cib, &Mix { payload: 128, ..inbound }, Resource::LinkBandwidth, link, EXACT); // atc16-tab4-read-128
+    // atc16-tab4-read-128
+    expect(&cib, &Mix { payload: 128, ..inbound }, Resource::LinkBandwidth, link, EXACT);
     let answers = units(rx.units, &[rx.packet, rx.dma_write, rx.requester_cqe]);
     expect(&cib, &Mix { pattern: Pattern::Outbound, ..inbound }, Resource::RxUnits, answers, EXACT);
 }
@@ -171,7 +172,7 @@ fn older_nics_send_and_receive() {
             units(p.device.tx.units, &[p.device.tx.send, p.device.tx.fetched_wqe]),
             EXACT,
         );
-        // Predictions, where the others are what the profiles were set from.
+        // These are predictions; the profiles were set from the other rates.
         expect(&p, &regular, Resource::TxUnits, send1, 0.05);
         expect(&p, &Mix { pattern: Pattern::Inbound, ..empty }, Resource::RxUnits, recv0, 0.06);
         let recv1 =
@@ -206,8 +207,8 @@ fn a_qp_has_no_more_reads_outstanding_than_the_nic_allows() {
         all.into_iter().find(|l| l.resource == Resource::Latency).map_or(0.0, |l| l.mops)
     };
     assert!(bound(16) > bound(15));
-    // Those that wait in the queue are outstanding, but not in the NICs: a READ there takes less time than from
-    // post to poll.
+    // READs that wait in the queue are outstanding, but not in the NICs. A READ spends less time in the NICs
+    // than from post to poll.
     assert!(bound(1000) >= bound(16) && bound(1000) < 2.0 * bound(16));
     assert_eq!(bound(64), bound(1000));
 }
@@ -306,13 +307,13 @@ fn times_of_kinds_add_up() {
     assert_eq!(limits::limits_of_all(&cib, &[(send, 7)]), limits::limits(&cib, &send));
     assert_eq!(limits::limits_of_all(&cib, &[(send, 7), (large, 0)]), limits::limits(&cib, &send));
     assert!((both(3, 0) - alone(send)).abs() < 1e-9 && (both(0, 3) - alone(large)).abs() < 1e-9);
-    // Of the link, that of 4096 bytes takes nearly all: two kinds in turn are half as slow.
+    // Operations of 4096 bytes use nearly all of the link, so two kinds in turn are half as fast.
     let half = both(5, 5) / alone(large);
     assert!((1.9..2.0).contains(&half), "{half}");
     assert!(limits::limits_of_all(&cib, &[]).is_empty());
 }
 
-/// A Connect-IB as machine 0, and others.
+/// Groups with a Connect-IB as machine 0, and others.
 fn mixed<'a>(cib: &'a Profile, others: &[(&'a Profile, u32)]) -> Vec<Machines<'a>> {
     let others = others.iter().map(|(profile, count)| Machines { profile, count: *count });
     std::iter::once(Machines { profile: cib, count: 1 }).chain(others).collect()
@@ -335,7 +336,7 @@ fn groups_of_like_machines_have_the_limits_of_like_machines() {
 #[test]
 fn those_who_post_to_one_add_up() {
     let (cib, cx3, cx) = (profile("cib"), profile("cx3"), profile("cx"));
-    // Of the WRITEs a server with a Connect-IB takes more than two clients can post.
+    // A server with a Connect-IB accepts more WRITEs than two clients can post.
     let writes = |p: &Profile, machines| Mix {
         opcode: Opcode::Write,
         qp_type: QpType::Uc,
@@ -374,7 +375,7 @@ fn the_slowest_target_bounds_who_posts_in_turn_but_not_what_it_may_drop() {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let mix = few(qp_type);
         let bound = |others: &[(&Profile, u32)], resource| least(&mixed(&cib, others), &mix, resource);
-        // The link is taken by each message, whoever drops it.
+        // Each message uses the link, even if the receiver drops it.
         let (one, all) = (
             bound(&[(&cib, 2), (&cx, 1)], Resource::LinkBandwidth),
             bound(&[(&cx, 3)], Resource::LinkBandwidth),
@@ -396,6 +397,6 @@ fn all_to_all_the_slowest_takes_its_share() {
     let rate = |groups: &[Machines<'_>]| limits::limits_of_groups(groups, &[(mix, 1)]).swap_remove(0).mops;
     let (fast, slow) = (limits::limits(&cib, &mix)[0].mops, limits::limits(&cx, &mix)[0].mops);
     let most = rate(&mixed(&cib, &[(&cib, 2), (&cx, 1)]));
-    // The answers of a cx go to three others, a third of what each posts.
+    // The answers of a cx go to three machines, a third of each one's posts.
     assert!(slow < most && most < 1.5 * slow && most < fast, "{slow} {most} {fast}");
 }

@@ -1,4 +1,4 @@
-//! Tests of profiles, layouts, costs, accounting and limits. One program: each would be linked anew.
+//! Tests of profiles, layouts, costs, accounting and limits, in one program to save linking time.
 
 mod accounting;
 mod cost;

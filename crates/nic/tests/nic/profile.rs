@@ -248,7 +248,8 @@ fn a_profile_takes_from_its_base_what_it_does_not_give() {
         device.nic.max_inline_recv = base.device.nic.max_inline_recv;
     });
     assert_eq!((back.host, back.device), (base.host, base.device.clone()));
-    // Provenance goes with the value: what base was calibrated from is no prediction here either.
+    // Provenance goes with the value: claims that the base was calibrated from are no predictions here
+    // either.
     assert_eq!(mine.calibrated_claims(), base.calibrated_claims());
     for (mine, base) in mine.parameters.iter().zip(&base.parameters) {
         assert_eq!(mine.name, base.name);
@@ -410,7 +411,7 @@ fn more_of_what_is_counted_is_a_whole_number_of_times_as_many() {
         (2 * p.device.caches.requester_entries, 2 * p.device.caches.responder_entries)
     );
     assert_eq!(of(Resource::OutstandingReads).nic.max_rd_atomic, 32);
-    // Verbs say these in a byte.
+    // Verbs store this number in a byte.
     assert_eq!(p.with(More::Times(Resource::OutstandingReads, 64)).device.nic.max_rd_atomic, 255);
     for resource in Resource::COUNTED {
         assert_ne!(p.with(More::Times(resource, 2)), p, "{resource}");
@@ -535,7 +536,7 @@ fn caches_that_cannot_be_are_refused() {
     }
 }
 
-/// What of cib somebody sets.
+/// `profile` with these parameters set.
 fn set(profile: &Profile, set: &[(&str, f64)]) -> Result<Profile, String> {
     let set = set.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     profile.with_set(&set).map_err(|error| error.to_string())
@@ -556,7 +557,7 @@ fn a_parameter_can_be_set() {
         ("rx.units", 8.0, "set by you, instead of 16".to_owned()),
     ];
     assert_eq!(told, wanted);
-    // All else is as it was, and what is set twice is instead of the profile's own.
+    // Everything else is unchanged, and a value that is set twice replaces the profile's own.
     let rest =
         |p: &Profile| p.parameters.iter().filter(|p| p.name != "tx.send_ns").cloned().collect::<Vec<_>>();
     let once = set(&cib, &[("tx.send_ns", 30.0)]).unwrap();
@@ -584,7 +585,7 @@ fn what_is_set_is_checked_as_in_a_file() {
     for (name, value, message) in [
         ("tx.sendns", 1.0, "set: tx.sendns is not a parameter of cib, is tx.send_ns meant?"),
         ("zzz", 1.0, "set: zzz is not a parameter of cib: `doorbell profiles NAME` lists"),
-        // What cib has no section of.
+        // cib does not have this section.
         ("tcp.mtu_bytes", 1500.0, "set: tcp.mtu_bytes is not a parameter of cib"),
         ("tx.send_ns", -1.0, "set: tx.send_ns is -1, not within 0 to 100000"),
         ("tx.send_ns", f64::NAN, "set: tx.send_ns is NaN, not within"),
@@ -611,7 +612,7 @@ fn a_profile_says_what_it_was_set_from() {
     let sides = [7, 8, 64, 65].map(|n| read.size.unwrap().side(n));
     assert_eq!(sides, [Some("below"), None, None, Some("beyond")]);
     assert_eq!(read.batch, None);
-    // What another profile was set from tells nothing of one that differs, and its own stays with it.
+    // Data of the base say nothing about a profile that differs. The profile's own data stay with it.
     assert!(named("base = \"cib\"").unwrap().measured.is_empty());
     assert_eq!(set(&mine, &[("tx.units", 3.0)]).unwrap().measured, mine.measured);
     let moved = profile("cx3").on_host("e7520").unwrap();

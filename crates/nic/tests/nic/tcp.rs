@@ -1,4 +1,4 @@
-//! Kernel TCP's parameters are told of with their reasons.
+//! The page about kernel TCP documents its parameters.
 
 use doorbell_nic::{Profile, Unit};
 use std::path::Path;

@@ -4,7 +4,7 @@ use doorbell_nic::wqe::{self, Payload};
 use doorbell_nic::{Generation, Method};
 use doorbell_verbs::{Opcode, QpType};
 
-/// The generations that ATC'16 is about.
+/// The generations that ATC'16 covers.
 const CONNECTX: [Generation; 2] = [Generation::Mlx4, Generation::Mlx5];
 
 #[test]
