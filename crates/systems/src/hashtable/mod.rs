@@ -44,11 +44,12 @@
 //! done and is not the newest version that is done. Otherwise the writer looks again. Before that it waits
 //! `backoff`, at most `backoff_most`, for each number of its slot that has to be done first.
 //!
-//! *Leases.* A missing number of a writer that is gone is passed over. A writer that sees m earlier numbers of its slot
-//! missing for m x (`table_lease` + `drift`) writes anyway, unless the slot holds the newest whole version. A
-//! writer gives its number up and draws another if it could not post its WRITE within `table_lease` of when
-//! it was entitled to. Each writer measures time by its own clock. For two writers of one slot, the periods
-//! are such that the earlier one has ended when the later one begins. [`SlotClaim`] has the argument.
+//! *Leases.* A missing number of a writer that is gone is passed over. A writer that sees m earlier numbers
+//! of its slot missing for m x (`table_lease` + `drift`) writes anyway, unless the slot holds the newest
+//! whole version. A writer gives its number up and draws another if it could not post its WRITE within
+//! `table_lease` of when it was entitled to. Each writer measures time by its own clock. For two writers of
+//! one slot, the periods are such that the earlier one has ended when the later one begins. [`SlotClaim`] has
+//! the argument.
 //!
 //! *Reads.* A reader READs the slots, then count and `done` words, in one list. It takes the newest whole
 //! version. If a `done` word names a newer version, the ring has gone round during the read, and the reader

@@ -1,4 +1,4 @@
-//! A client thread.
+//! A client thread of HERD's RPCs.
 
 use super::config::Config;
 use super::images::Images;
@@ -19,24 +19,24 @@ use doorbell_verbs::{Cq, Provider, Qp, Time};
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done<R> {
-    /// As it was given to `send`.
+    /// The tag that was given to [`HerdClient::send`].
     pub tag: u64,
-    /// When it was first sent.
+    /// When the request was first sent.
     pub sent: Time,
-    /// Its reply, or that there is none.
+    /// The reply, or that there is none.
     pub outcome: RpcOutcome<R>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RpcOutcome<R> {
-    /// It was executed.
+    /// The request was executed.
     Reply(R),
-    /// The server did not understand it, and did nothing.
+    /// The server could not decode the request, and did nothing.
     Malformed,
 }
 
-/// A client: WRITEs or SENDs requests, and takes replies.
+/// A client that WRITEs or SENDs requests, and takes replies.
 pub struct HerdClient<P: Provider> {
     device: Device<P>,
     config: Config,
@@ -48,8 +48,8 @@ pub struct HerdClient<P: Provider> {
 }
 
 impl<P: Provider> HerdClient<P> {
-    /// Client `number`; returns once every worker is ready. It may have `outstanding` requests under
-    /// way over all workers.
+    /// Starts client `number`, and returns once every worker is ready. The client may have `outstanding`
+    /// requests in flight at all workers together.
     ///
     /// # Errors
     /// If a parameter is out of its range, or a verb fails.
@@ -96,17 +96,17 @@ impl<P: Provider> HerdClient<P> {
     /// Whether the window of `worker` has room for a request.
     ///
     /// # Panics
-    /// If there is no such worker, as all of this.
+    /// If there is no such worker. All methods that take a worker panic then.
     pub fn has_room(&self, worker: u32) -> bool {
         self.windows.has_room(worker)
     }
 
-    /// Requests that have not ended.
+    /// The number of requests that have not ended.
     pub fn outstanding(&self) -> u32 {
         self.windows.outstanding()
     }
 
-    /// Sends a request; `tag` comes back when it has ended.
+    /// Sends a request; `tag` comes back in [`Done`] when the request has ended.
     ///
     /// # Errors
     /// If there is no room for it, it is too long, or a verb fails.
@@ -129,17 +129,17 @@ impl<P: Provider> HerdClient<P> {
         self.intake.expect(&mut self.line, worker, pending)
     }
 
-    /// READs of replies that came too early, so far.
+    /// READs of replies that have come too early so far.
     pub fn early(&self) -> u64 {
         self.intake.early()
     }
 
-    /// When to call [`HerdClient::repeat`] at the latest; a deadline for `pause`.
+    /// The latest time to call [`HerdClient::repeat`]; a deadline for `pause`.
     pub fn due(&self) -> Time {
         self.windows.due()
     }
 
-    /// Sends again what is due; returns how many requests.
+    /// Sends all requests again that are due. Returns how many there are.
     ///
     /// # Errors
     /// If a verb fails.
@@ -154,7 +154,7 @@ impl<P: Provider> HerdClient<P> {
         Ok(due.len() as u64)
     }
 
-    /// Takes replies; returns whether any came. Where none did, `pause`.
+    /// Takes replies; returns whether any came. If none came, call `pause`.
     ///
     /// # Errors
     /// If a completion is an error, or a reply is not decodable.
@@ -173,10 +173,10 @@ impl<P: Provider> HerdClient<P> {
     }
 }
 
-/// What a client sends by, and where it finds its replies.
+/// The way by which a client sends, and where its replies arrive.
 type Ways<P> = (RequestLine<P>, Intake<P>);
 
-/// Replies come to a UD QP, by which requests go, too, unless they have connections.
+/// Replies come to a UD QP. Requests go by this QP, too, unless they have connections.
 fn by_datagrams<P: Provider>(
     device: &Device<P>,
     config: &Config,
@@ -189,7 +189,7 @@ fn by_datagrams<P: Provider>(
     let both = config.requests == Requests::SendUd;
     let (sends, inline) = if both { (outbox::depth(1), device.inline(config.max_request)) } else { (1, 0) };
     let qp: Qp<P> = device.ud(port, (&sent, inboxes.cq()), sends, recvs, inline)?;
-    // Before anybody knows this QP: a datagram without RECV is lost.
+    // The RECVs are posted before any peer knows this QP: a datagram without a RECV is lost.
     inboxes.add(qp.clone(), RecvRing::new(device, recvs, config.max_reply)?)?;
     let line = if both {
         RequestLine::by_datagrams(device, config, number, qp, sent)?

@@ -17,8 +17,8 @@ pub struct Config {
     pub workers: u32,
     /// Clients, each a thread.
     pub clients: u32,
-    /// Slots of a client at each worker: requests it may have outstanding there, a power of two up
-    /// to 1024.
+    /// Slots of a client at each worker, and so requests that it may have outstanding there. A power of two
+    /// up to 1024.
     pub window: u32,
     /// Longest encoded request in bytes, up to [`Requests::longest`].
     pub max_request: u32,
@@ -26,18 +26,19 @@ pub struct Config {
     pub max_reply: u32,
     /// Requests that a worker takes in a pass, at least 1.
     pub gather: u32,
-    /// Post the replies of a pass with one doorbell per port, or connection, rather than one by one.
+    /// Posts the replies of a pass with one doorbell per port, or connection, rather than one by one.
     pub doorbell: bool,
-    /// UD QPs per port that a worker's passes take turns with, at least 1; 1 where replies go by connections.
+    /// UD QPs per port that the passes of a worker take turns with, at least 1. It is 1 if replies go by
+    /// connections.
     pub queues: u32,
-    /// After how long a client sends a request again; `None` for never. Over RC it is longer than replies take, as what
-    /// is sent again without need is never dropped.
+    /// Time after which a client sends a request again; `None` for never. Over RC it must be longer than
+    /// replies take, because an unnecessary repetition is never dropped.
     pub retry: Option<Span>,
 }
 
 impl Config {
     /// # Errors
-    /// A parameter out of its range.
+    /// If a parameter is out of its range, or requests and replies do not go together.
     pub fn check(&self) -> Result<(), SystemError> {
         let ranges = [
             ("workers", self.workers, 1..=1 << WORKER_BITS),
@@ -60,7 +61,7 @@ impl Config {
         }
     }
 
-    /// Slots of requests.
+    /// Slots of requests, in a worker's part of the region.
     pub(super) fn request_slots(&self) -> Slots {
         Slots::new(self.max_request, Tail::Trailer, self.window)
     }
@@ -70,7 +71,8 @@ impl Config {
         Slots::new(self.max_reply, self.replies.tail(), self.window)
     }
 
-    /// Offset, within a worker's part, of the word by which clients say that they repeat a request.
+    /// Offset of the bell in a worker's part of the region. Clients WRITE this word to say that they repeat
+    /// requests.
     pub(super) fn bell_offset(&self) -> u64 {
         self.request_slots().bytes(self.clients).next_multiple_of(64)
     }
@@ -80,12 +82,13 @@ impl Config {
         self.bell_offset() + 64
     }
 
-    /// Bytes of the request region; where requests are SENT it has no use, and is one cache line.
+    /// Bytes of the request region. If requests are SENT, the region has no use, and is one cache line.
     pub fn region_bytes(&self) -> u64 {
         if self.requests.are_sent() { 64 } else { self.part() * u64::from(self.workers) }
     }
 
-    /// Whether each client has a connection to each worker, which then carries what the worker takes or posts.
+    /// Whether each client has a connection to each worker. The connection carries the requests, the replies
+    /// or both.
     pub(super) fn is_paired(&self) -> bool {
         let connected = self.requests.transport() != QpType::Ud;
         connected && (self.requests.are_sent() || self.replies.transport() != QpType::Ud)
@@ -102,7 +105,7 @@ impl Config {
 }
 
 impl Config {
-    /// Bytes that a worker uses once before it is ready: slots of requests and of replies.
+    /// Bytes that a worker accesses once before it is ready: slots of requests and of replies.
     pub(crate) fn warmed_bytes(&self) -> u64 {
         let reply = u64::from(self.max_reply + 8) + self.replies.tail().bytes();
         let replies = u64::from(self.clients) * u64::from(self.window) * reply;

@@ -6,24 +6,25 @@ use crate::device::{self, Device};
 use crate::outbox::{self, Outbox};
 use doorbell_verbs::{Cq, Provider, QpCap, QpInitAttr};
 
-/// What the connections of a worker are published under; of one for all workers, the first.
+/// The name under which the connections of a worker are published. One connection for all workers has worker
+/// 0's.
 pub(super) fn service(worker: u32) -> String {
     format!("herd/{worker}")
 }
 
-/// Bytes of a message of a connection that may be copied into its WQE.
+/// Bytes of a reply over a connection that may be copied into its WQE.
 pub(super) fn inline<P: Provider>(device: &Device<P>, config: &Config) -> u32 {
     device.inline(config.reply_slots().reach(config.max_reply) as u32)
 }
 
-/// Work requests that an outbox of a connection has room for beside those that it signals: all that a client may
-/// have outstanding, so that nobody waits for a peer that has left.
+/// Work requests that a connection's outbox has room for, besides those that it signals. There is room for
+/// everything that a client may have outstanding, so that the worker never waits for a client that has left.
 pub(super) fn batch(config: &Config) -> u32 {
     config.window.max(config.gather)
 }
 
-/// Connects worker `worker` with every client. Requests that are SENT complete in `requests`, of which there are
-/// `recvs` each.
+/// Connects worker `worker` with every client. Requests that are SENT complete in the CQ of `requests`; each
+/// connection has as many RECVs as the number beside the CQ.
 pub(super) fn connect<P: Provider>(
     device: &Device<P>,
     config: &Config,
@@ -36,7 +37,7 @@ pub(super) fn connect<P: Provider>(
     let batch = batch(config);
     let mut outboxes = Vec::new();
     device::serve_qps(device, config.clients, &service(worker), |_| {
-        // Where a client leaves, each completes.
+        // If a client leaves, each work request completes.
         let sent = if posts { device.context.create_cq(outbox::depth(batch))? } else { unused.clone() };
         let cap = QpCap {
             max_send_wr: if posts { outbox::depth(batch) } else { 1 },

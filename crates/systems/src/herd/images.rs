@@ -1,4 +1,4 @@
-//! Memory of a client for the requests that are under way.
+//! A client's memory for its requests in flight.
 
 use super::config::Config;
 use super::slots::Slots;
@@ -6,8 +6,8 @@ use crate::SystemError;
 use crate::device::Device;
 use doorbell_verbs::{AccessFlags, Mem, Mr, Provider, Sge};
 
-/// Where a client keeps the requests that are under way: an image of each slot of its windows, and at
-/// the end of all a word.
+/// A client's memory for its requests in flight: an image of each slot of its windows, and a word behind all
+/// images.
 pub(super) struct Images<P: Provider> {
     mr: Mr<P>,
     slots: Slots,
@@ -24,7 +24,7 @@ impl<P: Provider> Images<P> {
         self.mr.mem()
     }
 
-    /// Where they lie, by worker.
+    /// The layout of the images; the owner of a slot is a worker.
     pub(super) fn slots(&self) -> Slots {
         self.slots
     }

@@ -1,15 +1,15 @@
 //! The immediates of requests and replies.
 
-/// Bits of a reply's immediate that tell the sequence number, and the worker.
+/// Bits of the sequence number, and of the worker, in a reply's immediate.
 pub(super) const SEQUENCE_BITS: u32 = 22;
 pub(super) const WORKER_BITS: u32 = 8;
 
-/// How a request ended, beside its reply.
+/// The result of a request, besides its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Executed.
+    /// The request was executed.
     Ok = 0,
-    /// Not a request: too long, or not decodable.
+    /// The request is too long, or cannot be decoded.
     Malformed = 1,
 }
 
@@ -28,12 +28,12 @@ pub(super) fn to_request_imm(client: u32, sequence: u32) -> u32 {
     client << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
 }
 
-/// Low bits of the client's number, and of the sequence number.
+/// Low bits of the client's number and of the sequence number, from the immediate of a request.
 pub(super) fn from_request_imm(imm: u32) -> (u32, u32) {
     (imm >> SEQUENCE_BITS, imm & ((1 << SEQUENCE_BITS) - 1))
 }
 
-/// Status, worker, low bits of the sequence number.
+/// Status, worker and low bits of the sequence number, from the immediate of a reply.
 pub(super) fn from_imm(imm: u32) -> (Option<Status>, u32, u32) {
     (
         Status::from_bits(imm >> 30),

@@ -6,17 +6,17 @@ use crate::recv_ring::RecvRing;
 use doorbell_verbs::{Cq, Provider, Qp, Wc};
 use std::collections::HashMap;
 
-/// Such QPs, numbered from 0.
+/// QPs that share a CQ for inbound messages, numbered from 0.
 pub(super) struct Inboxes<P: Provider> {
     cq: Cq<P>,
     boxes: Vec<(Qp<P>, RecvRing<P>)>,
     by_qpn: HashMap<u32, usize>,
-    /// Those to which slots were given back that may have to be posted again.
+    /// The QPs to which slots were returned since the last [`Inboxes::post`].
     touched: Vec<usize>,
 }
 
 impl<P: Provider> Inboxes<P> {
-    /// None yet; what comes completes in `cq`.
+    /// No QPs yet; inbound messages will complete in `cq`.
     pub(super) fn new(cq: Cq<P>) -> Inboxes<P> {
         Inboxes { cq, boxes: Vec::new(), by_qpn: HashMap::new(), touched: Vec::new() }
     }
@@ -29,12 +29,12 @@ impl<P: Provider> Inboxes<P> {
         Ok(())
     }
 
-    /// The CQ.
+    /// The CQ in which inbound messages complete.
     pub(super) fn cq(&self) -> &Cq<P> {
         &self.cq
     }
 
-    /// Takes completions into `wc`; each with the number of its QP.
+    /// Takes completions into `wc`, and returns each with the number of its QP.
     pub(super) fn poll(&self, wc: &mut [Wc]) -> Result<Vec<(usize, Wc)>, SystemError> {
         let of = |wc: &Wc| Some((*self.by_qpn.get(&wc.qp_num)?, *wc));
         let found = self.cq.poll(wc)?;
@@ -42,12 +42,12 @@ impl<P: Provider> Inboxes<P> {
         Ok(found.iter().filter_map(of).collect())
     }
 
-    /// RECVs of a QP.
+    /// The RECVs of a QP.
     pub(super) fn ring(&self, number: usize) -> &RecvRing<P> {
         &self.boxes[number].1
     }
 
-    /// Gives a slot back whose message has been dealt with.
+    /// Returns the slot of a message that has been handled.
     pub(super) fn give(&mut self, number: usize, slot: u64) {
         self.boxes[number].1.give(slot);
         if !self.touched.contains(&number) {
@@ -55,7 +55,7 @@ impl<P: Provider> Inboxes<P> {
         }
     }
 
-    /// Posts the RECVs of slots that were given back, where there are enough of them.
+    /// Posts the RECVs of returned slots if there are enough of them.
     pub(super) fn post(&mut self) -> Result<(), SystemError> {
         self.touched.sort_unstable();
         for number in self.touched.drain(..) {

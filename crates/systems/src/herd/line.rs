@@ -1,4 +1,4 @@
-//! How a client's requests go out.
+//! The way by which a client's requests go out.
 
 use super::config::Config;
 use super::connections;
@@ -14,27 +14,27 @@ use doorbell_verbs::{
     Ah, Cq, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest,
 };
 
-/// Published when a worker that knows its clients takes requests.
+/// The key that a worker publishes when it knows its clients and takes requests.
 pub(super) fn ready_key(worker: u32) -> String {
     format!("herd/ready/{worker}")
 }
 
-/// Where a worker registered the region.
+/// The key of the address at which a worker has registered the region.
 pub(super) fn region_key(worker: u32) -> String {
     format!("herd/region/{worker}")
 }
 
-/// The UD QP to which requests go.
+/// The key of the UD QP to which requests to a worker go.
 pub(super) fn request_key(worker: u32, port: u8) -> String {
     format!("herd/datagram/{worker}/{port}")
 }
 
-/// What moves requests.
+/// The verb of requests, and their destinations.
 enum RequestWay<P: Provider> {
     Write {
-        /// Of each connection.
+        /// The address of the region, for each connection.
         regions: Vec<RemoteAddr>,
-        /// Number of times it asked for a repetition.
+        /// How often this client asked for a repetition.
         bells: u32,
     },
     Send,
@@ -44,7 +44,7 @@ enum RequestWay<P: Provider> {
     },
 }
 
-/// A client's QPs that requests go by: one for all workers, or one for each.
+/// The QPs by which a client's requests go: one for all workers, or one for each.
 pub(super) struct RequestLine<P: Provider> {
     cpu: P,
     config: Config,
@@ -54,13 +54,13 @@ pub(super) struct RequestLine<P: Provider> {
     inline: u32,
 }
 
-/// Has what is no longer than `most` copied into its WQE.
+/// Has a message copied into its WQE if it has at most `most` bytes.
 fn inlined(wr: SendWr<'_>, length: u32, most: u32) -> SendWr<'_> {
     if length > 0 && length <= most { wr.flags(SendFlags::INLINE) } else { wr }
 }
 
 impl<P: Provider> RequestLine<P> {
-    /// By the UD QP `qp`, whose SENDs complete in `sent`; returns once every worker is known.
+    /// Uses the UD QP `qp`, whose SENDs complete in `sent`. Returns once every worker is known.
     pub(super) fn by_datagrams(
         device: &Device<P>,
         config: &Config,
@@ -86,8 +86,8 @@ impl<P: Provider> RequestLine<P> {
         })
     }
 
-    /// By connections whose messages complete in `replies`, with room for so many RECVs; returns once they are
-    /// connected, but workers may not be ready yet.
+    /// Opens connections. Replies complete in the CQ `replies`, and each connection has room for `recvs`
+    /// RECVs. Returns once the QPs are connected; workers may not be ready yet.
     pub(super) fn by_connections(
         device: &Device<P>,
         config: &Config,
@@ -102,7 +102,7 @@ impl<P: Provider> RequestLine<P> {
         let batch = batch(config);
         let mut outboxes = Vec::new();
         for worker in 0..config.connections() {
-            // Where a connection fails, each completes.
+            // If a connection fails, each work request completes.
             let rc = transport == QpType::Rc;
             let cqe = if rc { outbox::depth(batch) } else { outbox::cqe(batch) };
             let sent = device.context.create_cq(cqe)?;
@@ -128,24 +128,24 @@ impl<P: Provider> RequestLine<P> {
         Ok(RequestLine { cpu: cpu.clone(), config: config.clone(), number, outboxes, way, inline })
     }
 
-    /// Waits until every worker that knows its clients takes requests.
+    /// Waits until every worker knows its clients and takes requests. UD workers need not know them first.
     pub(super) fn wait_for_workers(&self) {
         if self.config.requests != Requests::SendUd {
             (0..self.config.workers).for_each(|worker| drop(self.cpu.lookup(&ready_key(worker))));
         }
     }
 
-    /// Its QPs, in the order of workers.
+    /// The QPs, in the order of workers.
     pub(super) fn qps(&self) -> impl Iterator<Item = Qp<P>> {
         self.outboxes.iter().map(|outbox| outbox.qp.clone())
     }
 
-    /// Number of the QP that leads to a worker.
+    /// Index of the QP that leads to a worker.
     fn connection(&self, worker: u32) -> usize {
         if self.outboxes.len() == 1 { 0 } else { worker as usize }
     }
 
-    /// The QP that leads to a worker.
+    /// The outbox of the QP that leads to a worker.
     pub(super) fn outbox(&mut self, worker: u32) -> &mut Outbox<P> {
         let connection = self.connection(worker);
         &mut self.outboxes[connection]
@@ -182,8 +182,9 @@ impl<P: Provider> RequestLine<P> {
         inlined(SendWr::new(0, SendOp::Write(remote), sge), sge[0].length, self.inline)
     }
 
-    /// SENDs a request. What goes out a second time may be half of the next request, if the first time was
-    /// enough; the server does not look into what it has executed.
+    /// SENDs a request. When the request is repeated, its image may be overwritten by the next request, if
+    /// the first SEND was enough. This does no harm, because the server does not read a request that it has
+    /// executed.
     fn send(
         &mut self,
         images: &Images<P>,
@@ -199,9 +200,10 @@ impl<P: Provider> RequestLine<P> {
         self.outbox(worker).post(&mut [SendWr { dest: to, ..wr }])
     }
 
-    /// Requests of a worker have been posted again. One that looks at slots is told that it has to look at this
-    /// client's again; returns when the WRITEs have left that were posted again: a request may end by its first
-    /// WRITE, and what is next in its slot must not go out with the second. Who gets messages knows by itself.
+    /// Call this after the requests of a worker were posted again. It tells a worker that polls slots to look
+    /// at this client's slots again. It returns when the repeated WRITEs have left: the first WRITE may end a
+    /// request, and the second must not carry the next request of the slot. A worker that takes SENDs needs
+    /// no notice.
     pub(super) fn repeated(&mut self, images: &Images<P>, worker: u32) -> Result<(), SystemError> {
         let RequestWay::Write { bells, .. } = &mut self.way else { return Ok(()) };
         *bells = bells.wrapping_add(1);
@@ -213,11 +215,11 @@ impl<P: Provider> RequestLine<P> {
     }
 }
 
-/// Work requests that a connection's outbox has room for beside those that it signals. Over RC that is all that may
-/// be outstanding, so that nobody waits for a server that has left.
+/// Work requests that a connection's outbox has room for, besides those that it signals. Over RC there is
+/// room for everything that may be outstanding, so that the client never waits for a server that has left.
 fn batch(config: &Config) -> u32 {
     match config.requests.transport() {
-        // A READ for each request, too.
+        // Each request may have a READ, too.
         QpType::Rc => 2 * config.window,
         QpType::Uc | QpType::Ud => 1,
     }

@@ -1,28 +1,28 @@
-//! The seam between the RPCs and what they are for.
+//! The interface between the RPCs and their users.
 
 use doorbell_verbs::Cpu;
 
 /// A request or a reply.
 pub trait Message: Sized {
-    /// Appends its bytes.
+    /// Appends the encoded message to `into`.
     fn encode(&self, into: &mut Vec<u8>);
 
-    /// The inverse of [`Message::encode`]; `None` where `bytes` are no such message.
+    /// Decodes a message that [`Message::encode`] has encoded; `None` if `bytes` are no such message.
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
 /// Executes requests; each worker has one of its own.
 pub trait Handler {
-    /// What clients ask.
+    /// A request of a client.
     type Request: Message;
-    /// What they are told.
+    /// The reply to a request.
     type Reply: Message;
 
     /// Executes a batch: appends the reply of each request, in order.
     fn handle<C: Cpu>(&mut self, cpu: &C, requests: &[Self::Request], replies: &mut Vec<Self::Reply>);
 }
 
-/// Nothing to say: a message without bytes.
+/// A message without content and bytes.
 impl Message for () {
     fn encode(&self, _: &mut Vec<u8>) {}
 
@@ -31,7 +31,7 @@ impl Message for () {
     }
 }
 
-/// A number, in the order of the network.
+/// A number as 8 bytes in network byte order.
 impl Message for u64 {
     fn encode(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(&self.to_be_bytes());

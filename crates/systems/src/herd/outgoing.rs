@@ -1,4 +1,4 @@
-//! How a worker's replies leave: UD QPs of each port, or the connection of each client.
+//! The ways by which a worker's replies leave: UD QPs of each port, or the connection of each client.
 
 use super::config::Config;
 use crate::SystemError;
@@ -6,17 +6,17 @@ use crate::device::{Device, QKEY};
 use crate::outbox::{self, Outbox};
 use doorbell_verbs::{Ah, AhAttr, Endpoint, Provider, RemoteAddr, SendWr, UdDest};
 
-/// A client as a worker knows it.
+/// A client's address as a worker uses it.
 struct Destination {
     port: u8,
     dest: UdDest,
 }
 
-/// By UD QPs.
+/// Replies by UD QPs.
 pub(super) struct Datagrams<P: Provider> {
     clients: Vec<Destination>,
     ahs: Vec<(AhAttr, Ah<P>)>,
-    /// By port, and the queues of each.
+    /// For each port its queues.
     outboxes: Vec<Vec<Outbox<P>>>,
     queue: usize,
 }
@@ -36,7 +36,7 @@ impl<P: Provider> Datagrams<P> {
         Ok(Datagrams { clients: Vec::new(), ahs: Vec::new(), outboxes, queue: 0 })
     }
 
-    /// The next client: reached through local `port`.
+    /// Adds the next client, which is reached through local `port`.
     pub(super) fn add_client(
         &mut self,
         device: &Device<P>,
@@ -58,12 +58,13 @@ impl<P: Provider> Datagrams<P> {
         Ok(())
     }
 
-    /// Number of clients added.
+    /// The number of clients that were added.
     pub(super) fn clients(&self) -> u32 {
         self.clients.len() as u32
     }
 
-    /// Posts replies, each with its client, through one QP of each port; tells `posted` of each list.
+    /// Posts replies, each with its client, through one QP of each port. Calls `posted` with the length of
+    /// each list.
     pub(super) fn post(
         &mut self,
         replies: Vec<(u32, SendWr<'_>)>,
@@ -87,10 +88,10 @@ impl<P: Provider> Datagrams<P> {
     }
 }
 
-/// By connections. A client that has left takes no more replies.
+/// Replies by connections. A client that has left takes no more replies.
 pub(super) struct Connected<P: Provider> {
     outboxes: Vec<Option<Outbox<P>>>,
-    /// Where WRITTEN replies go.
+    /// For each client the address to which its replies are WRITTEN; empty if replies are SENT.
     targets: Vec<RemoteAddr>,
 }
 
@@ -99,18 +100,19 @@ impl<P: Provider> Connected<P> {
         Connected { outboxes: outboxes.into_iter().map(Some).collect(), targets: Vec::new() }
     }
 
-    /// The next client has its replies WRITTEN there.
+    /// Adds the address to which the next client's replies are WRITTEN.
     pub(super) fn add_target(&mut self, target: RemoteAddr) {
         self.targets.push(target);
     }
 
-    /// Where the replies to a client are WRITTEN, if they are.
+    /// The address to which a client's replies are WRITTEN; `None` if replies are SENT.
     pub(super) fn target(&self, client: u32) -> Option<RemoteAddr> {
         self.targets.get(client as usize).copied()
     }
 
-    /// Posts replies, each with its client; tells `posted` of each list. Where one goes out again that is read when
-    /// it leaves, waits until it has: its slot may be used for the next as soon as the client has the first.
+    /// Posts replies, each with its client. Calls `posted` with the length of each list. A repeated WRITE
+    /// reads its reply when it leaves, and this waits until it has left. The reply's slot may be used for the
+    /// next reply as soon as the client has the first one.
     pub(super) fn post(
         &mut self,
         mut replies: Vec<(u32, SendWr<'_>)>,
@@ -118,7 +120,7 @@ impl<P: Provider> Connected<P> {
         again: bool,
         posted: &mut dyn FnMut(usize),
     ) -> Result<(), SystemError> {
-        // Of one client they stay in order.
+        // The replies to one client stay in order.
         replies.sort_by_key(|(client, _)| *client);
         for of_client in replies.chunk_by(|a, b| a.0 == b.0) {
             let list: Vec<SendWr<'_>> = of_client.iter().map(|(_, wr)| *wr).collect();
@@ -140,7 +142,7 @@ impl<P: Provider> Connected<P> {
             let Some(open) = outbox else { return Ok(()) };
             let wait = again && !self.targets.is_empty();
             match if wait { open.post_and_wait(part) } else { open.post(part) } {
-                // It has left. If that was no end, it knows better why.
+                // The client has left. If it ended with an error, the client knows the reason better.
                 Err(SystemError::Completion(_)) => *outbox = None,
                 ended => ended?,
             }

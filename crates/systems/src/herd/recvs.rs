@@ -12,10 +12,10 @@ use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{Endpoint, Gid, Provider, QpType, Wc};
 use std::collections::HashMap;
 
-/// Most RECVs of a worker's QP; more requests than this under way at once may be lost.
+/// Most RECVs of a worker's QP. Requests may be lost if more of them are in flight at once.
 const MOST_RECVS: u32 = 8192;
 
-/// What was executed: the last sequence number of each slot of each client's window.
+/// The last sequence number that was executed in each slot of each client's window.
 struct Executed {
     window: u32,
     last: Vec<Option<u32>>,
@@ -26,8 +26,9 @@ impl Executed {
         Executed { window: config.window, last: vec![None; (config.clients * config.window) as usize] }
     }
 
-    /// Whether a request was not executed yet; then it counts as executed. One that is older than the
-    /// last of its slot has been: a client uses a slot again when its request has ended.
+    /// Whether a request has not been executed yet; if so, it counts as executed. A request older than the
+    /// last one of its slot has been executed: a client uses a slot again only when the slot's request has
+    /// ended.
     fn is_new(&mut self, answer: Answer) -> bool {
         let slot = &mut self.last[(answer.client * self.window + answer.sequence % self.window) as usize];
         let ahead = |last: u32| answer.sequence.wrapping_sub(last) % (1 << SEQUENCE_BITS);
@@ -39,29 +40,30 @@ impl Executed {
     }
 }
 
-/// Who sends.
+/// How the sender of a message is known.
 enum Senders {
-    /// The number of each client.
+    /// By address and number. The map holds the server's number of each client.
     Datagrams(HashMap<Sender, u32>),
-    /// Each inbox is a client's.
+    /// By inbox: each inbox belongs to one client.
     Connected,
 }
 
-/// Who sends datagrams. A QP number alone does not say it: that of a client which is gone may come to another, whose
-/// first requests would then be taken for ones that were answered long ago.
+/// A sender of datagrams. A QP number alone does not identify the sender. The QP number of a client that is
+/// gone may go to another client, and first requests of that client would be taken for requests answered long
+/// ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Sender {
     lid: u16,
     gid: Gid,
     qpn: u32,
-    /// The low bits of its own number.
+    /// The low bits of the client's own number.
     client: u32,
 }
 
 /// A worker that takes requests from RECVs.
 pub(super) struct RecvWorker<P: Provider> {
     device: Device<P>,
-    /// By port, or by client.
+    /// The inboxes, by port or by client.
     inboxes: Inboxes<P>,
     replier: Replier<P>,
     senders: Senders,
@@ -70,8 +72,8 @@ pub(super) struct RecvWorker<P: Provider> {
 }
 
 impl<P: Provider> RecvWorker<P> {
-    /// See [`super::Worker::start`]. Clients of datagrams make themselves known by their first request, up to
-    /// [`Config::clients`].
+    /// See [`super::Worker::start`]. Clients that use datagrams become known by their first request, up to
+    /// [`Config::clients`] of them.
     pub(super) fn start(cpu: &P, config: &Config, number: u32) -> Result<RecvWorker<P>, SystemError> {
         config.check()?;
         let device = Device::open(cpu)?;
@@ -128,7 +130,8 @@ impl<P: Provider> RecvWorker<P> {
         Ok(true)
     }
 
-    /// Who asks, and by which slot of its window; none where there are too many clients.
+    /// The client and the sequence number of a request. `None` if there are too many clients, or no
+    /// immediate.
     fn answer(&mut self, wc: &Wc, inbox: usize) -> Result<Option<Answer>, SystemError> {
         let Some(imm) = wc.imm else { return Ok(None) };
         let (client, sequence) = from_request_imm(imm);
@@ -159,10 +162,10 @@ impl<P: Provider> RecvWorker<P> {
     }
 }
 
-/// What a worker opens for requests, in the order of its fields.
+/// The parts of a worker that takes requests by RECVs, in the order of its fields.
 type Opened<P> = (Inboxes<P>, Replier<P>, Senders);
 
-/// A UD QP for each port.
+/// Opens a UD QP for each port.
 fn open<P: Provider>(device: &Device<P>, config: &Config, number: u32) -> Result<Opened<P>, SystemError> {
     let ports = u32::from(device.attr.ports);
     let wanted = config.clients.div_ceil(ports).saturating_mul(config.window) + recv_ring::BATCH;
@@ -178,7 +181,7 @@ fn open<P: Provider>(device: &Device<P>, config: &Config, number: u32) -> Result
     Ok((inboxes, replier, Senders::Datagrams(HashMap::new())))
 }
 
-/// A connection for each client.
+/// Opens a connection for each client.
 fn connect<P: Provider>(
     device: &Device<P>,
     config: &Config,
@@ -194,7 +197,7 @@ fn connect<P: Provider>(
     }
     let mut replier = Replier::new(device, config, number, outboxes)?;
     replier.know_clients(device)?;
-    // Before this no client sends.
+    // No client sends before this.
     device.cpu.publish(&line::ready_key(number), &[]);
     Ok((inboxes, replier, Senders::Connected))
 }
@@ -206,7 +209,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Requests of one slot, each of which comes several times, also long after later ones.
+        /// Requests of one slot. Each may come several times, even long after later ones.
         #[test]
         fn what_comes_again_is_not_new(
             order in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..200),

@@ -1,4 +1,4 @@
-//! A worker that finds requests in its part of the region, into which they are WRITTEN.
+//! A worker that polls its part of the request region, into which clients WRITE requests.
 
 use super::config::Config;
 use super::message::{Handler, Message};
@@ -16,27 +16,28 @@ struct FoundRequest {
     trailer: Trailer,
 }
 
-/// A worker: looks for requests in its part of the region, has them executed, replies.
+/// A worker that polls its part of the region, has the requests executed, and replies.
 pub(super) struct RegionWorker<P: Provider> {
     device: Device<P>,
     config: Config,
     slots: Slots,
-    /// Its part of the region.
+    /// The worker's part of the region.
     part: Mem,
-    /// Sequence number that the next request of each client will have.
+    /// Sequence number of the next request of each client.
     expected: Vec<u32>,
-    /// The client whose turn it is to be looked at.
+    /// The client whose slot is polled next.
     next: u32,
     replier: Replier<P>,
     found: Vec<FoundRequest>,
-    /// What the word of repetitions was when last looked at.
+    /// The last known value of the bell, the word by which clients report repetitions.
     bell: u64,
-    /// Where it has connections, by which clients WRITE.
+    /// The registered region. Only a worker with connections has it, because clients WRITE by these.
     _region: Option<Mr<P>>,
 }
 
 impl<P: Provider> RegionWorker<P> {
-    /// See [`super::Worker::start`]. Where a client has one connection for all workers, worker 0 has its other end.
+    /// See [`super::Worker::start`]. If a client has one connection for all workers, worker 0 has its other
+    /// end.
     pub(super) fn start(
         cpu: &P,
         config: &Config,
@@ -69,7 +70,7 @@ impl<P: Provider> RegionWorker<P> {
         })
     }
 
-    /// Looks at the next slot of each client until enough have a request.
+    /// Polls the next slot of each client until there are enough requests.
     fn gather(&mut self) {
         let cpu = &self.device.cpu;
         self.found.clear();
@@ -139,7 +140,7 @@ impl<P: Provider> RegionWorker<P> {
         Ok(true)
     }
 
-    /// A client has repeated requests: repeats the replies of those that were executed.
+    /// Repeats the replies of a client's executed requests, because the client has repeated requests.
     fn repeat(
         &mut self,
         client: u32,
@@ -167,7 +168,7 @@ impl<P: Provider> RegionWorker<P> {
     }
 }
 
-/// Registers the region for every client, and connects it.
+/// Registers the region for all clients, and connects with them.
 fn connect<P: Provider>(
     device: &Device<P>,
     config: &Config,

@@ -1,4 +1,5 @@
-//! The replies of a worker, each kept for repetition, and sent, WRITTEN or READ from where it is kept.
+//! The replies of a worker. Each reply is kept for repetition. It is SENT, WRITTEN or READ from where it is
+//! kept.
 
 use super::config::Config;
 use super::connections;
@@ -15,7 +16,7 @@ use doorbell_verbs::{
     AccessFlags, Endpoint, Mr, Provider, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
 };
 
-/// The reply in a slot.
+/// A reply that is kept in a slot.
 #[derive(Clone, Copy)]
 struct Kept {
     sequence: u32,
@@ -28,17 +29,17 @@ struct Kept {
 enum ReplyWay<P: Provider> {
     Datagrams {
         datagrams: Datagrams<P>,
-        /// Open for requests.
+        /// Keeps the connections open for requests.
         _connections: Vec<Outbox<P>>,
     },
     Connected(Connected<P>),
-    /// Clients READ them.
+    /// Clients READ the replies.
     Fetched {
         _connections: Vec<Outbox<P>>,
     },
 }
 
-/// A worker's replies: one for each slot of each client.
+/// The replies of a worker: one for each slot of each client.
 pub(super) struct Replier<P: Provider> {
     cpu: P,
     worker: u32,
@@ -56,27 +57,27 @@ pub(super) struct Replier<P: Provider> {
 pub(super) struct Answer {
     pub(super) client: u32,
     pub(super) sequence: u32,
-    /// Whether it was sent before.
+    /// Whether the reply was sent before.
     pub(super) again: bool,
 }
 
-/// Where a worker's replies are, which clients READ.
+/// The key of the address at which clients READ the replies of a worker.
 pub(super) fn kept_key(worker: u32) -> String {
     format!("herd/kept/{worker}")
 }
 
-/// Where a client has replies WRITTEN.
+/// The key of the address to which replies to a client are WRITTEN.
 pub(super) fn target_key(client: u32) -> String {
     format!("herd/target/{client}")
 }
 
-/// Where a client has replies SENT by UD.
+/// The key of the UD QP to which replies to a client are SENT.
 pub(super) fn datagram_key(client: u32) -> String {
     format!("herd/ud/{client}")
 }
 
 impl<P: Provider> Replier<P> {
-    /// Of worker `worker`, which has these connections, by clients or none.
+    /// The replies of worker `worker`. `connections` has one connection for each client, or none.
     pub(super) fn new(
         device: &Device<P>,
         config: &Config,
@@ -112,7 +113,7 @@ impl<P: Provider> Replier<P> {
         })
     }
 
-    /// Gets to know all clients, which are connected: where each has its replies.
+    /// Learns where each client takes its replies. All clients are connected.
     pub(super) fn know_clients(&mut self, device: &Device<P>) -> Result<(), SystemError> {
         for client in 0..self.config.clients {
             match &mut self.way {
@@ -130,8 +131,8 @@ impl<P: Provider> Replier<P> {
         Ok(())
     }
 
-    /// The next client that makes itself known by a datagram through local `port`; its number, unless there are
-    /// too many.
+    /// Adds the next client, which has become known by a datagram through local `port`. Returns the client's
+    /// number, or `None` if there are too many clients.
     pub(super) fn meet(
         &mut self,
         device: &Device<P>,
@@ -151,7 +152,7 @@ impl<P: Provider> Replier<P> {
         self.slots.index(answer.client, answer.sequence)
     }
 
-    /// Keeps the reply of a request; `None` for one that was malformed.
+    /// Keeps the reply to a request; `None` for a malformed request.
     pub(super) fn keep<R: Message>(&mut self, answer: Answer, repetition: u16, reply: Option<&R>) {
         self.scratch.clear();
         if let Some(reply) = reply {
@@ -165,7 +166,7 @@ impl<P: Provider> Replier<P> {
         self.store(answer, Trailer { sequence: answer.sequence, length, repetition: status as u16 });
     }
 
-    /// Stores the encoded reply where it is kept, with what says that it is whole last.
+    /// Stores the encoded reply where it is kept. The word that says that it is whole is stored last.
     fn store(&mut self, answer: Answer, trailer: Trailer) {
         let Answer { client, sequence, .. } = answer;
         let mem = self.replies.mem();
@@ -186,8 +187,8 @@ impl<P: Provider> Replier<P> {
         self.cpu.store_u64(mem, at, trailer.to_word());
     }
 
-    /// Whether the reply of this request is kept and was not sent for this repetition yet; then
-    /// it counts as sent for it.
+    /// Whether the reply to this request is kept and was not sent for this repetition yet; if so, it counts
+    /// as sent for the repetition.
     pub(super) fn repeats(&mut self, answer: Answer, repetition: u16) -> bool {
         let slot = self.slot(answer);
         match &mut self.kept[slot] {
@@ -199,14 +200,14 @@ impl<P: Provider> Replier<P> {
         }
     }
 
-    /// What travels of the slot of a reply.
+    /// The bytes of a reply's slot that travel.
     fn sge(&self, answer: Answer) -> Sge {
         let Answer { client, sequence, .. } = answer;
         let length = self.kept[self.slot(answer)].map_or(0, |k| k.length.into());
         self.replies.sge(self.slots.text(client, sequence, length), self.slots.reach(length) as u32)
     }
 
-    /// The verb that moves so many bytes of a reply.
+    /// The verb that sends this many bytes of a reply.
     fn op(&self, answer: Answer, length: u32) -> SendOp {
         let Answer { client, sequence, .. } = answer;
         if let ReplyWay::Connected(connected) = &self.way
@@ -219,8 +220,9 @@ impl<P: Provider> Replier<P> {
         SendOp::SendWithImm(to_imm(status, self.worker, sequence))
     }
 
-    /// Sends kept replies, through one QP of each port, or the connection of each client. Over RC a reply that was
-    /// sent before is on its way, or its client has left. One that is no longer kept has come, as its slot was used again.
+    /// Sends kept replies by one QP of each port, or by the connection of each client. Over RC no reply is
+    /// repeated: either it is in flight, or its client has left. A reply that is no longer kept has arrived,
+    /// because its slot is in use again.
     pub(super) fn send(
         &mut self,
         answers: &[Answer],

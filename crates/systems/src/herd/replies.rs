@@ -1,4 +1,4 @@
-//! Where a client finds its replies.
+//! How a client takes replies.
 
 use super::config::Config;
 use super::immediates::{Status, to_imm};
@@ -13,13 +13,13 @@ use crate::{SystemError, work};
 use doorbell_verbs::{AccessFlags, Mr, Provider, RemoteAddr, SendFlags, SendOp, SendWr, Wc};
 use std::collections::VecDeque;
 
-/// Completions that are taken at a time.
+/// Most completions that are taken at a time.
 const TAKEN: usize = 16;
 
-/// A reply that has come: of which request, and its bytes.
+/// Takes a reply: its status, its request, and its bytes.
 pub(super) type Each<'a> = dyn FnMut(Status, Pending, &[u8]) -> Result<(), SystemError> + 'a;
 
-/// Where they are found.
+/// Where the replies arrive.
 pub(super) enum Intake<P: Provider> {
     /// In RECVs.
     Recvs(Inboxes<P>),
@@ -37,14 +37,15 @@ pub(super) struct Region<P: Provider> {
 
 /// Slots of the server that the client READs.
 pub(super) struct Fetch<P: Provider> {
-    /// Images of the slots, for each worker.
+    /// Images of the server's slots, for each worker.
     mr: Mr<P>,
     slots: Slots,
     client: u32,
     longest: u32,
-    /// Where each worker keeps its replies.
+    /// The address at which each worker keeps its replies.
     kept: Vec<RemoteAddr>,
-    /// By worker: the READs under way, by their numbers in the outbox, and the requests whose replies they READ.
+    /// For each worker the outstanding READs: the READ's number in the outbox, and the request whose reply is
+    /// READ.
     under_way: Vec<VecDeque<(u64, u32)>>,
     /// READs that came too early.
     early: u64,
@@ -57,12 +58,12 @@ impl<P: Provider> Region<P> {
         Ok(Region { mr: device.registered(slots.bytes(config.workers), access)?, slots })
     }
 
-    /// For the server.
+    /// The address that the server WRITEs to.
     pub(super) fn remote(&self) -> RemoteAddr {
         self.mr.remote(0)
     }
 
-    /// Looks at the slot of each request that has not ended.
+    /// Polls the slot of each request that has not ended.
     fn poll(
         &self,
         cpu: &P,
@@ -123,7 +124,8 @@ impl<P: Provider> Fetch<P> {
         })
     }
 
-    /// READs the slot of a request's reply. How long that is nobody knows yet, so of the longest.
+    /// READs the slot of a request's reply. The length of the reply is not known yet, so it READs the
+    /// longest.
     pub(super) fn read(
         &mut self,
         line: &mut RequestLine<P>,
@@ -140,7 +142,8 @@ impl<P: Provider> Fetch<P> {
         Ok(())
     }
 
-    /// Looks at what has been READ, and READs again what was too early; returns whether a reply has come.
+    /// Takes the completed READs, and READs each reply that was not there again. Returns whether a reply has
+    /// come.
     fn poll(
         &mut self,
         cpu: &P,
@@ -150,8 +153,8 @@ impl<P: Provider> Fetch<P> {
         each: &mut Each<'_>,
     ) -> Result<bool, SystemError> {
         let mut any = false;
-        // READs that came too early are nothing to be busy with: where they complete at once, the server would not come
-        // to its processor.
+        // READs that came too early are no reason to stay busy. If they complete at once, the server would
+        // not get its processor.
         for worker in 0..self.under_way.len() as u32 {
             let completed = line.outbox(worker).completed()?;
             while let Some(&(_, sequence)) =
@@ -173,7 +176,7 @@ impl<P: Provider> Fetch<P> {
         Ok(any)
     }
 
-    /// The trailer of a reply that is there and whole; its text is in `scratch`.
+    /// The trailer of a reply if the reply is there and whole. Its text is then in `scratch`.
     fn whole(&self, cpu: &P, worker: u32, sequence: u32, scratch: &mut Vec<u8>) -> Option<Trailer> {
         let (mem, at) = (self.mr.mem(), self.slots.trailer(worker, sequence));
         let word = cpu.load_u64(mem, at);
@@ -195,12 +198,12 @@ impl<P: Provider> Fetch<P> {
 }
 
 impl<P: Provider> Intake<P> {
-    /// READs that came too early, so far.
+    /// READs that have come too early so far.
     pub(super) fn early(&self) -> u64 {
         if let Intake::Fetch(fetch) = self { fetch.early } else { 0 }
     }
 
-    /// A request has been posted.
+    /// Prepares for the reply to a request that was posted.
     pub(super) fn expect(
         &mut self,
         line: &mut RequestLine<P>,
@@ -213,7 +216,7 @@ impl<P: Provider> Intake<P> {
         }
     }
 
-    /// Takes replies and shows each; returns whether there were any.
+    /// Takes replies and passes each to `each`. Returns whether there were any.
     pub(super) fn poll(
         &mut self,
         cpu: &P,

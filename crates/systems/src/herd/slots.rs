@@ -1,9 +1,9 @@
-//! Slots in which requests and replies lie whole: at the end of each is what says so.
+//! Slots that hold requests or replies. The end of a slot says whether its message is whole.
 
-/// What is behind the text in a slot.
+/// The bytes behind the text in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// Nothing: a completion tells what there is.
+    /// No bytes: a completion says that the message is there.
     None,
     /// A [`Trailer`].
     Trailer,
@@ -12,7 +12,7 @@ pub(super) enum Tail {
 }
 
 impl Tail {
-    /// Its bytes.
+    /// Bytes of the tail.
     pub(super) const fn bytes(self) -> u64 {
         match self {
             Tail::None => 0,
@@ -22,7 +22,7 @@ impl Tail {
     }
 }
 
-/// A slot's last word, taken apart. Of a reply its status is in the place of the repetition.
+/// The fields of a slot's last word. A reply has its status in the field `repetition`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trailer {
     pub(super) sequence: u32,
@@ -42,7 +42,7 @@ impl Trailer {
     }
 }
 
-/// Where slots lie: a window of them for each owner.
+/// The layout of slots: a window of slots for each owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slots {
     window: u32,
@@ -51,44 +51,44 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// For texts of up to `longest` bytes.
+    /// Slots for texts of up to `longest` bytes.
     pub(super) fn new(longest: u32, tail: Tail, window: u32) -> Slots {
         let bytes = u64::from(longest).next_multiple_of(8) + tail.bytes();
         let stride = match tail {
             Tail::None => bytes.max(8),
-            // Slots share a cache line or begin one.
+            // A slot shares a cache line with others or begins one.
             _ if bytes < 64 => bytes.next_power_of_two(),
             _ => bytes.next_multiple_of(64),
         };
         Slots { window, stride, tail }
     }
 
-    /// Bytes of one.
+    /// Bytes of a slot.
     pub(super) fn stride(&self) -> u64 {
         self.stride
     }
 
-    /// Bytes of those of so many owners.
+    /// Bytes of the slots of this many owners.
     pub(super) fn bytes(&self, owners: u32) -> u64 {
         u64::from(owners) * u64::from(self.window) * self.stride
     }
 
-    /// Number of an owner's slot for `sequence`.
+    /// Index of an owner's slot for `sequence`.
     pub(super) fn index(&self, owner: u32, sequence: u32) -> usize {
         (u64::from(owner) * u64::from(self.window) + u64::from(sequence % self.window)) as usize
     }
 
-    /// Offset of its end.
+    /// Offset of the end of an owner's slot for `sequence`.
     pub(super) fn end(&self, owner: u32, sequence: u32) -> u64 {
         (self.index(owner, sequence) as u64 + 1) * self.stride
     }
 
-    /// Offset of the trailer there.
+    /// Offset of the trailer in an owner's slot for `sequence`.
     pub(super) fn trailer(&self, owner: u32, sequence: u32) -> u64 {
         self.end(owner, sequence) - 8
     }
 
-    /// Bytes from the start of a text of `length` bytes to where what travels of its slot ends.
+    /// Bytes of a slot that travel with a text of `length` bytes: the text, its padding and the tail.
     pub(super) fn reach(&self, length: u32) -> u64 {
         match self.tail {
             Tail::None => length.into(),
@@ -96,7 +96,8 @@ impl Slots {
         }
     }
 
-    /// Offset of a text of `length` bytes: it begins the slot, or is right before the tail.
+    /// Offset of a text of `length` bytes. Without a tail it begins the slot; else it ends right before the
+    /// tail.
     pub(super) fn text(&self, owner: u32, sequence: u32, length: u32) -> u64 {
         match self.tail {
             Tail::None => self.end(owner, sequence) - self.stride,

@@ -4,7 +4,7 @@ use super::slots::Tail;
 use crate::names::named;
 use doorbell_verbs::QpType;
 
-/// Longest message of a datagram, and of others: a length has 16 bits.
+/// Bytes of the longest message by datagram, and by other transports. A length has 16 bits.
 const LONGEST_DATAGRAM: u32 = 4000;
 const LONGEST: u32 = 60_000;
 
@@ -39,7 +39,7 @@ named! {
     }
 }
 
-/// Requests and the replies that can answer them: all pairs that there are.
+/// All pairs of requests and replies that work together.
 pub fn ways() -> impl Iterator<Item = (Requests, Replies)> {
     use Replies as To;
     const REQUESTS: [Requests; 5] =
@@ -49,7 +49,7 @@ pub fn ways() -> impl Iterator<Item = (Requests, Replies)> {
     pairs.filter(|(requests, replies)| replies.to(*requests).is_ok())
 }
 
-/// Longest text over a transport.
+/// Bytes of the longest encoded message over a transport.
 const fn longest(transport: QpType) -> u32 {
     match transport {
         QpType::Ud => LONGEST_DATAGRAM,
@@ -58,7 +58,7 @@ const fn longest(transport: QpType) -> u32 {
 }
 
 impl Requests {
-    /// Their transport.
+    /// The transport of the requests.
     pub const fn transport(self) -> QpType {
         match self {
             Requests::SendUd => QpType::Ud,
@@ -67,19 +67,19 @@ impl Requests {
         }
     }
 
-    /// Bytes of the longest.
+    /// Bytes of the longest encoded request.
     pub const fn longest(self) -> u32 {
         longest(self.transport())
     }
 
-    /// Whether they are SENT, rather than WRITTEN.
+    /// Whether requests are SENT, rather than WRITTEN.
     pub const fn are_sent(self) -> bool {
         matches!(self, Requests::SendUd | Requests::SendUc | Requests::SendRc)
     }
 }
 
 impl Replies {
-    /// Their transport.
+    /// The transport of the replies.
     pub const fn transport(self) -> QpType {
         match self {
             Replies::SendUd => QpType::Ud,
@@ -88,15 +88,15 @@ impl Replies {
         }
     }
 
-    /// Bytes of the longest.
+    /// Bytes of the longest encoded reply.
     pub const fn longest(self) -> u32 {
         longest(self.transport())
     }
 
-    /// Whether they can answer such requests.
+    /// Checks that the replies can answer such requests.
     ///
     /// # Errors
-    /// One sentence where they cannot.
+    /// If they cannot, one sentence that says why.
     pub fn to(self, requests: Requests) -> Result<(), String> {
         let (back, there) = (self.transport(), requests.transport());
         match back == QpType::Ud || back == there {
@@ -107,7 +107,7 @@ impl Replies {
         }
     }
 
-    /// What is behind them where they lie.
+    /// The bytes behind a reply in its slot.
     pub(super) const fn tail(self) -> Tail {
         match self {
             Replies::SendUd | Replies::SendUc | Replies::SendRc => Tail::None,
@@ -116,12 +116,12 @@ impl Replies {
         }
     }
 
-    /// Whether the server WRITEs them.
+    /// Whether the server WRITEs the replies.
     pub(super) const fn are_written(self) -> bool {
         matches!(self, Replies::WriteUc | Replies::WriteRc)
     }
 
-    /// Whether the server posts them to connections.
+    /// Whether the server posts the replies to connections.
     pub(super) const fn are_posted_to_connections(self) -> bool {
         self.are_written() || matches!(self, Replies::SendUc | Replies::SendRc)
     }

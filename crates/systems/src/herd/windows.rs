@@ -11,7 +11,7 @@ pub(super) struct Pending {
     pub(super) length: u16,
     pub(super) repetition: u16,
     pub(super) sent: Time,
-    /// When it is sent again.
+    /// When the request is sent again.
     again: Time,
     pub(super) tag: u64,
 }
@@ -39,7 +39,7 @@ impl Windows {
         self.outstanding
     }
 
-    /// Where a request with this sequence number goes in a window.
+    /// Index in a window of the slot for a sequence number.
     fn slot(&self, sequence: u32) -> usize {
         sequence as usize % self.lanes[0].slots.len()
     }
@@ -49,7 +49,7 @@ impl Windows {
         lane.slots[self.slot(lane.next)].is_none()
     }
 
-    /// The next request to a worker, which [has room](Windows::has_room), takes its slot.
+    /// Takes a slot for the next request to a worker, which must [have room](Windows::has_room).
     pub(super) fn take(&mut self, worker: u32, length: u16, tag: u64, now: Time) -> Pending {
         let sequence = self.lanes[worker as usize].next;
         let again = self.retry.map_or(Time::NEVER, |after| now + after);
@@ -62,11 +62,11 @@ impl Windows {
         pending
     }
 
-    /// The request that a reply is for, if it has not had one.
+    /// Ends the request that a reply belongs to; `None` if the request has ended already.
     pub(super) fn end(&mut self, imm: u32) -> Option<(Status, Pending)> {
         let (status, worker, low) = from_imm(imm);
         let status = status?;
-        // Windows are powers of two, so the low bits tell the slot.
+        // Windows are powers of two, so the low bits identify the slot.
         let at = self.slot(low);
         let slot = self.lanes.get_mut(worker as usize)?.slots.get_mut(at)?;
         let pending = slot.take_if(|p| to_imm(status, worker, p.sequence) == imm)?;
@@ -74,7 +74,7 @@ impl Windows {
         Some((status, pending))
     }
 
-    /// The requests that have not ended: worker and sequence number.
+    /// Worker and sequence number of each request that has not ended.
     pub(super) fn under_way(&self) -> impl Iterator<Item = (u32, u32)> {
         let of = |(worker, lane): (u32, &'_ Lane)| {
             lane.slots.iter().flatten().map(move |p| (worker, p.sequence)).collect::<Vec<_>>()
@@ -91,7 +91,7 @@ impl Windows {
         all.map(|p| p.again).min().unwrap_or(Time::NEVER)
     }
 
-    /// The requests that are due, with their workers; they count as sent again.
+    /// The requests that are due, with their workers. They count as sent again.
     pub(super) fn repeat(&mut self, now: Time) -> Vec<(u32, Pending)> {
         let Some(after) = self.retry.filter(|_| self.due() <= now) else { return Vec::new() };
         let mut due = Vec::new();
@@ -117,7 +117,8 @@ mod tests {
     const RETRY: Span = Span::from_us(10);
 
     proptest! {
-        /// Replies in any order, some twice, some that nobody asked for, against a map of what is under way.
+        /// Replies in any order, against a map of the requests in flight. Some replies come twice, some
+        /// without a request.
         #[test]
         fn each_request_ends_once(
             steps in prop::collection::vec((0..3u32, 0..4u32, any::<prop::sample::Index>()), 1..300),

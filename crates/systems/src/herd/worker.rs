@@ -6,18 +6,18 @@ use super::{recvs, region};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Provider};
 
-/// How a worker takes requests.
+/// The way by which a worker takes requests.
 enum Intake<P: Provider> {
     Region(region::RegionWorker<P>),
     Recvs(recvs::RecvWorker<P>),
 }
 
-/// A worker: takes requests, has them executed, replies.
+/// A worker: it takes requests, has them executed, and replies.
 pub struct Worker<P: Provider>(Intake<P>);
 
 impl<P: Provider> Worker<P> {
-    /// Worker `number` of those that share `region`, which has [`Config::region_bytes`]. Except where requests
-    /// and replies are datagrams, this returns once all clients are known.
+    /// Starts worker `number` of the workers that share `region`, which has [`Config::region_bytes`]. Returns
+    /// once all clients are known. If requests and replies are datagrams, it returns at once.
     ///
     /// # Errors
     /// If a parameter is out of its range, or a verb fails.
@@ -28,7 +28,7 @@ impl<P: Provider> Worker<P> {
         }))
     }
 
-    /// One pass of the poll loop; whether there was anything to do. Where there was not, `pause`.
+    /// One pass of the poll loop. Returns whether there was anything to do; if not, call `pause`.
     ///
     /// # Errors
     /// If a verb fails.
