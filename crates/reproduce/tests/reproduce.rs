@@ -83,7 +83,8 @@ fn table_3_of_conext13_is_met() {
     assert!(report.claims.iter().all(|c| c.basis == Basis::Calibrated), "none of them is a prediction");
 }
 
-/// Where one core is at the NIC's socket, rates are met; where both are elsewhere, those of WRITEs are not, which is told.
+/// Four cells miss, all of them rates of WRITEs, and each has an explanation. Their cores are at other
+/// sockets at both ends.
 #[test]
 fn table_iii_of_cluster21_is_met_but_for_four() {
     let report = reproduce(&ctx(), &["cluster21/tab3", "cluster21/tab3-latency"]);

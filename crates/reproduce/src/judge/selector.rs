@@ -78,7 +78,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// The same with what asks of machines that no paper had.
+    /// Like [`Selection::new`], but experiments beyond the papers are always included.
     /// Like [`Selection::new`], but experiments beyond the papers are always included.
     /// # Errors
     /// As [`Selection::new`].

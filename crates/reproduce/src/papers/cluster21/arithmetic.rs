@@ -1,10 +1,10 @@
-//! The arithmetic of docs/cluster21.md, before anything is simulated.
+//! The arithmetic of docs/cluster21.md, which needs no simulation.
 
 use crate::data::claims;
 
 const DOC: &str = include_str!("../../../../../docs/cluster21.md");
 
-/// The number of a claim of the paper, named without what all begin with.
+/// The number of a claim of the paper. `id` lacks the prefix that all ids share.
 fn claim(id: &str) -> f64 {
     let claim = claims::find(&format!("cluster21-{id}")).unwrap_or_else(|| panic!("there is no claim {id}"));
     match claim.value {
@@ -13,14 +13,14 @@ fn claim(id: &str) -> f64 {
     }
 }
 
-/// The ends of a claim's range.
+/// Both ends of a claim's range.
 fn range(id: &str) -> [f64; 2] {
     let claim = claims::find(&format!("cluster21-{id}")).unwrap_or_else(|| panic!("there is no claim {id}"));
     let (low, high) = claim.allows().unwrap_or_else(|| panic!("{id} is no range"));
     [low, high]
 }
 
-/// Nanoseconds of an operation at so many millions per second.
+/// Nanoseconds per operation at this rate in millions per second.
 fn ns(mops: f64) -> f64 {
     1e3 / mops
 }
@@ -31,7 +31,7 @@ fn told(text: &str) {
     assert!(doc.contains(text), "docs/cluster21.md does not say {text:?}");
 }
 
-/// One QP, READs of up to 32 and of 64 B, in the authors' own run.
+/// Rates of READs of up to 32 B, and of 64 B, of one QP in the authors' own run, in millions per second.
 const RUN: [f64; 2] = [4.05, 6.24];
 
 #[test]
@@ -72,7 +72,7 @@ fn two_sets_of_numbers() {
     }
 }
 
-/// What a row or a column adds to the best cell, in hundredths of a microsecond.
+/// Increase from the best cell to another cell, in microseconds.
 fn step(cell: &str, verb: &str) -> f64 {
     claim(&format!("tab3-{cell}-{verb}-lat")) - claim(&format!("tab3-r1c1-{verb}-lat"))
 }
@@ -156,8 +156,8 @@ fn gains_of_figure_4() {
     told(&format!("at most {:.1} times over 7.06 M/s", 32.0 * kilobytes() / claim("tab3-r1c1-write-tput")));
 }
 
-/// Millions of WRITEs of 1 kB a second that the link carries: 4 GB/s, with the headers of a packet (LRH 8, BTH 12, RETH 16, two
-/// CRCs of 6, and 10 more between packets).
+/// WRITEs of 1 kB that the link carries, in millions per second: 4 GB/s, with the overhead of each packet.
+/// The overhead is LRH 8, BTH 12, RETH 16, two CRCs of 6 in all, and 10 more between packets.
 fn kilobytes() -> f64 {
     4000.0 / (1024.0 + 52.0)
 }

@@ -15,10 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Words that atomics take by chance: more than two threads meet at seldom.
+/// Words that atomics access at random. They are so many that more than two threads rarely meet at one.
 const WORDS: u32 = 1024;
 
-/// 8 bytes of one machine, by one port, from several others: more than enough to keep it busy.
+/// 8-byte operations on one machine, over one port, from three other machines: more than enough to keep it
+/// busy.
 fn inbound(verb: Verb) -> Workload {
     let atomic = matches!(verb, Verb::FetchAdd | Verb::CompareSwap);
     let workload = Workload {

@@ -1,5 +1,6 @@
-//! CLUSTER'21, III-D: a remote access takes what it is from RNIC to socket, from socket to memory, and over the network. The terms are parameters of the
-//! profile. That they add up is seen where each is made longer alone, and then all of them.
+//! CLUSTER'21, III-D: the latency of a remote access is the sum of three terms: RNIC to socket, socket to
+//! memory, and network. The terms are parameters of the profile. The experiment lengthens each term alone and
+//! then all of them, and checks that the effects add up.
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, latency};
@@ -19,21 +20,22 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const SIZE: u32 = 64;
-/// Network, RNIC to socket, socket to memory.
+/// Parameters of the terms: network, RNIC to socket, socket to memory.
 const TERMS: [&str; 3] = ["link.one_way_ns", "sockets.pcie_hop_ns", "sockets.hop_ns"];
-/// So much longer, in nanoseconds.
+/// Nanoseconds that are added to a term.
 const LONGER: f64 = 100.0;
-/// How much of that of all the terms' effects may differ from it: a completion is seen by the poll after it.
+/// Largest relative difference between the sum of the effects and the effect of all terms. It is not 0,
+/// because a poll sees a completion only some time later.
 const NEARLY: f64 = 0.02;
 
-/// The profile with these terms longer.
+/// The profile with these terms lengthened.
 fn longer(profile: &Profile, terms: &[&str]) -> Profile {
     let values = profile.parameters.iter().filter(|parameter| terms.contains(&parameter.name.as_str()));
     let set: BTreeMap<String, f64> = values.map(|p| (p.name.clone(), p.value + LONGER)).collect();
     profile.with_set(&set).expect("they may be so long")
 }
 
-/// How much longer a READ takes, in nanoseconds, with each of the terms and with all.
+/// Increase of a READ's latency in nanoseconds, for each term and for all.
 fn effects(ctx: &Ctx<'_>, place: Place) -> Result<[f64; 4], NotYet> {
     let profile = ctx.profile(CLUSTER);
     let [network, rnic, memory] = TERMS;
@@ -43,7 +45,7 @@ fn effects(ctx: &Ctx<'_>, place: Place) -> Result<[f64; 4], NotYet> {
         let outcome = ctx.systems_on(profile, "decomposition", &[read])?;
         Ok(outcome[0].latency_ns.mean.unwrap_or(f64::NAN))
     };
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let (before, after) = (of(profile), changed.each_ref().map(of));
     let [network, rnic, memory, all] = after;
     let before = before?;

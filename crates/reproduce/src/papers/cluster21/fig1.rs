@@ -1,4 +1,4 @@
-//! CLUSTER'21, Figure 1: rate by payload, of one QP; placed as its latencies (`fig1_latency`).
+//! CLUSTER'21, Figure 1: rate by payload over one QP. Threads and memory are placed as in `fig1_latency`.
 
 use super::cluster::CLUSTER;
 use super::fig1_latency::RESPONDER;
@@ -26,15 +26,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Payloads, each twice that before.
+/// Payloads in bytes; each is twice the one before.
 const SIZES: [u32; 12] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-/// A small payload, of less than a line.
+/// A small payload, less than a line.
 const SMALL: u32 = 32;
-/// A large one, which the link limits.
+/// A large payload, which the link limits.
 const LARGE: u32 = 8192;
 
-/// By how much a rate may differ from that of the smallest payload to be flat.
+/// Largest relative difference to the small payload's rate that counts as flat.
 const FLAT: f64 = 0.05;
 
 fn outcomes(ctx: &Ctx<'_>, verb: Verb, responder: Place) -> Result<Vec<Arc<Outcome>>, NotYet> {
@@ -46,7 +46,7 @@ fn at(outcomes: &[Arc<Outcome>], size: u32) -> f64 {
     SIZES.iter().zip(outcomes).find(|(at, _)| **at == size).map_or(f64::NAN, |(_, o)| o.mops)
 }
 
-/// The largest payload up to which rates are those of a small one.
+/// The largest payload up to which rates stay within [`FLAT`] of the small payload's rate.
 fn flat_to(rates: impl Iterator<Item = f64>, small: f64) -> u32 {
     let flat = SIZES.into_iter().zip(rates).skip_while(|(size, _)| *size < SMALL);
     flat.take_while(|(_, rate)| (rate / small - 1.0).abs() <= FLAT).last().map_or(0, |(size, _)| size)

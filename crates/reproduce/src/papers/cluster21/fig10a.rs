@@ -1,8 +1,10 @@
 //! CLUSTER'21, Figure 10a and III-E: spinlocks by threads of one machine.
 //!
-//! "14% remaining" and "0.31 MOPS at eight threads" of the remote lock cannot be of one quantity (docs/cluster21.md). So curves show each
-//! reading: acquisitions of all threads, of one, and attempts. The rates with a unit are judged as acquisitions of all threads, as throughput mostly is meant; of the
-//! two of the remote lock, the share that remains is judged by nobody (`papers/not_checked.toml`), as it does not say of what it is.
+//! For the remote lock, "14% remaining" and "0.31 MOPS at eight threads" cannot refer to one quantity
+//! (docs/cluster21.md). So curves show each reading: acquisitions of all threads, acquisitions of one thread,
+//! and attempts. Claims with a unit are judged as acquisitions of all threads, the usual meaning of
+//! throughput. The remaining share of the remote lock is not judged, because the paper does not name its
+//! quantity (`papers/not_checked.toml`).
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -33,18 +35,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Threads of the curves, and of dense ones; the claims are of 1, 8 and 14. Cores are numbered socket by socket, so the ninth is on the other one.
+/// Thread counts of the curves, and of dense curves. The claims are about 1, 8 and 14. Cores are numbered
+/// socket by socket, so the ninth thread is at the other socket.
 const THREADS: [u32; 8] = [1, 2, 4, 6, 8, 9, 11, 14];
 const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
-/// All of them.
+/// Largest number of threads.
 pub(super) const MOST: u32 = 14;
 
-/// First wait of the lock with back-off, about the way of an attempt there and back, and the longest, as many times that as there are threads, and more: the
-/// paper has no constants.
+/// First and longest wait of the lock with back-off. The first is about the round trip of an attempt. The
+/// longest is more than this times the number of threads. The paper states no constants.
 const BACKOFF: Span = Span::from_us(2);
 const BACKOFF_MOST: Span = Span::from_us(64);
 
-/// How many operations there are of a lock that is slow: some thousand.
+/// Timing that gives a slow lock some thousand operations.
 fn timing() -> Timing {
     Timing::of(Span::from_us(500), Span::from_ms(8))
 }
@@ -53,16 +56,16 @@ fn local(threads: u32) -> SystemWorkload {
     local_drawn(threads, timing().seed)
 }
 
-/// Threads of two sockets get the lock's line in an order that is drawn once.
+/// The local lock. Threads of two sockets get the lock's line in an order that is drawn once per run.
 fn local_drawn(threads: u32, seed: u64) -> SystemWorkload {
     let timing = Timing { seed, ..timing() };
     LocalSpinlock { clients: OneByOne::new(threads, threads), timing, ..LocalSpinlock::usual() }.into()
 }
 
-/// How often that is drawn for the claims, which are judged by the mean.
+/// Draws of the order for the claims, which are judged by their mean.
 const DRAWS: u64 = 8;
 
-/// The rates of the local lock with all threads, by draws, and their mean.
+/// Rates of the local lock with all threads for each draw, and their mean.
 fn by_order(ctx: &Ctx<'_>) -> Result<(Vec<f64>, f64), NotYet> {
     let workloads: Vec<SystemWorkload> = (1..=DRAWS).map(|seed| local_drawn(MOST, seed)).collect();
     let outcomes = ctx.systems(CLUSTER, "fig10a: local, by the order of threads", &workloads)?;
@@ -84,7 +87,7 @@ fn rpc(threads: u32) -> SystemWorkload {
     RpcSpinlock { clients: OneByOne::new(threads, MOST), timing: timing(), ..RpcSpinlock::usual() }.into()
 }
 
-/// A lock by numbers of threads.
+/// Outcomes of a lock, by number of threads.
 struct LockSeries {
     name: &'static str,
     threads: Vec<u32>,
@@ -108,19 +111,19 @@ impl LockSeries {
         &self.outcomes[at.expect("the threads of claims are among those of the curves")]
     }
 
-    /// Acquisitions of all threads, of one, and attempts of all, in millions per second.
+    /// Acquisitions of all threads, acquisitions of one thread, and attempts of all, in millions per second.
     fn readings(&self, threads: u32) -> [f64; 3] {
         let outcome = self.at(threads);
         [outcome.mops, outcome.mops / f64::from(threads), outcome.mops * (1.0 + outcome.system().again)]
     }
 
-    /// What remains at so many threads of one's rate, in percent, by each reading.
+    /// For each reading, the percentage of a single thread's rate that remains with this many threads.
     fn remaining(&self, threads: u32) -> [f64; 3] {
         let (few, many) = (self.readings(1), self.readings(threads));
         [0, 1, 2].map(|reading| 100.0 * many[reading] / few[reading])
     }
 
-    /// Readings in words.
+    /// The readings in words.
     fn told(readings: [f64; 3], unit: &str) -> String {
         let [all, one, attempts] = readings;
         format!("{all:.3} {unit} of all threads, {one:.3} of each, {attempts:.3} in attempts")
@@ -143,7 +146,7 @@ impl LockSeries {
     }
 }
 
-/// The ratio of two locks that is farthest from a claim, over all numbers of threads.
+/// Compares two locks at all numbers of threads. The check holds the ratio that is farthest from the claim.
 fn ratio(claim: &'static str, of: &LockSeries, by: &LockSeries) -> Check {
     let ratio = |n: &u32| of.at(*n).mops / by.at(*n).mops;
     let all: Vec<String> = of.threads.iter().map(|n| format!("{:.2} at {n}", ratio(n))).collect();

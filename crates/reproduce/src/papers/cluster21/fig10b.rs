@@ -1,4 +1,5 @@
-//! CLUSTER'21, Figure 10b and III-E: sequencers by threads of one machine, each with one number outstanding.
+//! CLUSTER'21, Figure 10b and III-E: sequencers by threads of one machine, with one outstanding request per
+//! thread.
 
 use super::cluster::CLUSTER;
 use super::fig10a::MOST;
@@ -28,17 +29,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Threads; the claims are of more than five and of all.
+/// Thread counts. The claims are about more than five threads and about all.
 const THREADS: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
-/// A rate is stable that differs by no more than this.
+/// Largest relative difference of rates that count as stable.
 const STABLE: f64 = 0.05;
 
 fn timing() -> Timing {
     Timing::of(Span::from_us(200), Span::from_ms(1))
 }
 
-/// One number outstanding for each thread.
+/// One outstanding request per thread.
 fn clients(threads: u32) -> Clients {
     Clients::new(threads, MOST, 1, false)
 }
@@ -51,7 +52,7 @@ fn remote(threads: u32) -> SystemWorkload {
     AtomicsSequencer { clients: clients(threads), timing: timing() }.into()
 }
 
-/// By RC SENDs both ways, of which one thread of the server answers each before it takes the next.
+/// RPC over RC SENDs in both directions. One server thread answers each request before it takes the next.
 fn rpc(threads: u32) -> SystemWorkload {
     RpcSequencer {
         clients: clients(threads),
@@ -72,7 +73,8 @@ fn rates(
     ctx.systems(CLUSTER, &format!("fig10b: {name}"), &THREADS.map(sequencer))
 }
 
-/// The fewest threads from which on each rate is that of all beyond five, within what is stable.
+/// Fewest threads from which on every rate stays within [`STABLE`] of `rate`, the mean rate beyond five
+/// threads.
 fn stable_from(points: &[(u32, f64)], rate: f64) -> u32 {
     let differs = |of: &f64| (of / rate - 1.0).abs() > STABLE;
     let last = points.iter().rev().find(|(_, of)| differs(of));

@@ -1,6 +1,8 @@
-//! CLUSTER'21, Figure 12 and IV-B: a hashtable in other machines' memory, step by step, by front-ends.
+//! CLUSTER'21, Figure 12 and IV-B: a hashtable in the memory of other machines, by optimisation step and
+//! front-ends.
 //!
-//! What the paper does not say is chosen in docs/hashtable.md, which has the arithmetic of its numbers.
+//! docs/hashtable.md chooses the settings that the paper leaves open, and has the arithmetic of the paper's
+//! numbers.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -31,12 +33,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A port at each socket.
+/// Cluster with a port at each socket.
 pub(super) const SPLIT: &str = "cx3-dual-split";
 
 const FRONT_ENDS: [u32; 8] = [1, 2, 4, 6, 8, 10, 12, 14];
 
-/// The paper's steps.
+/// Optimisation steps of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Basic,
@@ -55,7 +57,8 @@ impl Step {
         }
     }
 
-    /// Where a thread, and memory, is at whichever socket, and the one adapter at the first.
+    /// Profile of the step. Without NUMA-awareness, threads and memory are at any socket, and the only
+    /// adapter is at the first socket.
     fn profile(self) -> &'static str {
         if self == Step::Basic { CLUSTER } else { SPLIT }
     }
@@ -64,7 +67,7 @@ impl Step {
         let mut table = table(front_ends);
         table.back_ends = back_ends;
         if self != Step::Consolidated {
-            // Nothing is held back, so that there is nothing to wait for.
+            // No write is held back, so the run needs no time-outs.
             table.hot = Share::of_percent(0);
             table.timing = Timing::of(Span::from_us(200), Span::from_us(500));
         }
@@ -72,8 +75,8 @@ impl Step {
     }
 }
 
-/// With all optimisations, as it usually is. Blocks that were first written as the run began time out together, and the rate swings with them; after six
-/// time-outs they have spread.
+/// The table with all optimisations and its usual settings. Blocks that are first written at the start of the
+/// run time out together, and the rate swings with them. After six time-outs they have spread.
 pub(super) fn table(front_ends: u32) -> Hashtable {
     let mut table = Hashtable::usual();
     table.clients.clients = front_ends;
@@ -81,13 +84,13 @@ pub(super) fn table(front_ends: u32) -> Hashtable {
     table
 }
 
-/// A step by front-ends.
+/// Outcomes of a step, by front-ends.
 fn rates(ctx: &Ctx<'_>, step: Step, back_ends: u32) -> Result<Vec<Outcome>, NotYet> {
     let all = FRONT_ENDS.map(|front_ends| step.workload(front_ends, back_ends));
     ctx.timed(step.profile(), "fig12", &all)
 }
 
-/// The most of a step, and with how many front-ends.
+/// Highest rate of a step, and its number of front-ends.
 fn peak(found: &[Outcome]) -> (f64, u32) {
     let rates = found.iter().map(|outcome| outcome.mops).zip(FRONT_ENDS);
     rates.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::NAN, 0))
@@ -103,9 +106,9 @@ fn line(step: Step, suffix: &str, found: &[Outcome]) -> Curve {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let steps = Step::ALL.map(|step| rates(ctx, step, 2));
-    // The other reading of how many back-ends there are.
+    // The paper can also be read as having one back-end.
     let one = Step::ALL.map(|step| rates(ctx, step, 1));
     let [basic, numa, cons] = steps;
     let (basic, numa, cons) = (basic?, numa?, cons?);

@@ -1,4 +1,5 @@
-//! CLUSTER'21, Figure 13b and IV-B: the hashtable of Figure 12 by how many modifications of a block are published together.
+//! CLUSTER'21, Figure 13b and IV-B: the hashtable of Figure 12 by theta, the modifications of a block that
+//! are published together.
 
 use super::fig12::{SPLIT, table};
 use super::fig13a::FRONT_ENDS;

@@ -1,7 +1,10 @@
-//! CLUSTER'21, Figure 15 and IV-C: a shuffle of sixteen executors, each entry by itself, copied together (SP), or gathered by the NIC (SGL).
+//! CLUSTER'21, Figure 15 and IV-C: a shuffle of 16 executors. Each entry is posted alone, or entries are
+//! copied together (SP) or gathered by the NIC (SGL).
 //!
-//! The paper states neither the size of an entry nor how many posts are outstanding. The claims are judged with entries of 64 bytes, the smallest of its Figure 18, which is of the same program,
-//! and four posts of an executor, as Figures 3 to 5 have them (docs/cluster21.md); both were chosen before there was a result. Others are curves beside.
+//! The paper states neither the size of an entry nor the number of outstanding posts. The claims are judged
+//! with entries of 64 bytes, the smallest size in Figure 18, which uses this program. They are judged with
+//! four posts per executor, as in Figures 3 to 5 (docs/cluster21.md). Both were chosen before there was a
+//! result. Curves show other choices.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -29,24 +32,25 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Executors and entries of a post of the claims.
+/// Executors, and entries of a post, for the claims.
 const EXECUTORS: u32 = 16;
 const BATCH: u32 = 16;
 /// Entries of a post.
 const BATCHES: [u32; 5] = [2, 4, 8, 16, 32];
 /// Executors.
 const ALL: [u32; 4] = [2, 4, 8, 16];
-/// Bytes of an entry: of the claims; a join's tuple; and more.
+/// Bytes of an entry: for the claims, and for the curves, including a join's tuple of 16 bytes.
 const ENTRY: u32 = 64;
 const ENTRIES: [u32; 4] = [16, 64, 256, 1024];
-/// Entries of a segment where they are larger: with more, inboxes of 16 executors would be larger than a shuffle's may be.
+/// Entries of a segment for large entries. With more, the inboxes of 16 executors would exceed the limit of a
+/// shuffle.
 const LARGE_SEGMENT: u32 = 256;
-/// Posts outstanding.
+/// Outstanding posts.
 const OUTSTANDING: [u32; 3] = [4, 16, 64];
-/// Of both, without `--full`: what is chosen, and the smallest entry.
+/// Sizes of entries and outstanding posts of the curves without `--full`.
 const FEW: ([u32; 2], [u32; 1]) = ([16, ENTRY], [4]);
 
-/// A point.
+/// One run of the shuffle.
 #[derive(Clone, Copy)]
 struct SizedJoin {
     transfer: Transfer,
@@ -59,7 +63,7 @@ struct SizedJoin {
 }
 
 impl SizedJoin {
-    /// The claims', with a strategy.
+    /// The claims' run with a strategy.
     fn of(strategy: Strategy, batch: u32) -> SizedJoin {
         SizedJoin {
             transfer: Transfer::Push,
@@ -72,7 +76,7 @@ impl SizedJoin {
         }
     }
 
-    /// The same with each entry by itself.
+    /// This run with each entry posted alone.
     fn basic(self) -> SizedJoin {
         SizedJoin { strategy: Strategy::Sgl, batch: 1, ..self }
     }
@@ -88,7 +92,8 @@ impl SizedJoin {
             ..Shuffle::usual()
         };
         (shuffle.clients.clients, shuffle.clients.outstanding) = (self.executors, self.outstanding);
-        // Receivers take a round's entries in few lumps: ten rounds, of which one takes two milliseconds where each entry goes by itself.
+        // Receivers take the entries of a round in few lumps, so about ten rounds are measured. A round takes
+        // two milliseconds if each entry is posted alone.
         shuffle.timing = Timing::of(Span::from_ms(2), Span::from_ms((24 / u64::from(self.batch)).max(4)));
         shuffle
     }
@@ -103,7 +108,7 @@ fn rates(ctx: &Ctx<'_>, points: &[SizedJoin]) -> Result<Vec<f64>, NotYet> {
     Ok(ctx.timed(CLUSTER, "fig15", &all)?.iter().map(|o| o.mops).collect())
 }
 
-/// A curve of what `of` makes of each x.
+/// A curve of the rates of the runs that `of` returns for each x.
 fn rated(
     ctx: &Ctx<'_>,
     name: &str,
@@ -125,7 +130,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let pulled = |point| SizedJoin { transfer: Transfer::Pull, ..point };
     let (entries, outstanding) =
         if ctx.full { (&ENTRIES[..], &OUTSTANDING[..]) } else { (&FEW.0[..], &FEW.1[..]) };
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let longer = ctx.explain_job(CLUSTER, "fig15", &SizedJoin { batch: 32, ..sgl }.workload());
     let three = ctx.timed(CLUSTER, "fig15", &[sgl.basic(), sp, sgl].map(SizedJoin::workload));
     let curves = [
@@ -168,7 +173,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves, ..Findings::default() })
 }
 
-/// Ratios of two curves at the same points.
+/// Ratios of two curves with equal x, in words.
 fn ratios(above: &Curve, below: &Curve) -> String {
     let each = above.points.iter().zip(&below.points);
     let each: Vec<String> =
@@ -194,7 +199,7 @@ fn over(
     Check::number(claim, CLUSTER, outcome.mops / basic.mops).limited_by(outcome).note(note)
 }
 
-/// What more entries of a post bring, of each strategy.
+/// Compares how much each strategy gains from more entries per post.
 fn large_batch(sp: &Curve, sgl: &Curve, longer: &Outcome) -> Check {
     let grows = |curve: &Curve| {
         let rate = |at: usize| curve.points[at].1;

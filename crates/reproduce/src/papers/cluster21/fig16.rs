@@ -1,4 +1,4 @@
-//! CLUSTER'21, Figure 16: how long a join takes, by executors, by entries of a post, and by where memory is.
+//! CLUSTER'21, Figure 16: time of a join, by executors, by entries of a post, and by the socket of memory.
 
 use super::cluster::CLUSTER;
 use super::joins::{BATCH, EXECUTORS, JoinPoint, REAL, SAMPLE, seconds};
@@ -27,10 +27,10 @@ const FEW: u32 = 4;
 const BATCHES: [u32; 4] = [1, 4, 8, BATCH];
 /// Executors.
 const ALL: [u32; 4] = [2, FEW, 8, EXECUTORS];
-/// Samples, by which their error is told.
+/// Sample sizes. Their differences show the sampling error.
 const SAMPLES: [u64; 3] = [SAMPLE / 2, SAMPLE, 2 * SAMPLE];
 
-/// How much less the second is than the first, in percent.
+/// Reduction from `before` to `after`, in percent.
 fn less(before: f64, after: f64) -> f64 {
     (1.0 - after / before) * 100.0
 }

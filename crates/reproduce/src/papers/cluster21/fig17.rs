@@ -1,4 +1,5 @@
-//! CLUSTER'21, Figure 17: a join with all optimisations, beside one thread and beside executors that post tuples one by one from memory anywhere; by size.
+//! CLUSTER'21, Figure 17: a join with all optimisations by size, compared with one thread and with executors
+//! without optimisations.
 
 use super::cluster::CLUSTER;
 use super::joins::{EXECUTORS, JoinPoint, seconds};
@@ -20,9 +21,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Times the relations of Figure 16.
+/// Factors on the size of the relations of Figure 16.
 const TIMES: [u64; 3] = [1, 2, 4];
-/// What is constant differs by so much at most.
+/// Largest relative difference of ratios that count as constant.
 const CONSTANT: f64 = 0.1;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {

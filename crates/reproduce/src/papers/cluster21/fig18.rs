@@ -1,7 +1,9 @@
-//! CLUSTER'21, Figure 18: what a shuffle costs cores, copied (SP) or gathered (SGL), by the size of an entry; seven executors.
+//! CLUSTER'21, Figure 18: core time of a shuffle of seven executors, copied (SP) or gathered (SGL), by the
+//! size of an entry.
 //!
-//! The paper says neither what it counts nor how many entries. Here a core is busy whenever it does not wait for something to come or to complete; chosen before there was a result. What posting alone
-//! costs, copies included, is told beside.
+//! The paper does not define its cost and does not state the number of entries. Here a core counts as busy
+//! unless it waits for an arrival or a completion. This was chosen before there was a result. The note states
+//! the cost of posting alone, which includes copies.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -24,19 +26,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const EXECUTORS: u32 = 7;
-/// Bytes of an entry: those of the figure.
+/// Bytes of an entry in the figure.
 const ENTRIES: [u32; 4] = [64, 256, 1024, 4096];
 
 fn workload(strategy: Strategy, entry: u32) -> SystemWorkload {
     let mut shuffle = Shuffle { strategy: strategy.into(), entry, round_entries: 1024, ..Shuffle::usual() };
-    // A segment of the largest is not to be larger than what is sent in a round.
+    // A segment of the largest entries must not exceed the data sent in a round.
     shuffle.segment = 256;
     shuffle.clients.clients = EXECUTORS;
     shuffle.timing = Timing::of(Span::from_ms(2), Span::from_ms(3));
     shuffle.into()
 }
 
-/// Nanoseconds of a core for an entry: of all but waiting, and of posting.
+/// Core time of an entry in nanoseconds: all time except waiting, and the time of posting.
 fn cost(outcome: &Outcome) -> (f64, f64) {
     let of = |name: &str| outcome.system().phases.iter().find(|phase| phase.phase == name);
     let spent = |name: &str| of(name).map_or(0.0, |phase| phase.mean_ns * phase.times as f64);

@@ -1,4 +1,5 @@
-//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. What the paper leaves open was chosen in docs/log.md before anything was measured.
+//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. docs/log.md chose the settings that
+//! the paper leaves open before anything was measured.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -28,15 +29,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Engines of the comparison of batches, one of each machine, and of that of sockets.
+/// Engines for comparing batches, one per machine, and engines for comparing sockets.
 const SEVEN: u32 = 7;
 const FOURTEEN: u32 = 14;
-/// Records of an append; 32 is the only number that the paper says of the log.
+/// Records of an append. For the log, the paper states only the number 32.
 const BATCHES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 const BATCH: u32 = 32;
-/// Bytes of a record beside those chosen.
+/// Bytes of a record. The first is the usual size; curves show the rest.
 const RECORDS: [u32; 4] = [64, 128, 192, 256];
-/// Appends under way.
+/// Outstanding appends.
 const OUTSTANDING: [u32; 3] = [1, 2, 4];
 
 fn engines(clients: u32, per_machine: u32, records: u32) -> Log {
@@ -45,12 +46,12 @@ fn engines(clients: u32, per_machine: u32, records: u32) -> Log {
     Log { clients, records, timing: Timing::of(Span::from_us(200), Span::from_us(500)), ..usual }
 }
 
-/// Engines at both sockets of seven machines, each with its table beside it.
+/// Engines at both sockets of seven machines. Each engine has its table at its own socket.
 fn both_sockets(records: u32, merge: bool) -> Log {
     Log { clients_at: At::Both, tables_at: At::Both, merge, ..engines(FOURTEEN, 2, records) }
 }
 
-/// Other places of engines and tables, by what they are called.
+/// Alternative places of engines and tables, in the order of [`PLACES`].
 fn placed(at: usize, records: u32, merge: bool) -> Log {
     let usual = both_sockets(records, merge);
     match at {
@@ -73,7 +74,7 @@ fn rates(ctx: &Ctx<'_>, what: &str, all: impl IntoIterator<Item = Log>) -> Resul
     Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|outcome| outcome.mops).collect())
 }
 
-/// A curve by batches.
+/// A curve of the rate by records per append.
 fn by_batch(ctx: &Ctx<'_>, name: &str, of: impl Fn(u32) -> Log) -> Result<Curve, NotYet> {
     let found = rates(ctx, &format!("fig19: {name}"), BATCHES.map(of))?;
     let points = BATCHES.iter().map(|n| f64::from(*n)).zip(found).collect();
@@ -81,7 +82,7 @@ fn by_batch(ctx: &Ctx<'_>, name: &str, of: impl Fn(u32) -> Log) -> Result<Curve,
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let merged = ctx.explain_system(CLUSTER, "fig19", &both_sockets(BATCH, true).into());
     let original = ctx.explain_system(CLUSTER, "fig19", &both_sockets(BATCH, false).into());
     let seven = by_batch(ctx, "7 engines", |records| engines(SEVEN, 1, records));
@@ -122,7 +123,7 @@ fn point(curve: &Curve, records: u32) -> f64 {
     found.map_or(f64::NAN, |(_, rate)| *rate)
 }
 
-/// Tables at both sockets: merged, and as they are.
+/// Claims about tables at both sockets, merged and original.
 fn sockets((merged, original): (&Outcome, &Outcome), places: &[f64], curves: &[Curve]) -> Vec<Check> {
     let each = PLACES.iter().zip(places.as_chunks::<2>().0);
     let each: Vec<String> = each
@@ -140,7 +141,7 @@ fn sockets((merged, original): (&Outcome, &Outcome), places: &[f64], curves: &[C
     ]
 }
 
-/// Seven engines by batches.
+/// Claims about seven engines by records per append.
 fn batches(seven: &Curve, others: &[Curve]) -> Vec<Check> {
     let gain = |curve: &Curve| point(curve, BATCH) / point(curve, 1);
     let each: Vec<String> =
@@ -193,7 +194,7 @@ mod tests {
         let (read, write) = (claim("cluster21-tab3-r1c1-read-lat"), claim("cluster21-tab3-r1c1-write-lat"));
         told(&format!("make {:.2} M appends", 7.0 / (read + 2.0 * write)));
         told(&format!("times that {:.1} to {:.1}", gain * words[0], gain * words[1]));
-        // The time of seven engines' appends, one and batched, at the full rate.
+        // Microseconds of seven engines' appends, single and batched, at the full rate.
         let (one, batch) = (7.0 / (all / gain), 7.0 * 32.0 / all);
         told(&format!("takes {batch:.1} us, {:.1} more than one", batch - one));
         told(&format!("{:.0} ns for each further record", (batch - one) / 31.0 * 1e3));

@@ -1,5 +1,6 @@
-//! CLUSTER'21, Figure 1: latency by payload. Small ones have those of Table III's cell with core and memory of the responder at
-//! the other socket (docs/cluster21.md), so that is where they are here.
+//! CLUSTER'21, Figure 1: latency by payload. The figure's latencies of small payloads are those in Table III
+//! for a responder whose core and memory are at the other socket (docs/cluster21.md), so the responder is
+//! placed there.
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, latency};
@@ -23,13 +24,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Of the figure's experiments: who answers is at the other socket.
+/// Place of the responder in the figure's experiments: the other socket.
 pub(super) const RESPONDER: Place = Place { core: 1, memory: 1 };
 
-/// Payloads, each twice that before.
+/// Payloads in bytes; each is twice the one before.
 const SIZES: [u32; 13] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-/// Microseconds of each size.
+/// Latency of each size in microseconds.
 fn latencies(ctx: &Ctx<'_>, verb: Verb, responder: Place) -> Result<Vec<f64>, NotYet> {
     let profile = ctx.profile(CLUSTER);
     let all = SIZES.map(|size| latency(profile, verb, size, Place::OWN, responder));
@@ -37,10 +38,10 @@ fn latencies(ctx: &Ctx<'_>, verb: Verb, responder: Place) -> Result<Vec<f64>, No
     Ok(outcomes.iter().map(|o| o.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3)).collect())
 }
 
-/// Where latency climbs fast it is so many times that of half the payload.
+/// Latency climbs fast if it exceeds the latency of half the payload by this factor.
 const KNEE: f64 = 1.25;
 
-/// From which payload on latency climbs fast.
+/// The payload from which on latency climbs fast.
 fn knee(us: &[f64]) -> Option<u32> {
     let steps = us.windows(2).map(|two| two[1] / two[0]);
     SIZES[1..].iter().zip(steps).find(|(_, step)| *step > KNEE).map(|(size, _)| *size)
@@ -52,7 +53,7 @@ fn at(us: &[f64], size: u32) -> f64 {
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let all = [Verb::Write, Verb::Read].map(|verb| [RESPONDER, Place::OWN].map(|place| (verb, place)));
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let found = all.map(|of| of.map(|(verb, place)| latencies(ctx, verb, place)));
     let [[write, write_own], [read, read_own]] = found;
     let (write, write_own, read, read_own) = (write?, write_own?, read?, read_own?);

@@ -1,4 +1,4 @@
-//! CLUSTER'21, Figure 3: vector I/O by bytes of a piece, calls of 4 and of 16 pieces, of one thread.
+//! CLUSTER'21, Figure 3: vector I/O of one thread by bytes of a piece, with calls of 4 and of 16 pieces.
 
 use super::cluster::CLUSTER;
 use super::vectors::{Calls, Rates};
@@ -28,12 +28,12 @@ const POINTS: usize = SIZES.len();
 /// Pieces of a call.
 const BATCHES: [u32; 2] = [4, 16];
 
-/// A rate is flat while it keeps so much of that of the smallest piece.
+/// A rate is flat while it keeps this share of the smallest piece's rate.
 const FLAT: f64 = 0.8;
-/// SGL is good while it has so much of SP's rate.
+/// SGL is good while it reaches this share of SP's rate.
 const GOOD: f64 = 0.5;
 
-/// The last size up to which all rates are at least so much of others.
+/// The last size up to which every rate reaches `least` of its index.
 fn last(rates: &[f64; POINTS], least: impl Fn(usize) -> f64) -> u32 {
     let fits = (0..POINTS).take_while(|&i| rates[i] >= least(i));
     fits.last().map_or(0, |i| SIZES[i])

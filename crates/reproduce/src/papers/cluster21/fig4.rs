@@ -1,4 +1,4 @@
-//! CLUSTER'21, Figure 4: vector I/O by the number of pieces of a call, 32 bytes each, of one thread.
+//! CLUSTER'21, Figure 4: vector I/O of one thread by pieces of a call, with 32 bytes each.
 
 use super::cluster::CLUSTER;
 use super::vectors;
@@ -31,12 +31,12 @@ fn calls(strategy: Strategy, pieces: u32) -> Calls {
     Calls { strategy, pieces, bytes: BYTES, threads: 1 }
 }
 
-/// Pieces a second of each call's rate.
+/// Converts rates of calls to rates of pieces.
 fn pieces(rates: &[f64; PIECES.len()]) -> [f64; PIECES.len()] {
     std::array::from_fn(|i| rates[i] * f64::from(PIECES[i]))
 }
 
-/// How many times more pieces go with calls of 32 than of one.
+/// Rate of pieces with calls of 32 pieces, relative to calls of one piece.
 fn gain(rates: &[f64; PIECES.len()]) -> f64 {
     let pieces = pieces(rates);
     pieces[PIECES.len() - 1] / pieces[0]
@@ -52,7 +52,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let seen = format!(
         "from 1 to 32 pieces SP {of_sp:.1}, Doorbell {of_doorbell:.2}, SGL {of_sgl:.1} times as many pieces a second"
     );
-    // A call of one piece is the same WRITE with each strategy but SP's copy: what its ratio is there, nobody can say of another program.
+    // With calls of one piece, all strategies post one WRITE, and only SP adds a copy. The paper's ratio
+    // there depends on its program, which is unknown.
     let upper = |id, other| {
         let (low, high) = rates.ends_of_sp_over(other);
         let note = format!("the lower end, {low:.2}, is exempt: at one piece it compares the programs");

@@ -1,5 +1,5 @@
-//! CLUSTER'21, Figure 6 a, b and d: sequential and random accesses of remote memory in pages of 4 kB, as posix_memalign gives it.
-//! One QP, posted as perftest does.
+//! CLUSTER'21, Figure 6 a, b and d: sequential and random accesses to remote memory in pages of 4 kB, as
+//! posix_memalign allocates it. One QP posts as perftest does.
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, rate};
@@ -30,19 +30,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const MB: u64 = 1 << 20;
-/// The region of Figure 6 a and b, at both ends.
+/// Bytes of the region in Figure 6 a and b, at both ends.
 const REGION: u64 = 2048 * MB;
-/// Payloads.
+/// Payloads in bytes.
 const SIZES: [u32; 6] = [8, 64, 256, 512, 2048, 8192];
-/// Regions of Figure 6 d, whose payload the paper does not state: a line.
+/// Regions of Figure 6 d in bytes. The paper does not state its payload; here it is a line.
 const REGIONS: [u64; 8] = [MB / 16, MB / 4, MB, 2 * MB, 4 * MB, 8 * MB, 64 * MB, REGION];
 const LINE: u32 = 64;
 
-/// How local and remote memory is gone over.
+/// Order of accesses to local memory and to remote memory.
 type Pattern = (Addresses, Addresses);
 use Addresses::{Random, Sequential};
 
-/// Of the figure: the first is sequential at both ends.
+/// Patterns of the figure. The first is sequential at both ends.
 const PATTERNS: [(&str, Pattern); 4] = [
     ("sequential to sequential", (Sequential, Sequential)),
     ("sequential to random", (Sequential, Random)),
@@ -50,19 +50,19 @@ const PATTERNS: [(&str, Pattern); 4] = [
     ("random to random", (Random, Random)),
 ];
 
-/// Time of an operation at most, with translations missing.
+/// Upper bound of the time of an operation whose translations miss.
 const SLOW: Span = Span::from_ns(500);
-/// Time of one with none missing.
+/// Time of an operation without misses.
 const FAST: Span = Span::from_ns(170);
-/// Pages of which a NIC may hold all translations: until then a region is gone over once, or, at random, often enough to have met nearly all of
-/// its pages, before measuring begins.
+/// Most pages whose translations a NIC may hold all at once. For such regions, the warm-up covers the region
+/// once. With random accesses, it is long enough to touch nearly all pages.
 const HELD_PAGES: u64 = 2048;
 const PAGE: u64 = 4096;
 
 fn warmup(region: u64, size: u32, pattern: Pattern) -> Span {
     let pages = region / PAGE;
     let operations = pages * PAGE / u64::from(size.max(LINE));
-    // A page is missed with probability e^-8 after as many draws as eight times the pages.
+    // After eight draws per page, the probability that a page was never drawn is e^-8.
     let draws = 8 * pages;
     let once = if pattern == (Sequential, Sequential) {
         FAST * operations
@@ -74,7 +74,7 @@ fn warmup(region: u64, size: u32, pattern: Pattern) -> Span {
 
 fn workload(verb: Verb, size: u32, region: u64, pattern: Pattern) -> Workload {
     let usual = rate(verb, size, Place::OWN, Place::OWN);
-    // Of a region that never fits, every moment is like another.
+    // A region that does not fit has no warm state, so the usual warm-up suffices.
     let fits = region / PAGE <= HELD_PAGES;
     let warmup = if fits { Some(Duration::new(warmup(region, size, pattern))) } else { usual.warmup };
     Workload {
@@ -110,32 +110,34 @@ fn by_region(ctx: &Ctx<'_>, verb: Verb) -> Result<[Vec<Arc<Outcome>>; 2], NotYet
     Ok([sequential?, random?])
 }
 
-/// How many times faster remote memory is where both ends are gone over in turn rather than at random, at a line.
+/// Ratio of the rate with sequential accesses at both ends to the rate with random ones, with a payload of a
+/// line.
 pub(super) fn asymmetry(ctx: &Ctx<'_>, verb: Verb) -> Result<f64, NotYet> {
     let of = |pattern| workload(verb, LINE, REGION, pattern);
     let found = ctx.measure(CLUSTER, "fig6", &[(Sequential, Sequential), (Random, Random)].map(of))?;
     Ok(found[0].mops / found[1].mops)
 }
 
-/// How much less a random rate is, in percent.
+/// Reduction from the sequential to the random rate, in percent.
 fn gap([sequential, random]: &[Vec<Arc<Outcome>>; 2], at: usize) -> f64 {
     (1.0 - random[at].mops / sequential[at].mops) * 100.0
 }
 
-/// How many times the best of the others the rate is where both ends are sequential, at a line.
+/// Ratio of the rate with sequential accesses at both ends to the best other pattern, with a payload of a
+/// line.
 fn sequential_over_others(rates: &[[f64; SIZES.len()]; 4]) -> f64 {
     let others = rates[1..].iter().map(|of| of[1]).fold(0.0, f64::max);
     rates[0][1] / others
 }
 
-/// The share of looked up translations that a NIC did not have, of the NIC that missed most.
+/// Miss rate of translations, in the cache that misses most.
 fn missed(outcome: &Outcome) -> f64 {
     let translations = outcome.caches.iter().filter(|c| c.cache.resource() == Resource::TranslationCache);
     translations.map(|c| c.misses as f64 / (c.hits + c.misses).max(1) as f64).fold(0.0, f64::max)
 }
 
-/// A rate is flat while it keeps so much of that of the smallest payload: as much as READs of 512 bytes keep in the authors' own run (4.41 of 6.24 M/s),
-/// up to which the paper calls rates almost stable.
+/// Share of the smallest payload's rate down to which a rate counts as flat. In the authors' own run, READs
+/// of 512 bytes keep this share (4.41 of 6.24 M/s), and the paper calls rates up to 512 bytes almost stable.
 const FLAT: f64 = 0.7;
 
 fn flat_to(rates: &[f64; SIZES.len()]) -> u32 {

@@ -1,5 +1,6 @@
-//! CLUSTER'21, Figure 6c and I: a thread's own memory, in turn and at random, by payload. The paper states no payload of its ratios: here
-//! they are of a line, as chosen for Figure 6d, and the notes say at which payload the paper's numbers come out.
+//! CLUSTER'21, Figure 6c and I: a thread's own memory, sequential and random, by payload. The paper states no
+//! payload for its ratios. Here they are for a line, as in Figure 6d. The notes name the payloads at which
+//! the paper's numbers appear.
 
 use super::cluster::CLUSTER;
 use super::fig6;
@@ -26,13 +27,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Payloads of the figure.
 const SIZES: [u32; 12] = [1, 8, 16, 32, LINE, 128, 256, 512, 1024, 2048, 4096, 8192];
-/// Where that of a line stands.
+/// Index of the line's payload in [`SIZES`].
 const OF_LINE: usize = 4;
 
 /// Rates by payload.
 type Rates = [f64; SIZES.len()];
 
-/// What a thread does to memory in turn and at random, at its own socket and at the other.
+/// Access patterns of a thread: sequential and random, at its own socket and at the other one.
 const WALKS: [(&str, Addresses, Home); 4] = [
     ("sequential", Addresses::Sequential, Home::Own),
     ("random", Addresses::Random, Home::Own),
@@ -40,7 +41,7 @@ const WALKS: [(&str, Addresses, Home); 4] = [
     ("random, other socket", Addresses::Random, Home::Other),
 ];
 
-/// The rates of [`WALKS`].
+/// Rates of each of [`WALKS`] by payload.
 fn by_size(ctx: &Ctx<'_>, op: Op) -> Result<[Rates; WALKS.len()], NotYet> {
     let of = |(_, addresses, home)| SIZES.map(|size| Walk { op, addresses, home, size });
     let all: Vec<Walk> = WALKS.into_iter().flat_map(of).collect();
@@ -49,12 +50,12 @@ fn by_size(ctx: &Ctx<'_>, op: Op) -> Result<[Rates; WALKS.len()], NotYet> {
     Ok(walks.try_into().expect("as many walks"))
 }
 
-/// How many times one is the other.
+/// Ratio of two rates at each payload.
 fn ratio(more: &Rates, less: &Rates) -> Rates {
     std::array::from_fn(|i| more[i] / less[i])
 }
 
-/// The payload at which a ratio that falls comes to `value`, on scales that are logarithmic.
+/// Payload at which a falling ratio reaches `value`, interpolated on logarithmic scales.
 fn payload_at(ratios: &Rates, value: f64) -> Option<f64> {
     let between = ratios.windows(2).position(|pair| pair[0] >= value && pair[1] <= value)?;
     let [x, y] = [SIZES[between], SIZES[between + 1]].map(|size| f64::from(size).ln());
@@ -63,7 +64,7 @@ fn payload_at(ratios: &Rates, value: f64) -> Option<f64> {
     Some((x + along * (y - x)).exp())
 }
 
-/// The payloads at which numbers of the paper come out.
+/// Payloads at which the paper's numbers appear, in words.
 fn payloads(ratios: &Rates, values: &[f64]) -> String {
     let of = |value: &f64| match payload_at(ratios, *value) {
         Some(payload) => format!("{value} at {payload:.0} B"),
@@ -75,7 +76,7 @@ fn payloads(ratios: &Rates, values: &[f64]) -> String {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let [reads, writes] = [Op::Read, Op::Write].map(|op| by_size(ctx, op));
     let (reads, writes) = (reads?, writes?);
-    // Of verbs, which one of the numbers is compared with.
+    // Asymmetry of verbs on remote memory, for the claim that compares it with local memory.
     let [remote_read, remote_write] = [Verb::Read, Verb::Write].map(|verb| fig6::asymmetry(ctx, verb));
     let (remote_read, remote_write) = (remote_read?, remote_write?);
     let [of_reads, of_writes] = [&reads, &writes].map(|[turn, random, ..]| ratio(turn, random));

@@ -1,7 +1,7 @@
-//! CLUSTER'21, Figure 8 and III-C: writes of 32 bytes that are held back, against direct ones.
+//! CLUSTER'21, Figure 8 and III-C: writes of 32 bytes that are held back, compared with direct writes.
 //!
-//! The paper does not say how many blocks the random writes spread over, how many are outstanding, and what is posted of a block. What each
-//! of these gives is a curve beside the figure's.
+//! The paper leaves open how many blocks the random writes spread over, how many posts are outstanding, and
+//! which bytes of a block are posted. A curve shows the effect of each.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -22,16 +22,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The figure's, and 1 for direct writes.
+/// Values of theta in the figure, and 1 for direct writes.
 const THETAS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// That of the claim.
+/// Theta of the claim.
 const THETA: u32 = 16;
-/// Blocks that writes spread over.
+/// Blocks that the writes spread over.
 const BLOCKS: [u32; 8] = [1, 4, 16, 64, 256, 1024, 4096, 16_384];
-/// Posts, or direct writes, under way.
+/// Outstanding posts, or outstanding direct writes.
 const OUTSTANDING: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// What the claims are judged by, but for these.
+/// The settings that the experiment varies.
 #[derive(Clone, Copy)]
 struct Setting {
     theta: u32,
@@ -41,7 +41,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// As [`Consolidate::usual`] has what the paper does not say.
+    /// The settings for the claims. [`Consolidate::usual`] chooses those that the paper leaves open.
     fn of(theta: u32) -> Setting {
         let Consolidate { holding, blocks, clients, .. } = Consolidate::usual();
         Setting { theta, holding, blocks, outstanding: clients.outstanding }
@@ -55,14 +55,15 @@ impl Setting {
         let Setting { theta, holding, blocks, outstanding } = self;
         let mut io = Consolidate { theta, holding, blocks, ..Consolidate::usual() };
         io.clients.outstanding = outstanding;
-        // Blocks that only the time-out posts do so all the time.
+        // The warm-up exceeds a time-out, so that blocks that only the time-out posts go out at a steady
+        // rate.
         let warmup = io.time_out.span() + Span::from_us(500);
         io.timing = Timing::of(warmup, Span::from_ms(1));
         io.into()
     }
 }
 
-/// How many times the rate of direct writes each of `all` has.
+/// Rate of each setting relative to the rate of direct writes.
 fn gains(ctx: &Ctx<'_>, all: &[Setting]) -> Result<Vec<f64>, NotYet> {
     let pairs: Vec<SystemWorkload> =
         all.iter().flat_map(|setting| [setting.workload(), setting.direct().workload()]).collect();
@@ -70,7 +71,7 @@ fn gains(ctx: &Ctx<'_>, all: &[Setting]) -> Result<Vec<f64>, NotYet> {
     Ok(found.as_chunks::<2>().0.iter().map(|[held, direct]| held.mops / direct.mops).collect())
 }
 
-/// A curve of gains by what `x` says.
+/// A curve of gains by the quantity `x`.
 fn gained(
     ctx: &Ctx<'_>,
     name: &str,
@@ -83,7 +84,7 @@ fn gained(
     Ok(curve("cluster21/fig8", name, CLUSTER, x, "times the rate of direct writes", points))
 }
 
-/// WRITEs for each write of the program: what the writer's NIC writes to memory is completions, one for each post.
+/// WRITEs per write of the program. The writer's NIC writes only completions to memory, one for each post.
 fn posts(outcome: &Outcome) -> f64 {
     let completions = outcome.pcie.iter().find(|pcie| pcie.machine == 1).map_or(0, |pcie| pcie.itom);
     completions as f64 / (outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64())
@@ -92,7 +93,7 @@ fn posts(outcome: &Outcome) -> f64 {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let usual = Setting::of(THETA);
     let spans = |setting| Setting { holding: Holding::Shared, ..setting };
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let explained = [usual, usual.direct()].map(|s| ctx.explain_system(CLUSTER, "fig8", &s.workload()));
     let curves = [
         gained(ctx, "whole blocks", "theta", &THETAS, Setting::of),
@@ -124,7 +125,7 @@ fn theta_16(held: &Outcome, direct: &Outcome) -> Check {
     Check::number("cluster21-fig8-theta16", CLUSTER, held.mops / direct.mops).limited_by(held).note(note)
 }
 
-/// Theta writes are one WRITE.
+/// Whether theta writes become one WRITE.
 fn consolidates(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let workloads = THETAS.map(|theta| Setting::of(theta).workload());
     let found = ctx.systems(CLUSTER, "fig8", &workloads)?;
@@ -137,7 +138,8 @@ fn consolidates(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     Ok(Check::statement("cluster21-s3c-consolidate", CLUSTER, holds, seen.join(", ")))
 }
 
-/// Where writes spread over many blocks, each is posted by the time-out before it has many.
+/// Whether the gain depends on the number of blocks. With many, the time-out posts each block before it has
+/// many writes.
 fn when(curves: &[Curve]) -> Check {
     let points = &curves[2].points;
     let gain = |at: usize| points.get(at).map_or(f64::NAN, |(_, gain)| *gain);

@@ -1,6 +1,8 @@
-//! CLUSTER'21, Figure 9 and III-D: memory of the other machine's sockets by QPs to each, by those to one's own match, and by a proxy socket.
+//! CLUSTER'21, Figure 9 and III-D: access to memory at the sockets of another machine. The alternatives are
+//! QPs to each socket, QPs to the matching socket, and a proxy socket.
 //!
-//! How many QPs a deployment has is counted in `systems/tests/systems/proxy.rs`; here the paper's formulas are what such a count gives.
+//! `systems/tests/systems/proxy.rs` counts the QPs of a deployment. This experiment compares such a count
+//! with the paper's formulas.
 
 use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Runs};
@@ -25,22 +27,22 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// One adapter with two ports, and one with a port at each socket.
+/// A cluster with one adapter with two ports, and a cluster with an adapter at each socket.
 const CLUSTERS: [&str; 2] = ["cx3-dual", "cx3-dual-split"];
 const PATHS: [Path; 3] = [Path::Direct, Path::Home, Path::Proxy];
-/// READs of a thread under way; the first is for latency.
+/// Outstanding READs of a thread. The first value is for latency.
 const OUTSTANDING: [u32; 5] = [1, 2, 4, 8, 16];
-/// Threads of the machine that reads, half of them at each socket.
+/// Threads of the reading machine, half of them at each socket.
 const THREADS: u32 = 8;
 
-/// READs of memory at other sockets alone, or at the matching ones.
+/// READs, of which this many in a thousand go to memory at sockets that do not match.
 fn reads(path: Path, sockets: u32, threads: u32, outstanding: u32, unmatched_permille: u32) -> Proxy {
     let clients = Clients::new(threads, threads, outstanding, false);
     let timing = Timing::of(Span::from_us(100), Span::from_us(300));
     Proxy { clients, timing, path, sockets, unmatched_permille, ..Proxy::usual() }
 }
 
-/// Rate and latency of a path by what is outstanding.
+/// Rate and latency of a path, by outstanding READs.
 fn curves(ctx: &Ctx<'_>, cluster: &'static str, path: Path) -> Result<[Curve; 2], NotYet> {
     let all = OUTSTANDING.map(|outstanding| reads(path, 2, THREADS, outstanding, 1000).into());
     let found = ctx.systems(cluster, "fig9", &all)?;
@@ -62,13 +64,14 @@ fn curves(ctx: &Ctx<'_>, cluster: &'static str, path: Path) -> Result<[Curve; 2]
     ])
 }
 
-/// QPs at both ends of the connections of a machine with `m` others, all of `s` sockets with a thread each.
+/// QPs at both ends of the connections of a machine with `m` others. Each machine has `s` sockets with a
+/// thread each.
 fn qps(path: Path, m: u32, s: u32) -> u32 {
     let ends = if path == Path::Direct { s } else { 1 };
     2 * m * s * ends
 }
 
-/// What is counted is the paper's formula, for all small numbers of machines and sockets.
+/// Compares the counts with the paper's formulas, for all small numbers of machines and sockets.
 fn counts() -> [Check; 3] {
     let all = || (1..=16).flat_map(|m| (1..=4).map(move |s| (m, s)));
     let direct = all().all(|(m, s)| qps(Path::Direct, m, s) == s * s * 2 * m);
@@ -86,10 +89,10 @@ fn counts() -> [Check; 3] {
     ]
 }
 
-/// Bytes of a READ by which ports are compared: of which units are the limit, and the link.
+/// Bytes of READs for comparing ports. The units limit the small READs, and the link limits the large ones.
 const SIZES: [u32; 2] = [32, 4096];
 
-/// Threads that read matching memory alone, at one socket and its port, and at both.
+/// Compares threads that read matching memory at one socket, over its port, with threads at both sockets.
 fn ports(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let of = |sockets: u32, bytes: u32| {
         let threads = THREADS / 2 * sockets;
@@ -109,7 +112,7 @@ fn ports(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    // All are asked for before the first that is not known ends this.
+    // The context learns of all runs before the first unknown result returns.
     let found: Vec<_> =
         CLUSTERS.iter().flat_map(|cluster| PATHS.map(|path| curves(ctx, cluster, path))).collect();
     let ports = ports(ctx);

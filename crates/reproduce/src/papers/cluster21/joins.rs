@@ -1,5 +1,10 @@
-//! Joins as Figures 16 and 17 have them. What the paper does not state is chosen here, once for both, before there was a result (docs/cluster21.md): a tuple is a key and a payload of 8 bytes; two
-//! executors are on a machine, one at each socket; the standalone join has one thread; without NUMA-awareness all memory of a machine is at its first socket, as one thread has set it up.
+//! Joins, as in Figures 16 and 17. The paper leaves several settings open. They were chosen once for both
+//! figures, before there was a result (docs/cluster21.md):
+//!
+//! - A tuple is a key and a payload of 8 bytes.
+//! - Each machine has two executors, one at each socket.
+//! - The standalone join has one thread.
+//! - Without NUMA-awareness all memory of a machine is at its first socket, as if one thread had set it up.
 
 use super::cluster::CLUSTER;
 use crate::experiment::Ctx;
@@ -11,16 +16,16 @@ use doorbell_systems::join::Join;
 use doorbell_systems::shuffle::Placement;
 use doorbell_verbs::Span;
 
-/// Tuples of a relation that a run joins, for the 16 million of the paper.
+/// Tuples of a relation in a run, which stand for the paper's 16 million.
 pub(super) const SAMPLE: u64 = 1 << 15;
-/// Those of the paper, at its usual size.
+/// Tuples of a relation in the paper, at its usual size.
 pub(super) const REAL: u64 = 16_000_000;
 /// Entries of a post.
 pub(super) const BATCH: u32 = 16;
-/// Executors of "all optimisations".
+/// Executors of the join with all optimisations.
 pub(super) const EXECUTORS: u32 = 16;
 
-/// A tuple takes an executor so long at most; only how long is measured depends on it.
+/// Upper bound of the time that a tuple takes an executor. Only the measured time depends on it.
 const SLOW: Span = Span::from_ns(600);
 
 /// A join.
@@ -28,9 +33,9 @@ const SLOW: Span = Span::from_ns(600);
 pub(super) struct JoinPoint {
     pub(super) executors: u32,
     pub(super) batch: u32,
-    /// Memory is at the executors' sockets.
+    /// Whether memory is at the executors' sockets.
     pub(super) aware: bool,
-    /// Times the relations of the paper.
+    /// Factor on the size of the paper's relations.
     pub(super) times: u64,
     pub(super) sample: u64,
 }
@@ -40,12 +45,12 @@ impl JoinPoint {
     pub(super) const STANDALONE: JoinPoint =
         JoinPoint { executors: 1, batch: 1, aware: true, times: 1, sample: SAMPLE };
 
-    /// With posts of 16.
+    /// A join with posts of 16 entries.
     pub(super) const fn of(executors: u32) -> JoinPoint {
         JoinPoint { executors, batch: BATCH, ..JoinPoint::STANDALONE }
     }
 
-    /// The same without optimisations.
+    /// This join without optimisations.
     pub(super) const fn native(self) -> JoinPoint {
         JoinPoint { batch: 1, aware: false, ..self }
     }
@@ -66,7 +71,8 @@ impl JoinPoint {
         join.into()
     }
 
-    /// A run's latency is that of a join of the sample.
+    /// Seconds of a join of the paper's relations, scaled from the mean latency, which is the time of a join
+    /// of the sample.
     fn seconds(self, what: &str, outcome: &Outcome) -> Result<f64, NotYet> {
         let mean_ns = outcome.latency_ns.mean.ok_or_else(|| {
             let measured = outcome.measured.duration;
@@ -76,7 +82,7 @@ impl JoinPoint {
     }
 }
 
-/// Seconds that joins take of the paper's relations.
+/// Seconds that joins of the paper's relations take.
 pub(super) fn seconds<const N: usize>(
     ctx: &Ctx<'_>,
     what: &str,

@@ -1,4 +1,4 @@
-//! One thread that loads or stores its machine's own memory, as Table II and Figure 6c have it.
+//! One thread that loads or stores memory of its own machine, as in Table II and Figure 6c.
 
 use super::cluster::CLUSTER;
 use crate::experiment::Ctx;
@@ -9,21 +9,21 @@ use doorbell_systems::config::Timing;
 use doorbell_systems::local_memory::{Addresses, LocalMemory, Op};
 use doorbell_verbs::Span;
 
-/// The paper's region of the other parts of Figure 6.
+/// Bytes of the region, as in the other parts of Figure 6.
 const REGION: u64 = 2 << 30;
-/// Bytes of a line: the payload where the paper does not state one.
+/// Bytes of a line, used as payload if the paper does not state one.
 pub(super) const LINE: u32 = 64;
 
-/// The socket at which the memory is.
+/// Socket of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
-    /// The thread's.
+    /// The thread's socket.
     Own,
-    /// Another.
+    /// Another socket.
     Other,
 }
 
-/// How memory is gone over.
+/// A stream of accesses to memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk {
     pub op: Op,
@@ -42,7 +42,7 @@ impl Walk {
     }
 }
 
-/// Millions of operations a second of each.
+/// Rate of each stream in millions of operations per second.
 pub(super) fn rates(ctx: &Ctx<'_>, what: &str, walks: &[Walk]) -> Result<Vec<f64>, NotYet> {
     let cores = ctx.profile(CLUSTER).host.cores;
     let all: Vec<_> = walks.iter().map(|walk| walk.system(cores)).collect();

@@ -1,4 +1,4 @@
-//! *Thinking More about RDMA Memory Semantics* (CLUSTER'21). What its numbers ask for is in docs/cluster21.md.
+//! *Thinking More about RDMA Memory Semantics* (CLUSTER'21). docs/cluster21.md discusses its numbers.
 
 #[cfg(test)]
 mod arithmetic;
@@ -38,7 +38,7 @@ mod vectors;
 
 use crate::experiment::Experiment;
 
-/// Its experiments, in its order.
+/// Experiments of CLUSTER'21, in the order of the paper.
 pub(super) const ALL: &[&Experiment] = &[
     &fig1_latency::EXPERIMENT,
     &fig1::EXPERIMENT,

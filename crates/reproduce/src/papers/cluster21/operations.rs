@@ -1,5 +1,5 @@
-//! CLUSTER'21, II-A and III-A: which transport has which verbs, and what N pieces take of the network and of PCIe with each strategy, by the
-//! accounting alone.
+//! CLUSTER'21, II-A and III-A: verbs of each transport, and network and PCIe operations of N pieces with each
+//! strategy. All numbers come from the accounting alone.
 
 use super::cluster::CLUSTER;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const PIECES: u32 = 8;
 const BYTES: u32 = 32;
 
-/// A WRITE of so many pieces.
+/// A WRITE with `sges` pieces.
 fn write(sges: u32, method: Method) -> PostShape {
     PostShape {
         opcode: Opcode::Write,
@@ -33,7 +33,7 @@ fn write(sges: u32, method: Method) -> PostShape {
     }
 }
 
-/// Verbs and the transports that have them.
+/// Verbs that each transport offers.
 fn transports() -> Check {
     const ALL: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
     let on = |verb: Opcode| ALL.map(|transport| verb.is_offered_by(transport));
@@ -46,7 +46,7 @@ fn transports() -> Check {
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let profile = ctx.profile(CLUSTER);
-    // One WQE with as many SGEs, and a list of WQEs of one each.
+    // One WQE with all SGEs, and a list of WQEs with one SGE each.
     let gathered = write(PIECES, Method::Doorbell { batch: 1 });
     let listed = write(1, Method::Doorbell { batch: PIECES });
     let operations = [1, gathered.method.wqes(), listed.method.wqes()];

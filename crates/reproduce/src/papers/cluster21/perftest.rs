@@ -1,5 +1,6 @@
-//! Workloads as perftest has them, which the authors' own repositories contain (`ib_read_bw`, `ib_write_bw`, `ib_read_lat`,
-//! `ib_write_lat`): the setting of Figure 1 and of Table III, which the paper does not state.
+//! Workloads like those of perftest (`ib_read_bw`, `ib_write_bw`, `ib_read_lat`, `ib_write_lat`), which the
+//! authors' own repositories contain. Figure 1 and Table III use them, because the paper does not state their
+//! setting.
 
 use doorbell_lab::SystemWorkload;
 use doorbell_nic::Profile;
@@ -9,14 +10,14 @@ use doorbell_systems::ping_pong::{Message, PingPong};
 use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Pattern, Verb, Workload};
 
-/// What its bandwidth tests have outstanding, and of how many operations they signal one.
+/// Outstanding operations of perftest's bandwidth tests, and operations for each signalled one.
 pub(super) const OUTSTANDING: u32 = 128;
 const SIGNAL_EVERY: u32 = 100;
 
-/// Warm-up and measured time of a latency, which is the same each time.
+/// Warm-up and measured time of a latency, which is constant within a run.
 const LATENCY: (Span, Span) = (Span::from_us(50), Span::from_us(300));
 
-/// Where a thread and its memory are: at the NIC's socket or at the other one.
+/// Sockets of a thread and of its memory: 0 is the NIC's socket, 1 the other one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub core: u32,
@@ -24,10 +25,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Both at the NIC's socket.
+    /// Thread and memory at the NIC's socket.
     pub(super) const OWN: Place = Place { core: 0, memory: 0 };
 
-    /// Those of Table III, in the order of its rows and columns.
+    /// Places in Table III, in the order of its rows and columns.
     pub(super) const ALL: [Place; 4] = [
         Place::OWN,
         Place { core: 0, memory: 1 },
@@ -36,17 +37,18 @@ impl Place {
     ];
 }
 
-/// Warm-up and measured time of a rate, in microseconds, in which the link passes several times what is outstanding: of large
-/// payloads a completion tells of a hundred.
+/// Warm-up and measured time of a rate, in microseconds. In this time the link carries several times the
+/// outstanding bytes, because one completion stands for a hundred operations, which weighs much with large
+/// payloads.
 fn times(size: u32) -> (u64, u64) {
     let outstanding_us = u64::from(OUTSTANDING * size) / LINK_BYTES_PER_US;
     ((2 * outstanding_us).max(100), (16 * outstanding_us).max(300))
 }
 
-/// What the cluster's link passes.
+/// Bytes per microsecond that the cluster's link carries.
 const LINK_BYTES_PER_US: u64 = 4000;
 
-/// READs or WRITEs of one QP, one by one, as its bandwidth tests post them: nothing is inlined.
+/// READs or WRITEs of one QP, posted singly as in perftest's bandwidth tests. Nothing is inlined.
 pub(super) fn rate(verb: Verb, size: u32, initiator: Place, responder: Place) -> Workload {
     let (warmup, duration) = times(size);
     let us = |us| Some(Duration::new(Span::from_us(us)));
@@ -72,7 +74,8 @@ pub(super) fn rate(verb: Verb, size: u32, initiator: Place, responder: Place) ->
     }
 }
 
-/// Its latency tests: a whole READ, and half a round trip of WRITEs, of which up to 220 bytes are inlined.
+/// Perftest's latency tests: a whole READ, or half a round trip of WRITEs. WRITEs of up to 220 bytes are
+/// inlined.
 pub(super) fn latency(
     profile: &Profile,
     verb: Verb,

@@ -1,5 +1,6 @@
-//! CLUSTER'21, Table I: three ways of vector I/O by grades. Programmability is lines: one program is written with a WRITE for each piece, and changed for each
-//! of the three (`doorbell_systems::vector_io::by_hand`). Performance and scalability are rates of Figures 3 to 5.
+//! CLUSTER'21, Table I: grades of three strategies of vector I/O. Programmability counts lines: a program
+//! that posts a WRITE for each piece is changed for each strategy (`doorbell_systems::vector_io::by_hand`).
+//! Performance and scalability use rates of Figures 3 to 5.
 
 use super::cluster::CLUSTER;
 use super::vectors::{Calls, rates};
@@ -30,25 +31,26 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// In the order of the lines that each takes.
+/// Strategies in ascending order of changed lines.
 const STRATEGIES: [Strategy; 3] = [Strategy::Doorbell, Strategy::Sgl, Strategy::Sp];
-/// Pieces of a call that many go with, and of one of few.
+/// Pieces of a large call, and of a small one.
 const MANY: u32 = 16;
 const FEW: u32 = 1;
-/// Bytes of small pieces, and of some beyond the paper's range.
+/// Bytes of a small piece, and of a piece beyond the paper's range.
 const SMALL: u32 = 32;
 const LARGE: u32 = 1024;
 /// Threads of Figure 5, and pieces of its calls.
 const THREADS: u32 = 8;
 const OF_THREADS: u32 = 4;
 
-/// A rate is high from so much of the best strategy's on.
+/// Least share of the best strategy's rate that counts as high.
 const HIGH: f64 = 0.5;
-/// Who scales does at least so many times as many pieces with calls of [`MANY`], and keeps so much of a thread's rate among [`THREADS`].
+/// A strategy scales if calls of [`MANY`] pieces raise its rate by at least [`GAINS`], and each of
+/// [`THREADS`] threads keeps at least [`KEEPS`] of a single thread's rate.
 const GAINS: f64 = 4.0;
 const KEEPS: f64 = 0.5;
 
-/// Lines that two programs have not in common, comments apart.
+/// Number of lines that differ between two programs, without comment lines.
 fn changed(from: &str, to: &str) -> usize {
     let code = |text: &str| {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -65,12 +67,12 @@ fn lines() -> [usize; 3] {
     others.map(|(_, text)| changed(each, text))
 }
 
-/// Rates of a strategy in pieces, millions a second.
+/// Rates of a strategy in millions of pieces per second.
 struct Rates {
     many: f64,
     few: f64,
     large: f64,
-    /// Of a thread alone, and of each of several.
+    /// Rate of one thread alone, and rate of each of several threads.
     alone: f64,
     among: f64,
 }
@@ -109,7 +111,7 @@ fn measure(ctx: &Ctx<'_>) -> Result<[Rates; 3], NotYet> {
     Ok([0, 1, 2].map(|n| pieces(&calls[n], &all[5 * n..][..5])))
 }
 
-/// Core time of a call, in nanoseconds, polling apart, and lines that the NIC reads for it.
+/// Core time of a call in nanoseconds, without polling, and lines that the NIC reads for it.
 fn shares(outcome: &Outcome) -> [f64; 2] {
     let of_client = |machine: u32| machine == 1;
     let core = outcome.resources.iter().filter(|r| of_client(r.machine) && r.meter.part() == Part::Core);
@@ -120,7 +122,8 @@ fn shares(outcome: &Outcome) -> [f64; 2] {
     [busy * 1e3 / outcome.mops, lines as f64 / calls]
 }
 
-/// SP takes more of the core than the others, and these more of PCIe.
+/// Compares the strategies' use of the core and of PCIe. SP takes more core time than SGL, and less of PCIe
+/// than both other strategies.
 fn loads(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let call = |strategy| Calls { strategy, pieces: MANY, bytes: SMALL, threads: 1 }.system().into();
     let outcomes = ctx.systems(CLUSTER, "tab1: loads", &STRATEGIES.map(call))?;
@@ -132,7 +135,7 @@ fn loads(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
         told(sgl),
         told(doorbell)
     );
-    // Building a list of work requests is work as well, of which there are as many as pieces.
+    // Doorbell's core time is not compared: building one work request for each piece costs core time, too.
     let holds = sp[0] > sgl[0] && sp[1] < sgl[1] && sp[1] < doorbell[1];
     Ok(Check::statement("cluster21-s3a-sp-cpu", CLUSTER, holds, seen))
 }

@@ -1,5 +1,5 @@
-//! CLUSTER'21, Table II and III: what the machines are, as the profile has it. Of Table II the latencies alone: its bandwidths are run
-//! ([`super::tab2_bandwidth`]).
+//! CLUSTER'21, Table II and III: the machines, as the profile states them. Only Table II's latencies are
+//! here; its bandwidths are measured in runs ([`super::tab2_bandwidth`]).
 
 use super::cluster::CLUSTER;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -37,7 +37,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         ("cluster21-hw-ports", f64::from(profile.device.link.ports)),
         ("cluster21-tab2-local-lat", local),
         ("cluster21-tab2-remote-lat", remote),
-        // The paper's own sentence has the two sockets in each other's place.
+        // The paper's own sentence swaps the two sockets.
         ("cluster21-tab2-lat-43", (1.0 - local / remote) * 100.0),
         ("cluster21-s2-numa-latency", (remote / local - 1.0) * 100.0),
     ];

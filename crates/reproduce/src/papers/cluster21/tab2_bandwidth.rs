@@ -1,5 +1,5 @@
-//! CLUSTER'21, Table II: the bandwidth of memory at the own and at the other socket, read by as a thread that has as many lines under way
-//! wherever they are (docs/cluster21.md, Local memory).
+//! CLUSTER'21, Table II: memory bandwidth at the thread's own socket and at the other one. It is read as the
+//! bandwidth of a thread with an equal number of outstanding lines at both (docs/cluster21.md, Local memory).
 
 use super::cluster::CLUSTER;
 use super::local::{Home, LINE, Walk, rates};

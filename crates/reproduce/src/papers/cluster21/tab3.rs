@@ -1,5 +1,5 @@
-//! CLUSTER'21, Table III: rates by where cores and memory are. The rows are who initiates, as latencies tell
-//! (docs/cluster21.md).
+//! CLUSTER'21, Table III: rates by the sockets of cores and memory. The rows are the initiator's places, as
+//! the latencies show (docs/cluster21.md).
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, rate};
@@ -10,7 +10,7 @@ use doorbell_lab::Outcome;
 use doorbell_workload::{Verb, Workload};
 use std::sync::Arc;
 
-/// Of each cell READ and WRITE, row by row; then what follows from them.
+/// READ and WRITE of each cell, row by row, then claims that follow from them.
 const CLAIMS: &[&str] = &[
     "cluster21-tab3-r1c1-read-tput",
     "cluster21-tab3-r1c1-write-tput",
@@ -57,31 +57,32 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Payload, which the paper does not state: a line, with which one QP of the authors' own run reads as fast as here.
+/// Payload in bytes: a line. The paper does not state it, but with a line one QP in the authors' own run
+/// reads as fast as in the table.
 pub(super) const SIZE: u32 = 64;
 
-/// The table's cells, row by row, and of each both verbs: who initiates where, who answers where.
+/// The table's cells row by row, with both verbs for each: verb, initiator's place, responder's place.
 pub(super) fn cells() -> impl Iterator<Item = (Verb, Place, Place)> {
     let cells = Place::ALL.into_iter().flat_map(|row| Place::ALL.map(|column| (row, column)));
     cells.flat_map(|(row, column)| [Verb::Read, Verb::Write].map(|verb| (verb, row, column)))
 }
 
-/// What was found of the cells, by verb, row and column.
+/// Results of the cells, by verb, row and column.
 pub(super) struct Table<T>(Vec<T>);
 
 impl<T> Table<T> {
-    /// Of results in the order of [`cells`].
+    /// A table from results in the order of [`cells`].
     pub(super) fn of(all: impl IntoIterator<Item = T>) -> Table<T> {
         Table(all.into_iter().collect())
     }
 
-    /// A cell, rows and columns counted from 1 as in the claims.
+    /// A cell. Rows and columns are counted from 1, as in the claims.
     pub(super) fn at(&self, verb: Verb, row: usize, column: usize) -> &T {
         &self.0[((row - 1) * 4 + column - 1) * 2 + usize::from(verb != Verb::Read)]
     }
 }
 
-/// How far the table's cells are from what was found, where rows are who initiates, and where columns are.
+/// Errors of the cells if rows are the initiator's places, and if columns are, in words.
 pub(super) fn readings(claims: &[&str], number: impl Fn(Verb, usize, usize) -> f64) -> String {
     let cells = || (1..=4).flat_map(|row| (1..=4).map(move |column| (row, column)));
     let of = |swapped: bool| {
@@ -99,7 +100,7 @@ pub(super) fn readings(claims: &[&str], number: impl Fn(Verb, usize, usize) -> f
     format!("rows as who initiates {}; columns {}", of(false), of(true))
 }
 
-/// What is near a cell.
+/// Largest error of a cell that counts as near.
 const NEAR: f64 = 0.15;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
@@ -119,7 +120,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// Of the responder's core and memory only the core matters; the initiator's alone matters to neither.
+/// Whether the responder's core affects rates, while the responder's memory and the initiator's core alone do
+/// not.
 fn core_effect(table: &Table<Arc<Outcome>>) -> Check {
     let mops = |verb, row, column| table.at(verb, row, column).mops;
     let same = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;

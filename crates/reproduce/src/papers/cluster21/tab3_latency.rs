@@ -1,5 +1,6 @@
-//! CLUSTER'21, Table III: latency by where cores and memory are. Rows are who initiates: their core step adds to a READ twice what
-//! it adds to a WRITE, as if WRITE were timed in half round trips (docs/cluster21.md); so it is here.
+//! CLUSTER'21, Table III: latency by the sockets of cores and memory. Rows are read as the initiator's place:
+//! moving the core between rows adds twice as much to a READ as to a WRITE, as if WRITEs were timed in half
+//! round trips (docs/cluster21.md). WRITEs are measured so here.
 
 use super::cluster::CLUSTER;
 use super::perftest::latency;
@@ -9,7 +10,7 @@ use doorbell_lab::NotYet;
 use doorbell_lab::Outcome;
 use doorbell_workload::Verb;
 
-/// The table's, and what follows from it.
+/// The table's cells, then claims that follow from them.
 const CLAIMS: &[&str] = &[
     "cluster21-tab3-r1c1-read-lat",
     "cluster21-tab3-r1c1-write-lat",
@@ -73,7 +74,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// What memory at the other socket adds where the core is there, too, in percent: the most of rows and columns.
+/// Increase from memory at the other socket when the core is there, too, in percent: the largest of rows and
+/// columns.
 fn memory_alone(table: &Table<f64>) -> Check {
     let more = |from: f64, to: f64| (to / from - 1.0) * 100.0;
     let rows = |verb| more(*table.at(verb, 3, 1), *table.at(verb, 4, 1));
@@ -87,7 +89,8 @@ fn memory_alone(table: &Table<f64>) -> Check {
     Check::number("cluster21-tab3-mem-only", CLUSTER, most).note(note)
 }
 
-/// Memory at the NIC's socket changes nothing, wherever the core is: beside it at the other one, latency is no lower.
+/// Whether memory at the NIC's socket makes no difference. Moving memory alone to the other socket hardly
+/// changes latency.
 fn same_socket(table: &Table<f64>) -> Check {
     let gap = |verb| (table.at(verb, 1, 2) / table.at(verb, 1, 1) - 1.0).abs() * 100.0;
     let (read, write) = (gap(Verb::Read), gap(Verb::Write));
@@ -102,7 +105,7 @@ fn worst(table: &Table<f64>) -> Check {
     Check::number("cluster21-tab3-worst-lat-55", CLUSTER, more(Verb::Write)).note(note)
 }
 
-/// Both sides add to it, and together about what they add alone.
+/// Whether both sides add latency, and together add about the sum of their single effects.
 fn amplified(table: &Table<f64>) -> Check {
     let more = |verb, row, column| table.at(verb, row, column) - table.at(verb, 1, 1);
     let both = [Verb::Read, Verb::Write];

@@ -1,5 +1,6 @@
-//! Calls of vector I/O, as Figures 3 to 5 have them. What the paper does not state is chosen here, once for all of them
-//! (docs/cluster21.md): a rate counts calls, four are outstanding, each thread has a QP of its own, and nothing is inlined.
+//! Calls of vector I/O in Figures 3 to 5. The settings that the paper leaves open are chosen here, once for
+//! all figures (docs/cluster21.md). A rate counts calls, four calls are outstanding, each thread has its own
+//! QP, and nothing is inlined.
 
 use super::cluster::CLUSTER;
 use crate::experiment::Ctx;
@@ -9,15 +10,15 @@ use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::vector_io::{Strategy, VectorIo};
 use doorbell_verbs::Span;
 
-/// Calls that a thread has outstanding.
+/// Outstanding calls of a thread.
 const OUTSTANDING: u32 = 4;
 
-/// Threads of a machine at most.
+/// Most threads of a machine.
 const THREADS: u32 = 16;
 
 pub(super) const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Doorbell, Strategy::Sgl];
 
-/// Calls of so many pieces.
+/// Vector I/O with calls of this form.
 #[derive(Clone, Copy)]
 pub(super) struct Calls {
     pub strategy: Strategy,
@@ -40,22 +41,22 @@ impl Calls {
     }
 }
 
-/// Millions of calls a second.
+/// Rates in millions of calls per second.
 pub(super) fn rates(ctx: &Ctx<'_>, what: &str, calls: &[Calls]) -> Result<Vec<f64>, NotYet> {
     let all: Vec<_> = calls.iter().map(|calls| calls.system().into()).collect();
     Ok(ctx.systems(CLUSTER, what, &all)?.iter().map(|o| o.mops).collect())
 }
 
-/// One of them, with what limits it.
+/// Runs one form of calls and observes its limit.
 pub(super) fn explain(ctx: &Ctx<'_>, what: &str, calls: Calls) -> Result<Outcome, NotYet> {
     ctx.explain_system(CLUSTER, what, &calls.system().into())
 }
 
-/// Rates of each strategy at the same points.
+/// Rates of the three strategies at N points.
 pub(super) struct Rates<const N: usize>(pub [[f64; N]; 3]);
 
 impl<const N: usize> Rates<N> {
-    /// At points that differ in what `at` makes of them.
+    /// Measures the rates. `at` returns the calls of a strategy at a point.
     pub(super) fn of(
         ctx: &Ctx<'_>,
         what: &str,
@@ -81,7 +82,7 @@ impl<const N: usize> Rates<N> {
         &self.0[2]
     }
 
-    /// The least and the most of SP's rates over another's.
+    /// The least and the most ratio of SP's rates to another strategy's.
     pub(super) fn ends_of_sp_over(&self, other: &[f64; N]) -> (f64, f64) {
         let ratios = self.sp().iter().zip(other).map(|(sp, other)| sp / other);
         ratios.fold((f64::INFINITY, 0.0), |(low, high), ratio| (low.min(ratio), high.max(ratio)))

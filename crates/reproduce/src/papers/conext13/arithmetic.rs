@@ -1,26 +1,26 @@
-//! The arithmetic of docs/conext13.md, before anything is simulated.
+//! The arithmetic of docs/conext13.md, which needs no simulation.
 
 use super::runs::{CLUSTER, TABLE_3};
 use doorbell_nic::Profile;
 
 const DOC: &str = include_str!("../../../../../docs/conext13.md");
 
-/// Picoseconds of a byte at 10 Gb/s.
+/// Nanoseconds per byte at 10 Gb/s.
 const BYTE_NS: f64 = 0.8;
-/// Ethernet's header, check, preamble and gap.
+/// Bytes of Ethernet's header, frame check sequence, preamble and gap.
 const ETHERNET: u32 = 38;
-/// IP, TCP, MPA and the header of an untagged segment.
+/// Bytes of the headers of IP, TCP, MPA and an untagged segment.
 const HEADERS: u32 = 20 + 20 + 6 + 18;
-/// TCP's timestamps.
+/// Bytes of TCP's timestamps.
 const TIMESTAMPS: u32 = 12;
 
-/// Time of a message on the wire in microseconds, in frames of so many bytes.
+/// Time of a message on the wire in microseconds, with frames of `frame` bytes.
 fn wire(message: u32, frame: u32, headers: u32) -> f64 {
     let frames = message.div_ceil(frame - headers);
     f64::from(message + frames * (headers + ETHERNET)) * BYTE_NS / 1e3
 }
 
-/// Nanoseconds for each line of Table 3's buffer.
+/// Nanoseconds per line of Table 3's buffer.
 fn per_line(us: f64) -> f64 {
     us * 1e3 / f64::from(TABLE_3 / 64)
 }
@@ -42,7 +42,7 @@ fn time_on_the_wire() {
 
 #[test]
 fn time_of_a_line() {
-    // The longest and the shortest time beside the scan.
+    // The longest and the shortest time besides the scan.
     let [most, least] = [wire(TABLE_3, 1500, HEADERS) + 10.0, wire(TABLE_3, 9000, HEADERS) + 5.0];
     for (us, text) in [(300.0, "16 to 20 ns for each of the 4096 lines"), (275.0, "10 to 14 ns")] {
         told(text);

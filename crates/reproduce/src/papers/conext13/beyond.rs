@@ -1,4 +1,4 @@
-//! Beyond the paper: what other machines and programs would give back of the loss.
+//! Beyond the paper: the part of the loss that other machines and programs would recover.
 
 use super::runs::{self, CLUSTER, MB, Pair, SCANS, TABLE_3, touch};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -22,16 +22,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Losses this close, in points, are the same.
+/// Largest difference of losses that count as equal, in percentage points.
 const SAME: f64 = 3.0;
-/// Ways of the LLC that DDIO gives to devices, of the Xeon E5: 2 of 20.
+/// Ways of the LLC that DDIO gives to devices: 2 of 20 on the Xeon E5.
 const DDIO_WAYS: u32 = 2;
 /// Lines that a program prefetches ahead.
 const AHEAD: u32 = 16;
-/// A NIC on the processor of 4.2.
+/// Bytes per second of the NIC on the processor (4.2).
 const ON_CHIP_BYTES_PER_S: u64 = 12_500_000_000;
 
-/// A NIC at 100 Gb/s whose accesses are memory's own, so that a request and its answer of 64 bytes stay below 2 us.
+/// A NIC at 100 Gb/s that accesses memory directly, so that a request and its response of 64 bytes take less
+/// than 2 us.
 fn on_chip(ctx: &Ctx<'_>) -> Profile {
     let mut profile = runs::with_caches(ctx, |h| {
         h.reads_own = false;

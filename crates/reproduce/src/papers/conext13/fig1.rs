@@ -1,4 +1,4 @@
-//! CoNEXT'13, Figure 1: what RDMA gains over kernel TCP, by the size of the response.
+//! CoNEXT'13, Figure 1: gain of RDMA over kernel TCP, by the size of the response.
 
 use super::runs::{self, CLUSTER, SIZES, curve, phase_us, size_text, text, touch, us};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -15,15 +15,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Gains within the deviation between the paper's runs have no sign.
+/// Gains up to this many percent count as none, because the paper's runs deviate by as much.
 const SAME: f64 = 5.0;
 
-/// What RDMA saves of TCP's time, in percent: the paper's base is the stack without acceleration.
+/// Reduction of TCP's time by RDMA, in percent. The paper's base is the stack without acceleration.
 fn gain(rdma: &Outcome, tcp: &Outcome) -> f64 {
     (1.0 - us(rdma) / us(tcp)) * 100.0
 }
 
-/// What a request's time goes to, in microseconds.
+/// Parts of a request's time in microseconds, in words.
 fn costs(name: &str, outcome: &Outcome) -> String {
     let [prepare, respond] = ["prepare", "respond"].map(|phase| phase_us(outcome, phase));
     let rest = us(outcome) - prepare - respond;

@@ -1,4 +1,4 @@
-//! CoNEXT'13, Figure 4 and 3.1: how often snoops and the next scan hit the last-level cache.
+//! CoNEXT'13, Figure 4 and 3.1: last-level cache hit rates of snoops and of the next scan.
 
 use super::runs::{self, CLUSTER, Pair, TABLE_3, touch};
 use crate::experiment::worst;
@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What "almost none" allows, and "almost all" may lack, in percent.
+/// Percentage that "almost none" allows, and that "almost all" may lack.
 const NEGLIGIBLE: f64 = 3.0;
 
 fn llc(uncore: &UncoreUse) -> f64 {
@@ -35,7 +35,7 @@ fn snoops(uncore: &UncoreUse) -> f64 {
     uncore.snoop_hit_rate.unwrap_or(f64::NAN) * 100.0
 }
 
-/// Of 100 lines that are sent, those that something happened to.
+/// Percentage of the sent lines that `count` is.
 fn of_sent(count: u64, uncore: &UncoreUse) -> f64 {
     count as f64 / uncore.snps.max(1) as f64 * 100.0
 }

@@ -1,4 +1,4 @@
-//! CoNEXT'13, Figure 5 and 3.2: what Touch costs, by the size of the response.
+//! CoNEXT'13, Figure 5 and 3.2: cost of Touch, by the size of the response.
 
 use super::runs::{self, CLUSTER, MB, Pair, SCANS, SIZES, TABLE_3, curve, phase_us, text, touch, us};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -21,12 +21,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Overheads matter from where the loss is this part of its largest.
+/// Overheads matter once the loss is this share of its largest value.
 const MATTERS: f64 = 0.5;
-/// Losses this close, in points, are the same.
+/// Largest difference of losses that count as equal, in percentage points.
 const SAME: f64 = 1.0;
 
-/// Where a loss matters, where it is largest, and whether it falls after that, of points by size.
+/// Shape of losses by size: where they begin to matter, where they peak, and whether they fall afterwards.
 struct Hump {
     from: u32,
     peak: u32,
@@ -44,7 +44,8 @@ impl Hump {
     }
 }
 
-/// As the paper shows it, up to 1 MB: the loss rises from 4 kB, is largest at 256 kB at the latest, and falls.
+/// Whether the loss has the paper's shape up to 1 MB: it rises from 4 kB, peaks at 256 kB or before, and then
+/// falls.
 fn is_the_papers(points: &[(u32, f64)]) -> bool {
     let Hump { from, peak, falls, largest } = Hump::of(points);
     let small = points.first().is_some_and(|p| p.1 < MATTERS * largest);

@@ -1,4 +1,4 @@
-//! CoNEXT'13, Figure 6 and 3.3: what prefetchers bring, by the size of the response.
+//! CoNEXT'13, Figure 6 and 3.3: benefit of prefetchers, by the size of the response.
 
 use super::runs::{self, CLUSTER, KB, SCANS, SIZES, curve, size_text, text, touch, us};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -19,23 +19,25 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Sizes of the random scans.
 const RANDOM: [u32; 4] = [4 * KB, 32 * KB, 256 * KB, 1024 * KB];
-/// Largest gains that agree with "as high as 60%": a number of the paper's that is an upper end, which anything below would meet.
+/// Largest gains that agree with "as high as 60%". The paper's number is only an upper end, which any smaller
+/// gain meets.
 const LARGEST: RangeInclusive<f64> = 50.0..=60.0;
-/// Gains this small, in points, are none.
+/// Largest gain that counts as none, in percentage points.
 const NONE: f64 = 3.0;
 
-/// What prefetching saves, in percent of the time without: the definition that goes with the paper's losses, whose base
-/// is the run without what is looked at. Chosen before any parameter was set.
+/// Time that prefetching saves, in percent of the time without it. The paper's losses are defined likewise:
+/// their base is the run without the examined feature. This definition was chosen before any parameter was
+/// set.
 fn gain(on: &Outcome, off: &Outcome) -> f64 {
     (1.0 - us(on) / us(off)) * 100.0
 }
 
-/// The other definition: how much more time it takes without.
+/// The other definition of the gain: additional time without prefetching, in percent.
 fn more_without(on: &Outcome, off: &Outcome) -> f64 {
     (us(off) / us(on) - 1.0) * 100.0
 }
 
-/// Of one scan: by size what prefetchers bring, by both definitions.
+/// Gains from prefetchers for one scan, by size and by both definitions.
 struct Gains {
     name: &'static str,
     saved: Vec<(u32, f64)>,
@@ -54,7 +56,7 @@ impl Gains {
     }
 }
 
-/// Asks for both scans with the prefetchers of a profile, and with none.
+/// Runs both scans with the prefetchers of a profile and without prefetchers.
 fn gains(ctx: &Ctx<'_>, profile: &Profile, sizes: &[u32], order: Order) -> Result<Vec<Gains>, NotYet> {
     let asked = |scan| sizes.iter().map(move |size| Touch { order, ..touch(Mode::Touch, scan, *size) });
     let asked: Vec<Touch> = SCANS.iter().flat_map(|(scan, _)| asked(*scan)).collect();

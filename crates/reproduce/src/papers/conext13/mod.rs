@@ -1,5 +1,5 @@
-//! *On Limitations of Network Acceleration* (CoNEXT'13). What it says of the machines and the arithmetic behind its
-//! numbers are in docs/conext13.md.
+//! *On Limitations of Network Acceleration* (CoNEXT'13). docs/conext13.md describes its machines and the
+//! arithmetic behind its numbers.
 
 #[cfg(test)]
 mod arithmetic;
@@ -19,7 +19,7 @@ mod unaffected;
 
 use crate::experiment::Experiment;
 
-/// Its experiments, in its order.
+/// Experiments of CoNEXT'13, in the order of the paper.
 pub(super) const ALL: &[&Experiment] = &[
     &fig1::EXPERIMENT,
     &tab1::EXPERIMENT,
@@ -34,5 +34,5 @@ pub(super) const ALL: &[&Experiment] = &[
     &unaffected::EXPERIMENT,
 ];
 
-/// What machines would give back that the paper did not have.
+/// Experiments on machines that the paper did not have.
 pub(super) const BEYOND: &[&Experiment] = &[&beyond::EXPERIMENT];

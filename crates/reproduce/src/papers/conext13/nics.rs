@@ -1,4 +1,4 @@
-//! CoNEXT'13, 2.1: the same with another NIC.
+//! CoNEXT'13, 2.1: losses with another NIC on the same host.
 
 use super::runs::{self, CLUSTER, SCANS, TABLE_3, touch};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -15,11 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Losses may move by so many points.
+/// Percentage points by which losses may differ.
 const SAME: f64 = 3.0;
 
-/// A NIC of the generation before: PCIe 1.0, twice the time for each message and packet. Of the paper's other NIC it
-/// is published that it sits on eight lanes of PCIe 1.0; the rest is assumed.
+/// A NIC of the previous generation: PCIe 1.0, and twice the time for each message and packet. For the
+/// paper's other NIC only its eight lanes of PCIe 1.0 are published; the rest is assumed.
 fn other(ctx: &Ctx<'_>) -> Profile {
     let mut profile = ctx.profile(CLUSTER).clone();
     profile.device.pcie.lane_bytes_per_s /= 2;

@@ -1,4 +1,4 @@
-//! What the experiments run: the server that scans, on the paper's machines.
+//! Runs of the experiments: the server that scans, on the paper's machines.
 
 use crate::experiment::percent_more;
 use crate::experiment::{Ctx, Curve};
@@ -10,17 +10,17 @@ use doorbell_systems::config::Timing;
 use doorbell_systems::touch::{Mode, Scanned, Touch};
 use doorbell_verbs::Span;
 
-/// The profile of its machines.
+/// Profile of the paper's machines.
 pub(super) const CLUSTER: &str = "e7520-t4";
 
 pub(super) const KB: u32 = 1 << 10;
 pub(super) const MB: u32 = 1 << 20;
 
-/// The size of Table 3 and Figure 4.
+/// Bytes of the response in Table 3 and Figure 4.
 pub(super) const TABLE_3: u32 = 256 * KB;
 
-/// Sizes of the figures, which the text does not list: powers of two to 1 MB, and two beyond, the last larger
-/// than the LLC.
+/// Response sizes of the figures in bytes, which the text does not list. They are powers of two up to 1 MB,
+/// and two larger sizes. The last size exceeds the LLC.
 pub(super) const SIZES: [u32; 17] = [
     64,
     128,
@@ -44,7 +44,7 @@ pub(super) const SIZES: [u32; 17] = [
 /// Both scans with their names.
 pub(super) const SCANS: [(Scanned, &str); 2] = [(Scanned::Write, "Write Scan"), (Scanned::Read, "Read Scan")];
 
-/// A run of some requests, the first of which fill the caches.
+/// A run of several requests. The first requests fill the caches.
 pub(super) fn touch(mode: Mode, scan: Scanned, size: u32) -> Touch {
     let mut touch = Touch { mode, scan, size, instructions: scan.instructions(), ..Touch::usual() };
     let (warm, measured) = if size > MB { (1, 3) } else { (3, 8) };
@@ -52,7 +52,7 @@ pub(super) fn touch(mode: Mode, scan: Scanned, size: u32) -> Touch {
     touch
 }
 
-/// Lets a run warm up, and measures it, for as long as so many requests take, or more of them.
+/// Sets warm-up and measured time of a run. Each is at least as long as the stated number of requests take.
 pub(super) fn measure(touch: &mut Touch, warm: u64, measured: u64) {
     let each = Span::from_us(40) + Span::from_ns(2) * u64::from(touch.size) + touch.compute.span();
     touch.timing = Timing::of(each * warm, each * measured);
@@ -60,7 +60,7 @@ pub(super) fn measure(touch: &mut Touch, warm: u64, measured: u64) {
 
 /// Time of a request in microseconds.
 pub(super) fn us(outcome: &Outcome) -> f64 {
-    // Where a caller hurries too much, nothing is done in time.
+    // There is no mean if nothing completes, as when a caller shortens runs too much.
     outcome.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3)
 }
 
@@ -69,19 +69,19 @@ pub(super) fn phase_us(outcome: &Outcome, phase: &str) -> f64 {
     outcome.system().phases.iter().find(|p| p.phase == phase).map_or(0.0, |p| p.mean_ns / 1e3)
 }
 
-/// Runs on a host whose caches differ from the paper's machines'.
+/// The paper's machines with changed caches.
 pub(super) fn with_caches(ctx: &Ctx<'_>, change: impl FnOnce(&mut Hierarchy)) -> Profile {
     let mut profile = ctx.profile(CLUSTER).clone();
     change(profile.hierarchy.as_mut().expect("its caches have sizes"));
     profile
 }
 
-/// The same with all prefetchers off, as by the BIOS.
+/// The paper's machines with all prefetchers off, as by a BIOS setting.
 pub(super) fn without_prefetchers(ctx: &Ctx<'_>) -> Profile {
     with_caches(ctx, |h| (h.next_line, h.adjacent_line, h.streamer) = (false, false, 0))
 }
 
-/// Runs with NoTouch and with Touch.
+/// A run with NoTouch and a run with Touch.
 #[derive(Clone)]
 pub(super) struct Pair {
     pub(super) notouch: Outcome,
@@ -89,13 +89,13 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// What Touch costs, in percent of NoTouch.
+    /// Loss from Touch, in percent of the time with NoTouch.
     pub(super) fn loss(&self) -> f64 {
         percent_more(us(&self.notouch), us(&self.touch))
     }
 }
 
-/// Each of `all` in both modes; all are asked for before the first that is not known ends this.
+/// Runs each of `all` in both modes. The context learns of all runs before the first unknown result returns.
 pub(super) fn pairs(
     ctx: &Ctx<'_>,
     profile: &Profile,
@@ -108,7 +108,7 @@ pub(super) fn pairs(
     Ok(outcomes.as_chunks().0.iter().map(pair).collect())
 }
 
-/// Each of `all`, in this order.
+/// Runs each of `all`. The outcomes are in the order of `all`.
 pub(super) fn systems(
     ctx: &Ctx<'_>,
     profile: &Profile,
@@ -119,7 +119,7 @@ pub(super) fn systems(
     ctx.systems_on(profile, &format!("conext13/{what}"), &all)
 }
 
-/// A size as the paper writes it.
+/// A size in the paper's notation.
 pub(super) fn size_text(size: u32) -> String {
     match size {
         ..KB => format!("{size} B"),
@@ -140,7 +140,7 @@ pub(super) fn curve(experiment: &str, name: &str, y: &str, points: &[(u32, f64)]
     }
 }
 
-/// Points in words: `256 kB 58.6`, `,` between.
+/// Points in words: `256 kB 58.6`, separated by `,`.
 pub(super) fn text(points: &[(u32, f64)]) -> String {
     let point = |(size, y): &(u32, f64)| format!("{} {y:.1}", size_text(*size));
     points.iter().map(point).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! CoNEXT'13, 4.1: which side pays for the NIC's accesses.
+//! CoNEXT'13, 4.1: the side that pays for the NIC's accesses.
 
 use super::runs::{self, CLUSTER, TABLE_3, phase_us, touch, us};
 use crate::experiment::percent_more;
@@ -15,10 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Losses above the deviation between the paper's runs are there.
+/// Losses above this many percent are significant, because they exceed the deviation between the paper's
+/// runs.
 const THERE: f64 = 5.0;
 
-/// Server and client, each going through a buffer of its own, or through the one that the NIC reaches.
+/// Modes of server and client. Each scans a buffer of its own, or the buffer that the NIC accesses.
 const CASES: [(Mode, Reading); 4] = [
     (Mode::NoTouch, Reading::NoTouch),
     (Mode::Touch, Reading::NoTouch),

@@ -1,4 +1,4 @@
-//! CoNEXT'13, Table 1: which lines the last-level cache has when the NIC begins to read, and in which state.
+//! CoNEXT'13, Table 1: lines in the last-level cache when the NIC begins to read, and their states.
 
 use super::runs::{self, CLUSTER, Pair, TABLE_3, touch};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -20,15 +20,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Shares that are all, or none.
+/// Least share that counts as all, and largest share that counts as none.
 const ALL: f64 = 0.9;
 const NONE: f64 = 0.1;
 
-/// What snoops of the transmission buffer find, and what the next scan finds.
+/// Results of snoops of the transmission buffer and of the next scan.
 struct Seen {
     /// Share of snoops that hit.
     hit: f64,
-    /// Share of those that forced a write-back, as a Modified line does.
+    /// Share of hits that forced a write-back, as a Modified line does.
     modified: f64,
     /// Share of the next scan's lines that the LLC has.
     kept: f64,

@@ -1,4 +1,4 @@
-//! CoNEXT'13, Table 2 and section 2.1: what the machines are, as the profile has it.
+//! CoNEXT'13, Table 2 and section 2.1: the machines, as the profile states them.
 
 use super::runs::{CLUSTER, TABLE_3, touch};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};

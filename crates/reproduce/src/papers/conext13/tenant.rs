@@ -1,4 +1,4 @@
-//! CoNEXT'13, 4.1: a tenant on the server's machine, whose warm caches serving may purge.
+//! CoNEXT'13, 4.1: a tenant on the server's machine. Serving may purge the tenant's warm caches.
 
 use super::runs::{self, CLUSTER, MB, TABLE_3, phase_us, touch};
 use crate::experiment::percent_more;
@@ -15,13 +15,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Slower by less is not slower.
+/// Largest slowdown, in percent, that counts as none.
 const SAME: f64 = 5.0;
 
-/// What the tenant has of its own: within the LLC of 18 MB alone, and beside two buffers of 4 MB.
+/// Bytes of the tenant's own memory. They fit the LLC of 18 MB alone, but not beside two buffers of 4 MB.
+/// beside two.
 const OWN: u32 = 14 * MB;
 
-/// Without a load the server does not scan, and sends one byte.
+/// A server without load: it does not scan, and sends one byte.
 fn alone(t: &Touch) -> Touch {
     Touch { size: 1, tenant_bytes: t.tenant_bytes, ..t.clone() }
 }
@@ -60,7 +61,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// The same with so much computation for each request that hardly anything is sent.
+/// The workload with so much computation per request that the server sends almost nothing.
 fn with_pauses(t: Touch) -> Touch {
     let mut t = Touch { compute: doorbell_lab::Duration::new(doorbell_verbs::Span::from_ms(20)), ..t };
     runs::measure(&mut t, 1, 2);

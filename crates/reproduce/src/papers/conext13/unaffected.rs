@@ -1,4 +1,4 @@
-//! CoNEXT'13, 4.1: applications that the NIC's accesses hardly cost anything.
+//! CoNEXT'13, 4.1: applications that the NIC's accesses barely slow down.
 
 use super::runs::{self, CLUSTER, SCANS, TABLE_3, measure, touch};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -16,12 +16,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Losses below the deviation between the paper's runs are small.
+/// Losses below this many percent are small, because the paper's runs deviate by as much.
 const SMALL: f64 = 5.0;
 
-/// Responses for each fill, of a medium that many clients get.
+/// Responses per fill, as for a medium that many clients fetch.
 const STREAMED: u32 = 50;
-/// Milliseconds of computation, of the "msec" of the paper.
+/// Milliseconds of computation. The paper says "msec".
 const COMPUTED: u64 = 5;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
