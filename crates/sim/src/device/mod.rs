@@ -13,7 +13,7 @@
 //! - `frames`: a plain NIC for kernel TCP.
 //! - `view`: state that a trace shows.
 //!
-//! Handlers borrow their device, its host if memory matters, and the shared [`crate::env::Env`]. They never
+//! Handlers borrow their device, its host if memory matters, and the shared `Env`. They never
 //! see another device.
 
 mod atomics;

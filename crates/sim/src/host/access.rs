@@ -1,4 +1,4 @@
-//! The one way to a host's memory.
+//! Accesses to a host's memory.
 
 use super::machine::Host;
 use super::memory::MemPlace;
@@ -9,8 +9,8 @@ use crate::core::index::CoreId;
 use crate::core::ps::Ps;
 
 impl Host {
-    /// Lets `who` reach `lines` of memory at `at`. Every load, store, atomic and DMA comes here;
-    /// the bytes are the caller's to move.
+    /// Lets agent `who` access `lines` of memory at `at`. Every load, store, atomic and DMA goes through
+    /// here. Moving the bytes is up to the caller.
     #[inline]
     pub(crate) fn access(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Access {
         let MemoryModel::Flat(flat) = &mut self.model else { return self.access_sized(at, who, lines, kind) };
@@ -20,18 +20,18 @@ impl Host {
         }
     }
 
-    /// Lets `who` reach an entry of a ring at `at`; returns when it has.
+    /// Lets agent `who` access an entry of a ring at `at`. Returns when the access is done.
     #[inline]
     pub(crate) fn reach_entry(&mut self, at: Ps, who: Agent, entry: RingEntry<'_>, kind: AccessKind) -> Ps {
         match (&self.model, who) {
             (MemoryModel::Flat(flat), Agent::Core(_)) => at + flat.ring(entry, kind),
-            // There the lines of a ring have no state that a device could change.
+            // In the flat model, a ring's lines have no state that a device could change.
             (MemoryModel::Flat(_), Agent::Device { .. }) => at,
             (MemoryModel::Hierarchy(_), _) => self.reach_entry_sized(at, who, entry.lines(), kind),
         }
     }
 
-    /// [`Host::reach_entry`] where caches have sizes.
+    /// [`Host::reach_entry`] with cache sizes.
     #[inline(never)]
     fn reach_entry_sized(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Ps {
         match &mut self.model {
@@ -42,7 +42,7 @@ impl Host {
         }
     }
 
-    /// [`Host::access`] where caches have sizes.
+    /// [`Host::access`] with cache sizes.
     #[inline(never)]
     fn access_sized(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Access {
         let MemoryModel::Hierarchy(hierarchy) = &mut self.model else {
@@ -56,7 +56,7 @@ impl Host {
         access
     }
 
-    /// Lets a core access a line so many times, with so many instructions for each, none of which waits for
+    /// Lets a core access a line several times, with instructions in between. None of the accesses waits for
     /// another.
     pub(crate) fn scan(&mut self, at: Ps, core: CoreId, line: MemPlace, steps: ScanSteps) -> Access {
         let access = match &mut self.model {

@@ -4,25 +4,26 @@ use super::touched::Touched;
 use crate::core::spare::Spare;
 use std::ops::Range;
 
-/// From so many bytes on the C library has every block of its own from the system, and gives it back at once.
+/// Bytes from which the C library gets each block from the system, and returns it at once.
 const LARGE: usize = 1 << 25;
-/// Blocks that are kept, and the bytes of the largest of them.
+/// Number of spare blocks that are kept, and bytes of the largest of them.
 const MOST: usize = 4;
 const LARGEST: usize = 1 << 27;
-/// Bytes of a larger block that come into being together: some lines, much less than a page, as operations at random places
-/// touch a line or two each.
+/// Bytes of a larger block that are created together. This is some lines, much less than a page, because
+/// accesses at random places touch a line or two each.
 const PART: usize = 256;
 
 static SPARE: Spare<Vec<u8>> = Spare::new(MOST);
 
-/// Bytes that are zero at first. A large block is used again: to write zeros takes less than the system's pages. Of one that is
-/// larger only what is touched takes memory.
+/// Bytes that are zero at first. A large block is used again, because writing zeros takes less time than new
+/// pages of the system. A block above [`LARGEST`] takes memory only for the parts that are touched.
 pub(super) enum Block {
     Whole(Vec<u8>),
     Touched(Touched<u8, PART>),
 }
 
-/// Bytes that a block of `len` takes at most, with what is known of its lines, after so many accesses of so many bytes.
+/// Most bytes that a block of `len` and the states of its lines take, after `accesses` accesses of `each`
+/// bytes.
 pub(super) fn bytes(len: u64, accesses: u64, each: u64) -> u64 {
     let with_lines = |bytes: u64| bytes + bytes / 4;
     if len <= LARGEST as u64 {
@@ -78,7 +79,7 @@ impl Block {
         }
     }
 
-    /// Bytes of one line, to be changed.
+    /// Mutable bytes within one line.
     #[inline]
     pub(super) fn in_line(&mut self, range: Range<usize>) -> &mut [u8] {
         match self {
@@ -87,7 +88,7 @@ impl Block {
         }
     }
 
-    /// All bytes side by side, to be changed: they all take memory from then on.
+    /// All bytes as one mutable slice. From then on all of them take memory.
     pub(super) fn whole(&mut self) -> &mut [u8] {
         if let Block::Touched(touched) = self {
             let mut bytes = vec![0; touched.len()];
@@ -98,7 +99,7 @@ impl Block {
         bytes
     }
 
-    /// Where our own processor has the bytes from `at` on, as far as that is known without looking.
+    /// Address of the bytes from `at` on in the simulator's own memory, if it is known without a look-up.
     #[inline]
     pub(super) fn address(&self, at: usize) -> Option<usize> {
         match self {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a block keeps its bytes, they are those that were written.
+        /// Both kinds of block return the bytes that were written.
         #[test]
         fn both_kinds_keep_what_is_written(
             writes in prop::collection::vec((0usize..1000, prop::collection::vec(any::<u8>(), 0..600)), 0..8),

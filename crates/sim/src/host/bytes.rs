@@ -1,5 +1,5 @@
-//! Bytes as cores have them. They are memory's, but where devices are not coherent: there caches may have others,
-//! which devices do not see, and what devices write caches do not.
+//! Bytes as cores see them. They are memory's bytes, unless devices are not coherent. Then caches may hold
+//! different bytes: devices do not see these, and caches do not see devices' writes.
 
 use super::machine::Host;
 use super::memory::{LINE, MemPlace};
@@ -8,7 +8,7 @@ use super::reach::Lines;
 use std::ops::Range;
 
 impl Host {
-    /// What a core finds at a place.
+    /// Reads the bytes that a core finds at a place.
     #[inline]
     pub(crate) fn read_bytes(&self, place: MemPlace, into: &mut [u8]) {
         self.memory.read(place, into);
@@ -17,7 +17,7 @@ impl Host {
         }
     }
 
-    /// A core changes what it finds at a place, within a line.
+    /// Lets a core change the bytes that it finds at a place, within a line.
     #[inline]
     pub(crate) fn change_bytes(&mut self, place: MemPlace, len: u64, change: impl FnOnce(&mut [u8])) {
         if !self.caches_apart() {
@@ -29,13 +29,13 @@ impl Host {
         self.change_copies(place, &bytes);
     }
 
-    /// Whether caches may have other bytes than memory.
+    /// Whether caches may hold other bytes than memory.
     #[inline]
     pub(crate) fn caches_apart(&self) -> bool {
         matches!(&self.model, MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent())
     }
 
-    /// Puts over memory's bytes at a place what caches have instead.
+    /// Overwrites memory's bytes in `bytes` with the caches' copies.
     #[cold]
     #[inline(never)]
     fn read_copies(&self, place: MemPlace, bytes: &mut [u8]) {
@@ -49,7 +49,7 @@ impl Host {
         }
     }
 
-    /// What a core has stored is in the caches, or in memory where they do not hold the line.
+    /// Stores a core's bytes in the caches, or in memory for lines that no cache holds.
     #[cold]
     #[inline(never)]
     fn change_copies(&mut self, place: MemPlace, bytes: &[u8]) {
@@ -63,14 +63,14 @@ impl Host {
         }
     }
 
-    /// A device is about to write to a line of memory: caches that hold it keep what they have.
+    /// Preserves the caches' bytes of a line before a device writes the line in memory.
     pub(super) fn keep_line(&mut self, place: MemPlace) {
         if let Host { model: MemoryModel::Hierarchy(hierarchy), memory, .. } = self {
             hierarchy.copy_mut(place, || memory.line(place));
         }
     }
 
-    /// Lines that have left the caches changed reach memory.
+    /// Writes changed lines that have left the caches to memory.
     #[inline]
     pub(super) fn write_back(&mut self) {
         let Host { model: MemoryModel::Hierarchy(hierarchy), memory, .. } = self else { return };
@@ -80,7 +80,7 @@ impl Host {
     }
 }
 
-/// `len` bytes from a place on, line by line: where each part begins, and which of the bytes it is.
+/// Splits `len` bytes from a place on at line boundaries: where each part begins, and its range in the bytes.
 fn parts(place: MemPlace, len: usize) -> impl Iterator<Item = (MemPlace, Range<usize>)> {
     Lines::of(place, len as u64).places().map(move |at| {
         let from = (at.offset - place.offset) as usize;
@@ -101,7 +101,7 @@ mod tests {
     use doorbell_verbs::{Mem, PageSize};
     use proptest::prelude::*;
 
-    /// Lines of memory, more than the caches hold.
+    /// Lines of memory: more than the caches hold.
     const LINES: u64 = 64;
 
     #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ mod tests {
         DeviceWrites,
     }
 
-    /// Steps, each at a word of a line.
+    /// Steps, each with a line and a word in it.
     fn trace() -> impl Strategy<Value = Vec<(Step, u64, u64)>> {
         let step = prop_oneof![
             2 => (0..2u8).prop_map(Step::Load),
@@ -137,13 +137,13 @@ mod tests {
         (host, mem)
     }
 
-    /// A host, and what its words should be.
+    /// A host, and the expected values of its words.
     struct Checked {
         host: Host,
         mem: Mem,
         payloads: PayloadPool,
         now: Ps,
-        /// What was ever in each word, the newest last.
+        /// All values that each word has had, the newest last.
         words: Vec<Vec<u64>>,
     }
 
@@ -158,7 +158,7 @@ mod tests {
             Checked { host, mem, payloads: PayloadPool::new(), now: Ps::ZERO, words }
         }
 
-        /// Takes a step at a word; around what a device does, its line is flushed where that is said.
+        /// Takes a step at a word. With `flushes`, the line is flushed before and after a device's step.
         fn take(&mut self, step: Step, line: u64, word: u64, flushes: bool) {
             self.now += Ps(1_000_000);
             let place = place(line, word);

@@ -5,32 +5,32 @@ use crate::core::ps::Ps;
 use crate::core::queue::Packed;
 use std::collections::VecDeque;
 
-/// Cores of a machine at most: as many as a set of them can tell apart.
+/// Most cores of a machine: as many as a [`super::CoreSet`] can tell apart.
 pub(crate) const MAX_CORES: u32 = 256;
 
-/// A write by MMIO that has not left its core.
+/// An MMIO write that has not left its core.
 pub(crate) struct Mmio {
-    /// When it does.
+    /// When the write leaves its core.
     pub(crate) leaves: Ps,
-    /// How much longer it is on its way, as the device is at another socket.
+    /// Extra time on the way if the device is at another socket.
     pub(crate) hop: Ps,
-    /// A doorbell, rather than a line of a WQE.
+    /// Whether the write is a doorbell, rather than a line of a WQE.
     pub(crate) doorbell: bool,
-    /// The last of what was written together.
+    /// Whether this is the last of several lines written together.
     pub(crate) last: bool,
-    /// What happens when the last has reached the NIC.
+    /// The event when the last line has reached the NIC.
     pub(crate) then: Packed,
 }
 
-/// A core, as far as it outlives what its thread does.
+/// State of a core that outlives its thread's single actions.
 pub(crate) struct Core {
     /// The thread that it runs.
     pub(crate) thread: Option<ThreadId>,
-    /// When what it wrote by MMIO has left its write-combining buffers.
+    /// When each MMIO write has left the core's write-combining buffers.
     pub(crate) mmio_left: VecDeque<Ps>,
-    /// When what it wrote by MMIO last has left it.
+    /// When the core's last MMIO write has left the core.
     pub(crate) drained: Ps,
-    /// What it writes by MMIO before anything is known of the link then.
+    /// MMIO writes whose turn on the PCIe link has not been simulated yet.
     pub(crate) mmio: VecDeque<Mmio>,
 }
 

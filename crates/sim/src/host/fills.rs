@@ -1,16 +1,16 @@
-//! The buffers of a core through which lines come to it that instructions have prefetched.
+//! The fill buffers of a core, through which prefetched lines come.
 
 use crate::core::ps::Ps;
 
-/// The buffers of a core through which lines come to it.
+/// The fill buffers of a core.
 #[derive(Clone, Default)]
 pub(super) struct FillBuffers {
-    /// When each line that is on its way will be there.
+    /// When each line in flight will be there.
     there: Vec<Ps>,
 }
 
 impl FillBuffers {
-    /// When one of so many is free for who asks at `at`; it is then taken until the line is `put`.
+    /// When one of `buffers` buffers is free for a request at `at`. The caller must then `put` the line.
     pub(super) fn free_at(&mut self, at: Ps, buffers: usize) -> Ps {
         self.there.retain(|there| *there > at);
         if self.there.len() < buffers {

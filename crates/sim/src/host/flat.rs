@@ -1,5 +1,5 @@
-//! A memory without sizes: a core's own cache and the last level hold whatever was touched, and each
-//! way to a line takes the same time always.
+//! A memory model without cache sizes. A core's own cache and the last level hold everything that was
+//! touched, and each kind of access takes a constant time.
 
 use super::fills::FillBuffers;
 use super::lines::{CoreSet, LineState, Sets};
@@ -16,20 +16,20 @@ use doorbell_nic::Host as HostCosts;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::Touch;
 
-/// What a core must do to reach a line.
+/// The source from which a core reaches a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// It is in the core's own cache.
+    /// The core's own cache.
     Own,
-    /// Fetch it from the last-level cache, where the NIC or another core left it.
+    /// The last-level cache, where the NIC or another core left the line.
     LastLevel,
-    /// Another core has changed it.
+    /// Another core's cache, because that core has changed the line, or holds a copy that a store removes.
     OtherCore,
-    /// Nobody has touched it yet.
+    /// Memory, because no cache holds the line.
     Dram,
 }
 
-/// How a core comes to a line.
+/// The kind of access by which a core reaches a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReachBy {
     Load,
@@ -46,14 +46,13 @@ impl ReachBy {
 /// A line that a core has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ReachedLine {
-    /// Whether it comes by a stream, which the lines after it keep to.
+    /// Whether the line comes in a stream. If so, the lines after it keep the stream's pace.
     streams: bool,
-    /// When.
+    /// When the core has the line.
     there: Ps,
 }
 
-/// The lines that caches hold of memory that is larger than they are: the last that were fetched
-/// from DRAM.
+/// The cached lines of an allocation that is larger than the caches: the lines last fetched from DRAM.
 struct CachedLines {
     lines: Vec<u32>,
     capacity: usize,
@@ -61,7 +60,7 @@ struct CachedLines {
 }
 
 impl CachedLines {
-    /// A line was fetched; returns the one that made room for it.
+    /// Adds a fetched line. Returns the line that it evicts.
     fn fetched(&mut self, line: u32) -> Option<u32> {
         if self.lines.len() < self.capacity {
             self.lines.push(line);
@@ -73,14 +72,14 @@ impl CachedLines {
     }
 }
 
-/// Lines of an allocation from which on only those that somebody has touched are known of. An allocation with as many, of
-/// 128 MB, takes 32 MB for them; the bytes of a larger one are kept as they are touched, too.
+/// Lines of the largest allocation that stores the states of all its lines: 128 MB, whose states take 32 MB.
+/// Larger allocations store only states of touched lines; they store bytes only as touched, too.
 const MANY: usize = 1 << 21;
-/// Lines of such an allocation of which something is known once one of them is touched: as many as come into being
-/// together with their bytes, and 64 bytes of what is known, which is a line of our own processor.
+/// Lines of such an allocation whose states are created together. Their bytes are created together, too.
+/// Their states take 64 bytes, a cache line of the simulating processor.
 const TOGETHER: usize = 4;
 
-/// What is known of the lines of an allocation.
+/// The states of an allocation's lines.
 enum KnownLines {
     All(Vec<LineState>),
     Touched(Touched<LineState, TOGETHER>),
@@ -120,12 +119,13 @@ impl KnownLines {
     }
 }
 
-/// Who has written to an allocation, and when: a line that is written once it is on its way to a core has to be asked for again.
+/// The last writers of an allocation, and their times. If a line is written while it is on its way to a core,
+/// the core must ask for it again.
 #[derive(Clone, Copy, Default)]
 struct LastWrites {
-    /// The core that has last; none where a device has.
+    /// The core that wrote last; none if a device did.
     by: Option<CoreId>,
-    /// When others had before, and when it has.
+    /// Time of the last write by another agent before, and time of the last write.
     before: Ps,
     last: Ps,
 }
@@ -138,7 +138,7 @@ impl LastWrites {
         self.last = self.last.max(at);
     }
 
-    /// When others than this core have, at the latest.
+    /// Time of the last write by an agent other than this core.
     fn by_others(&self, core: CoreId) -> Ps {
         if self.by == Some(core) { self.before } else { self.last }
     }
@@ -146,18 +146,18 @@ impl LastWrites {
 
 /// The lines of an allocation.
 struct AllocationLines {
-    /// The socket that its memory is at.
+    /// The socket of the allocation's memory.
     home: CpuSocket,
-    /// The socket in whose last-level cache lines are that nobody has touched, as they were zeroed there.
+    /// The socket whose last-level cache holds untouched lines, because they were zeroed there.
     zeroed_at: Option<CpuSocket>,
     lines: KnownLines,
-    /// Where caches do not hold all of it.
+    /// The cached lines, if caches do not hold the whole allocation.
     cached: Option<CachedLines>,
     written: LastWrites,
 }
 
 impl AllocationLines {
-    /// What is known of a line that somebody reaches.
+    /// The state of a line that an agent reaches.
     #[inline]
     fn reached(&mut self, line: usize, sets: &mut Sets) -> &mut LineState {
         let line = self.lines.get_mut(line);
@@ -167,7 +167,7 @@ impl AllocationLines {
         line
     }
 
-    /// A line has come from DRAM: another may have to go.
+    /// Records a line that came from DRAM, which may evict another line.
     fn fetched(&mut self, line: usize, sets: &mut Sets) {
         if let Some(evicted) = self.cached.as_mut().and_then(|cached| cached.fetched(line as u32)) {
             self.lines.get_mut(evicted as usize).evicted(sets);
@@ -182,15 +182,16 @@ struct Times {
     dma_line: Ps,
     line_transfer: Ps,
     line_transfer_queued: Ps,
-    /// From the core's own socket.
+    /// From DRAM of the core's own socket.
     dram: FetchTime,
-    /// From another.
+    /// From DRAM of another socket.
     dram_elsewhere: FetchTime,
-    /// From the last-level cache of another.
+    /// From the last-level cache of another socket, for a load that overlaps with earlier loads.
     cache_elsewhere: FetchTime,
-    /// The same where a load does not overlap with those before it, or of a store.
+    /// From the last-level cache of another socket, for a load that does not overlap with earlier ones, or a
+    /// store.
     cache_elsewhere_alone: FetchTime,
-    /// What it takes more where another socket has the line.
+    /// Extra time if another socket has the line.
     hop: Ps,
     atomic_op: Ps,
     copy_line: Ps,
@@ -201,8 +202,8 @@ struct Times {
 }
 
 impl Times {
-    /// What it takes to pass a line on to a core that has `waited` for others: the longer it has, the more of its request
-    /// was on its way meanwhile.
+    /// Time to pass a line on to a core that has `waited` for other cores. The longer it has waited, the more
+    /// of its request was on its way meanwhile.
     fn transfer_after(&self, waited: Ps) -> Ps {
         let (alone, queued) = (self.line_transfer, self.line_transfer_queued);
         let saved = alone.saturating_sub(queued);
@@ -210,14 +211,14 @@ impl Times {
     }
 }
 
-/// What a core has under way.
+/// State of a core's accesses.
 struct CoreState {
-    /// Its next load of a line that is not in its own cache waits for all before it: an atomic, a store
-    /// by MMIO or the end of a pass came last.
+    /// Whether the core's next load of a line outside its own cache waits for all earlier accesses. Set by an
+    /// atomic, an MMIO store or the end of a pass.
     serialized: bool,
-    /// The buffers of lines that it has prefetched.
+    /// Fill buffers for prefetched lines.
     fills: FillBuffers,
-    /// What it walks through.
+    /// The core's sequential accesses.
     streams: Streams,
 }
 
@@ -231,9 +232,9 @@ impl Default for CoreState {
 pub(crate) struct Flat {
     times: Times,
     sockets: Sockets,
-    /// How many a core has.
+    /// Number of fill buffers per core.
     fill_buffers: usize,
-    /// Of each core that has reached a line.
+    /// The state of each core that has reached a line.
     cores: Vec<CoreState>,
     allocations: Vec<AllocationLines>,
     pub(crate) sets: Sets,
@@ -269,7 +270,7 @@ impl Flat {
         }
     }
 
-    /// The next allocation has `len` bytes at a socket, and was zeroed by a core of one.
+    /// Adds an allocation of `len` bytes at socket `home`, which a core of socket `zeroed` has zeroed.
     pub(crate) fn allocated(&mut self, home: CpuSocket, zeroed: CpuSocket, len: u64) {
         let lines = KnownLines::of(len.div_ceil(LINE) as usize);
         let zeroed_at = (len <= self.sockets.llc).then_some(zeroed);
@@ -307,7 +308,7 @@ impl Flat {
         self.sets.contains(self.line(place).holders, core)
     }
 
-    /// What loading lines takes that are in the core's own cache.
+    /// Time to load lines that are in the core's own cache.
     pub(crate) fn at_hand(&self, lines: u64) -> Ps {
         if lines == 0 { Ps::ZERO } else { self.times.l1_hit + self.times.copy_line * (lines - 1) }
     }
@@ -318,13 +319,13 @@ impl Flat {
         sets.insert(&mut line.watchers, core);
     }
 
-    /// The next load of a core from the last level does not overlap with those before it.
+    /// Makes a core's next load from the last level not overlap with earlier ones.
     #[inline]
     pub(crate) fn serialize(&mut self, core: CoreId) {
         of_core(&mut self.cores, core).serialized = true;
     }
 
-    /// A core reaches lines.
+    /// Lets a core access lines.
     #[inline]
     pub(crate) fn core(&mut self, at: Ps, core: CoreId, lines: Lines, kind: AccessKind) -> Access {
         let first = lines.first;
@@ -333,8 +334,8 @@ impl Flat {
             AccessKind::Load => {
                 let mut done = self.reach(at, core, first, ReachBy::Load).there;
                 for place in lines.places().skip(1) {
-                    // The hardware prefetcher fetches the lines after the first while they are copied: from DRAM and from
-                    // another socket no faster than it has them under way.
+                    // The hardware prefetcher fetches the lines after the first while they are copied. From
+                    // DRAM and from another socket they come no faster than the lines in flight allow.
                     let next = self.reach(at, core, place, ReachBy::Load);
                     done += self.times.copy_line;
                     if next.streams {
@@ -360,13 +361,13 @@ impl Flat {
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
             }
-            // Devices see what caches have.
+            // Devices see the contents of caches.
             AccessKind::Flush => Access { done: at, woken: CoreSet::EMPTY },
             AccessKind::Spin => unreachable!("only rings are spun on"),
         }
     }
 
-    /// A line is on its way: a load finds it busy until it is there. When it begins to be.
+    /// Prefetches a line. A load finds it busy until it is there. Returns when the fetch begins.
     fn prefetch(&mut self, at: Ps, core: CoreId, place: MemPlace) -> Ps {
         if self.holds(place, core) {
             return at;
@@ -377,7 +378,8 @@ impl Flat {
         begins
     }
 
-    /// A core accesses a line in steps: the first reaches it, the others find it in the core's own cache.
+    /// Lets a core access a line in steps. The first step reaches the line, and the others find it in the
+    /// core's own cache.
     pub(crate) fn scan(
         &mut self,
         at: Ps,
@@ -392,8 +394,8 @@ impl Flat {
         Access { done, woken }
     }
 
-    /// What a core's access to a ring takes: the states of its lines do not matter, what the driver spends
-    /// on them is known on the whole. RECVs and empty polls have theirs in the driver's own times.
+    /// Time of a core's access to a ring. The states of the ring's lines do not matter, because the driver's
+    /// cost is known as a total. RECVs and empty polls are included in the driver's own times.
     #[inline]
     pub(crate) fn ring(&self, entry: RingEntry<'_>, kind: AccessKind) -> Ps {
         match (entry.queue(), kind) {
@@ -403,8 +405,9 @@ impl Flat {
         }
     }
 
-    /// A device reaches lines. What it writes goes to a last-level cache, and no core holds it any
-    /// more; what it reads stays where it is. How much longer a write takes to another socket is known when it sets out.
+    /// Lets a device access lines. A line that it writes goes to a last-level cache and leaves all cores. A
+    /// line that it reads stays where it is. Extra time of a write to another socket is added when the write
+    /// is sent.
     #[inline]
     pub(crate) fn device(&mut self, at: Ps, socket: CpuSocket, lines: Lines, kind: AccessKind) -> Access {
         let mut woken = CoreSet::EMPTY;
@@ -424,7 +427,8 @@ impl Flat {
         Access { done: at, woken }
     }
 
-    /// How much longer a device at a socket takes to reach lines of which another socket has one, in caches or else in memory.
+    /// Extra time of a device at a socket to reach lines if another socket holds one of them, in caches or in
+    /// memory.
     #[inline]
     pub(super) fn dma_hop(&self, device: CpuSocket, lines: Lines) -> Ps {
         if !self.sockets.are_several() {
@@ -436,7 +440,7 @@ impl Flat {
         if lines.places().any(elsewhere) { self.sockets.dma(home != device) } else { Ps::ZERO }
     }
 
-    /// Asks our own processor for what is known of a line.
+    /// Prefetches the state of a line into the simulating processor's cache.
     #[inline]
     pub(super) fn fetch(&self, place: MemPlace) {
         if let KnownLines::All(lines) = &self.allocations[place.allocation as usize].lines
@@ -446,12 +450,12 @@ impl Flat {
         }
     }
 
-    /// Who waits for the line to be written.
+    /// Takes the cores that wait for the line to be written.
     fn take_watchers(&mut self, place: MemPlace) -> CoreSet {
         std::mem::take(&mut self.line_mut(place).watchers)
     }
 
-    /// When a core that begins at `at` has reached a line, after a transfer that is under way.
+    /// When a core that begins at `at` has reached a line, after the line's present transfer.
     #[inline]
     fn reach(&mut self, at: Ps, core: CoreId, place: MemPlace, by: ReachBy) -> ReachedLine {
         let Flat { times, cores, allocations, sets, sockets, .. } = self;
@@ -470,17 +474,17 @@ impl Flat {
         let hop = if is_elsewhere(line, socket, home, store) { times.hop } else { Ps::ZERO };
         let from =
             if store { store_to(line, (core, socket), sets) } else { load_from(line, (core, socket), sets) };
-        // What instructions ask for takes fill buffers, and is in no stream.
+        // A prefetch instruction takes a fill buffer and is in no stream.
         let way = match from {
             _ if by == ReachBy::Prefetch => None,
             Reach::Dram if hop == Ps::ZERO => Some(times.dram),
             Reach::Dram => Some(times.dram_elsewhere),
-            // A line in a cache is no further away than one in the memory beside it.
+            // A line in a cache is no further away than a line in the memory beside the cache.
             Reach::LastLevel if hop > Ps::ZERO && (store || *serialized) => Some(times.cache_elsewhere_alone),
             Reach::LastLevel if hop > Ps::ZERO => Some(times.cache_elsewhere),
             _ => None,
         };
-        // What others write meanwhile does not come by itself.
+        // A line that other agents write meanwhile does not come by itself.
         let way = way.filter(|way| from == Reach::Dram || written + way.whole <= begins);
         let there = match (from, way) {
             (_, Some(way)) => {
@@ -503,7 +507,7 @@ impl Flat {
     }
 }
 
-/// What there is of a core, which comes into being with its first use.
+/// The state of a core, which is created at first use.
 #[inline]
 fn of_core(all: &mut Vec<CoreState>, core: CoreId) -> &mut CoreState {
     let number = usize::from(core.0);
@@ -519,18 +523,19 @@ fn add_cores(all: &mut Vec<CoreState>, count: usize) {
     all.resize_with(count, CoreState::default);
 }
 
-/// Whether a core at this socket has to go to another one to load from the line or store to it, where it is not in its own cache.
+/// Whether a core at this socket must go to another socket to load or store the line, if its own cache does
+/// not hold it.
 #[inline]
 fn is_elsewhere(line: &LineState, socket: CpuSocket, home: CpuSocket, store: bool) -> bool {
     match line.is_cached() {
-        // Copies must go.
+        // Other copies must be removed.
         true if store => line.is_cached_beside(socket),
         true => !line.is_cached_at(socket),
         false => home != socket,
     }
 }
 
-/// A core loads from the line.
+/// Loads the line with a core, and returns the line's source.
 #[inline]
 fn load_from(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) -> Reach {
     let reach = if sets.contains(line.holders, core) {
@@ -546,13 +551,13 @@ fn load_from(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &m
     reach
 }
 
-/// A core stores to the line, and becomes its only holder.
+/// Stores to the line with a core, which becomes its only holder. Returns the line's source.
 #[inline]
 fn store_to(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) -> Reach {
     let reach = if sets.is_only(line.holders, core) {
         Reach::Own
     } else if !line.holders.is_empty() {
-        // Changed by another core, or shared: the other copies must go.
+        // The line was changed by another core, or is shared: the other copies must be removed.
         Reach::OtherCore
     } else if line.is_cached() {
         Reach::LastLevel
@@ -568,7 +573,7 @@ mod tests {
     use super::*;
     use doorbell_nic::Profile;
 
-    /// Memory of a profile's host that nobody has touched: so many lines at each of two sockets.
+    /// Untouched memory of a profile's host, with `lines` lines at each of two sockets.
     fn memory(profile: &Profile, lines: u64) -> Flat {
         let mut flat = Flat::new(&profile.host, Sockets::of(profile), &CpuCost::new(&profile.host, None));
         of_core(&mut flat.cores, CoreId(0)).serialized = false;
@@ -579,7 +584,7 @@ mod tests {
         flat
     }
 
-    /// How long, in picoseconds, a core takes for so many lines from one on, of the memory at a socket.
+    /// Picoseconds that a core takes for `lines` lines, from `line` on, of the memory at a socket.
     fn takes(flat: &mut Flat, now: &mut Ps, (socket, line): (u32, u64), lines: u64, kind: AccessKind) -> u64 {
         let place = MemPlace { allocation: socket, offset: line * LINE };
         let begun = *now;
@@ -644,7 +649,7 @@ mod tests {
             if kind == AccessKind::Load {
                 assert_eq!(lines(101, 7), 7 * interval, "a block is a walk");
             }
-            // A device writes there all the time, as to a queue that a core follows.
+            // A device writes here all the time, as to a queue that a core reads.
             lines(600, 1);
             for line in 601..604 {
                 let place = MemPlace { allocation: 1, offset: line * LINE };
@@ -663,7 +668,7 @@ mod tests {
         assert_eq!([block(0), block(8), block(500)], [dram + 7 * line, 8 * line, dram + 7 * line]);
         let at_hand = flat.at_hand(8).0;
         assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, AccessKind::Load), at_hand, "the core has them");
-        // Its copy takes longer than lines that come so fast.
+        // Copying takes longer than fetching lines at this pace.
         let mut quick = profile;
         quick.host.stream_line = doorbell_verbs::Span::from_ps(1);
         let (mut flat, mut now) = (memory(&quick, 1000), Ps::ZERO);

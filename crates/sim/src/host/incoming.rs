@@ -1,8 +1,8 @@
 //! DMA writes on their way to memory.
 //!
-//! The PCIe link keeps their order, so each device's become visible one after another, line by line. Nobody
-//! can tell when, but by looking: what has become visible is put into memory before anybody looks there. Only
-//! where threads sleep until a line is written is there an event for each line.
+//! The PCIe link keeps writes in order, so each device's writes become visible one after another, line by
+//! line. When they do shows only when somebody reads. So visible writes are put into memory before any read.
+//! There is an event for each line only if threads sleep until a line is written.
 
 use super::lanes::{DmaWrite, VisibleLine, WriteData, WriteLane};
 use super::machine::{ALLOCATED, Host};
@@ -11,14 +11,14 @@ use super::reach::{AccessKind, Agent, Lines};
 use crate::core::payload::PayloadPool;
 use crate::core::ps::Ps;
 
-/// Writes of a device that nobody has looked for: more have those put into memory that are visible, as where nobody ever looks
-/// they would become ever more.
+/// Writes of a device that are kept while nobody reads. Beyond this number, visible writes are put into
+/// memory, because the list would grow without bound otherwise.
 const KEPT: usize = 1024;
 
 impl Host {
-    /// A device has sent off a DMA write `now`. Returns whether there must be an event when its first line becomes
-    /// visible.
-    #[inline(always)] // It is written where it stays.
+    /// Adds a DMA write that a device sends `now`. Returns whether there must be an event when the write's
+    /// first line becomes visible.
+    #[inline(always)] // Inlined, so that the write is stored in place.
     pub(crate) fn incoming(
         &mut self,
         device: u8,
@@ -29,14 +29,14 @@ impl Host {
         let writes = &mut self.lanes[usize::from(device)].writes;
         debug_assert!(writes.back().is_none_or(|last| last.at <= write.at), "the link keeps their order");
         writes.push_back(write);
-        // What is watched goes by its events.
+        // Watched lines follow their events.
         if writes.len() > KEPT && !self.lines_are_watched {
             self.settle(now, payloads);
         }
         self.lines_are_watched
     }
 
-    /// Puts into memory what has become visible by now. Must come before every look at memory.
+    /// Puts the writes that are visible by now into memory. Must be called before every read of memory.
     #[inline]
     pub(crate) fn settle(&mut self, now: Ps, payloads: &mut PayloadPool) {
         for device in 0..self.lanes.len() {
@@ -46,7 +46,7 @@ impl Host {
         }
     }
 
-    /// The next line of a device's writes, if it has become visible by now.
+    /// Writes the next line of a device's writes, if the line is visible by now.
     #[inline]
     pub(crate) fn next_line(
         &mut self,
@@ -57,20 +57,21 @@ impl Host {
         self.is_due(device, now).then(|| self.put_line(device, payloads))
     }
 
-    /// When all that a device has sent off will have become visible; none where it has.
+    /// When all writes that a device has sent will be visible; none if they all are.
     pub(crate) fn landed(&self, device: u8) -> Option<Ps> {
         let last = self.lanes[usize::from(device)].writes.back()?;
         let lines = lines_touched((last.addr + u64::from(last.done)) % LINE, u64::from(last.len - last.done));
         Some(last.at + last.per_line * lines.saturating_sub(1))
     }
 
-    /// Whether a line of a device's writes has become visible by now.
+    /// Whether a line of a device's writes is visible by now and not yet in memory.
     #[inline]
     fn is_due(&self, device: u8, now: Ps) -> bool {
         self.lanes[usize::from(device)].writes.front().is_some_and(|write| write.at <= now)
     }
 
-    /// What caches hold of the line that a device writes next stays as it is, where they do not hear of that.
+    /// Preserves the caches' bytes of the line that a device writes next, because the caches do not notice
+    /// the write.
     #[cold]
     #[inline(never)]
     fn keep_next_line(&mut self, device: u8) {
@@ -115,8 +116,9 @@ impl Host {
         VisibleLine { woken, next }
     }
 
-    /// From now on there must be an event for each line that becomes visible: somebody sleeps until one does.
-    /// Returns, the first time, the devices with writes under way and when each of these goes on.
+    /// From now on there must be an event for each line that becomes visible, because a thread sleeps until
+    /// one does. The first call returns each write in flight: its device, and when its next line becomes
+    /// visible.
     pub(crate) fn watch_lines(&mut self) -> Vec<(u8, Ps)> {
         if std::mem::replace(&mut self.lines_are_watched, true) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The DMA writes of each device that are on their way to memory.
+//! The DMA writes of each device on their way to memory.
 
 use super::lines::CoreSet;
 use super::sockets::CpuSocket;
@@ -6,36 +6,36 @@ use crate::core::payload::Payload;
 use crate::core::ps::Ps;
 use std::collections::VecDeque;
 
-/// What a DMA write writes.
+/// The data of a DMA write.
 #[derive(Clone, Copy)]
 pub(crate) enum WriteData {
-    /// Bytes of a payload from this one on; its buffer belongs to the write.
+    /// Bytes of a payload, from this offset on. The payload's buffer belongs to the write.
     Payload(Payload, u32),
-    /// A word, of an atomic at its target or of its result.
+    /// A word: an atomic's target, or its result.
     Word(u64),
 }
 
-/// A DMA write under way.
+/// A DMA write in flight.
 #[derive(Clone, Copy)]
 pub(crate) struct DmaWrite {
-    /// When its next line becomes visible, and how long after that each other one does.
+    /// When the next line becomes visible, and the time from one line to the next.
     pub(crate) at: Ps,
     pub(crate) per_line: Ps,
     pub(crate) addr: u64,
     pub(crate) data: WriteData,
     pub(crate) len: u32,
-    /// Bytes that are visible.
+    /// Number of bytes that are visible.
     pub(crate) done: u32,
 }
 
 impl DmaWrite {
-    /// `len` bytes at `addr`, the first of which become visible at `at`.
+    /// A write of `len` bytes at `addr`, whose first line becomes visible at `at`.
     pub(crate) fn new(at: Ps, per_line: Ps, addr: u64, data: WriteData, len: u32) -> DmaWrite {
         DmaWrite { at, per_line, addr, data, len, done: 0 }
     }
 }
 
-/// The writes of a device.
+/// The DMA writes of a device, in order.
 pub(super) struct WriteLane {
     pub(super) socket: CpuSocket,
     pub(super) writes: VecDeque<DmaWrite>,
@@ -49,8 +49,8 @@ impl WriteLane {
 
 /// A line that has become visible.
 pub(crate) struct VisibleLine {
-    /// The cores whose threads slept until then.
+    /// Cores whose threads slept until the line became visible.
     pub(crate) woken: CoreSet,
-    /// When the next line of the same write does.
+    /// When the next line of this write becomes visible, if there is one.
     pub(crate) next: Option<Ps>,
 }

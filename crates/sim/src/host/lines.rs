@@ -1,17 +1,18 @@
-//! What is known of a cache line, and small sets of cores.
+//! The state of a cache line, and small sets of cores.
 
 use super::sockets::CpuSocket;
 use crate::core::index::CoreId;
 use crate::core::ps::Ps;
 
-/// Cores that hold a line, or wait for one: up to three by number, more as a bit set elsewhere.
+/// A set of cores that hold a line or wait for one. Up to three are stored by number, more in a bit set
+/// elsewhere.
 ///
-/// From the lowest bit: three numbers, the lowest first, or the place of the bit set; how many numbers;
-/// whether there is a bit set; room for five marks.
+/// From the lowest bit: three numbers in ascending order, or the index of the bit set; the count of numbers;
+/// whether there is a bit set; five bits for marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreSet(u32);
 
-/// Most cores by number.
+/// Most cores that are stored by number.
 const FEW: u32 = 3;
 const NUMBERS: u32 = 0xff_ffff;
 const COUNT: u32 = 24;
@@ -21,7 +22,7 @@ const MARKS: u32 = 0b11111 << 27;
 impl CoreSet {
     pub(crate) const EMPTY: CoreSet = CoreSet(0);
 
-    /// Just this core.
+    /// The set of just this core.
     const fn only(core: CoreId) -> CoreSet {
         CoreSet(core.0 as u32 | 1 << COUNT)
     }
@@ -31,7 +32,7 @@ impl CoreSet {
         self.0 & !MARKS == 0
     }
 
-    /// How many there are by number.
+    /// Count of cores stored by number.
     const fn few(self) -> u32 {
         self.0 >> COUNT & FEW
     }
@@ -40,7 +41,7 @@ impl CoreSet {
         self.0 & MANY != 0
     }
 
-    /// The core that is `i`-th by number.
+    /// The `i`-th stored number.
     const fn number(self, i: u32) -> u8 {
         (self.0 >> (8 * i)) as u8
     }
@@ -50,10 +51,10 @@ impl CoreSet {
     }
 }
 
-/// A bit for each core.
+/// A bit set of cores.
 pub(crate) type Bits = [u64; 4];
 
-/// The sets that are too large to be named by a [`CoreSet`] alone.
+/// Storage of the sets that are too large for a [`CoreSet`] alone.
 #[derive(Default)]
 pub(crate) struct Sets {
     many: Vec<Bits>,
@@ -74,13 +75,13 @@ impl Sets {
         (0..set.few()).any(|i| set.number(i) == core.0)
     }
 
-    /// Whether the core is in the set and no other.
+    /// Whether the set holds this core and no other.
     #[inline]
     pub(crate) fn is_only(&self, set: CoreSet, core: CoreId) -> bool {
         set.0 & !MARKS == CoreSet::only(core).0
     }
 
-    /// Adds a core; marks stay.
+    /// Adds a core and keeps the marks.
     #[inline]
     pub(crate) fn insert(&mut self, set: &mut CoreSet, core: CoreId) {
         if set.is_empty() {
@@ -90,7 +91,7 @@ impl Sets {
         }
     }
 
-    /// Adds a core that is not in the set, which is not empty.
+    /// Adds a core that is not in the set. The set is not empty.
     fn insert_another(&mut self, set: &mut CoreSet, core: CoreId) {
         if set.is_many() {
             self.many[(set.0 & NUMBERS) as usize][usize::from(core.0 / 64)] |= 1 << (core.0 % 64);
@@ -101,7 +102,7 @@ impl Sets {
             *set = CoreSet(self.spill(*set, core) | MANY | set.marks());
             return;
         }
-        // The numbers above the new one move up by one place.
+        // The numbers above the new one move up by one position.
         let below = (0..few).filter(|&i| set.number(i) < core.0).count() as u32;
         let low = set.0 & ((1 << (8 * below)) - 1);
         let high = (set.0 & NUMBERS & !((1 << (8 * below)) - 1)) << 8;
@@ -109,7 +110,7 @@ impl Sets {
         *set = CoreSet(numbers | (few + 1) << COUNT | set.marks());
     }
 
-    /// Makes a bit set of a full [`CoreSet`] and one core more; returns its place.
+    /// Makes a bit set of a full [`CoreSet`] and one more core. Returns the bit set's index.
     fn spill(&mut self, set: CoreSet, core: CoreId) -> u32 {
         let mut bits = [0; 4];
         for number in (0..FEW).map(|i| set.number(i)).chain([core.0]) {
@@ -133,7 +134,7 @@ impl Sets {
         *set = CoreSet::EMPTY;
     }
 
-    /// The cores of a set, the lowest first; the set is used up.
+    /// The cores of a set, in ascending order. The set must not be used any more.
     #[inline]
     pub(crate) fn take(&mut self, mut set: CoreSet) -> Cores {
         if !set.is_many() {
@@ -145,7 +146,7 @@ impl Sets {
     }
 }
 
-/// The cores of a set that was taken, the lowest first.
+/// The cores of a set that was taken, in ascending order.
 pub(crate) enum Cores {
     Few(CoreSet),
     Many(Bits),
@@ -173,21 +174,22 @@ impl Iterator for Cores {
     }
 }
 
-/// What is known of a cache line.
+/// The state of a cache line.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LineState {
-    /// Until when a transfer of it is under way.
+    /// When the line's present transfer ends.
     pub(crate) busy_until: Ps,
-    /// Which cores hold it, with the mark [`LineState::MODIFIED`] and one for each socket whose last-level cache has it.
+    /// Cores that hold the line, with the mark [`LineState::MODIFIED`] and a mark for each socket whose
+    /// last-level cache holds it.
     pub(crate) holders: CoreSet,
-    /// Which cores' threads sleep until it is written.
+    /// Cores whose threads sleep until the line is written.
     pub(crate) watchers: CoreSet,
 }
 
 impl LineState {
-    /// The one core that holds the line has changed it.
+    /// Mark: one core holds the line, and it has changed it.
     const MODIFIED: u32 = 1 << 31;
-    /// The mark of the first socket; those of three others follow.
+    /// Mark of the first socket; marks of three more follow.
     const SOCKET: u32 = 27;
     const SOCKETS: u32 = 0b1111 << LineState::SOCKET;
 
@@ -201,26 +203,26 @@ impl LineState {
         self.holders.0 & LineState::MODIFIED != 0
     }
 
-    /// Whether it is in some cache.
+    /// Whether any cache holds the line.
     #[inline]
     pub(crate) const fn is_cached(&self) -> bool {
         self.holders.0 & LineState::SOCKETS != 0
     }
 
-    /// Whether it is in a cache of this socket.
+    /// Whether a cache of this socket holds the line.
     #[inline]
     pub(crate) const fn is_cached_at(&self, socket: CpuSocket) -> bool {
         self.holders.0 & LineState::mark(socket) != 0
     }
 
-    /// Whether it is in a cache of another socket than this one.
+    /// Whether a cache of another socket holds the line.
     #[inline]
     pub(crate) const fn is_cached_beside(&self, socket: CpuSocket) -> bool {
         self.holders.0 & LineState::SOCKETS & !LineState::mark(socket) != 0
     }
 
-    /// Where a device at `device` writes it: into a cache that has it, rather its own socket's, and else to where its
-    /// home is.
+    /// The socket to which a device at `device` writes the line. It is a socket whose cache holds the line,
+    /// preferably the device's own, or else the line's home.
     #[inline]
     pub(crate) const fn written_at(&self, device: CpuSocket, home: CpuSocket) -> CpuSocket {
         match (self.holders.0 & LineState::SOCKETS) >> LineState::SOCKET {
@@ -230,28 +232,28 @@ impl LineState {
         }
     }
 
-    /// A core at this socket has fetched it and left it as it was.
+    /// Records that a core at this socket has fetched the line without changing it.
     #[inline]
     pub(crate) fn loaded_by(&mut self, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) {
         sets.insert(&mut self.holders, core);
         self.holders.0 = self.holders.0 & !LineState::MODIFIED | LineState::mark(socket);
     }
 
-    /// A core at this socket has changed it: nobody else holds it.
+    /// Records that a core at this socket has changed the line. No other core holds it then.
     #[inline]
     pub(crate) fn stored_by(&mut self, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) {
         sets.clear(&mut self.holders);
         self.holders = CoreSet(CoreSet::only(core).0 | LineState::MODIFIED | LineState::mark(socket));
     }
 
-    /// It is in the last-level cache of a socket, and no core holds it.
+    /// Records that the line is in a socket's last-level cache, and that no core holds it.
     #[inline]
     pub(crate) fn in_last_level(&mut self, socket: CpuSocket, sets: &mut Sets) {
         sets.clear(&mut self.holders);
         self.holders.0 = LineState::mark(socket);
     }
 
-    /// It is in no cache.
+    /// Records that no cache holds the line.
     pub(crate) fn evicted(&mut self, sets: &mut Sets) {
         sets.clear(&mut self.holders);
     }
@@ -269,7 +271,7 @@ mod tests {
     }
 
     proptest! {
-        /// Small sets are what sets are, and give their room back.
+        /// Small sets behave as sets do, and free their storage.
         #[test]
         fn sets_of_cores(adds in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..4], 0..12), probe: u8) {
             let mut sets = Sets::default();

@@ -1,4 +1,4 @@
-//! A machine without its devices: its cores, its memory, and what the driver has there.
+//! A machine without its devices: cores, memory, and the driver's rings.
 
 use super::cores::{Core, MAX_CORES};
 use super::hierarchy::Uncore;
@@ -21,27 +21,27 @@ pub(crate) const ALLOCATED: &str = "memory lives as long as the run, and regions
 
 /// A machine without its devices.
 pub(crate) struct Host {
-    /// What the driver costs the cores.
+    /// CPU costs of the driver.
     pub(crate) costs: CpuCost,
-    /// Clock rate that programs state work at, and that they compute at.
+    /// Clock rate for which programs state work, and clock rate at which the cores compute.
     clocks: (u64, u64),
-    /// How long the empty pass of a poll loop takes beside what it looks at.
+    /// Time of an empty pass of a poll loop, without the time of its looks.
     pub(crate) pause: Ps,
-    /// Write-combined lines that a core may have on their way.
+    /// Write-combined lines that a core may have in flight.
     pub(crate) wc_buffers: usize,
-    /// From a core's MMIO until what it wrote has left it.
+    /// Time from a core's MMIO write until the write has left the core.
     pub(crate) mmio_drain: Ps,
     pub(crate) memory: HostMemory,
     pub(crate) cores: IdVec<CoreId, Core>,
-    /// Its first device; the others follow.
+    /// The machine's first device; its other devices follow.
     pub(crate) first_device: DeviceId,
     /// Memory regions by handle: their device and key.
     pub(crate) regions: Vec<(DeviceId, u32)>,
     pub(super) rings: Rings,
     pub(super) sockets: Sockets,
-    /// DMA writes under way, of each device.
+    /// DMA writes in flight, by device.
     pub(super) lanes: Vec<WriteLane>,
-    /// Some thread has slept until a line was written.
+    /// Whether any thread has ever slept until a line was written.
     pub(super) lines_are_watched: bool,
     pub(super) model: MemoryModel,
 }
@@ -62,7 +62,7 @@ impl Host {
             rings: Rings::default(),
             sockets: Sockets::of(profile),
             lanes: devices.map(WriteLane::new).collect(),
-            // Where caches have sizes, a write changes what others find there, when it comes.
+            // With cache sizes, a write changes the caches when it arrives, and not when somebody reads.
             lines_are_watched: profile.hierarchy.is_some(),
             model: MemoryModel::new(profile, &costs, measured),
             costs,
@@ -73,7 +73,7 @@ impl Host {
         }
     }
 
-    /// Allocates memory at the socket of a core, which a core zeroes.
+    /// Allocates memory at the socket of `core`. Core `by` zeroes the memory.
     pub(crate) fn alloc_near(
         &mut self,
         core: u32,
@@ -90,30 +90,32 @@ impl Host {
         Ok(mem)
     }
 
-    /// Lets caches hold no more than `bytes` of the allocation of `mem`; at first lines that are spread
+    /// Lets caches hold at most `bytes` of the allocation of `mem`. At first they hold lines that are spread
     /// evenly over it.
     pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
         self.model.limit_cached(mem.allocation(), bytes);
     }
 
-    /// Asks our own processor for a line and what is known of it: its use comes when the world has caught up.
+    /// Prefetches a line and its state into the simulating processor's cache. They are used when the world
+    /// has caught up.
     #[inline]
     pub(crate) fn fetch(&self, place: MemPlace) {
         self.memory.fetch(place);
         self.model.fetch(place);
     }
 
-    /// How many devices it has.
+    /// Number of devices.
     pub(crate) fn devices(&self) -> u32 {
         self.lanes.len() as u32
     }
 
-    /// Its device number `local`.
+    /// The device with this number on the machine.
     pub(crate) fn device(&self, local: u8) -> DeviceId {
         DeviceId(self.first_device.0 + u16::from(local))
     }
 
-    /// Makes a ring of the driver of `entries` entries of `bytes` each, at the socket of the core that asks for it.
+    /// Creates a driver ring of `entries` entries of `bytes` each, at the socket of the core that asks for
+    /// it.
     pub(crate) fn add_ring(&mut self, core: CoreId, queue: RingQueue, entries: u32, bytes: u32) -> Ring {
         self.rings.add(self.sockets.of_core(core), queue, entries, bytes)
     }
@@ -126,28 +128,29 @@ impl Host {
         &mut self.cores[core]
     }
 
-    /// Whether a core holds the line at `place`: then nobody has written it since.
+    /// Whether a core holds the line at `place`. If so, no other agent has written the line meanwhile.
     pub(crate) fn holds(&self, place: MemPlace, core: CoreId) -> bool {
         self.model.holds(place, core)
     }
 
-    /// Whether another look at a CQE that the NIC has not written takes what the last one took, if nothing happens.
+    /// Whether another poll of a CQE that the NIC has not written takes as long as the last, if nothing
+    /// happens.
     pub(crate) fn spins_at_hand(&self, entry: Lines, core: CoreId) -> bool {
         match &self.model {
             MemoryModel::Flat(_) => true,
-            // Entries that no cache holds are looked at in memory each time.
+            // Uncached entries are read from memory each time.
             MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent() => true,
             MemoryModel::Hierarchy(hierarchy) => entry.places().all(|line| hierarchy.holds(line, core)),
         }
     }
 
-    /// How long loading `lines` lines takes that are in the core's own cache.
+    /// Time to load `lines` lines that are in the core's own cache.
     pub(crate) fn at_hand(&self, lines: u64) -> Ps {
         self.model.at_hand(lines)
     }
 
-    /// When a core has done what a program states as work of `span`, which is of instructions: a faster core is done
-    /// earlier.
+    /// When a core has done work that a program states as `span`. Work consists of instructions, so a faster
+    /// core is done earlier.
     pub(crate) fn compute(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         let (stated, clock) = self.clocks;
         let span = match stated == clock {
@@ -157,7 +160,7 @@ impl Host {
         self.work(at, core, span)
     }
 
-    /// The next load of a core of a line that is not in its own cache waits for all before it.
+    /// Makes the core's next load of a line outside its own cache wait for all earlier accesses.
     #[inline]
     pub(crate) fn serialize(&mut self, core: CoreId) {
         if let MemoryModel::Flat(flat) = &mut self.model {
@@ -165,42 +168,42 @@ impl Host {
         }
     }
 
-    /// When a core that begins something else at `at` has done it.
+    /// When a core has done other work of length `span` that begins at `at`.
     #[inline]
     pub(crate) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         self.model.work(at, core, span)
     }
 
-    /// When all that a core has loaded by `at` is there: it does not go on before that where it must know.
+    /// When everything that a core has loaded by `at` is there. A core that needs the values goes on then.
     #[inline]
     pub(crate) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         self.model.loaded(at, core)
     }
 
-    /// When all that a core has loaded and stored by `at` is there, as a store to a device demands.
+    /// When everything that a core has loaded and stored by `at` is there, as a store to a device requires.
     #[inline]
     pub(crate) fn stored(&mut self, at: Ps, core: CoreId) -> Ps {
         self.model.stored(at, core)
     }
 
-    /// Whether devices' writes must be put into memory when they come, not when somebody looks.
+    /// Whether devices' writes must be put into memory when they arrive, and not only before a read.
     #[inline]
     pub(crate) fn is_written_at_once(&self) -> bool {
         matches!(self.model, MemoryModel::Hierarchy(_))
     }
 
-    /// The cores to wake, beside those that an access names.
+    /// Takes the cores to wake, besides those that an access names.
     #[inline]
     pub(crate) fn take_woken(&mut self) -> CoreSet {
         self.model.take_woken()
     }
 
-    /// Counts what happens in this window.
+    /// Sets the window in which the uncore's events are counted.
     pub(crate) fn meter(&mut self, window: MeterWindow) {
         self.model.meter(window);
     }
 
-    /// What the uncore counted in the measured time, where caches have sizes.
+    /// The uncore's counts in the metering window; none without cache sizes.
     pub(crate) fn uncore(&self) -> Option<Uncore> {
         self.model.counts()
     }
@@ -210,18 +213,18 @@ impl Host {
         self.model.watch(place, core);
     }
 
-    /// The cores of a set, the lowest first; the set is used up.
+    /// The cores of a set, in ascending order. The set must not be used any more.
     pub(crate) fn cores_of(&mut self, set: CoreSet) -> Cores {
         self.model.sets().take(set)
     }
 
-    /// Adds a core to a set that is not a line's.
+    /// Adds a core to a set that does not belong to a line.
     pub(crate) fn add_core(&mut self, set: &mut CoreSet, core: CoreId) {
         self.model.sets().insert(set, core);
     }
 }
 
-/// Where its cores and devices are, and what is between them.
+/// The positions of cores and devices, and the extra times between them.
 impl Host {
     /// The socket of a core.
     #[inline]
@@ -229,19 +232,19 @@ impl Host {
         self.sockets.of_core(core)
     }
 
-    /// Whether it has several sockets.
+    /// Whether the machine has several sockets.
     #[inline]
     pub(crate) fn has_sockets(&self) -> bool {
         self.sockets.are_several()
     }
 
-    /// How much longer an MMIO of a core is on its way to a device at this socket.
+    /// Extra time of a core's MMIO write to a device at this socket.
     #[inline]
     pub(crate) fn mmio_hop(&self, core: CoreId, device: CpuSocket) -> Ps {
         if self.socket_of(core) == device { Ps::ZERO } else { self.sockets.pcie_hop }
     }
 
-    /// How much longer a device at this socket takes to reach so many bytes from a place on.
+    /// Extra time of a device at this socket to reach `len` bytes from a place on.
     #[inline]
     pub(crate) fn dma_hop(&self, device: CpuSocket, place: MemPlace, len: u64) -> Ps {
         match &self.model {
@@ -250,7 +253,7 @@ impl Host {
         }
     }
 
-    /// The same of an entry of a ring.
+    /// Extra time of a device at this socket to reach an entry of a ring.
     #[inline]
     pub(crate) fn ring_hop(&self, device: CpuSocket, ring: &Ring) -> Ps {
         if ring.home() == device { Ps::ZERO } else { self.sockets.dma(true) }

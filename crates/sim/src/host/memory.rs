@@ -6,17 +6,17 @@ use doorbell_verbs::{Mem, PageSize, VerbsError};
 
 /// Virtual addresses of one allocation start at a multiple of this.
 const SPAN_BITS: u32 = 40;
-/// Bytes of the largest allocation: more than any machine here has, and little enough to be had.
+/// Bytes of the largest allocation: more than any simulated machine has, but small enough to be simulated.
 const LARGEST: u64 = 1 << 34;
 pub(crate) const LINE: u64 = 64;
 
-/// The bytes of a line.
+/// The bytes of a cache line.
 pub(super) type LineBytes = [u8; LINE as usize];
 
 struct Allocation {
     bytes: Block,
     page: PageSize,
-    /// Number of its first page among the machine's.
+    /// Number of the allocation's first page among the machine's pages.
     first_page: u32,
 }
 
@@ -34,7 +34,8 @@ pub(crate) struct HostMemory {
     pages: u32,
 }
 
-/// Bytes that an allocation of `len` takes of our own memory at most, after so many accesses at random places of so many bytes.
+/// Most bytes that an allocation of `len` takes of the simulator's own memory, after `accesses` accesses of
+/// `each` bytes at random places.
 pub fn memory_bytes(len: u64, accesses: u64, each: u64) -> u64 {
     block::bytes(len, accesses, each)
 }
@@ -75,7 +76,7 @@ impl HostMemory {
         self.allocations.get(mem.allocation() as usize).is_some_and(lies_within)
     }
 
-    /// The place of a virtual address; `None` where `len` bytes from it are not allocated.
+    /// The place of a virtual address; `None` if `len` bytes from it are not allocated.
     pub(crate) fn place(&self, addr: u64, len: u64) -> Option<MemPlace> {
         let allocation = (addr >> SPAN_BITS).checked_sub(1)?;
         let offset = addr & ((1 << SPAN_BITS) - 1);
@@ -102,20 +103,20 @@ impl HostMemory {
         self.allocations[place.allocation as usize].bytes.write(place.offset as usize, from);
     }
 
-    /// `len` bytes of one line, to be changed.
+    /// `len` mutable bytes of one line.
     #[inline]
     pub(crate) fn in_line(&mut self, place: MemPlace, len: u64) -> &mut [u8] {
         let range = place.offset as usize..(place.offset + len) as usize;
         self.allocations[place.allocation as usize].bytes.in_line(range)
     }
 
-    /// The bytes of a range, side by side, to be changed; from then on all of its allocation takes memory.
+    /// The bytes of a range as one mutable slice. From then on the whole allocation takes memory.
     pub(crate) fn whole(&mut self, mem: Mem) -> &mut [u8] {
         let whole = self.allocations[mem.allocation() as usize].bytes.whole();
         &mut whole[mem.start() as usize..][..mem.len() as usize]
     }
 
-    /// Asks the processor for the first line of a place ahead of its use.
+    /// Prefetches the first line of a place into the simulating processor's cache.
     #[inline]
     pub(crate) fn fetch(&self, place: MemPlace) {
         let bytes = &self.allocations[place.allocation as usize].bytes;
@@ -124,7 +125,7 @@ impl HostMemory {
         }
     }
 
-    /// The line of a place; beyond the end of its allocation, zeros.
+    /// The line of a place. Bytes beyond the end of the allocation are zero.
     pub(super) fn line(&self, place: MemPlace) -> LineBytes {
         let mut line = [0; LINE as usize];
         let (begins, len) = self.allocated_of_line(place);
@@ -138,7 +139,7 @@ impl HostMemory {
         self.write(begins, &line[..len]);
     }
 
-    /// Where the line of a place begins, and how many bytes of it are allocated.
+    /// The beginning of the line of a place, and the number of its bytes that are allocated.
     fn allocated_of_line(&self, place: MemPlace) -> (MemPlace, usize) {
         let begins = MemPlace { offset: place.offset - place.offset % LINE, ..place };
         let all = self.allocations[place.allocation as usize].bytes.len() as u64;

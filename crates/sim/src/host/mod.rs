@@ -1,7 +1,7 @@
-//! A host: its cores, its memory, and what reaching a line of it takes.
+//! A host: its cores, its memory, and the time to reach a line of it.
 //!
-//! `machine` is all of it. `access` is the one way to its memory, which `model` has: `flat` or `hierarchy`. `reach` says
-//! who reaches which lines how; `incoming` has the DMA writes under way become visible.
+//! `machine` puts the host together. All accesses to memory go through `access` to a `model`, which is `flat`
+//! or `hierarchy`. `reach` describes accesses. `incoming` makes DMA writes visible.
 
 mod access;
 mod block;

@@ -1,4 +1,4 @@
-//! Which memory a host has: what is behind the one way to it.
+//! The memory model of a host.
 
 use super::flat::Flat;
 use super::hierarchy::{Hierarchy, Uncore};
@@ -12,12 +12,12 @@ use doorbell_nic::Profile;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::PageSize;
 
-/// What a profile's host has.
+/// The memory model that a profile selects.
 #[expect(clippy::large_enum_variant, reason = "a host has one, and reaches lines through it at each access")]
 pub(crate) enum MemoryModel {
-    /// Caches have no size.
+    /// Without cache sizes.
     Flat(Flat),
-    /// They have.
+    /// With cache sizes.
     Hierarchy(Box<Hierarchy>),
 }
 
@@ -42,7 +42,7 @@ impl MemoryModel {
         }
     }
 
-    /// Where caches have sizes, these say what they hold.
+    /// Limits the cached bytes of an allocation. With cache sizes, the caches themselves set the limit.
     pub(super) fn limit_cached(&mut self, allocation: u32, bytes: u64) {
         if let MemoryModel::Flat(flat) = self {
             flat.limit_cached(allocation, bytes);
@@ -56,7 +56,7 @@ impl MemoryModel {
         }
     }
 
-    /// Asks our own processor for what is known of a line.
+    /// Prefetches the state of a line into the simulating processor's cache.
     #[inline]
     pub(super) fn fetch(&self, place: MemPlace) {
         if let MemoryModel::Flat(flat) = self {
@@ -85,7 +85,7 @@ impl MemoryModel {
         }
     }
 
-    /// When a core that begins something else at `at` has done it.
+    /// When a core has done other work of length `span` that begins at `at`.
     #[inline]
     pub(super) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         match self {
@@ -94,7 +94,7 @@ impl MemoryModel {
         }
     }
 
-    /// When all that a core has loaded by `at` is there.
+    /// When everything that a core has loaded by `at` is there.
     #[inline]
     pub(super) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         match self {
@@ -103,7 +103,7 @@ impl MemoryModel {
         }
     }
 
-    /// When all that a core has loaded and stored by `at` is there.
+    /// When everything that a core has loaded and stored by `at` is there.
     #[inline]
     pub(super) fn stored(&mut self, at: Ps, core: CoreId) -> Ps {
         match self {
@@ -112,7 +112,8 @@ impl MemoryModel {
         }
     }
 
-    /// The cores to wake, beside those that an access names, as a line has changed or has left them.
+    /// Takes the cores to wake because a line has changed or left their caches, besides those that an access
+    /// names.
     #[inline]
     pub(super) fn take_woken(&mut self) -> CoreSet {
         match self {
@@ -121,7 +122,7 @@ impl MemoryModel {
         }
     }
 
-    /// What the uncore counted, where caches have sizes.
+    /// Counts of the uncore; none without cache sizes.
     pub(super) fn counts(&self) -> Option<Uncore> {
         match self {
             MemoryModel::Flat(_) => None,

@@ -1,4 +1,4 @@
-//! Who reaches which lines of memory how, and what that comes to.
+//! Accesses to memory: the agent, the lines, the kind of access, and its result.
 
 use super::lines::CoreSet;
 use super::memory::{LINE, MemPlace, lines_touched};
@@ -7,37 +7,37 @@ use crate::core::index::CoreId;
 use crate::core::ps::Ps;
 use doorbell_verbs::Touch;
 
-/// Who reaches memory.
+/// An agent that accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agent {
-    /// A core.
     Core(CoreId),
-    /// A device at this socket, by DMA.
+    /// A device at this socket, which uses DMA.
     Device { socket: CpuSocket },
 }
 
-/// What is done to lines.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessKind {
-    /// Loads; of several lines, one after another with the hardware prefetcher's help. A device reads.
+    /// A load. Several lines are loaded one after another with the hardware prefetcher's help. For a device:
+    /// a DMA read.
     Load,
-    /// Stores within one line.
+    /// A store within one line. For a device: a DMA write.
     Store,
     /// An atomic read-modify-write.
     Atomic,
-    /// Brings lines in without waiting for them.
+    /// Fetches lines without waiting for them.
     Prefetch,
-    /// Looks at a CQE that the NIC has not written.
+    /// A poll of a CQE that the NIC has not written.
     Spin,
-    /// A core writes lines back to memory, and caches let go of them.
+    /// A core writes lines back to memory, and caches drop them.
     Flush,
 }
 
-/// Lines that follow each other in an allocation.
+/// Consecutive lines of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) first: MemPlace,
-    /// How many bytes from there on are meant.
+    /// Number of bytes accessed, from `first` on.
     bytes: u64,
 }
 
@@ -47,17 +47,17 @@ impl Lines {
         Lines { first: place, bytes: 1 }
     }
 
-    /// Those that `len` bytes from a place on touch.
+    /// The lines that `len` bytes from a place on touch.
     pub(crate) const fn of(place: MemPlace, len: u64) -> Lines {
         Lines { first: place, bytes: len }
     }
 
-    /// How many.
+    /// Number of lines.
     pub(crate) const fn count(self) -> u64 {
         lines_touched(self.first.offset, self.bytes)
     }
 
-    /// A place in each.
+    /// One place in each line.
     pub(crate) fn places(self) -> impl Iterator<Item = MemPlace> + use<> {
         let first = self.first;
         (0..self.count()).map(move |i| {
@@ -67,10 +67,10 @@ impl Lines {
     }
 }
 
-/// What an access comes to.
+/// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// When it is done.
+    /// When the access is done.
     pub(crate) done: Ps,
     /// Cores whose threads slept until one of the lines is written.
     pub(crate) woken: CoreSet,

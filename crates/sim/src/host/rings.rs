@@ -1,10 +1,10 @@
-//! The driver's queues in memory: lines that have states and no bytes.
+//! The driver's queues in memory: lines with states, but without bytes.
 
 use super::memory::{LINE, MemPlace};
 use super::reach::Lines;
 use super::sockets::CpuSocket;
 
-/// What a ring holds.
+/// The contents of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RingQueue {
     /// Send WQEs.
@@ -16,7 +16,7 @@ pub(crate) enum RingQueue {
 }
 
 impl RingQueue {
-    /// The allocation that stands for the rings of this kind, beyond all of memory's own.
+    /// The allocation that stands for all rings of this kind. Its number is beyond those of real allocations.
     const fn allocation(self) -> u32 {
         match self {
             RingQueue::Send => u32::MAX,
@@ -26,13 +26,13 @@ impl RingQueue {
     }
 }
 
-/// A ring: entries of the same size, the first at the beginning of a line.
+/// A ring of entries of equal size. The first entry begins at the beginning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
     queue: RingQueue,
-    /// Where the core is that has it, and so its memory and the cache that holds it.
+    /// Socket of the core that owns the ring. The ring's memory and cache are there.
     home: CpuSocket,
-    /// Its first byte among all rings of its kind.
+    /// Offset of the ring's first byte among all rings of its kind.
     first: u64,
     entries: u32,
     /// Bytes of an entry.
@@ -73,13 +73,13 @@ pub(crate) struct RingEntry<'r> {
 }
 
 impl RingEntry<'_> {
-    /// What its ring holds.
+    /// The kind of the ring.
     #[inline]
     pub(crate) fn queue(self) -> RingQueue {
         self.ring.queue
     }
 
-    /// The lines that it touches.
+    /// The lines that the entry touches.
     #[inline]
     pub(crate) fn lines(self) -> Lines {
         let RingEntry { ring, number, bytes } = self;
@@ -88,7 +88,7 @@ impl RingEntry<'_> {
     }
 }
 
-/// The bytes that rings have taken so far.
+/// Bytes that rings have taken so far.
 #[derive(Default)]
 pub(super) struct Rings {
     send: u64,
@@ -97,7 +97,7 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Makes a ring of `entries` entries of `bytes` each.
+    /// Creates a ring of `entries` entries of `bytes` each.
     pub(super) fn add(&mut self, home: CpuSocket, queue: RingQueue, entries: u32, bytes: u32) -> Ring {
         let entries = entries.max(1);
         let taken = match queue {

@@ -1,23 +1,23 @@
-//! The sockets of a host: where its cores are, and what it takes to get from one to another.
+//! The sockets of a host: the cores of each, and the extra time from one to another.
 
 use crate::core::index::CoreId;
 use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 
-/// The number of a socket, which is one of four at most.
+/// The number of a socket. There are at most four.
 pub(crate) type CpuSocket = u8;
 
-/// How many there are, and what is between them.
+/// The number of sockets, and the distances between them.
 #[derive(Clone, Copy)]
 pub(crate) struct Sockets {
     count: u8,
-    /// Cores of each.
+    /// Cores of each socket.
     cores: u16,
-    /// What a core takes longer for a line that another socket has.
+    /// Extra time of a core for a line that another socket has.
     pub(super) hop: Ps,
-    /// What an MMIO or a DMA takes longer to another socket.
+    /// Extra time of an MMIO write or a DMA to another socket.
     pub(super) pcie_hop: Ps,
-    /// Bytes of the last-level cache of each.
+    /// Bytes of each socket's last-level cache.
     pub(super) llc: u64,
 }
 
@@ -36,18 +36,19 @@ impl Sockets {
         }
     }
 
-    /// The socket of a core; those beyond what the profile has begin at the first again.
+    /// The socket of a core. Cores beyond the profile's number begin again at the first socket.
     #[inline]
     pub(super) fn of_core(self, core: CoreId) -> CpuSocket {
         if self.count == 1 { 0 } else { (u16::from(core.0) / self.cores % u16::from(self.count)) as u8 }
     }
 
-    /// What a DMA takes longer that finds a line elsewhere: where its home is elsewhere too, that is asked first.
+    /// Extra time of a DMA that finds a line at another socket. If the line's home is elsewhere too, the home
+    /// is asked first.
     pub(super) fn dma(self, home_is_elsewhere: bool) -> Ps {
         self.pcie_hop + if home_is_elsewhere { self.hop } else { Ps::ZERO }
     }
 
-    /// Whether there are several.
+    /// Whether there are several sockets.
     #[inline]
     pub(super) fn are_several(self) -> bool {
         self.count > 1

@@ -1,44 +1,46 @@
-//! What a core walks through in ascending order: of such lines some are on their way before they are asked for.
+//! Sequential accesses of a core. Some lines of a stream are in flight before the core asks for them.
 
 use crate::core::ps::Ps;
 
-/// Streams that a core is followed in, the last that it was in. Processors follow more (32 pages); programs here are in a few.
+/// Streams tracked per core: the most recent ones. Processors track more (32 pages), but programs here use
+/// few.
 const FOLLOWED: usize = 8;
 
-/// A line of memory: its allocation, and its number there.
+/// A line of memory: its allocation, and its number within the allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LineNumber {
     pub(super) allocation: u32,
     pub(super) line: u32,
 }
 
-/// What it takes to get a line from where its memory is.
+/// Times to get a line from its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FetchTime {
-    /// One that nobody knew of before.
+    /// Latency of a line outside any stream.
     pub(super) whole: Ps,
-    /// From one line of a stream to the next: the way, by the lines that are under way at once.
+    /// Time from one line of a stream to the next: the latency divided by the number of lines in flight.
     pub(super) interval: Ps,
 }
 
 impl FetchTime {
-    /// Of so long a way: as many lines are under way as take one each `interval` where the way is `near`.
+    /// The times for a latency of `whole`. The lines in flight are as many as give one line each `interval`
+    /// at a latency of `near`.
     pub(super) fn of(whole: Ps, (near, interval): (Ps, Ps)) -> FetchTime {
         let interval = whole.share(interval.0, near.0.max(1));
         FetchTime { whole, interval: interval.min(whole) }
     }
 }
 
-/// A walk that has come as far as the line before `next`.
+/// A stream that has come as far as the line before `next`.
 #[derive(Clone, Copy)]
 struct Stream {
     next: LineNumber,
-    /// When that line will be there.
+    /// When `next` will be there.
     due: Ps,
 }
 
 impl Stream {
-    /// Lines that are left out where a core goes on at one; none where that is not under way yet.
+    /// Number of lines skipped if a core goes on at a line; none if that line is not in flight yet.
     fn left_out(&self, at: LineNumber, way: FetchTime) -> Option<u64> {
         if self.next.allocation != at.allocation {
             return None;
@@ -48,7 +50,7 @@ impl Stream {
     }
 }
 
-/// Those of a core.
+/// The streams of a core.
 #[derive(Clone)]
 pub(super) struct Streams([Stream; FOLLOWED]);
 
@@ -60,9 +62,9 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// When a line is there that comes from DRAM to a core that asks for it at `asked`. One of a stream comes an interval after the one
-    /// before, and where the core was slow, as many wait for it as are under way at once; any other takes the whole way, and may
-    /// begin a stream.
+    /// When a line from DRAM reaches a core that asks for it at `asked`. A line of a stream comes one
+    /// interval after the line before. If the core was slow, all lines in flight wait for it. Any other line
+    /// takes the whole latency, and may begin a stream.
     pub(super) fn there(&mut self, asked: Ps, at: LineNumber, way: FetchTime) -> Ps {
         let next = LineNumber { line: at.line.wrapping_add(1), ..at };
         for stream in &mut self.0 {
@@ -85,14 +87,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Five and a quarter lines are under way.
+    /// Five and a quarter lines are in flight.
     const FETCH: FetchTime = FetchTime { whole: Ps(84), interval: Ps(16) };
 
     fn line(line: u32) -> LineNumber {
         LineNumber { allocation: 0, line }
     }
 
-    /// How long each of the lines takes that a core loads one after another, after what it does between them.
+    /// Time of each line for a core that loads the lines one after another, with `between` of other work
+    /// before each.
     fn times(lines: impl IntoIterator<Item = LineNumber>, way: FetchTime, between: u64) -> Vec<u64> {
         let (mut streams, mut now) = (Streams::default(), Ps::ZERO);
         lines
@@ -163,8 +166,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a core goes, a line takes no longer than one that it asks for alone and one that was left out of a stream, and lines come no faster than
-        /// as many as are under way in each way.
+        /// In any order of accesses, a line takes no longer than an isolated line plus a line skipped in a
+        /// stream. Lines come no faster than the number in flight per latency allows.
         #[test]
         fn lines_come_no_faster_than_they_can(
             steps in prop::collection::vec((0u32..3, 0u64..200), 1..60),

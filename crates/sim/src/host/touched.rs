@@ -1,18 +1,18 @@
-//! Long arrays of which only what somebody has touched takes memory.
+//! Long arrays that take memory only for touched elements.
 
 use std::ops::Range;
 
-/// Elements that are zero, as their `Default` is, until they are changed; `N` of them side by side come into being together.
+/// Elements that are zero, their `Default`, until they are changed. `N` neighbours are created together.
 pub(super) struct Touched<T, const N: usize> {
     len: usize,
-    /// Of each `N` elements, one more than their number in `parts`; 0 where nobody has changed one. Zeros that nobody has
-    /// looked at take no memory, as the C library has them from the system.
+    /// For each `N` elements, their index in `parts` plus one; 0 if none was changed. Zeros that were never
+    /// read take no memory, because the C library gets them from the system.
     numbers: Vec<u32>,
     parts: Vec<[T; N]>,
 }
 
 impl<T: Copy + Default, const N: usize> Touched<T, N> {
-    /// `len` elements, of which none is touched.
+    /// Creates `len` untouched elements.
     pub(super) fn zeroed(len: usize) -> Touched<T, N> {
         Touched { len, numbers: vec![0; len.div_ceil(N)], parts: Vec::new() }
     }
@@ -21,7 +21,7 @@ impl<T: Copy + Default, const N: usize> Touched<T, N> {
         self.len
     }
 
-    /// Elements that lie within one part; `None` where that is not touched, and they are zero.
+    /// Elements within one part; `None` if the part is untouched and so all zeros.
     #[inline]
     pub(super) fn get(&self, range: Range<usize>) -> Option<&[T]> {
         debug_assert!(range.end <= self.len, "{range:?} of {}", self.len);
@@ -29,7 +29,7 @@ impl<T: Copy + Default, const N: usize> Touched<T, N> {
         Some(&self.parts[part as usize][range.start % N..][..range.len()])
     }
 
-    /// The same, to be changed.
+    /// Mutable elements within one part, which is created if needed.
     #[inline]
     pub(super) fn get_mut(&mut self, range: Range<usize>) -> &mut [T] {
         debug_assert!(range.end <= self.len, "{range:?} of {}", self.len);
@@ -41,7 +41,7 @@ impl<T: Copy + Default, const N: usize> Touched<T, N> {
         &mut self.parts[*number as usize - 1][range.start % N..][..range.len()]
     }
 
-    /// A range part by part: what lies within each.
+    /// Splits a range at the boundaries of parts.
     pub(super) fn parts(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let Range { mut start, end } = range;
         std::iter::from_fn(move || {
@@ -58,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// They are what a vector is.
+        /// The elements equal those of a vector.
         #[test]
         fn touched_or_not_elements_are_as_they_were_written(
             len in 1usize..40,
