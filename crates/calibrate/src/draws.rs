@@ -1,7 +1,8 @@
-//! What the parameters could be, all together, with the data: draws.
+//! Draws of all parameters together from their distribution given the data.
 //!
-//! What slopes say of the data makes proposals; what comes out with each says how likely it is to be taken (sampling, importance
-//! resampling without replacement: Gelman and others, Bayesian Data Analysis, 10.4). Beyond a cliff of which slopes know nothing, hardly any is.
+//! Slopes of the data generate proposals. The findings with each proposal determine its probability of being
+//! drawn (importance resampling without replacement: Gelman and others, Bayesian Data Analysis, 10.4). Few
+//! proposals beyond a cliff, which slopes do not see, are drawn.
 
 use crate::fit::{Fit, Look, residual};
 use crate::space::Space;
@@ -13,32 +14,32 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::f64::consts::TAU;
 
-/// Proposals for each draw.
+/// Proposals per draw.
 const PROPOSALS: usize = 4;
 
-/// Steps of the walk between proposals, after which they have nothing to do with each other.
+/// Steps of the walk between proposals. After these, proposals are independent.
 const APART: u32 = 1000;
 
-/// Proposals that are made for one that a profile may have.
+/// Most tries for one proposal that a profile allows.
 const PATIENCE: u32 = 20;
 
-/// With which the walk begins.
+/// Seed of the walk.
 const SEED: u64 = 1;
 
-/// Draws, and how they came about.
+/// The draws and their quality.
 pub(crate) struct Draws {
-    /// By draw: places of all parameters, those that are set first.
+    /// By draw: points of all parameters, calibrated ones first.
     pub(crate) places: Vec<Vec<f64>>,
-    /// By draw: how far off the data are with it, in standard errors: the root of the mean square.
+    /// By draw: root mean square of the data's errors, in standard errors.
     pub(crate) off: Vec<f64>,
-    /// As how many draws without slopes the proposals count (Kish's effective number).
+    /// Effective number of proposals (Kish): as many draws with equal weights would be worth as much.
     pub(crate) worth: f64,
 }
 
-/// Draws from what parameters could be, as who looks says, about a fit.
+/// Draws points around a fit, with `look` for the findings at each proposal.
 ///
 /// # Errors
-/// As who looks, or if hardly any place is one that a profile may have: one sentence.
+/// If `look` fails, or if hardly any proposal is one that a profile allows: one sentence.
 pub(crate) fn draw(
     space: &Space,
     data: &[Datum],
@@ -53,13 +54,13 @@ pub(crate) fn draw(
         (0..DRAWS * PROPOSALS).map(|_| walk.propose(may_be, &mut random)).collect();
     let proposals = proposals.ok_or(far_out)?;
     let found = look(&proposals)?;
-    // How much likelier the data are than slopes say.
+    // Log-likelihood of the data, relative to the slopes' estimate.
     let beyond = |(z, found): (&Vec<f64>, &Vec<f64>)| {
         likelihood(data.iter().zip(found).map(|(datum, &found)| residual(datum, found)))
             - walk.likelihood(&DVector::from(z.clone()))
     };
     let beyond: Vec<f64> = proposals.iter().zip(&found).map(beyond).collect();
-    // The largest of these is drawn first, as if by weight.
+    // Taking the largest of these keys draws by weight (Gumbel trick).
     let gumbel = |beyond: &f64| {
         let uniform: f64 = StandardUniform.sample(&mut random);
         beyond - (-uniform.ln()).ln()
@@ -75,29 +76,30 @@ pub(crate) fn draw(
     })
 }
 
-/// How far off data are where this is found, in standard errors: the root of the mean square.
+/// Root mean square of the data's errors with these findings, in standard errors.
 pub(crate) fn off(data: &[Datum], found: &[f64]) -> f64 {
     let squares = data.iter().zip(found).map(|(datum, &found)| residual(datum, found).powi(2));
     (squares.sum::<f64>() / data.len() as f64).sqrt()
 }
 
-/// Of weights by their logarithms.
+/// Kish's effective number of draws, from logarithms of weights.
 fn worth(logarithms: &[f64]) -> f64 {
     let largest = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = logarithms.iter().map(|logarithm| (logarithm - largest).exp());
     weights.clone().sum::<f64>().powi(2) / weights.map(|weight| weight * weight).sum::<f64>()
 }
 
-/// The logarithm of how likely data are that are so many standard errors off.
+/// Log-likelihood of data with these errors, in standard errors.
 fn likelihood(off: impl Iterator<Item = f64>) -> f64 {
     -off.map(|off| off * off).sum::<f64>() / 2.0
 }
 
-/// A walk through what parameters could be, as slopes say: elliptical slice sampling (Murray, Adams, MacKay, 2010).
+/// A walk through the parameters' distribution, as slopes estimate it: elliptical slice sampling (Murray,
+/// Adams, MacKay, 2010).
 struct Walk<'a> {
     data: &'a [Datum],
     fit: &'a Fit,
-    /// The place of the fit.
+    /// Point of the fit.
     fitted: DVector<f64>,
     at: DVector<f64>,
 }
@@ -121,7 +123,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// To a place on an ellipse through here and through one that is drawn without the data.
+    /// Moves to a point on an ellipse through the current point and a point that is drawn without the data.
     fn step(&mut self, random: &mut Xoshiro256PlusPlus) {
         let mut normal = || -> f64 { StandardNormal.sample(random) };
         let other = DVector::from_fn(self.at.len(), |_, _| normal());
@@ -135,7 +137,7 @@ impl<'a> Walk<'a> {
                 self.at = there;
                 return;
             }
-            // Towards here, where it is likely enough.
+            // Shrink the interval towards the current point, which is likely enough.
             if angle < 0.0 {
                 low = angle
             } else {
@@ -145,7 +147,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The logarithm of how likely the data are at a place, as slopes say.
+    /// Log-likelihood of the data at a point, as slopes estimate it.
     fn likelihood(&self, z: &DVector<f64>) -> f64 {
         let steps = z - &self.fitted;
         let (below, above) = (steps.map(|step| step.min(0.0)), steps.map(|step| step.max(0.0)));
@@ -170,7 +172,8 @@ mod tests {
     use crate::space::Free;
     use nalgebra::DMatrix;
 
-    /// Of a sum of two, one of which is assumed, and of a limit of which slopes, as they were taken, know nothing.
+    /// Findings for a sum of two parameters, one of them assumed, and for a limit that slopes at the fit do
+    /// not see.
     fn found(z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> {
         let of = |z: &Vec<f64>| {
             let limit = if z[1] < -0.3 { 0.5 } else { 1.0 };
@@ -196,7 +199,7 @@ mod tests {
         draw(&space, &data, &fit, &|_| true, &found).unwrap().places
     }
 
-    /// The sum is kept, each of the two is not.
+    /// Draws keep the sum, but not each of the two parameters.
     #[test]
     fn draws_keep_to_the_data() {
         let drawn = drawn();

@@ -1,4 +1,4 @@
-//! The fit: what comes out should be what was measured, and parameters what they could be.
+//! The fit: results near the measured data, with parameters near their likely values.
 
 use crate::space::{Free, Space};
 use doorbell_reproduce::calibration::{Datum, Target};
@@ -6,30 +6,31 @@ use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};
 
-/// How far a parameter is moved to see what it does: far enough that what a run's draws do is small beside it.
+/// Distance by which a parameter is moved to measure its effect. It is so large that a run's random draws are
+/// small beside the effect.
 const STEP: f64 = 0.3;
 
-/// Relative gain of the sum of squares, and step, that end the search.
+/// The search ends when the relative gain of the sum of squares, or the relative step, falls below this.
 const ENOUGH: f64 = 1e-2;
 
-/// How often, for each parameter, the data may be looked at.
+/// Evaluations of all data that are allowed per parameter.
 const PATIENCE: usize = 4;
 
-/// How far the first step goes, in standard deviations of all parameters together.
+/// Length of the first step, in standard deviations of all parameters together.
 const FIRST_STEP: f64 = 3.0;
 
-/// How far away another valley is looked for, in standard deviations of a parameter without data.
+/// Distance at which another valley is looked for, in standard deviations of a parameter without data.
 const FAR: f64 = 0.5;
 
-/// Finds what comes out for each datum at each of some places: parameters on their scales.
+/// Evaluates every datum at each of several points. A point holds the parameters on their scales.
 pub(crate) type Look<'a> = dyn Fn(&[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> + 'a;
 
-/// How far what was found is from what was measured, in standard errors.
+/// Distance of a finding from the measured value, in standard errors.
 pub(crate) fn residual(datum: &Datum, found: f64) -> f64 {
     datum.target.residual(found, datum.error)
 }
 
-/// What is found, on a scale of standard errors, whatever was measured.
+/// A finding on a scale of standard errors, regardless of the measured value.
 fn scaled(datum: &Datum, found: f64) -> f64 {
     match datum.target {
         Target::Holds => residual(datum, found),
@@ -37,27 +38,28 @@ fn scaled(datum: &Datum, found: f64) -> f64 {
     }
 }
 
-/// Where a fit has ended.
+/// Result of a fit.
 pub(crate) struct Fit {
     pub(crate) z: Vec<f64>,
-    /// What is found for each datum there.
+    /// Finding for each datum at the fitted point.
     pub(crate) found: Vec<f64>,
-    /// How residuals of the data change with each parameter there, a row for each datum.
+    /// Slopes of the data's residuals with each parameter at the fitted point, a row for each datum.
     pub(crate) slopes: DMatrix<f64>,
-    /// How what is found moves, in standard errors of the data.
+    /// Changes of the findings with the calibrated parameters, in standard errors of the data.
     pub(crate) moves: Sides,
-    /// The same of assumed parameters.
+    /// Changes of the findings with the assumed parameters, in standard errors of the data.
     pub(crate) assumed: Sides,
-    /// How often all data were looked at, beside slopes.
+    /// Number of evaluations of all data, without those for slopes.
     pub(crate) looks: usize,
-    /// How the search ended, in its own words.
+    /// The search's own name for the reason why it ended.
     pub(crate) ended: String,
 }
 
-/// Looks for the place where data and parameters together are nearest to what they should be, from the middle of all ranges.
+/// Finds the point at which data and parameters together are nearest to their targets. The search starts in
+/// the middle of all ranges.
 ///
 /// # Errors
-/// If a run fails or somebody stops it: one sentence.
+/// If a run fails or the user stops it: one sentence.
 pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit, String> {
     let z = DVector::zeros(space.free.len());
     let mut problem = Problem { space, data, look, z, found: Err("nothing was looked at".into()) };
@@ -69,8 +71,8 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
         .with_patience(PATIENCE)
         .with_scale_diag(false);
     let (mut least, mut looks) = (f64::INFINITY, 0);
-    // Corners can end a search early: another one begins where it ended, with longer steps again, as long as that helps;
-    // and then at what is better elsewhere, if anything.
+    // A corner can end a search early. So another search starts where it ended, with long steps again, as
+    // long as that helps. Then a better point elsewhere is tried, if there is one.
     let (ends, found, ended) = loop {
         let (there, report) = search.minimize(problem);
         problem = there;
@@ -90,13 +92,13 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
     Ok(Fit { z: problem.z.as_slice().to_vec(), found, slopes, moves, assumed, looks, ended })
 }
 
-/// What is looked for: the data, then the parameters.
+/// The problem to minimise: residuals of the data, then the parameters.
 struct Problem<'a> {
     space: &'a Space,
     data: &'a [Datum],
     look: &'a Look<'a>,
     z: DVector<f64>,
-    /// What comes out there.
+    /// Findings at the point `z`.
     found: Result<Vec<f64>, String>,
 }
 
@@ -110,14 +112,15 @@ impl Problem<'_> {
         self.data.iter().zip(found).map(|(datum, &found)| residual(datum, found)).collect()
     }
 
-    /// Half the sum of squares at a place where this is found.
+    /// Half the sum of squares at the point `z` with these findings.
     fn objective(&self, z: &[f64], found: &[f64]) -> f64 {
         let all = self.of_data(found).into_iter().chain(z.iter().copied());
         all.map(|residual| residual * residual).sum::<f64>() / 2.0
     }
 
-    /// Looks far from here, where this is found: at each parameter moved to both sides, with the others where slopes then have
-    /// them. Goes to the best of these places, if it is better: there is another valley. Says whether it went.
+    /// Looks for a better valley far from the current point, which has these findings. Each parameter is
+    /// moved far to both sides, and the rest follows the slopes. If the best of these points is better, it
+    /// becomes the current one. Returns whether it did.
     fn goes_elsewhere(&mut self, ends: &Ends, found: &[f64]) -> Result<bool, String> {
         let covariance = covariance(&ends.slopes(self.data, residual))?;
         let moved = |i: usize, far: f64| {
@@ -139,7 +142,7 @@ impl Problem<'_> {
         }
     }
 
-    /// What is found with each parameter moved, from as far below to as far above, so that a corner counts half.
+    /// Findings with each parameter moved by equal steps down and up, so that a corner counts half.
     fn ends(&self) -> Result<Ends, String> {
         let here = self.z.as_slice();
         let steps: Vec<[(f64, f64); 2]> =
@@ -150,7 +153,7 @@ impl Problem<'_> {
         Ok(Ends { far, there })
     }
 
-    /// The same of assumed parameters, each as far as it is likely to be.
+    /// Findings with each assumed parameter moved to the ends of its likely range.
     fn ends_of_assumed(&self) -> Result<Ends, String> {
         let ends = |i: usize| [-1.0, 1.0].map(|to| moved(self.z.as_slice(), self.space.free.len() + i, to));
         let assumed = &self.space.assumed;
@@ -160,17 +163,17 @@ impl Problem<'_> {
     }
 }
 
-/// Of parameters that do this to the data, on their scales, on which each has a variance of 1 without data.
+/// Covariance of parameters with these slopes, on their scales. Without data, each has a variance of 1 there.
 ///
 /// # Errors
-/// If its matrix has no inverse, which no slopes give.
+/// If the matrix has no inverse, which no slopes cause.
 pub(crate) fn covariance(slopes: &DMatrix<f64>) -> Result<DMatrix<f64>, String> {
     let parameters = slopes.ncols();
     let information = slopes.transpose() * slopes + DMatrix::identity(parameters, parameters);
     Ok(information.try_inverse().ok_or("the parameters' covariance cannot be computed")?)
 }
 
-/// A place with one number of it changed; what it leaves out is 0.
+/// A point with one parameter changed. Missing parameters are 0.
 fn moved(here: &[f64], i: usize, to: f64) -> Vec<f64> {
     let mut z = here.to_vec();
     z.resize(here.len().max(i + 1), 0.0);
@@ -178,19 +181,20 @@ fn moved(here: &[f64], i: usize, to: f64) -> Vec<f64> {
     z
 }
 
-/// How data change with each parameter, where there is less of it and where there is more: a row for each datum.
+/// Changes of the data with each parameter, below and above the point. Each matrix has a row for each datum.
 pub(crate) type Sides = [DMatrix<f64>; 2];
 
-/// What is found where each parameter is less, and where it is more.
+/// Findings with each parameter moved down and up.
 struct Ends {
-    /// How far down and up each goes.
+    /// Distance of each parameter's move down and up.
     far: Vec<[f64; 2]>,
-    /// Of each parameter both, one after the other.
+    /// Findings of each parameter's move down and then up.
     there: Vec<Vec<f64>>,
 }
 
 impl Ends {
-    /// How a measure of each datum changes with each parameter: a row for each datum.
+    /// Slope of `measure` of each datum with each parameter, from the lower to the upper end: a row for each
+    /// datum.
     fn slopes(&self, data: &[Datum], measure: impl Fn(&Datum, f64) -> f64) -> DMatrix<f64> {
         DMatrix::from_fn(data.len(), self.far.len(), |datum, parameter| {
             let [below, above] = [0, 1].map(|end| measure(&data[datum], self.at(parameter, end)[datum]));
@@ -199,7 +203,7 @@ impl Ends {
         })
     }
 
-    /// The same to both sides of a place at which this is found.
+    /// Slopes of `measure` on both sides of the point with the findings `found`.
     fn sides(&self, data: &[Datum], found: &[f64], measure: impl Fn(&Datum, f64) -> f64) -> Sides {
         [0, 1].map(|end| {
             DMatrix::from_fn(data.len(), self.far.len(), |datum, parameter| {
@@ -214,7 +218,7 @@ impl Ends {
     }
 }
 
-/// What cannot be moved does nothing.
+/// The slope, or 0 for a parameter that cannot be moved.
 fn slope(rise: f64, far: f64) -> f64 {
     if far == 0.0 { 0.0 } else { rise / far }
 }
@@ -269,7 +273,7 @@ mod tests {
         Datum::new(id, target, 0.01)
     }
 
-    /// The sum of a and b, a alone, and twice b, all the more with d, which is assumed; nothing depends on c.
+    /// The sum of a and b, a alone, and twice b. All grow with d, which is assumed, and nothing depends on c.
     fn found(z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> {
         let space = space();
         let of = |z: &Vec<f64>| {
@@ -303,7 +307,7 @@ mod tests {
         }
     }
 
-    /// What a datum errs by without it is what a fit without it says.
+    /// The error of a datum without itself equals its error in a fit without it.
     #[test]
     fn errors_without_a_datum_are_those_of_a_fit_without_it() {
         let all = [
@@ -320,12 +324,13 @@ mod tests {
         assert!(told.0.abs() < told.1.abs());
     }
 
-    /// Of two values of a that meet the data, the middle of the range is nearer to the one that meets them less well.
+    /// Two values of a meet the data. The middle of the range is nearer to the one that meets them less well.
     #[test]
     fn another_valley_is_found() {
         let data = [datum("valleys", Target::Number(10.0))];
         let look = |z: &[Vec<f64>]| {
-            // A cliff to what was measured, farther than slopes look from the bottom of the valley before it.
+            // A cliff down to the measured value. It is farther from the bottom of the first valley than
+            // slopes reach.
             let of = |z: &Vec<f64>| {
                 vec![if z[0] > 0.35 { 10.0 } else { 10.0 * (0.05 + (z[0] + 0.1).powi(2)).exp() }]
             };

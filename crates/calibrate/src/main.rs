@@ -1,4 +1,5 @@
-//! Sets all calibrated parameters of a profile at once, from the data that it declares: `cargo xtask calibrate`.
+//! Sets all calibrated parameters of a profile at once, from the data that it declares. `cargo xtask
+//! calibrate` runs it.
 #![forbid(unsafe_code)]
 
 mod draws;
@@ -20,18 +21,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set all calibrated parameters of a profile at once, from the data that it declares, and print how sure they are
+/// Set all calibrated parameters of a profile at once, from the data that it declares, and print their
+/// uncertainty
 #[derive(Parser)]
 #[command(name = "cargo xtask calibrate")]
 struct Args {
-    /// The profile: NAME of profiles/NAME.toml
+    /// Name of the profile: NAME in profiles/NAME.toml
     name: String,
-    /// Leave the file as it is
+    /// Do not write the file
     #[arg(long)]
     dry: bool,
 }
 
-/// Counts runs.
+/// Progress bar that counts runs.
 struct Bar(ProgressBar);
 
 impl Watch for Bar {
@@ -76,7 +78,7 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
         return Err(format!("{name} names no data to be set from: `[measured]` of a profile lists them"));
     }
     if !dry {
-        // Rather now than after a quarter of an hour.
+        // Fails now if the file is not writable, not after a quarter of an hour.
         replace(&path, &text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }
     signal_hook::flag::register(SIGINT, interrupt.clone()).map_err(|e| e.to_string())?;
@@ -99,15 +101,15 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
         return Ok(());
     }
     let written = written::with(&text, &space, &data, &fit, &sure, &draws)?;
-    // What is written must be a profile.
+    // The written text must parse as a profile.
     Profile::parse(&format!("{name}.toml"), &written).map_err(|e| e.to_string())?;
     replace(&path, &written).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-/// Puts a whole file in the place of another, which stays if it cannot be written.
+/// Replaces a file atomically. The old file stays if the new one cannot be written.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("toml.new");
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-    // What is left of it is of no use.
+    // A partial file is of no use.
     written.inspect_err(|_| _ = std::fs::remove_file(&beside))
 }

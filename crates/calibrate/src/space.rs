@@ -1,16 +1,16 @@
-//! The parameters that are set, each on its scale, and those that are uncertain beside them.
+//! Parameters that are calibrated, each on its scale, and parameters that are uncertain besides.
 
 use doorbell_nic::{Basis, Parameter, Profile, Spread};
 use std::collections::BTreeMap;
 use toml_edit::DocumentMut;
 
-/// A parameter that is moved.
+/// A parameter that can be moved.
 pub(crate) struct Free {
     pub(crate) name: String,
     pub(crate) spread: Spread,
 }
 
-/// Steps after which no further one changes a value.
+/// Number of steps tried. If none of them changes the value, no further step does.
 const FURTHEST: u32 = 10;
 
 impl Free {
@@ -23,13 +23,13 @@ impl Free {
         Free { name: parameter.name.clone(), spread }
     }
 
-    /// The value at a place of its scale, as a file has it.
+    /// The value at a point of the scale, as a file states it.
     pub(crate) fn value(&self, z: f64) -> f64 {
         self.spread.value(z)
     }
 
-    /// A place about `step` from `z` at which the value is another one, and how far that is from the value at `z`: `z` itself where
-    /// there is none, as nothing is below 0.
+    /// A point about `step` from `z` with another value, and the distance between the two values on the
+    /// scale. If there is no other value, because nothing lies below 0, returns `z` and 0.
     pub(crate) fn step(&self, z: f64, step: f64) -> (f64, f64) {
         let from = self.value(z);
         let places = (1..=FURTHEST).map(|n| z + step * f64::from(n));
@@ -40,11 +40,11 @@ impl Free {
     }
 }
 
-/// All of them: a place has a number for each, those that are set first; what is left out is 0.
+/// All parameters. A point has a number for each, calibrated ones first. Missing numbers are 0.
 pub(crate) struct Space {
-    /// Calibrated ones, about the middle of their ranges.
+    /// Calibrated parameters, on scales around the middle of their ranges.
     pub(crate) free: Vec<Free>,
-    /// Assumed ones, about their values.
+    /// Assumed parameters, on scales around their values.
     pub(crate) assumed: Vec<Free>,
     profile: Profile,
 }
@@ -55,10 +55,11 @@ impl Space {
         Space { free, assumed, profile: Profile::named("cx").expect("a built-in profile") }
     }
 
-    /// Of a profile with this text. What it has from its base was set there: of that it is as unsure as of what it assumes.
+    /// The parameters of a profile with this text. A parameter that the profile takes from its base was
+    /// calibrated there, so it is as uncertain as an assumed one.
     ///
     /// # Errors
-    /// If it has none: one sentence.
+    /// If the profile has no calibrated parameter with a range: one sentence.
     pub(crate) fn of(profile: &Profile, text: &str) -> Result<Space, String> {
         let document: DocumentMut = text.parse().map_err(|e| format!("the profile cannot be read: {e}"))?;
         let is_own = |p: &Parameter| {
@@ -87,16 +88,16 @@ impl Space {
         }
     }
 
-    /// The values at a place, by name.
+    /// Values at a point, by name.
     pub(crate) fn values(&self, z: &[f64]) -> BTreeMap<String, f64> {
         let moved = self.free.iter().chain(&self.assumed).zip(z);
         self.profile.with_followers(moved.map(|(free, &z)| (free.name.as_str(), free.value(z))))
     }
 
-    /// The profile with the values at a place.
+    /// The profile with the values at a point.
     ///
     /// # Errors
-    /// If one of them is none that the parameter can have: one sentence.
+    /// If a parameter cannot have its value: one sentence.
     pub(crate) fn profile(&self, z: &[f64]) -> Result<Profile, String> {
         self.profile.with_set(&self.values(z)).map_err(|error| error.to_string())
     }

@@ -1,4 +1,4 @@
-//! What a calibration prints.
+//! Printed report of a calibration.
 
 use crate::draws::{Draws, off};
 use crate::fit::Fit;
@@ -8,7 +8,8 @@ use doorbell_nic::{NINETY_PERCENT, Profile};
 use doorbell_reproduce::calibration::{Datum, Target};
 use std::fmt::Write;
 
-/// Changes of a datum with one standard deviation of a parameter that are told, in standard errors of the datum.
+/// Least change of a datum that is printed, for one standard deviation of a parameter, in standard errors of
+/// the datum.
 const TOLD: f64 = 0.1;
 
 fn percent(error: f64) -> String {
@@ -23,7 +24,7 @@ fn target(datum: &Datum) -> String {
     }
 }
 
-/// The values, what comes out of them, and how sure they are.
+/// The report: fitted values, results for the data, and uncertainties.
 pub(crate) fn report(
     profile: &Profile,
     space: &Space,

@@ -1,4 +1,4 @@
-//! The profile with what was found, its other lines as they were.
+//! Writes the fit's values into the text of the profile and keeps its other lines.
 
 use crate::draws::Draws;
 use crate::fit::Fit;
@@ -7,21 +7,21 @@ use crate::sure::Sure;
 use doorbell_reproduce::calibration::Datum;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-/// Digits after the point of what is written beside values.
+/// Rounding of the numbers that are written beside values: four decimals.
 const DIGITS: f64 = 1e4;
 
-/// The same of standard deviations.
+/// Rounding of standard deviations: two decimals.
 const DIGITS_OF_STEPS: f64 = 1e2;
 
 fn short(x: f64) -> f64 {
-    // Not -0.
+    // Adding 0.0 turns -0.0 into 0.0.
     (x * DIGITS).round() / DIGITS + 0.0
 }
 
-/// The text of a profile with the values of a fit, and how sure they are.
+/// The text of a profile with the values of a fit and their uncertainty.
 ///
 /// # Errors
-/// If it is not the text of that profile: one sentence.
+/// If the text does not belong to the profile: one sentence.
 pub(crate) fn with(
     text: &str,
     space: &Space,
@@ -84,7 +84,7 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure, draws: &Dra
     table
 }
 
-/// How far each parameter is away from its value, by draw.
+/// Distance of each parameter from its value, by draw.
 fn written(space: &Space, fit: &Fit, draws: &Draws) -> Table {
     let mut table = Table::new();
     for (i, free) in space.free.iter().chain(&space.assumed).enumerate() {
@@ -102,7 +102,7 @@ mod tests {
     use doorbell_reproduce::calibration;
     use nalgebra::DMatrix;
 
-    /// A line without the number that it gives a parameter.
+    /// A line without the value that it gives a parameter.
     fn without_value(line: &str) -> String {
         match line.split_once("value = ").map(|(key, rest)| (key, rest.split_once(','))) {
             Some((key, Some((_, notes)))) => format!("{key}{notes}"),
@@ -141,7 +141,7 @@ mod tests {
             before.trim_end().lines().map(without_value).collect()
         };
         assert_eq!(lines(text), lines(&written));
-        // Once more, and nothing changes.
+        // A second pass changes nothing.
         let again = with(&written, &space, &data, &fit, &sure, &draws).unwrap();
         assert_eq!(again, written);
     }
