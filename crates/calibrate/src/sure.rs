@@ -1,4 +1,4 @@
-//! How sure the values are that a fit has found.
+//! Uncertainty of the fitted values.
 
 use crate::fit::{Fit, covariance, residual};
 use doorbell_nic::{ModelError, Profile};
@@ -6,38 +6,40 @@ use doorbell_reproduce::calibration::{Datum, ERROR_OF_SYSTEMS, ERROR_OF_VERBS, T
 use nalgebra::DMatrix;
 use std::collections::BTreeSet;
 
-/// How sure they are: to first order about the place that was found.
+/// Uncertainty of a fit, to first order around the fitted values.
 pub(crate) struct Sure {
-    /// Of the parameters, on their scales, on which each has a variance of 1 without data.
+    /// Covariance of the parameters on their scales. Without data, each has a variance of 1 there.
     pub(crate) covariance: DMatrix<f64>,
-    /// Of each datum: how much more is found than was measured, relative to that; and the same where the profile is set from the others.
+    /// For each datum that is a number: relative error of the fit, and relative error of a fit without the
+    /// datum.
     pub(crate) errors: Vec<Option<(f64, f64)>>,
-    /// Beside what parameters explain.
+    /// Error of the model that its parameters do not explain.
     pub(crate) model: ModelError,
 }
 
-/// Standard errors of the model that are supposed before any datum tells of them: as many as this count as much as those
-/// that data tell of. They are those that the data were given.
+/// Weight of the prior for the model's error: it counts as much as this many data. The prior is the standard
+/// error that the data were given.
 const SUPPOSED: f64 = 3.0;
 
-/// Correlation from which on two parameters cannot be told apart.
+/// Least correlation at which two parameters cannot be told apart.
 const ALIKE: f64 = 0.8;
 
-/// Share of the standard deviation that it has without data, from which on they say little of a parameter.
+/// A parameter counts as unknown if the data leave it more than this share of its standard deviation without
+/// data.
 const UNKNOWN: f64 = 0.8;
 
 impl Sure {
-    /// Of a fit.
+    /// The uncertainty of a fit.
     ///
     /// # Errors
-    /// As [`covariance`].
+    /// If [`covariance`] fails.
     pub(crate) fn of(profile: &Profile, fit: &Fit, data: &[Datum]) -> Result<Sure, String> {
         let covariance = covariance(&fit.slopes)?;
         let error = |(i, datum): (usize, &Datum)| {
             let found = residual(datum, fit.found[i]);
             let leverage = leverage(&fit.slopes, &covariance, i);
             let relative = |residual: f64| (residual * datum.error).exp() - 1.0;
-            // Where the parameters follow a datum wholly, nothing is known of it without it.
+            // If the parameters follow a datum fully, a fit without the datum says nothing about it.
             let left_out = found / (1.0 - leverage).max(f64::EPSILON);
             matches!(datum.target, Target::Number(_)).then(|| (relative(found), relative(left_out)))
         };
@@ -60,7 +62,8 @@ impl Sure {
         self.covariance[(a, b)] / (self.deviation(a) * self.deviation(b))
     }
 
-    /// Pairs of parameters of which more of one is as good as less, or more, of the other, with their correlation.
+    /// Pairs of parameters that cannot be told apart, with their correlation: a change of one can offset a
+    /// change of the other.
     pub(crate) fn alike(&self) -> Vec<(usize, usize, f64)> {
         let all = 0..self.covariance.ncols();
         let pairs = all.clone().flat_map(|a| (0..a).map(move |b| (b, a)));
@@ -68,13 +71,13 @@ impl Sure {
     }
 }
 
-/// How far parameters follow a datum: 1 where wholly.
+/// Leverage of a datum: the degree to which parameters follow it, 1 for fully.
 fn leverage(slopes: &DMatrix<f64>, covariance: &DMatrix<f64>, datum: usize) -> f64 {
     let row = slopes.row(datum);
     (row * covariance * row.transpose())[(0, 0)]
 }
 
-/// How far data are off that were left out, less what parameters explain of it.
+/// Errors of data that are left out of the fit, less the part that parameters explain.
 fn model(
     profile: &Profile,
     fit: &Fit,
@@ -92,7 +95,7 @@ fn model(
             let left_out = (1.0 + errors[i]?.1).ln();
             let leverage = leverage(&slopes, &covariance, i);
             let explained = leverage / (1.0 - leverage).max(f64::EPSILON) * data[i].error.powi(2);
-            // What is known little of without a datum tells little of the model.
+            // If little is known about a datum without itself, it says little about the model.
             let weight = (usual.powi(2) / (usual.powi(2) + explained)).powi(2);
             Some((weight * (left_out.powi(2) - explained), weight))
         };
@@ -104,7 +107,8 @@ fn model(
     Ok(ModelError { verbs: error(false, ERROR_OF_VERBS), systems: error(true, ERROR_OF_SYSTEMS) })
 }
 
-/// What all parameters do to data that are numbers; a range tells of them only where it is left.
+/// Slopes of the data that are numbers with all parameters. A range says nothing about parameters while it is
+/// met.
 fn slopes_of_numbers(fit: &Fit, data: &[Datum]) -> DMatrix<f64> {
     let (free, assumed) = (fit.moves[0].ncols(), fit.assumed[0].ncols());
     DMatrix::from_fn(data.len(), free + assumed, |datum, i| {

@@ -43,7 +43,7 @@ const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 pub(super) const MOST: u32 = 14;
 
 /// First and longest wait of the lock with back-off. The first is about the round trip of an attempt. The
-/// longest is more than this times the number of threads. The paper states no constants.
+/// longest exceeds the first times the number of threads. The paper states no constants.
 const BACKOFF: Span = Span::from_us(2);
 const BACKOFF_MOST: Span = Span::from_us(64);
 
