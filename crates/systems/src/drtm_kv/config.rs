@@ -4,14 +4,14 @@ use crate::config::{Clients, Pairs, Timing};
 use doorbell_schema::{Field, schema};
 
 schema! {
-    /// DrTM-KV.
+    /// DrTM-KV: GET by READ, PUT by atomics.
     pub struct DrtmKv {
         groups {
-            /// Clients.
+            /// The clients, and their operations outstanding.
             clients: Clients,
-            /// What it holds.
+            /// The items of the store.
             pairs: Pairs,
-            /// What is measured.
+            /// The interval that is measured, and the seed.
             timing: Timing,
         }
         /// PUTs write their value, rather than only lock and unlock.

@@ -1,4 +1,4 @@
-//! DrTM-KV on machines.
+//! Sets DrTM-KV up on machines.
 
 use super::config::DrtmKv;
 use super::protocol::{ACCESS, DrtmClient, ITEM, SERVICE, VALUE};
@@ -26,7 +26,7 @@ impl System for DrtmKv {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let items = site.alloc(self.shape().store_bytes)?;
-        // A GET does not look at the key, so items have none.
+        // Clients do not check the key of an item, so the items have no keys.
         memory_server::put_up(site, SERVICE, self.clients.clients, items, ACCESS);
         let load = self.pairs.load(1, VALUE, &self.clients, &self.timing);
         for number in 0..self.clients.clients {

@@ -1,5 +1,5 @@
-//! GET by one READ, PUT by compare-and-swap, WRITE and compare-and-swap, without the server's processor
-//! (ATC'16, 4.3.2). Linearizable for each key; and, as the paper emulates it, without the update.
+//! GET by one READ; PUT by compare-and-swap, WRITE and compare-and-swap; both without the server's processor
+//! (ATC'16, 4.3.2). Linearizable for each key. As in the paper's emulation, the update may be left out.
 
 mod config;
 mod deployment;

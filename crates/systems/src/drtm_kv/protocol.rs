@@ -2,15 +2,15 @@
 //!
 //! The server has an array of items of one cache line: key (16 bytes), lock (8), version (4), check (4),
 //! value (32). Clients know where each key's item is, as if their caches of the index always hit. An item is
-//! read and written within its line. A NIC may take and place a line whole, but none has to, and
-//! those in software do not: a GET compares the check, a hash of version and value, and READs again
-//! where an update was under way. Nothing takes a lock to read.
+//! read and written within its line. A NIC may read and write a line as a whole, but need not, and software
+//! NICs do not. So a GET compares the check, a hash of version and value, and READs again if an update was in
+//! progress. A GET takes no lock.
 //!
-//! A PUT takes the lock by compare-and-swap, WRITEs version and value, and gives the lock back by
-//! compare-and-swap, the last two on one QP with one doorbell: the WRITE is placed before the lock is free.
-//! As the paper emulates it, the WRITE is left out. A lock that another has is asked for again.
+//! A PUT acquires the lock by compare-and-swap, WRITEs version and value, and releases the lock by
+//! compare-and-swap. The WRITE and the release go by one QP with one doorbell, so the WRITE is placed before
+//! the lock is free. The paper's emulation leaves the WRITE out. A PUT that finds the lock held tries again.
 //!
-//! Nobody frees the lock of a client that dies; the paper's DrTM has leases for that.
+//! The lock of a client that dies is never freed. The paper's DrTM has leases for that.
 
 use crate::device::{self, Device, check};
 use crate::kv::load::Draws;
@@ -29,7 +29,7 @@ const LOCK: u64 = 16;
 const VERSION: u64 = 24;
 const VALUE_AT: u64 = 32;
 
-/// Version in the low half, check in the high one; of an item that was never written, 0.
+/// The word of version (low half) and check (high half). An item that was never written has 0.
 fn version_word(version: u32, value: &[u8]) -> u64 {
     let words = value.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
     let sum = words.fold(u64::from(version), |sum, word| {
@@ -38,13 +38,13 @@ fn version_word(version: u32, value: &[u8]) -> u64 {
     sum >> 32 << 32 | u64::from(version)
 }
 
-/// What is published is below this.
+/// The name under which the server publishes its connections and items.
 pub const SERVICE: &str = "drtm";
-/// What clients do with the items.
+/// The access to the items that clients need.
 pub const ACCESS: AccessFlags =
     AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_ATOMIC);
 
-/// Items as nobody has written them yet, with their keys.
+/// Fills in the keys of items that nobody has written yet.
 pub fn fill(items: &mut [u8]) {
     for (n, item) in (0..).zip(items.chunks_exact_mut(ITEM as usize)) {
         let key = numbered(n);
@@ -52,7 +52,7 @@ pub fn fill(items: &mut [u8]) {
     }
 }
 
-/// An operation under way, and what it waits for.
+/// The completion that an operation waits for.
 enum Stage {
     Read,
     Lock(Vec<u8>),
@@ -67,20 +67,20 @@ struct Operation {
     stage: Stage,
 }
 
-/// What became of an operation.
+/// An operation that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// As it was given to `get` or `put`.
+    /// The tag that was given to [`Items::get`] or [`Items::put`].
     pub tag: u64,
-    /// When it began.
+    /// When the operation began.
     pub began: Time,
-    /// The item's key, version and value; of a GET.
+    /// Key, version and value of the item; `None` for a PUT.
     pub item: Option<(Key, u32, Vec<u8>)>,
-    /// How often the lock was another's, or the item was being written.
+    /// How often another client held the lock, or the item was being written.
     pub again: u64,
 }
 
-/// A client's verbs.
+/// A client's connection to the items, and its operations.
 pub struct Items<P: Provider> {
     device: Device<P>,
     number: u32,
@@ -88,7 +88,7 @@ pub struct Items<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     items: RemoteAddr,
-    /// Of each operation: result of a READ or an atomic, and what is to be written.
+    /// For each operation the result of a READ or an atomic, and behind it the bytes that a PUT WRITEs.
     buffers: Mr<P>,
     operations: Vec<Option<Operation>>,
     versions: u32,
@@ -98,7 +98,8 @@ pub struct Items<P: Provider> {
 const BUFFER: u64 = 2 * ITEM;
 
 impl<P: Provider> Items<P> {
-    /// Client `number`, with up to `outstanding` operations under way; PUTs WRITE where `update` is set.
+    /// Starts client `number`, with up to `outstanding` operations in flight. PUTs WRITE only if `update` is
+    /// set.
     pub fn start(cpu: &P, number: u32, outstanding: u32, update: bool) -> Result<Items<P>, SystemError> {
         let device = Device::open(cpu)?;
         let cq = device.context.create_cq(outstanding)?;
@@ -120,7 +121,7 @@ impl<P: Provider> Items<P> {
         })
     }
 
-    /// Operations that have not ended.
+    /// The number of operations that have not ended.
     pub fn outstanding(&self) -> u32 {
         self.operations.iter().flatten().count() as u32
     }
@@ -136,7 +137,7 @@ impl<P: Provider> Items<P> {
         self.go(at, Operation { item, tag, began, again: 0, stage })
     }
 
-    /// Begins a GET of an item, whose `tag` comes back.
+    /// Begins a GET of an item; `tag` comes back in [`Done`].
     ///
     /// # Errors
     /// If too many operations are outstanding, or a verb fails.
@@ -144,10 +145,10 @@ impl<P: Provider> Items<P> {
         self.begin(item, tag, Stage::Read)
     }
 
-    /// Begins a PUT of an item, whose `tag` comes back.
+    /// Begins a PUT of an item; `tag` comes back in [`Done`].
     ///
     /// # Errors
-    /// If the value has not [`VALUE`] bytes, too many operations are outstanding, or a verb fails.
+    /// If the value does not have [`VALUE`] bytes, too many operations are outstanding, or a verb fails.
     pub fn put(&mut self, item: u64, value: Vec<u8>, tag: u64) -> Result<(), SystemError> {
         if value.len() != VALUE as usize {
             return SystemError::config(format!("a value has {VALUE} bytes, not {}", value.len()));
@@ -155,12 +156,12 @@ impl<P: Provider> Items<P> {
         self.begin(item, tag, Stage::Lock(value))
     }
 
-    /// This client's mark in a lock.
+    /// The word of a lock that this client holds.
     fn mark(&self) -> u64 {
         u64::from(self.number) + 1
     }
 
-    /// Posts what an operation does in its stage.
+    /// Posts the work requests of an operation's stage.
     fn go(&mut self, at: usize, operation: Operation) -> Result<(), SystemError> {
         let remote = self.items.at(operation.item * ITEM);
         let lock = remote.at(LOCK);
@@ -183,7 +184,7 @@ impl<P: Provider> Items<P> {
         Ok(())
     }
 
-    /// Goes on with what is done; returns whether there was anything.
+    /// Goes on with the operations whose work requests have completed. Returns whether there were any.
     pub fn poll(&mut self, done: &mut Vec<Done>) -> Result<bool, SystemError> {
         let found = self.cq.poll(&mut self.wc)?.len();
         for i in 0..found {
@@ -209,7 +210,7 @@ impl<P: Provider> Items<P> {
                 let mut word = [0; 8];
                 word.copy_from_slice(&bytes[VERSION as usize..VALUE_AT as usize]);
                 let word = u64::from_ne_bytes(word);
-                // Without updates nothing is ever half written.
+                // Without updates no item is ever half written.
                 if self.update {
                     cpu.work(work::CHECKSUM_WORD * u64::from(VALUE / 8));
                     if word != version_word(word as u32, value) {
@@ -242,16 +243,16 @@ impl<P: Provider> Items<P> {
     }
 }
 
-/// A client with a load; its values have [`VALUE`] bytes.
+/// A client with a load. Its values have [`VALUE`] bytes.
 #[derive(Clone, Debug)]
 pub struct DrtmClient {
     /// Number of this client.
     pub number: u32,
-    /// What it asks for.
+    /// The operations of the client.
     pub load: Load,
-    /// Update values, rather than only lock and unlock as the paper emulates it.
+    /// Whether PUTs write their value, rather than only lock and unlock as in the paper's emulation.
     pub update: bool,
-    /// When it measures, and when it ends.
+    /// The interval in which the client measures, and its end.
     pub interval: Interval,
 }
 

@@ -9,22 +9,22 @@ schema! {
     /// The store over HERD's RPCs.
     pub struct HerdKv {
         groups {
-            /// Clients.
+            /// The clients, and their operations outstanding.
             clients: Clients,
             /// The server's threads, each with a partition.
             workers: Workers,
-            /// How requests travel.
+            /// The verb and the repetition of requests.
             travel: Travel,
-            /// What it holds.
+            /// The pairs of the store.
             pairs: Pairs,
-            /// Their values.
+            /// The values of the pairs.
             values: Values,
-            /// What that stands for.
+            /// The size of the store that the pairs stand for.
             scale: Scale,
-            /// What is measured.
+            /// The interval that is measured, and the seed.
             timing: Timing,
         }
-        /// GET only what has changed since the client read it.
+        /// GET only values that have changed since the client read them.
         speculate: bool = Field::switch(),
     }
 }

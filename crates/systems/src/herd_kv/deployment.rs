@@ -1,4 +1,4 @@
-//! The store over HERD's RPCs on machines.
+//! Sets the store over HERD's RPCs up on machines.
 
 use super::config::HerdKv;
 use super::protocol::HerdKvClient;

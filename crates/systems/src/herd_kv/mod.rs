@@ -1,5 +1,5 @@
-//! The store over HERD's RPCs (ATC'16, 4.3). Linearizable for each key; each request is executed at most
-//! once, also when messages are lost and repeated.
+//! The store over HERD's RPCs (ATC'16, 4.3). It is linearizable for each key. Each request is executed at
+//! most once, even if messages are lost and repeated.
 
 mod config;
 mod deployment;

@@ -1,4 +1,4 @@
-//! The store over HERD's RPCs.
+//! The store over HERD's RPCs: its server and its clients.
 
 use crate::device::{self, Device};
 use crate::herd::{self, Config, Handler, RpcOutcome, Worker};
@@ -11,12 +11,12 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Cpu, Mem, Program, Provider};
 use std::collections::HashMap;
 
-/// For [`Config::max_request`], with values of up to `value` bytes.
+/// The value for [`Config::max_request`], with values of up to `value` bytes.
 pub const fn max_request(value: u32) -> u32 {
     REQUEST_OVERHEAD + value
 }
 
-/// For [`Config::max_reply`], with values of up to `value` bytes.
+/// The value for [`Config::max_reply`], with values of up to `value` bytes.
 pub const fn max_reply(value: u32) -> u32 {
     REPLY_OVERHEAD + value
 }
@@ -62,7 +62,7 @@ impl Handler for Shard {
     type Request = Request;
     type Reply = Reply;
 
-    /// Asks for the lines of all requests before it uses those of the first, so that the memory's
+    /// Prefetches the lines of all requests before it uses the lines of the first, so that the memory's
     /// latencies overlap.
     fn handle<C: Cpu>(&mut self, cpu: &C, requests: &[Request], replies: &mut Vec<Reply>) {
         if self.prefetch && requests.len() > 1 {
@@ -82,7 +82,7 @@ impl Handler for Shard {
 /// A worker thread of the server, with a partition of its own.
 #[derive(Clone, Debug)]
 pub struct HerdKvServer {
-    /// Shared with the clients.
+    /// Parameters that server and clients share.
     pub config: Config,
     /// Number of this worker.
     pub number: u32,
@@ -94,15 +94,15 @@ pub struct HerdKvServer {
     pub layout: Layout,
     /// Pairs of the whole population, which the workers begin with.
     pub pairs: u64,
-    /// Bytes of their values.
+    /// Bytes of each value.
     pub value: u32,
-    /// Where this worker's pairs are in its partition already; else it inserts them.
+    /// The state of this worker's partition if its pairs are there already; else the worker inserts them.
     pub filled: Option<Filled>,
-    /// Prefetch over a batch.
+    /// Whether the worker prefetches over a batch.
     pub prefetch: bool,
     /// Clients that READ the tables (see [`crate::read_kv`]); worker 0 connects them.
     pub readers: u32,
-    /// When it measures, and when it ends.
+    /// The interval in which the worker measures, and its end.
     pub interval: Interval,
 }
 
@@ -158,15 +158,16 @@ impl Program for HerdKvServer {
 /// A client with a load.
 #[derive(Clone, Debug)]
 pub struct HerdKvClient {
-    /// Shared with the server.
+    /// Parameters that server and clients share.
     pub config: Config,
     /// Number of this client.
     pub number: u32,
-    /// What it asks for.
+    /// The operations of the client.
     pub load: Load,
-    /// Keep the version of each key read, and GET only what has changed (ATC'16, 5.2.2).
+    /// Whether the client keeps the version of each key it has read, and GETs only values that have changed
+    /// (ATC'16, 5.2.2).
     pub speculate: bool,
-    /// When it measures, and when it ends.
+    /// The interval in which the client measures, and its end.
     pub interval: Interval,
 }
 

@@ -1,4 +1,4 @@
-//! The server of a store over HERD's RPCs, with pairs that are there from the start.
+//! The server of a store over HERD's RPCs. Its pairs are there from the start.
 
 use super::protocol::HerdKvServer;
 use crate::config::Scale;
@@ -8,15 +8,15 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, SystemError, herd};
 use doorbell_verbs::{Cluster, Mem, RunError};
 
-/// Bytes that a core has in its own caches at least: 128 lines.
+/// Fewest bytes that a core has in its own caches: 128 lines.
 const OWN_CACHE: u64 = 8 << 10;
 
 /// A store's server.
 pub(crate) struct StoreServer {
     pub(crate) config: herd::Config,
-    /// What clients ask for: of all partitions.
+    /// The operations of clients, on all partitions.
     pub(crate) load: Load,
-    /// Pairs of a partition.
+    /// Average number of pairs in a partition.
     pub(crate) partition: u64,
     pub(crate) scale: Scale,
     /// Clients that READ the tables.
@@ -24,8 +24,9 @@ pub(crate) struct StoreServer {
 }
 
 impl StoreServer {
-    /// Of a partition. Partitions are of nearly equal size: their owners are drawn by hash, so
-    /// none has more than six standard deviations above the mean, nor than what 16 bits leave uneven.
+    /// The layout of a partition. Partitions are of nearly equal size, because their owners are drawn by
+    /// hash. None has more pairs than six standard deviations above the mean, plus the part that 16 bits
+    /// leave uneven.
     pub(crate) fn layout(&self) -> Layout {
         let pairs = self.partition;
         let room = 6 * pairs.isqrt() + pairs / 4096 + 16;
@@ -37,7 +38,7 @@ impl StoreServer {
         self.layout().bytes() * u64::from(self.config.workers)
     }
 
-    /// Bytes of the longest UD message: a reply with a value, where GETs go by RPC, or a PUT that is SENT.
+    /// Bytes of the longest UD message: a reply with a value if GETs go by RPC, or a PUT that is SENT.
     pub(crate) fn datagram(&self) -> u32 {
         let (config, puts) = (&self.config, self.load.put_permille);
         let reply = if self.readers == 0 && puts < 1000 { config.max_reply } else { 0 };
@@ -45,7 +46,7 @@ impl StoreServer {
         reply.max(request)
     }
 
-    /// Fills the partitions, half of them on each of two threads.
+    /// Fills the partitions; each of two threads fills half of them.
     #[expect(clippy::disallowed_methods, reason = "it is done before the run")]
     fn fill(
         &self,
@@ -65,7 +66,7 @@ impl StoreServer {
         })
     }
 
-    /// Adds the server's threads.
+    /// Sets up the memory and adds the server's threads.
     pub(crate) fn deploy<C: Cluster, D: Dress>(
         &self,
         site: &mut Site<'_, C, Measured, D>,
@@ -77,10 +78,10 @@ impl StoreServer {
             Some(Err(SystemError::Interrupted)) => return Err(RunError::Interrupted.into()),
             Some(Err(cause)) => return Err(SiteError::Thread { machine: 0, thread: 0, cause }),
             Some(Ok(filled)) => filled,
-            // Of another process, which knows.
+            // The memory belongs to another process, which fills it.
             None => Vec::new(),
         };
-        // What a batch touches stays in a core's own caches, however small the rest.
+        // The lines that a batch touches stay in a core's own caches, however little of the rest is cached.
         let own = OWN_CACHE * u64::from(self.config.workers);
         site.cluster().limit_cached(0, tables, self.scale.cached(self.partition).max(own));
         let interval = site.server_interval();

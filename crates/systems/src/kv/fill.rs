@@ -1,4 +1,4 @@
-//! Partitions that are full before anything runs, as of a server that has served for long.
+//! Partitions that are full before anything runs, as if the server had served for long.
 
 use super::key::{numbered, owner};
 use super::store::{Filled, Layout, PartitionStore};
@@ -6,10 +6,10 @@ use crate::SystemError;
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 use std::cell::RefCell;
 
-/// Pairs between two looks at whether somebody wants it to stop.
+/// Pairs that are inserted between two checks whether to stop.
 const PAIRS_PER_CHECK: u64 = 4096;
 
-/// Bytes that are written in no time. Each partition is one memory, from offset 0.
+/// A partition's bytes as memory whose accesses take no time. Each partition is one memory, from offset 0.
 struct Plain<'a>(RefCell<&'a mut [u8]>);
 
 impl Plain<'_> {
@@ -105,13 +105,14 @@ impl Cpu for Plain<'_> {
     }
 }
 
-/// Inserts the pairs of a population, which are [`numbered`] from 0, into those of its partitions that are
-/// given, from partition `first` on, as the store itself inserts them. The partitions are zeroed, of
-/// [`Layout::bytes`] each; `partitions` is the number of all. What to go on with is in their order. Ends early
-/// once it is `stopped`.
+/// Inserts a population into some of its partitions, as the store itself inserts pairs. The keys are
+/// [`numbered`] from 0 to `pairs` - 1. `given` are the partitions from `first` on, zeroed, of
+/// [`Layout::bytes`] each. `partitions` is the number of all partitions. Returns the state of each given
+/// partition, in their order. Ends early if `stopped` says so.
 ///
 /// # Errors
-/// If it is stopped, the layout is out of range, a partition is not of its size, or the value is longer than it takes.
+/// If it is stopped, the layout is out of range, a partition has another size, or values are longer than the
+/// layout allows.
 pub fn fill(
     given: Vec<&mut [u8]>,
     first: u32,
@@ -149,7 +150,7 @@ mod tests {
     const PAIRS: u64 = 400;
     const PARTITIONS: u32 = 4;
 
-    /// Partitions 1 and 2 of four, filled and then used.
+    /// Fills partitions 1 and 2 of four, and then uses them.
     #[test]
     fn a_filled_partition_is_one_that_was_used() {
         let layout = Layout::for_pairs(200, 32);

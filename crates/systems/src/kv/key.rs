@@ -1,9 +1,9 @@
-//! Keys, and who owns them.
+//! Keys, and the partitions that own them.
 
 /// Bytes of a key.
 pub const KEY_BYTES: u64 = 16;
 
-/// A key.
+/// A key of a store.
 pub type Key = [u8; KEY_BYTES as usize];
 
 /// The finalizer of SplitMix64: every bit of the result depends on every bit of `z`.
@@ -13,7 +13,7 @@ fn mixed(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Two words of a key.
+/// A key as two words.
 pub(crate) fn words(key: &Key) -> [u64; 2] {
     let word = |at: usize| {
         let mut bytes = [0; 8];
@@ -23,7 +23,8 @@ pub(crate) fn words(key: &Key) -> [u64; 2] {
     [word(0), word(8)]
 }
 
-/// Its low bits choose the bucket, bits 32 to 47 the owner, the highest are the tag.
+/// The hash of a key. Its low bits choose the bucket, bits 32 to 47 the owner, and the highest bits are the
+/// tag.
 pub(crate) fn hash(key: &Key) -> u64 {
     let [low, high] = words(key);
     mixed(low ^ mixed(high))

@@ -1,38 +1,39 @@
-//! What clients ask for.
+//! The operations of clients.
 
 use super::Key;
 use super::key::numbered;
 use crate::random::Random;
 
-/// How keys are chosen.
+/// The law by which keys are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// Each is as likely as another.
+    /// Every key is equally likely.
     Uniform,
-    /// Key k with a likelihood proportional to 1/(k+1): Zipf's law with exponent 1.
+    /// Key k has a probability proportional to 1/(k+1): Zipf's law with exponent 1.
     Zipf,
 }
 
-/// What a client asks for.
+/// The parameters of a client's operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Pairs of the whole population; their keys are [`super::numbered`].
     pub pairs: u64,
-    /// How keys are chosen.
+    /// The law by which keys are drawn.
     pub distribution: Distribution,
-    /// PUTs in a thousand operations.
+    /// PUTs among a thousand operations.
     pub put_permille: u32,
     /// Bytes of a value.
     pub value: u32,
-    /// Operations outstanding.
+    /// Operations that a client has outstanding.
     pub outstanding: u32,
-    /// Send that many, wait until all have ended, and again; rather than replace each at once.
+    /// Whether a client fills its window, waits until all operations have ended, and fills it again. Else it
+    /// replaces each operation at once.
     pub windows: bool,
-    /// Seed of the draws of all clients; each adds its number.
+    /// Seed of the draws of all clients. Each client adds its number.
     pub seed: u64,
 }
 
-/// Draws operations.
+/// Draws the operations of a client.
 pub(crate) struct Draws {
     load: Load,
     random: Random,
@@ -47,7 +48,7 @@ impl Draws {
         self.random.below(n)
     }
 
-    /// The number of a key.
+    /// Draws the number of a key.
     pub(crate) fn number(&mut self) -> u64 {
         match self.load.distribution {
             Distribution::Uniform => self.below(self.load.pairs),
@@ -55,8 +56,8 @@ impl Draws {
         }
     }
 
-    /// By inversion in integers: ranks from 2^i to 2^(i+1) - 1 are about equally likely together for
-    /// each i; within them a rank r is taken with likelihood 2^i / r.
+    /// Draws by inversion in integers. Ranks from 2^i to 2^(i+1) - 1 are together about equally likely for
+    /// each i. Within them a rank r is accepted with probability 2^i / r.
     fn zipf(&mut self) -> u64 {
         let octaves = u64::from(64 - self.load.pairs.leading_zeros());
         loop {
@@ -76,7 +77,7 @@ impl Draws {
         self.below(1000) < u64::from(self.load.put_permille)
     }
 
-    /// A value, different each time.
+    /// Draws a value, another one each time.
     pub(crate) fn value(&mut self) -> Vec<u8> {
         let mut value = vec![0; self.load.value as usize];
         self.random.fill(&mut value);

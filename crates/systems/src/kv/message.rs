@@ -1,41 +1,41 @@
-//! What clients of a store ask, and what they are told.
+//! Requests to a store, and its replies.
 
 use super::{KEY_BYTES, Key};
 use crate::herd::Message;
 
-/// A request.
+/// A request to a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The value.
+    /// Get the value.
     Get(Key),
-    /// Whether this is still the version; else the value (ATC'16, 5.2.2: speculation).
+    /// Get the value if its version is another one (ATC'16, 5.2.2: speculation).
     GetIfNot(Key, u32),
-    /// Insert or update.
+    /// Insert or update the value.
     Put(Key, Vec<u8>),
-    /// Only if there is none.
+    /// Insert the value if the key is absent.
     Insert(Key, Vec<u8>),
-    /// Only if there is one.
+    /// Update the value if the key is present.
     Update(Key, Vec<u8>),
-    /// Forget it.
+    /// Delete the key.
     Delete(Key),
 }
 
-/// A reply.
+/// A reply of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done as asked; the version is still the one. No bytes: a header-only SEND.
+    /// The request is done, or the version has not changed. The reply has no bytes: a header-only SEND.
     Ok,
     /// The value and its version.
     Value(u32, Vec<u8>),
-    /// There is no such key.
+    /// The key is absent.
     NotFound,
-    /// There is one already.
+    /// The key is present, so nothing was inserted.
     Exists,
-    /// Nothing was done.
+    /// The request was refused, and nothing was done.
     Refused(Refusal),
 }
 
-/// Why a request was refused.
+/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The value is longer than the store takes.
@@ -44,13 +44,13 @@ pub enum Refusal {
     OtherPartition,
 }
 
-/// Bytes of a request beside its value: opcode, key, and room for a version.
+/// Bytes of a request besides its value: opcode, key, and room for a version.
 pub(crate) const REQUEST_OVERHEAD: u32 = 1 + KEY_BYTES as u32 + 4;
-/// Bytes of a reply beside its value: status and version.
+/// Bytes of a reply besides its value: status and version.
 pub(crate) const REPLY_OVERHEAD: u32 = 5;
 
 impl Request {
-    /// The key.
+    /// The key of the request.
     pub fn key(&self) -> &Key {
         match self {
             Request::Get(key) | Request::GetIfNot(key, _) | Request::Delete(key) => key,

@@ -1,6 +1,6 @@
-//! What key-value stores have in common (ATC'16, 4.3): 16-byte keys, values of variable length.
+//! Common parts of key-value stores (ATC'16, 4.3): 16-byte keys, values of variable length.
 //!
-//! [`PartitionStore`] is a partitioned index with a log, as MICA has; one thread owns a partition.
+//! [`PartitionStore`] is a partitioned index with a log, like MICA's. One thread owns a partition.
 
 mod fill;
 mod key;

@@ -1,16 +1,17 @@
 //! A partition of a store: set-associative buckets that lead into a log.
 //!
-//! The index is an array of buckets, one cache line each: eight slots, each with a tag of 16 bits and the
-//! place of an entry in the log. The log is circular; an entry begins a cache line and holds a header
-//! (version, length, whether it lives), key, value and a checksum of all. A value that needs as much
-//! room as the old one is updated in place, else appended; the old entry is marked dead first. Behind
-//! the log is how far it has come, which tells who READs the tables what has been overwritten.
+//! The index is an array of buckets, one cache line each. A bucket has eight slots, each with a tag of 16
+//! bits and the place of an entry in the log. The log is circular. An entry begins a cache line and holds a
+//! header (version, length, whether it is alive), key, value and a checksum of all. A value that needs as
+//! much room as the old one is updated in place. Any other value is appended, after the old entry has been
+//! marked dead. The head of the log is stored behind the log. It tells clients that READ the tables which
+//! entries have been overwritten.
 //!
 //! # Eviction
-//! The store forgets rather than grows. An append overwrites the oldest entries of the log (first in,
-//! first out, whatever has been read since); their slots turn out stale when they are looked at. A
-//! ninth key of a bucket takes the slot whose entry is oldest. A population stays whole while it fits
-//! the [`Layout`] and no bucket overflows.
+//! The store forgets rather than grows. An append overwrites the oldest entries of the log (first in, first
+//! out, no matter which entries were read since). Their slots are found to be stale when they are next used.
+//! A ninth key of a bucket takes the slot with the oldest entry. A population stays whole while it fits the
+//! [`Layout`] and no bucket overflows.
 
 use super::key::{self, KEY_BYTES, Key};
 use crate::checksum::{self, checksum};
@@ -20,19 +21,19 @@ use doorbell_verbs::{Cpu, Mem};
 pub(crate) const BUCKET: u64 = 64;
 const SLOTS: usize = 8;
 const LINE: u64 = 64;
-/// Header and key.
+/// Bytes of header and key.
 const BEFORE_VALUE: u64 = 8 + KEY_BYTES;
 const CHECKSUM: u64 = 8;
-/// Bits of a slot that tell the place of the entry, in lines from the log's beginning of time.
+/// Bits of a slot for the place of the entry, in lines since the log began.
 const PLACE_BITS: u32 = 48;
 const LONGEST_VALUE: u32 = 4000;
 
-/// Where the owner of a filled partition goes on.
+/// The state with which the owner of a filled partition goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
-    /// See [`PartitionStore`].
+    /// As in [`PartitionStore`].
     pub(crate) head: u64,
-    /// See [`PartitionStore`].
+    /// As in [`PartitionStore`].
     pub(crate) version: u32,
 }
 
@@ -48,15 +49,15 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For `pairs` pairs of values of `value` bytes: four slots of eight in use, as HERD has, and a
-    /// log that takes all.
+    /// A layout for `pairs` pairs with values of `value` bytes. Four slots of eight are in use, as HERD has,
+    /// and the log has room for all pairs.
     pub fn for_pairs(pairs: u64, value: u32) -> Layout {
         let buckets = pairs.div_ceil(4).max(1).next_power_of_two();
         Layout { buckets, log: (pairs + 1) * entry_bytes(value), max_value: value }
     }
 
     /// # Errors
-    /// A size out of range.
+    /// If a size is out of its range.
     pub fn check(&self) -> Result<(), SystemError> {
         if !self.buckets.is_power_of_two() || self.buckets > 1 << 32 {
             return SystemError::config(format!(
@@ -73,32 +74,32 @@ impl Layout {
         Ok(())
     }
 
-    /// Bytes of a partition: index, log, and a line with how far the log has come.
+    /// Bytes of a partition: index, log, and a line with the log's head.
     pub fn bytes(&self) -> u64 {
         self.head() + LINE
     }
 
-    /// Offset within the partition of the number of lines ever appended to the log.
+    /// Offset in the partition of the log's head, the number of lines ever appended.
     pub(crate) fn head(&self) -> u64 {
         self.buckets * BUCKET + self.log
     }
 
-    /// Whether the entry of a slot was not overwritten when the log had come as far as `head`.
+    /// Whether the entry of a slot was not overwritten yet when the log's head was `head`.
     pub(crate) fn is_current(&self, slot: IndexSlot, head: u64) -> bool {
         head.saturating_sub(slot.place()) <= self.log / LINE
     }
 
-    /// Offset of the bucket of a key within the partition.
+    /// Offset in the partition of a key's bucket.
     pub(crate) fn bucket(&self, key: &Key) -> u64 {
         (key::hash(key) & (self.buckets - 1)) * BUCKET
     }
 
-    /// Offset within the partition of the entry that a slot leads to.
+    /// Offset in the partition of the entry that a slot leads to.
     pub(crate) fn entry(&self, slot: IndexSlot) -> u64 {
         self.buckets * BUCKET + slot.place() * LINE % self.log
     }
 
-    /// Longest entry in bytes.
+    /// Bytes of the longest entry.
     pub(crate) fn longest(&self) -> u64 {
         entry_bytes(self.max_value)
     }
@@ -109,7 +110,7 @@ fn entry_bytes(value: u32) -> u64 {
     (BEFORE_VALUE + u64::from(value).next_multiple_of(8) + CHECKSUM).next_multiple_of(LINE)
 }
 
-/// A word of the index.
+/// A slot of the index, as a word: tag and place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexSlot(u64);
 
@@ -127,12 +128,12 @@ impl IndexSlot {
     }
 }
 
-/// Never 0, which is an empty slot's.
+/// The tag of a key. It is never 0, the tag of an empty slot.
 fn tag(key: &Key) -> u64 {
     key::hash(key) >> 48 | 1 << 15
 }
 
-/// The slots of a bucket that may be this key's.
+/// The slots of a bucket that may lead to the key's entry.
 pub(crate) fn candidates(
     bucket: &[u8; BUCKET as usize],
     key: &Key,
@@ -163,7 +164,7 @@ impl Header {
     }
 }
 
-/// Lays an entry out.
+/// Encodes an entry.
 fn encoded(version: u32, key: &Key, value: &[u8]) -> Vec<u8> {
     let header = Header { version, length: value.len() as u16, alive: true };
     let mut bytes = Vec::with_capacity(entry_bytes(value.len() as u32) as usize);
@@ -175,18 +176,18 @@ fn encoded(version: u32, key: &Key, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What bytes that were read from the place of an entry are.
+/// The content of bytes that were READ from the place of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SeenEntry {
     /// The key's value.
     Value(u32, Vec<u8>),
     /// A whole entry, but of another key.
     OtherKey,
-    /// An entry that is being written, moved or deleted, or what has overwritten one.
+    /// An entry that is being written, moved or deleted, or the bytes that have overwritten an entry.
     TornOrStale,
 }
 
-/// Judges bytes read from the place of an entry.
+/// Decides what bytes that were READ from the place of an entry are, for a reader of `key`.
 pub(crate) fn judge(bytes: &[u8], key: &Key) -> SeenEntry {
     let word = |at: usize| bytes.get(at..at + 8).and_then(|w| Some(u64::from_ne_bytes(w.try_into().ok()?)));
     let Some(header) = word(0).map(Header::from_word) else { return SeenEntry::TornOrStale };
@@ -201,16 +202,16 @@ pub(crate) fn judge(bytes: &[u8], key: &Key) -> SeenEntry {
     SeenEntry::Value(header.version, value.to_vec())
 }
 
-/// Time that a checksum takes over an entry of a value of `value` bytes.
+/// The time that a checksum over an entry takes, with a value of `value` bytes.
 pub(crate) fn checksum_work(value: usize) -> doorbell_verbs::Span {
     checksum::work(BEFORE_VALUE + value as u64)
 }
 
-/// What a key's version is, to who knows one.
+/// The version of a key, compared with a known version.
 pub(crate) enum IfNot {
-    /// That one.
+    /// The known version.
     Same,
-    /// Another, with its value; or there is no such key.
+    /// Another version, with its value; `None` if the key is absent.
     Other(Option<(u32, Vec<u8>)>),
 }
 
@@ -228,9 +229,9 @@ struct FoundEntry {
 pub struct PartitionStore {
     mem: Mem,
     layout: Layout,
-    /// Lines ever appended to the log, with those skipped at its end.
+    /// The log's head: lines ever appended, with the lines skipped at the log's end.
     head: u64,
-    /// Last version given.
+    /// The version that was given last.
     version: u32,
 }
 
@@ -238,7 +239,7 @@ impl PartitionStore {
     /// An empty partition in zeroed memory of [`Layout::bytes`].
     ///
     /// # Errors
-    /// If the sizes are out of range, or not the memory's.
+    /// If the sizes are out of range, or do not match the memory.
     pub fn new(mem: Mem, layout: Layout) -> Result<PartitionStore, SystemError> {
         layout.check()?;
         if mem.len() != layout.bytes() {
@@ -261,22 +262,22 @@ impl PartitionStore {
         Ok(PartitionStore { head, version, ..PartitionStore::new(mem, layout)? })
     }
 
-    /// What to go on with.
+    /// The state with which a later owner goes on.
     pub(crate) fn filled(&self) -> Filled {
         Filled { head: self.head, version: self.version }
     }
 
-    /// Its sizes.
+    /// The sizes of the partition.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Asks for the line of the index ahead of its use.
+    /// Prefetches the key's bucket.
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, key: &Key) {
         cpu.prefetch(self.mem, self.layout.bucket(key), BUCKET);
     }
 
-    /// Asks for the entry ahead of its use.
+    /// Prefetches the first line of each entry that may be the key's.
     pub fn prefetch_entry<C: Cpu>(&self, cpu: &C, key: &Key) {
         let bucket = self.bucket(cpu, key);
         for (_, slot) in candidates(&bucket, key) {
@@ -316,7 +317,7 @@ impl PartitionStore {
         None
     }
 
-    /// The value and its version.
+    /// The value of a key and its version; `None` if the key is absent.
     pub fn get<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<(u32, Vec<u8>)> {
         self.find(cpu, key).map(|found| self.value(cpu, &found))
     }
@@ -329,7 +330,7 @@ impl PartitionStore {
         (found.header.version, value)
     }
 
-    /// The value and its version, if that is another.
+    /// The value of a key and its version, if the version is not `version`.
     pub(crate) fn get_if_not<C: Cpu>(&self, cpu: &C, key: &Key, version: u32) -> IfNot {
         match self.find(cpu, key) {
             Some(found) if found.header.version == version => IfNot::Same,
@@ -337,7 +338,7 @@ impl PartitionStore {
         }
     }
 
-    /// Inserts or updates; returns the new version.
+    /// Inserts or updates a key; returns the new version.
     ///
     /// # Panics
     /// If the value is longer than [`Layout::max_value`].
@@ -347,7 +348,7 @@ impl PartitionStore {
         self.write(cpu, found, key, value)
     }
 
-    /// Inserts; `None` where the key is there.
+    /// Inserts a key; returns its version, or `None` if the key is present.
     ///
     /// # Panics
     /// As [`PartitionStore::put`].
@@ -355,7 +356,7 @@ impl PartitionStore {
         self.find(cpu, key).is_none().then(|| self.put(cpu, key, value))
     }
 
-    /// Updates; `None` where the key is not there.
+    /// Updates a key; returns the new version, or `None` if the key is absent.
     ///
     /// # Panics
     /// As [`PartitionStore::put`].
@@ -373,7 +374,7 @@ impl PartitionStore {
                 cpu.write(self.mem, old.entry, &bytes)
             }
             _ => {
-                // First, as what is appended may take its place.
+                // The old entry is marked dead first, because the appended entry may take its place.
                 if let Some(old) = found {
                     self.bury(cpu, &old);
                 }
@@ -385,12 +386,12 @@ impl PartitionStore {
         self.version
     }
 
-    /// Marks an entry dead, so that who READs it late does not take it for the value.
+    /// Marks an entry dead, so that a client that READs it late does not take it for the value.
     fn bury<C: Cpu>(&self, cpu: &C, old: &FoundEntry) {
         cpu.store_u64(self.mem, old.entry, Header { alive: false, ..old.header }.to_word());
     }
 
-    /// The log comes as far as `head`.
+    /// Moves the log's head to `head`.
     fn advance<C: Cpu>(&mut self, cpu: &C, head: u64) {
         self.head = head;
         cpu.store_u64(self.mem, self.layout.head(), head);
@@ -402,7 +403,8 @@ impl PartitionStore {
         if self.head % log + lines > log {
             let rest = IndexSlot::new(0, self.head);
             self.advance(cpu, self.head.next_multiple_of(log));
-            // What lies there is forgotten, and who READs the tables must not find it either.
+            // The entries at the log's end are forgotten. Clients that READ the tables must not find them
+            // either.
             let zeros = vec![0; (self.layout.head() - self.layout.entry(rest)) as usize];
             cpu.write(self.mem, self.layout.entry(rest), &zeros);
         }
@@ -412,7 +414,7 @@ impl PartitionStore {
         slot
     }
 
-    /// Offset of an empty or stale slot of the key's bucket, or of that with the oldest entry.
+    /// Offset of an empty or stale slot in the key's bucket, else of the slot with the oldest entry.
     fn free_slot<C: Cpu>(&self, cpu: &C, key: &Key) -> u64 {
         let bucket = self.bucket(cpu, key);
         let age = |slot: IndexSlot| match slot.tag() {
@@ -423,7 +425,7 @@ impl PartitionStore {
         self.layout.bucket(key) + 8 * oldest.map_or(0, |(i, _)| i as u64)
     }
 
-    /// Forgets a key; whether it was there.
+    /// Deletes a key; returns whether it was present.
     pub fn delete<C: Cpu>(&mut self, cpu: &C, key: &Key) -> bool {
         let Some(found) = self.find(cpu, key) else { return false };
         cpu.store_u64(self.mem, found.slot, 0);

@@ -5,22 +5,22 @@ use crate::herd_kv::{StoreServer, max_reply, max_request};
 use doorbell_schema::schema;
 
 schema! {
-    /// The store with GET by two READs, PUT over HERD's RPCs.
+    /// The store with GET by two READs, and PUT over HERD's RPCs.
     pub struct ReadKv {
         groups {
-            /// Clients.
+            /// The clients, and their operations outstanding.
             clients: Clients,
             /// The server's threads, each with a partition.
             workers: Workers,
-            /// How PUTs travel.
+            /// The verb and the repetition of PUTs.
             travel: Travel,
-            /// What it holds.
+            /// The pairs of the store.
             pairs: Pairs,
-            /// Their values.
+            /// The values of the pairs.
             values: Values,
-            /// What that stands for.
+            /// The size of the store that the pairs stand for.
             scale: Scale,
-            /// What is measured.
+            /// The interval that is measured, and the seed.
             timing: Timing,
         }
     }

@@ -1,4 +1,4 @@
-//! The store that clients READ on machines.
+//! Sets the store that clients READ up on machines.
 
 use super::config::ReadKv;
 use super::protocol::ReadKvClient;

@@ -1,8 +1,9 @@
 //! GET by READ of the bucket, then of the entry.
 //!
-//! An entry that is not whole is being written, or has been overwritten: the log's head, READ after it,
-//! tells which. Of the former the bucket is READ again, however long the writer takes; the operating system
-//! may have stopped it for milliseconds, and all that time the key is there.
+//! An entry that is not whole is being written, or has been overwritten. The log's head, READ after the
+//! entry, tells which. If the entry is being written, the bucket is READ again, however long the writer
+//! takes. The operating system may have stopped the writer for milliseconds, and the key is there all that
+//! time.
 
 use crate::device::{self, Device, check};
 use crate::herd::{self, Config, RpcOutcome};
@@ -15,15 +16,15 @@ use doorbell_verbs::{
     AccessFlags, Cq, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
 };
 
-/// A GET under way.
+/// A GET in flight.
 struct Get {
     key: Key,
     tag: u64,
     began: Time,
     again: u64,
     stage: Stage,
-    /// Slots that lead to another key's entry, or to what was overwritten. Places are given once, so
-    /// they will never lead to this key's.
+    /// Slots that lead to another key's entry, or to an overwritten one. Each place in the log is used once,
+    /// so such a slot never leads to this key's entry.
     elsewhere: Vec<IndexSlot>,
 }
 
@@ -37,13 +38,13 @@ enum Stage {
 /// A GET that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gotten {
-    /// As it was given to `begin`.
+    /// The tag that was given to [`KvReader::begin`].
     pub tag: u64,
-    /// When it began.
+    /// When the GET began.
     pub began: Time,
     /// Version and value, if the key was there.
     pub found: Option<(u32, Vec<u8>)>,
-    /// How often what was read was torn, stale or another key's.
+    /// How often the bytes that were READ were torn, stale or another key's.
     pub again: u64,
 }
 
@@ -61,7 +62,7 @@ pub struct KvReader<P: Provider> {
 }
 
 impl<P: Provider> KvReader<P> {
-    /// Reader `number`, with up to `outstanding` GETs under way; returns once it is connected.
+    /// Starts reader `number`, with up to `outstanding` GETs in flight. Returns once the reader is connected.
     pub fn start(
         cpu: &P,
         layout: Layout,
@@ -90,12 +91,12 @@ impl<P: Provider> KvReader<P> {
         })
     }
 
-    /// GETs that have not ended.
+    /// The number of GETs that have not ended.
     pub fn outstanding(&self) -> u32 {
         self.gets.iter().flatten().count() as u32
     }
 
-    /// Begins a GET; `tag` comes back when it has ended.
+    /// Begins a GET; `tag` comes back in [`Gotten`] when the GET has ended.
     ///
     /// # Errors
     /// If too many are outstanding, or a verb fails.
@@ -109,7 +110,7 @@ impl<P: Provider> KvReader<P> {
         self.read(at, self.layout.bucket(&key), BUCKET as u32, &key)
     }
 
-    /// Offset of the buffer of a GET: bucket, then entry.
+    /// Offset of the buffer of a GET. The buffer first receives the bucket, then the entry.
     fn buffer(&self, at: usize) -> u64 {
         at as u64 * (BUCKET + self.layout.longest())
     }
@@ -122,7 +123,7 @@ impl<P: Provider> KvReader<P> {
         Ok(self.qp.post_send(&[SendWr::new(at as u64, op, &sge).flags(SendFlags::SIGNALED)])?)
     }
 
-    /// Goes on with what has been read; returns whether there was anything.
+    /// Goes on with the READs that have completed. Returns whether there were any.
     pub fn poll(&mut self, done: &mut Vec<Gotten>) -> Result<bool, SystemError> {
         let found = self.cq.poll(&mut self.wc)?.len();
         for i in 0..found {
@@ -186,7 +187,8 @@ impl<P: Provider> KvReader<P> {
         }
     }
 
-    /// Tells an entry that is being written from what has overwritten one.
+    /// Goes on when the log's head is known: an entry that is not whole is being written, or has been
+    /// overwritten.
     fn head(&mut self, at: usize, mut get: Get, slot: IndexSlot) -> Result<(), SystemError> {
         let head = self.device.cpu.load_u64(self.buffers.mem(), self.buffer(at));
         if !self.layout.is_current(slot, head) {
@@ -204,7 +206,7 @@ impl<P: Provider> KvReader<P> {
     }
 }
 
-/// The key of the next operation, and the value if it is a PUT.
+/// The key of the next operation, and its value if it is a PUT.
 fn draw(draws: &mut Draws) -> (Key, Option<Vec<u8>>) {
     let key = draws.key();
     let value = draws.is_put().then(|| draws.value());
@@ -214,15 +216,15 @@ fn draw(draws: &mut Draws) -> (Key, Option<Vec<u8>>) {
 /// A client with a load: GETs by READ, PUTs over HERD's RPCs.
 #[derive(Clone, Debug)]
 pub struct ReadKvClient {
-    /// Shared with the server.
+    /// Parameters that server and clients share.
     pub config: Config,
     /// Sizes of a partition.
     pub layout: Layout,
     /// Number of this client.
     pub number: u32,
-    /// What it asks for.
+    /// The operations of the client.
     pub load: Load,
-    /// When it measures, and when it ends.
+    /// The interval in which the client measures, and its end.
     pub interval: Interval,
 }
 
@@ -248,7 +250,8 @@ impl Program for ReadKvClient {
                     None => reader.begin(key, 0)?,
                     Some(value) => {
                         let worker = owner(&key, self.config.workers);
-                        // Replies may overtake each other: it waits for the oldest PUT.
+                        // The window may have no room although PUTs have ended: replies may overtake each
+                        // other, and the oldest PUT has to end first.
                         if !rpc.has_room(worker) {
                             next = Some((key, Some(value)));
                             break;
