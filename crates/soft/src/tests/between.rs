@@ -1,4 +1,4 @@
-//! What happens between two processes.
+//! Operations between two processes.
 
 use super::peer::{BUFFER, Buffer, HOLE, OPEN, Peer, RECV_BYTES, RECVS, all_of, buffer, run_on};
 use super::{Patience, Side};
@@ -24,7 +24,7 @@ enum Op {
         to: usize,
         len: usize,
     },
-    /// Of two SGEs, the second one long after the first.
+    /// Has two SGEs, the second one far behind the first.
     WriteTwo {
         from: usize,
         to: usize,
@@ -74,7 +74,7 @@ enum Op {
     },
 }
 
-/// The buffers of a test: that of this process, the peer's private one, and one that the peer
+/// The buffers of a test: this process's buffer, the peer's private buffer, and a buffer that the peer
 /// shares.
 #[derive(Clone, Copy)]
 struct Buffers {
@@ -83,7 +83,7 @@ struct Buffers {
     shared: Buffer,
 }
 
-/// The work request, with SGEs that are put into `sges`.
+/// The work request. Its SGEs are put into `sges`.
 fn request<'a>(op: &Op, number: usize, buffers: &Buffers, sges: &'a mut [Sge; 2]) -> SendWr<'a> {
     let Buffers { here, there, shared } = buffers;
     let remote_shared = |at: usize| RemoteAddr { addr: shared.addr + at as u64, rkey: shared.key };
@@ -138,7 +138,7 @@ enum Posted {
     OneByOne,
 }
 
-/// What can be seen afterwards: the completions here and there, and the memory here and there.
+/// The visible results: completions and memory on both sides.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     sends: Vec<[u64; 3]>,
@@ -148,12 +148,12 @@ struct Seen {
     shared: Vec<u8>,
 }
 
-/// Posts them on a new QP, from memory that is always the same.
+/// Posts the work requests on a new QP, with equal initial memory each time.
 fn run(peer: &mut Peer, qp_type: QpType, ops: &[Op], posted: Posted, buffers: &Buffers) -> Seen {
     let Buffers { here, there, shared } = buffers;
     let pattern: Vec<u8> = (0..HOLE).map(|n| (n * 7 / 3) as u8).collect();
     let mut other: Vec<u8> = pattern.iter().map(|byte| !byte).collect();
-    // SAFETY: the buffer of this test, of which so much is mapped, and nobody else uses it now.
+    // SAFETY: the buffer of this test. This many bytes of it are mapped, and nothing else uses it now.
     let own = unsafe { std::slice::from_raw_parts_mut(here.addr as *mut u8, HOLE) };
     own.copy_from_slice(&pattern);
     for buffer in [there, shared] {
@@ -181,7 +181,7 @@ fn ops(qp_type: QpType) -> impl Strategy<Value = Vec<Op>> {
     let len = prop_oneof![Just(1usize), Just(8), Just(9), Just(16), 1..200usize, 1000..1200usize];
     let short = 1..64usize;
     let at = 0..OPEN - 1200;
-    // Often one WRITE begins where another ends, or a READ fetches what it brought.
+    // Often one WRITE begins where another ends, or a READ fetches the bytes of a WRITE.
     let to = prop_oneof![at.clone(), (0..20usize).prop_map(|n| n * 8)];
     let word = 0..32usize;
     let from_to = (to.clone(), at, len).prop_map(|(to, from, len)| (from, to, len));
@@ -236,7 +236,7 @@ fn a_list_does_what_its_work_requests_do_one_by_one() {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let same = |ops: Vec<Op>| {
             let peer: &mut Peer = &mut peer.borrow_mut();
-            // Not more messages than RECVs.
+            // At most as many messages as RECVs.
             let takes = |op: &&Op| matches!(op, Op::Send { .. } | Op::WriteWithImm { .. });
             prop_assume!(ops.iter().filter(takes).count() <= RECVS);
             let list = run(peer, qp_type, &ops, Posted::InOneList, &buffers);
@@ -289,7 +289,7 @@ fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
 #[test]
 fn a_list_may_be_longer_than_what_one_call_takes() {
     let (mut peer, buffers) = begin();
-    // Not one after the other, so that each is a piece of its own at the far side too.
+    // They are not contiguous, so that each is a piece of its own at the far side too.
     let places = |n: usize| (128 + n % 500 * 16, n * 10 % 8000);
     let mut list: Vec<Op> = (0..1500).map(|n| write(places(n).0, places(n).1, 10)).collect();
     list.push(Op::IntoHole { before: 5, read: true });
@@ -308,7 +308,7 @@ fn those_behind_one_that_waits_come_after_it() {
     let side = peer.connect(QpType::Rc);
     let before = peer.bytes(buffers.there.addr);
     let ops = [write(0, 0, 20), Op::Send { from: 20, len: 20 }, write(40, 40, 20), write(60, 60, 20)];
-    // SAFETY: the buffer of this test, of which so much is mapped.
+    // SAFETY: the buffer of this test. This many bytes of it are mapped.
     unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, 80) }.fill(9);
     let mut sges = [[Sge::default(); 2]; 4];
     let mut posting = side.qp.begin_post();
@@ -342,15 +342,15 @@ fn a_list_to_a_process_that_has_ended_fails_as_a_whole() {
     assert_eq!(became, [status(WcStatus::RetryExcErr), flushed, flushed, flushed, flushed]);
 }
 
-/// Posts one work request; returns its status.
+/// Posts one work request, and returns its status.
 fn post_one(side: &Side, op: &Op, buffers: &Buffers) -> u64 {
     let mut sges = [Sge::default(); 2];
     side.qp.begin_post().post_wr(&request(op, 0, buffers, &mut sges), None).expect("there is room");
     side.wait_for(1)[0][1]
 }
 
-/// Whether an access is allowed is not known while its region is being changed: it is tried again, as long as the time-out
-/// lets it.
+/// While a region is being changed, it is not known whether an access is allowed. The access is retried until
+/// the time-out.
 #[test]
 fn a_region_that_is_being_changed_is_waited_for() {
     let (mut peer, buffers) = begin();
@@ -367,7 +367,7 @@ fn a_region_that_is_being_changed_is_waited_for() {
     assert_eq!(side.wait_for(1)[0][1], 0);
 }
 
-/// Where the fast way ends, what is not mapped in the peer any more cannot be accessed.
+/// Without a shared mapping, memory that the peer has unmapped cannot be accessed any more.
 #[test]
 fn what_a_program_shares_is_accessed_where_it_lies() {
     for (how, mapped_here) in [("system-v", true), ("sealed", true), ("unsealed", false)] {
@@ -375,7 +375,7 @@ fn what_a_program_shares_is_accessed_where_it_lies() {
         let (shared, second, _) = peer.shared(how);
         buffers.shared = shared;
         buffers.there = shared;
-        // SAFETY: the buffer of this test, of which so much is mapped.
+        // SAFETY: the buffer of this test. This many bytes of it are mapped.
         let own = unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, HOLE) };
         own.fill(5);
         let side = peer.connect(QpType::Rc);
@@ -420,7 +420,7 @@ fn a_region_that_takes_the_place_of_another_is_found() {
     assert_eq!(key >> 8, buffers.shared.key >> 8, "the same place");
     let old = buffers.shared;
     buffers.shared = Buffer { key, ..buffers.there };
-    // SAFETY: the buffer of this test, of which so much is mapped.
+    // SAFETY: the buffer of this test. This many bytes of it are mapped.
     unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, 50) }.fill(6);
     assert_eq!(post_one(&side, &write, &buffers), 0);
     assert_eq!(peer.bytes(buffers.there.addr)[100..150], [6; 50]);
@@ -441,9 +441,9 @@ fn a_record_that_says_more_than_is_mapped_is_not_believed() {
     }
 }
 
-/// How often a System V segment is mapped; `None` where there is no such segment.
+/// How often a System V segment is attached; `None` if there is no such segment.
 fn attachments(id: i32) -> Option<u64> {
-    // SAFETY: integers, which may be zero; shmctl fills the struct in.
+    // SAFETY: the struct holds integers, which may be zero; shmctl fills it in.
     unsafe {
         let mut about: libc::shmid_ds = std::mem::zeroed();
         (libc::shmctl(id, libc::IPC_STAT, &mut about) == 0).then_some(about.shm_nattch)
@@ -485,7 +485,7 @@ fn shared_memory_is_mapped_once_and_not_longer_than_needed() {
 fn a_peer_that_posts_on_the_same_processor_is_let_run_once() {
     let (mut peer, buffers) = begin();
     let side = peer.connect(QpType::Rc);
-    // SAFETY: takes nothing.
+    // SAFETY: the call takes no arguments.
     let here = unsafe { libc::sched_getcpu() } as usize;
     run_on(here);
     let gives_way = |op: &Op| {
@@ -510,7 +510,7 @@ fn a_peer_that_posts_on_the_same_processor_is_let_run_once() {
     assert!(!gives_way(&write), "the program waits for an event");
 }
 
-/// READs only, as a peer that lies about where its memory is would be damaged by WRITEs.
+/// Posts only READs. A peer that misreports its memory's place would be damaged by WRITEs.
 #[test]
 fn a_peer_that_scribbles_in_its_records_does_no_harm() {
     let (mut peer, mut buffers) = begin();

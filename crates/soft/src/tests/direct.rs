@@ -1,4 +1,5 @@
-//! WRITEs and SENDs the short way: which go it, and that none does once anything has changed that the long way checks.
+//! WRITEs and SENDs on the direct path: which ones take it, and that none does once anything has changed that
+//! the usual path checks.
 
 use super::Side;
 use super::peer::{BUFFER, Buffer, HOLE, Peer, RECV_BYTES, RECVS, buffer};
@@ -16,12 +17,12 @@ struct Pair {
 }
 
 impl Pair {
-    /// One whose WRITEs go the short way.
+    /// A pair whose WRITEs take the direct path.
     fn new() -> Pair {
         Pair::to(Peer::arena)
     }
 
-    /// The same to memory of the peer's.
+    /// A pair whose WRITEs go to this memory of the peer.
     fn to(there: impl Fn(&mut Peer) -> Buffer) -> Pair {
         let process = Process::current().expect("this process can use the device");
         let mut peer = Peer::start();
@@ -38,7 +39,8 @@ impl Pair {
         assert!(self.goes(0, 8, |_, _| {}), "a WRITE like the one before");
     }
 
-    /// Whether a WRITE of `len` bytes to offset `to`, changed like this, goes the short way; it is not posted otherwise.
+    /// Whether a WRITE of `len` bytes to offset `to`, after `change`, takes the direct path. Otherwise it is
+    /// not posted.
     fn goes(&self, to: usize, len: u32, change: impl Fn(&mut RemoteAddr, &mut Sge)) -> bool {
         let mut sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
         let mut remote = RemoteAddr { addr: self.there.addr + to as u64, rkey: self.there.key };
@@ -46,7 +48,7 @@ impl Pair {
         self.side.qp.begin_post().write_directly(0, remote, &sge, SendFlags::SIGNALED)
     }
 
-    /// A WRITE the long way; returns its status.
+    /// Posts a WRITE on the usual path, and returns its status.
     fn write_long(&self) -> u64 {
         self.side.completions();
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
@@ -56,7 +58,7 @@ impl Pair {
         self.side.wait_for(1)[0][1]
     }
 
-    /// Asserts that what the peer is told ends the short way, and what then becomes of a WRITE.
+    /// Asserts that a command to the peer ends the direct path, and that a WRITE then gets this status.
     fn ends(command: impl Fn(&Buffer) -> String, status: WcStatus) {
         let mut pair = Pair::new();
         let command = command(&pair.there);
@@ -119,7 +121,7 @@ fn writes_to_private_memory_are_gathered_the_short_way() {
         crate::memory::transfer::read(&[super::peer::all_of(&mut found)], there).expect("the peer lives");
         assert_eq!(u64::from_ne_bytes(found), 0x0123_4567_89ab_cdef, "at {at}");
     }
-    // What no memory is mapped for ends the QP, and those behind it.
+    // A WRITE to unmapped memory fails the QP, and flushes the WRITEs behind it.
     let mut posting = pair.side.qp.begin_post();
     for (wr_id, at) in [(5, 8), (6, HOLE), (7, 16)] {
         assert!(posting.write_directly(wr_id, to(&pair.there, at), &sge, signaled));
@@ -188,7 +190,7 @@ fn no_more_writes_go_the_short_way_than_the_queue_has_room_for() {
 }
 
 impl Pair {
-    /// One whose SENDs go the short way, as long as there are RECVs.
+    /// A pair whose SENDs take the direct path, as long as there are RECVs.
     fn of_sends() -> Pair {
         let process = Process::current().expect("this process can use the device");
         let mut peer = Peer::start();
@@ -202,13 +204,13 @@ impl Pair {
         pair
     }
 
-    /// Whether a SEND of so many bytes goes the short way; it is not posted otherwise.
+    /// Whether a SEND of `len` bytes takes the direct path. Otherwise it is not posted.
     fn sends(&self, len: u32) -> bool {
         let sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
         self.side.qp.begin_post().send_directly(0, &sge, SendFlags::SIGNALED)
     }
 
-    /// A SEND of 8 bytes the long way; returns its status.
+    /// Posts a SEND of 8 bytes on the usual path, and returns its status.
     fn send_long(&self) -> u64 {
         self.side.completions();
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
@@ -217,7 +219,7 @@ impl Pair {
         self.side.wait_for(1)[0][1]
     }
 
-    /// The peer takes so many completions, all successful.
+    /// Asserts that the peer takes `count` completions, all successful.
     fn received(&mut self, count: usize) {
         let got = self.peer.ask("poll");
         assert_eq!(got.len(), 3 * count, "{got:?}");
@@ -261,7 +263,7 @@ fn a_send_does_not_go_the_short_way_to_a_recv_that_cannot_take_it() {
         assert!(!pair.sends(8), "{recv}");
         assert_eq!(pair.send_long(), u64::from(status.to_c()), "{recv}");
     }
-    // What was a good key is none any more.
+    // A key that was valid is no longer valid.
     let mut pair = Pair::of_sends();
     pair.peer.ask("recv 1");
     let key = pair.there.key;

@@ -1,5 +1,5 @@
-//! Whatever another process writes into a segment, its owner neither crashes nor sees completions
-//! that it has no work requests for.
+//! Whatever another process writes into a segment, the segment's owner does not crash, and polls only
+//! completions of its own work requests.
 
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::process::Process;
@@ -63,7 +63,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
                     if let Some(slot) = segment.in_heap::<RqSlot>(at) {
                         let claimed = slot.state();
                         scribble(slot, &mut random, &[0, 4]);
-                        // As whoever claims it says that it is done, whatever it holds.
+                        // As if the claimer had marked it done, whatever it holds.
                         slot.state.store(claimed.word() | 3 << 62, Relaxed);
                     }
                 }
@@ -83,7 +83,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
     }
 }
 
-/// A queue has as many slots as its record says: of more than a device has nobody looks for a RECV.
+/// A record says how many slots its queue has. No sender searches more slots than the device allows.
 #[test]
 fn no_number_of_slots_misleads_a_sender() {
     let process = Process::current().expect("this process can use the device");

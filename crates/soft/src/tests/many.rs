@@ -1,4 +1,5 @@
-//! A fabric of more processes than a process may have files, or addresses for all that each of them may share.
+//! A fabric of more processes than a process may have files. All that they may share together is also more
+//! than one address space holds.
 
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
@@ -20,16 +21,16 @@ use std::time::{Duration, Instant};
 /// Set in the process that meets all others.
 const CROWD: &str = "DOORBELL_TEST_CROWD";
 const OTHERS: usize = 1100;
-/// What each of the others has in its arena before the buffer that is written to: more than is mapped at first.
+/// Bytes in each process's arena before the buffer that is written: more than is mapped at first.
 const BEFORE: usize = 80 << 20;
-/// So many files a process may have by default.
+/// The default limit of open files.
 const FILES: u64 = 1024;
 const PAGE: usize = 4096;
 const CAP: QpCap =
     QpCap { max_send_wr: 4, max_recv_wr: 2, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 8 };
 const PATIENCE: Patience = Patience { timeout: 20, rnr_retry: 7 };
 
-/// What a process writes into the memory of the one with this number, and what that one sends back.
+/// The word that is written to the process with this number, and that the process sends back.
 fn word(number: usize) -> u64 {
     0x5eed_0000_0000 + number as u64
 }
@@ -71,7 +72,7 @@ fn the_crowd() {
     let (over, end) = pipe_of_two();
     let mut children = Vec::new();
     for (number, side) in sides.iter().enumerate() {
-        // SAFETY: the child does what the function does, and ends.
+        // SAFETY: the child only calls `be_one_of_many`, which does not return.
         match unsafe { libc::fork() } {
             0 => {
                 drop(end);
@@ -102,7 +103,7 @@ fn the_crowd() {
     end_all(process, &sides, &children, end);
 }
 
-/// What proc_pid_status(5) says of this process.
+/// The lines of proc_pid_status(5) for this process that begin with one of these names.
 fn of_status(names: &[&str]) -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("it can be read");
     let is_asked = |line: &&str| names.iter().any(|name| line.starts_with(name));
@@ -111,7 +112,7 @@ fn of_status(names: &[&str]) -> String {
 
 fn allow_files(files: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct is filled in, and says then what it said before or less.
+    // SAFETY: the struct is filled in before it is read. The new limit is the old one or lower.
     unsafe {
         libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
         limit.rlim_cur = files.min(limit.rlim_max);
@@ -119,7 +120,8 @@ fn allow_files(files: u64) {
     }
 }
 
-/// Half of the children are killed, the others end. That is known of all soon, also of those of which no file tells it.
+/// Kills half of the children, and lets the rest exit. The process notices all exits soon, even of children
+/// for which it has no file.
 fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: File) {
     // SAFETY: children of this process, which have not been waited for.
     children.iter().step_by(2).for_each(|child| unsafe {
@@ -140,9 +142,9 @@ fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: Fil
     }
 }
 
-/// Tells where it can be written to, waits until that has been done, and sends back what has come.
+/// Reports where it can be written to, waits for the write, and sends the word back.
 fn be_one_of_many(number: usize, dest: u32, tell: &File, written: &File, over: &File) -> ! {
-    // SAFETY: takes numbers only. None is left where the test fails.
+    // SAFETY: takes only numbers. No child is left if the test fails.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let process = Process::current().expect("this process can use the device");
     let pipe = Arc::new(EventPipe::new().expect("a pipe"));
@@ -160,7 +162,7 @@ fn be_one_of_many(number: usize, dest: u32, tell: &File, written: &File, over: &
     post(&side, &SendWr::new(number as u64, SendOp::Send, &sge).flags(SendFlags::SIGNALED));
     assert_eq!(wait_for_one(&cq).status, 0);
     let _ = over.read(&mut [0]);
-    // SAFETY: it ends, by its exit handlers or without.
+    // SAFETY: the process exits, with or without its exit handlers.
     unsafe { if number % 4 == 1 { libc::_exit(0) } else { libc::exit(0) } }
 }
 
@@ -168,7 +170,7 @@ fn post(side: &Side, wr: &SendWr<'_>) {
     side.qp.begin_post().post_wr(wr, None).expect("there is room");
 }
 
-/// The numbers of the work requests of this kind that complete next, one of each of the others.
+/// The numbers of the next work requests with this opcode that complete, one from each child.
 fn completions(cq: &Cq, opcode: WcOpcode) -> BTreeSet<u64> {
     let all = (0..OTHERS).map(|_| wait_for_one(cq));
     all.map(|wc| {
@@ -208,7 +210,7 @@ impl Memory {
     }
 
     fn get(&self) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: a page of this process.
         unsafe { (self.addr as *const u64).read_volatile() }
     }
 }

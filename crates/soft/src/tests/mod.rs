@@ -1,4 +1,4 @@
-//! Tests of the device from inside: between two processes, and with records that lie.
+//! Tests of the device from inside: between two processes, and with corrupted records.
 
 mod between;
 mod direct;
@@ -21,7 +21,7 @@ use rand_xoshiro::rand_core::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The PD of what the tests make.
+/// The protection domain of the tests' objects.
 const PD: u32 = 1;
 
 /// A QP and its CQ.
@@ -30,7 +30,7 @@ struct Side {
     qp: Arc<Qp>,
 }
 
-/// When a connected QP gives up.
+/// How long a connected QP retries.
 #[derive(Clone, Copy)]
 struct Patience {
     timeout: u8,
@@ -38,14 +38,14 @@ struct Patience {
 }
 
 impl Side {
-    /// A QP in state Reset whose CQ takes `cqe` completions.
+    /// A QP in state Reset with a CQ of `cqe` entries.
     fn new(process: &'static Process, qp_type: QpType, cap: QpCap, cqe: u32) -> Side {
         let pipe = Arc::new(EventPipe::new().expect("a pipe"));
         let cq = Arc::new(Cq::new(process, cqe, pipe.in_record(), pipe.in_record()).expect("a CQ"));
         Side::of(process, qp_type, cap, cq, None, pipe)
     }
 
-    /// A QP of the same kind that has the same CQ.
+    /// A QP of equal type that shares this CQ.
     fn beside(&self) -> Side {
         let process = Process::current().expect("this process can use the device");
         let pipe = Arc::new(EventPipe::new().expect("a pipe"));
@@ -74,7 +74,7 @@ impl Side {
         Side { cq, qp: Qp::new(process, parts).expect("a QP") }
     }
 
-    /// Takes the QP to Rts.
+    /// Takes the QP to Rts, connected to QP `dest`.
     fn connect(&self, dest: u32, patience: Patience) {
         let rc = self.qp.qp_type() == QpType::Rc;
         let when_rc = |n: u8| rc.then_some(n);
@@ -120,7 +120,7 @@ impl Side {
         }
     }
 
-    /// An address handle for the own port.
+    /// An address handle for the device's own port.
     fn own_path(&self) -> AhHandle {
         let process = Process::current().expect("this process can use the device");
         let attr = AhAttr { port_num: 1, dlid: crate::device::lid(), grh: None };
@@ -151,7 +151,7 @@ impl Drop for Side {
     }
 }
 
-/// A number that is often one of those that are just in or out of range.
+/// A random number that is often at the edge of a range.
 fn word(random: &mut Xoshiro256PlusPlus) -> u32 {
     match random.next_u32() % 6 {
         0 => 0,
@@ -162,8 +162,7 @@ fn word(random: &mut Xoshiro256PlusPlus) -> u32 {
     }
 }
 
-/// Overwrites some of the 32-bit words of a record, but not its lock: that has tests of its own,
-/// and a lock held by a thread that lives is waited for.
+/// Overwrites some of the 32-bit words of a record, except the offsets in `spare`.
 fn scribble<T>(record: &T, random: &mut Xoshiro256PlusPlus, spare: &[usize]) {
     let words = size_of::<T>() / 4;
     for _ in 0..1 + random.next_u32() % 4 {

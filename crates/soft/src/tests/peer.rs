@@ -1,4 +1,4 @@
-//! A process that tests start to be the other side, and what they tell it to do.
+//! A process that tests start as the other side, and the commands that it carries out.
 
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::peer::Owner;
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 /// Set in the process that the tests start.
 const PEER: &str = "DOORBELL_TEST_PEER";
-/// What its answers begin with, as the test harness prints on the same pipe.
+/// Prefix of its answers, because the test harness prints on the same pipe.
 const ANSWER: &str = "answer:";
 
 pub(super) const PAGE: usize = 4096;
-/// Bytes of the buffers: those that WRITEs, READs and atomics use, then the RECVs', then a page that
-/// is not mapped.
+/// Layout of the buffers: bytes for WRITEs, READs and atomics, then the RECVs' bytes, and a page that is not
+/// mapped.
 pub(super) const OPEN: usize = 2 * PAGE;
 pub(super) const HOLE: usize = 3 * PAGE;
 pub(super) const BUFFER: usize = 5 * PAGE;
@@ -48,10 +48,10 @@ pub(super) struct Buffer {
     pub(super) key: u32,
 }
 
-/// Private memory with a hole, which is never unmapped otherwise.
+/// Private memory with a hole. Otherwise it is never unmapped.
 pub(super) fn buffer(process: &'static Process) -> Buffer {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, of which a page is given back.
+    // SAFETY: a new mapping; only one of its pages is unmapped.
     let addr = unsafe {
         let addr = libc::mmap(std::ptr::null_mut(), BUFFER, protection, flags, -1, 0);
         assert_ne!(addr, libc::MAP_FAILED, "memory");
@@ -61,8 +61,8 @@ pub(super) fn buffer(process: &'static Process) -> Buffer {
     Buffer { addr, key: register(process, addr) }
 }
 
-/// Memory that the program shares in one of three ways, where it is registered and where else it is
-/// mapped, and its number or its file. None of it is left when the process ends.
+/// Memory that the program shares in one of three ways. Returns the registered buffer, a second mapping of
+/// it, its System V number, and its file. None of it is left when the process ends.
 fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<File>) {
     let twice = |map: &dyn Fn() -> *mut libc::c_void| {
         let (first, second) = (map(), map());
@@ -104,13 +104,13 @@ fn side(process: &'static Process, qp_type: QpType) -> Side {
     Side::new(process, qp_type, CAP, CQE)
 }
 
-/// Connects it to QP `dest` of the other process.
+/// Connects the side to QP `dest` of the other process.
 fn connect(side: &Side, dest: u32) {
     side.connect(dest, Patience { timeout: 10, rnr_retry: 7 });
 }
 
 impl Side {
-    /// Completions that are there: what was posted, and what became of it.
+    /// The completions that are there now: `wr_id`, status and opcode of each.
     pub(super) fn completions(&self) -> Vec<[u64; 3]> {
         let mut all = Vec::new();
         let mut wcs = [ibv_wc::default(); 16];
@@ -120,7 +120,7 @@ impl Side {
         all
     }
 
-    /// Completions, as soon as there are so many.
+    /// Waits until there are `count` completions.
     pub(super) fn wait_for(&self, count: usize) -> Vec<[u64; 3]> {
         let begin = Instant::now();
         let mut all = Vec::new();
@@ -166,7 +166,7 @@ impl Peer {
         panic!("the peer ended when asked {command:?}");
     }
 
-    /// Memory in its arena.
+    /// Registered memory in the peer's arena.
     pub(super) fn arena(&mut self) -> Buffer {
         let answer = self.ask("arena");
         Buffer { addr: answer[0], key: answer[1] as u32 }
@@ -177,20 +177,20 @@ impl Peer {
         Buffer { addr: answer[0], key: answer[1] as u32 }
     }
 
-    /// Memory that it shares in this way, where else it is mapped, and its number.
+    /// Memory that the peer shares in this way, the address of a second mapping, and its System V number.
     pub(super) fn shared(&mut self, how: &str) -> (Buffer, u64, i32) {
         let answer = self.ask(&format!("shared {how}"));
         (Buffer { addr: answer[0], key: answer[1] as u32 }, answer[2], answer[3] as i32)
     }
 
-    /// A QP here and one there, connected, with RECVs posted there.
+    /// Connects a new QP here with one in the peer, which posts RECVs.
     pub(super) fn connect(&mut self, qp_type: QpType) -> Side {
         let process = Process::current().expect("this process can use the device");
         let side = self::side(process, qp_type);
         let answer = self.ask(&format!("qp {} {}", qp_type.to_c(), side.qp.num()));
         let dest = answer[0] as u32;
         connect(&side, dest);
-        // It may have the place of a process that has just ended, which may not have been noticed yet.
+        // The peer may have the slot of a process that has just exited. That exit may not be noticed yet.
         let begin = Instant::now();
         while process.peer(dest).is_none_or(|peer| peer.member.pid != self.process.id()) {
             assert!(begin.elapsed() < Duration::from_secs(20), "the peer is not found");
@@ -203,7 +203,7 @@ impl Peer {
         Far::Foreign { pid: self.process.id(), addr }
     }
 
-    /// The mapped bytes of a buffer.
+    /// The mapped bytes of a buffer of the peer.
     pub(super) fn bytes(&self, addr: u64) -> Vec<u8> {
         let mut bytes = vec![0; HOLE];
         transfer::read(&[all_of(&mut bytes)], self.far(addr)).expect("the peer lives");
@@ -212,7 +212,7 @@ impl Peer {
 }
 
 impl Peer {
-    /// Ends it as it is.
+    /// Kills the process and waits for it.
     pub(super) fn kill(&mut self) {
         self.process.kill().expect("it lives");
         self.process.wait().expect("it ends");
@@ -230,14 +230,14 @@ pub(super) fn all_of(bytes: &mut [u8]) -> Piece {
     Piece { addr: bytes.as_mut_ptr() as u64, len: bytes.len() }
 }
 
-/// This program, to do an ignored test alone.
+/// A command that runs one ignored test of this program alone.
 pub(super) fn exact(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test has a file"));
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
     command
 }
 
-/// Keeps this thread on one processor.
+/// Pins this thread to one processor.
 pub(super) fn run_on(processor: usize) {
     // SAFETY: a set of processors on this stack.
     unsafe {
@@ -247,7 +247,7 @@ pub(super) fn run_on(processor: usize) {
     }
 }
 
-/// What the process that the tests start has.
+/// State of the process that the tests start.
 struct Told {
     process: &'static Process,
     memory: Buffer,
@@ -257,7 +257,7 @@ struct Told {
     begun: Option<Begun>,
 }
 
-/// A RECV that it has begun to fill, and what it needs for the rest.
+/// A RECV that it has begun to fill, and the values it needs to complete it.
 struct Begun {
     completer: Completer<'static>,
     claim: RecvClaim<'static>,
@@ -275,7 +275,7 @@ impl Told {
         self.process.segment.mr(slot).expect("its record")
     }
 
-    /// Does what it is told; answers with numbers.
+    /// Carries out a command, and answers with numbers.
     fn carry_out(&mut self, words: &[&str]) -> Vec<u64> {
         let number = |n: usize| words[n].parse::<u64>().expect("a number");
         match words[0] {
@@ -310,12 +310,12 @@ impl Told {
                 self.side().qp.modify(&QpAttr::state(state)).expect("from any state");
             }
             "crowd" => {
-                // Two QPs at a CQ, which has room for this many completions.
+                // Two QPs share a CQ, which has room for this many completions.
                 self.beside = Some(self.side().beside());
                 self.side().cq.resize(number(1) as u32).expect("nothing is there");
             }
             "bytes" => {
-                // SAFETY: the buffer of a RECV, of which completions were taken.
+                // SAFETY: the buffer of a RECV whose completion was taken.
                 let at = (self.memory.addr + OPEN as u64 + number(1) * RECV_BYTES as u64) as *const u8;
                 return (0..number(2)).map(|n| unsafe { at.add(n as usize).read() }.into()).collect();
             }
@@ -336,7 +336,7 @@ impl Told {
             "unmap" => assert_eq!(unsafe { libc::munmap(number(1) as *mut libc::c_void, BUFFER) }, 0),
             "truncate" => self.file.as_ref().expect("a file").set_len(0).expect("it can be truncated"),
             "scribble" => self.scribble(number(1), number(2)),
-            // As one that is stopped while it changes a region, and goes on.
+            // As if a process were stopped while it changes a region, and then went on.
             "change" => {
                 self.region(number(1)).sequence.fetch_add(1, Relaxed);
             }
@@ -346,7 +346,7 @@ impl Told {
         vec![]
     }
 
-    /// Registers a region anew under its key.
+    /// Changes the access rights of a region under its key.
     fn set_rights(&self, key: u32, access: AccessFlags) {
         let place = self.process.regions.find(key).expect("a region");
         let region = Region { access, ..place.region };
@@ -362,7 +362,7 @@ impl Told {
         num.into()
     }
 
-    /// Takes the next RECV of a QP, or of the SRQ with this index, as one does that has a message for it.
+    /// Claims the next RECV of a QP, or of the SRQ with this index, as a sender with a message does.
     fn begin(&mut self, qpn: u32, srq: Option<u32>) {
         let peer = Box::leak(Box::new(self.process.peer(qpn).expect("the peer lives")));
         let (owner, segment) = (Owner::Peer(peer), &peer.segment);
@@ -384,7 +384,7 @@ impl Told {
         }
     }
 
-    /// Posts a single message from this processor.
+    /// Posts a single message from a processor.
     fn post_on(&self, processor: usize) {
         run_on(processor);
         let nothing = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &[]).flags(SendFlags::SIGNALED);
@@ -392,14 +392,14 @@ impl Told {
         self.side().wait_for(1);
     }
 
-    /// Overwrites some of the record of its QP, or of a region.
+    /// Overwrites some words in the record of its QP, or of a region.
     fn scribble(&self, key: u64, seed: u64) {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut draw = || random.next_u64();
         let region = self.region(key);
         let qp = self.process.segment.qp(self.side().qp.event_identity().0 as usize).expect("its record");
         match draw() % 4 {
-            // The lower halves of its addresses: what they lead to may be mapped.
+            // The lower half of its address, which may then lead to other mapped memory.
             0 => region.change(|r| r.host.store(r.host.load(Relaxed) ^ draw() >> 44, Relaxed)),
             1 => region.change(|r| r.len.store(draw() >> (draw() % 64), Relaxed)),
             2 => scribble(qp, &mut random, &[]),
@@ -408,7 +408,7 @@ impl Told {
     }
 }
 
-/// What the process that the tests start does: as it is told.
+/// The process that the tests start. It carries out commands until its input ends.
 #[test]
 #[ignore = "the other side of other tests"]
 fn the_peer() {

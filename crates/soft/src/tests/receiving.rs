@@ -1,5 +1,5 @@
-//! What is received: in which order, by which RECVs, and what is left by senders that stop or end in the middle
-//! of a message.
+//! Receiving: the order of messages, the RECVs that take them, and recovery from senders that stop or exit in
+//! the middle of a message.
 
 use super::own_time::OwnTime;
 use super::peer::{Buffer, Peer, buffer};
@@ -24,7 +24,7 @@ fn process() -> &'static Process {
     Process::current().expect("this process can use the device")
 }
 
-/// An SRQ for four RECVs. Tests that run beside this one have others.
+/// An SRQ for four RECVs. Concurrent tests use other SRQs.
 fn srq() -> Arc<RecvQueue> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let index = (QPS as u32 + TAKEN.fetch_add(1, Relaxed)).min(RQS as u32 - 1);
@@ -32,7 +32,7 @@ fn srq() -> Arc<RecvQueue> {
     Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"))
 }
 
-/// Who has a message for a RECV of before the queue was reset does not take the CQ for full.
+/// A sender with a message for a RECV from before a reset does not take the CQ for full.
 #[test]
 fn a_reset_queue_is_not_full() {
     let side = Side::new(process(), QpType::Rc, CAP, DEPTH);
@@ -62,7 +62,7 @@ fn send(side: &Side) {
     side.qp.begin_post().post_wr(&SendWr::new(0, SendOp::Send, &[]), None).expect("there is room");
 }
 
-/// What RECVs of these numbers come to.
+/// The completions of RECVs with these numbers.
 fn ended(numbers: impl IntoIterator<Item = u64>, status: WcStatus) -> Vec<[u64; 3]> {
     let opcode = u64::from(WcOpcode::Recv.to_c());
     numbers.into_iter().map(|n| [n, u64::from(status.to_c()), opcode]).collect()
@@ -94,7 +94,7 @@ fn a_slot_of_an_srq_is_free_when_its_completion_is_taken() {
 fn slots_whose_completions_nobody_polls_are_free_again() {
     let (srq, memory) = (srq(), buffer(process()));
     let fill = || (0..DEPTH.into()).for_each(|n| srq.enqueue(n, &recv_sge(&memory)).expect("all are free"));
-    // A QP that is reset, one that is destroyed, and two that share a CQ that takes no more.
+    // A QP that is reset, one that is destroyed, and two that share an overrun CQ.
     fill();
     let side = with_srq(&srq, DEPTH);
     (0..DEPTH).for_each(|_| send(&side));
@@ -137,7 +137,7 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
     assert_eq!(cq.poll(&mut wcs).expect("all is well"), 1);
     assert_eq!((wcs[0].wr_id, wcs[0].qp_num), (0, other.qp.num()));
     assert_eq!(other.cq.poll(&mut wcs).expect("all is well"), 0);
-    // A sender that ends with a RECV begun gives it back, as who polls sees to.
+    // If a sender exits after it has begun a RECV, a later poll makes the RECV available again.
     begin(&mut peer);
     assert_eq!(srq.posted(), 0);
     drop(peer);
@@ -146,7 +146,7 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
         assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
         assert!(begun.elapsed() < Duration::from_secs(20), "the RECV is not given back");
     }
-    // One whose completion was not polled when the SRQ ended is nobody's.
+    // A completion that was not polled when the SRQ ended is dropped.
     let mut peer = Peer::start();
     begin(&mut peer);
     peer.ask("end");
@@ -154,7 +154,7 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
     assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
 }
 
-/// A sender that is stopped when it has begun to fill a RECV of an SRQ.
+/// A sender stops when it has begun to fill a RECV of an SRQ.
 #[test]
 fn a_sender_that_stops_keeps_no_other_from_an_srq() {
     let (srq, memory) = (srq(), buffer(process()));
@@ -170,7 +170,7 @@ fn a_sender_that_stops_keeps_no_other_from_an_srq() {
     assert!(begin.elapsed() < Duration::from_millis(100), "nobody waits");
     peer.ask("end");
     assert_eq!(side.completions(), ended([0], WcStatus::Success));
-    // One that ends then gives its RECV back.
+    // If a sender exits then, its RECV becomes available again.
     peer.ask(&format!("begin {}", side.qp.num()));
     assert!(srq.enqueue(9, &recv_sge(&memory)).is_ok());
     peer.kill();
@@ -196,14 +196,14 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
     assert!(begin.elapsed() < Duration::from_secs(1));
     peer.ask("end");
     assert_eq!(side.completions(), ended([0], WcStatus::Success), "what is late is not lost");
-    // What one has begun who has ended is posted again.
+    // A RECV that an exited sender had begun is posted again.
     peer.ask(&format!("begin {}", side.qp.num()));
     side.qp.post_recv(4, &recv_sge(&memory)).expect("there is room");
     side.send_ud();
     peer.kill();
     let begin = Instant::now();
     assert_eq!(side.wait_for(1), ended([4], WcStatus::Success));
-    // The RECV of the dead is posted again when the CQ has looked for it; datagrams before that find none.
+    // The RECV is posted again when the CQ has looked for it. Datagrams before that find none.
     let mut sent = begin;
     while side.completions().is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(20), "the RECV of the dead is lost");
@@ -242,15 +242,15 @@ fn a_reset_waits_for_no_sender() {
     let memory = buffer(process());
     let mut peer = Peer::start();
     let side = peer.connect(QpType::Rc);
-    // All of its slots, so that those of afterwards are the same ones.
+    // All of its slots, so that the RECVs after the reset use these slots again.
     let depth = u64::from(side.qp.cap.max_recv_wr);
     (0..depth).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
     peer.ask(&format!("begin {}", side.qp.num()));
-    // The sender goes on when it is asked to, and no sooner.
+    // The sender goes on only when the test asks it to.
     side.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
     side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
     (0..depth).for_each(|n| side.qp.post_recv(100 + n, &recv_sge(&memory)).expect("there is room"));
-    // What it had begun is of the QP's life before.
+    // The RECV that it had begun belongs to the QP's life before the reset.
     peer.ask("end");
     assert_eq!(side.completions(), [[0; 3]; 0]);
     (0..depth).for_each(|_| send(&side));
@@ -275,10 +275,10 @@ fn a_second_qp_at_a_cq_ends_its_lane_and_loses_nothing() {
 
 const SENDERS: usize = 3;
 const EACH: u32 = 20_000;
-/// Messages of one sender that are not received yet, at most.
+/// The most messages of one sender that are not received yet.
 const WINDOW: u32 = 8;
 
-/// Sends numbered messages, by `post`, as far as the receiver has come.
+/// Sends numbered messages by `post`, at most [`WINDOW`] ahead of the receiver.
 fn send_all(received: &AtomicU32, post: impl Fn(u32)) {
     for n in 0..EACH {
         let begin = Instant::now();
@@ -290,7 +290,8 @@ fn send_all(received: &AtomicU32, post: impl Fn(u32)) {
     }
 }
 
-/// Receives what all senders send, each in order, with `depth` RECVs that are posted, and others that `post` posts.
+/// Receives the messages of all senders, each sender's in order. `depth` RECVs are posted before; `post`
+/// posts more.
 fn receive_all(cq: &Cq, received: &[AtomicU32], depth: u32, post: impl Fn(u64)) {
     let all = SENDERS as u32 * EACH;
     let mut posted: std::collections::HashSet<u64> = (0..depth.into()).collect();
@@ -313,7 +314,7 @@ fn receive_all(cq: &Cq, received: &[AtomicU32], depth: u32, post: impl Fn(u64)) 
         assert_eq!(n, received[sender].load(Relaxed), "sender {sender}");
         posted.insert(next);
         post(next);
-        // Only now there is a RECV for what it sends next.
+        // Only now is there a RECV for the sender's next message.
         received[sender].fetch_add(1, Release);
     }
 }
@@ -345,7 +346,7 @@ fn receive_datagrams(side: &Side) {
     side.connect_ud();
     let received: [AtomicU32; SENDERS] = Default::default();
     let post = |n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
-    // A datagram that finds none is lost.
+    // A datagram that finds no RECV is lost.
     (0..RECVS.into()).for_each(post);
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
@@ -357,7 +358,7 @@ fn receive_datagrams(side: &Side) {
                 let dest = UdDest { ah, qpn: side.qp.num(), qkey: 7 };
                 send_all(received, |n| {
                     let wr = SendWr { dest: Some(dest), ..SendWr::new(0, numbered(sender, n), &[]) };
-                    // Nothing of it completes, so that its room is never free again.
+                    // No send completes, so the send queue fills up and is emptied by a reset.
                     while own.qp.begin_post().post_wr(&wr, None).is_err() {
                         own.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
                         own.connect_ud();

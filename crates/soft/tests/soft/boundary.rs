@@ -1,5 +1,6 @@
-//! Whatever a program hands to the C functions, bad pointers aside: it is refused with an errno or
-//! carried out, memory that is not registered stays as it was, and completions are of what was posted.
+//! Posts random work requests through the C functions, with every argument except bad pointers. Each call is
+//! refused with an errno or carried out. Unregistered memory stays unchanged, and completions belong to
+//! posted work requests.
 
 use doorbell_abi::{
     CEnum, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_global_route, ibv_mr, ibv_pd,
@@ -16,21 +17,21 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ptr::null_mut;
 
-/// A buffer: a registered piece between two that are not.
+/// A buffer: a registered piece between two unregistered ones.
 const GUARD: usize = 256;
 const REGISTERED: usize = 1024;
 const BUFFER: usize = REGISTERED + 2 * GUARD;
-/// What unregistered bytes are; the others begin as the opposite.
+/// Content of unregistered bytes. Registered bytes begin as its complement.
 const UNTOUCHED: u8 = 0x5a;
 const SEND_INLINE: u32 = 8;
 const INLINE: u32 = 64;
 
-/// All bits of `enum ibv_qp_attr_mask` that are of use.
+/// The used bits of `enum ibv_qp_attr_mask`.
 const MASK_BITS: c_int = 0x1f_ffff;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Takes both QPs to Rts, from wherever they are.
+    /// Takes both QPs to Rts, from any state.
     Connect,
     Modify {
         qp: usize,
@@ -48,7 +49,7 @@ enum Step {
     Poll(usize),
 }
 
-/// Fields of `ibv_qp_attr` that are looked at.
+/// Fields of `ibv_qp_attr` that the device reads.
 #[derive(Clone, Debug)]
 struct Attr {
     numbers: [u32; 6],
@@ -58,7 +59,7 @@ struct Attr {
 
 #[derive(Clone, Debug)]
 struct Path {
-    /// The port's own where it is 1.
+    /// 1 stands for the port's own LID.
     dlid: u16,
     port: u8,
     global: bool,
@@ -84,8 +85,8 @@ struct Recv {
     num_sge: Option<c_int>,
 }
 
-/// Memory by position from the first registered byte, and by key: the right one, or one changed by
-/// these bits.
+/// A piece of memory: its distance from the first registered byte, its length, and the bits in which its key
+/// differs from the right one.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     at: i64,
@@ -107,7 +108,7 @@ fn piece() -> impl Strategy<Value = Piece> {
 }
 
 fn num_sge() -> impl Strategy<Value = Option<c_int>> {
-    // More than the QP has, so that nobody may look at what is not there; and none at all.
+    // More SGEs than the QP allows, so that a read beyond the list would be found; and negative numbers.
     option::weighted(0.1, prop_oneof![Just(-1), Just(c_int::MIN), Just(5), Just(c_int::MAX)])
 }
 
@@ -134,7 +135,7 @@ fn recv() -> impl Strategy<Value = Recv> {
     (vec(piece(), 0..4), num_sge()).prop_map(|(sges, num_sge)| Recv { sges, num_sge })
 }
 
-/// Numbers near those that make sense.
+/// Mostly numbers near the valid ones.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..8_u32, 1 => Just(1 << 24), 1 => any::<u32>()]
 }
@@ -150,7 +151,7 @@ fn attr() -> impl Strategy<Value = Attr> {
 
 fn step() -> impl Strategy<Value = Step> {
     let qp = || 0..2_usize;
-    // Masks that a transition asks for, with a bit changed, and any.
+    // Masks that a transition requires, with or without one bit changed, and arbitrary masks.
     let usual = [0x39_i32, 0x12_9181, 0x1_2e01, 0x1, 0x71, 0x1_0001, 0x0];
     let mask = prop_oneof![
         4 => (0..usual.len()).prop_map(move |n| usual[n]),
@@ -167,7 +168,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Two QPs that lead to each other, and their memory.
+/// Two QPs that are connected to each other, and their memory.
 struct World {
     qp_type: QpType,
     context: *mut ibv_context,
@@ -177,7 +178,7 @@ struct World {
     ah: *mut ibv_ah,
     qps: [*mut ibv_qp; 2],
     buffer: Box<[u8; BUFFER]>,
-    /// Work requests that no completion has come of, by number.
+    /// Work requests without a completion so far, by number.
     posted: HashMap<u64, &'static str>,
     next: u64,
 }
@@ -185,7 +186,7 @@ struct World {
 /// The path to the device's own port.
 fn own_path() -> ibv_ah_attr {
     let mut port = ibv_port_attr::default();
-    // SAFETY: whatever device is open has this port; the struct is ours.
+    // SAFETY: every device has this port; the struct is this function's.
     assert_eq!(unsafe { query::ibv_query_port(null_mut(), 1, &mut port) }, 0);
     ibv_ah_attr { dlid: port.lid, port_num: 1, ..ibv_ah_attr::default() }
 }
@@ -194,7 +195,7 @@ impl World {
     fn new(qp_type: QpType) -> World {
         let mut buffer = Box::new([UNTOUCHED; BUFFER]);
         buffer[GUARD..GUARD + REGISTERED].fill(!UNTOUCHED);
-        // SAFETY: objects as they are made; the memory lives as long as its region.
+        // SAFETY: the objects come from the device; the memory lives as long as its region.
         unsafe {
             let list = device::ibv_get_device_list(null_mut());
             let context = device::ibv_open_device(*list);
@@ -234,13 +235,13 @@ impl World {
     }
 
     fn modify(&self, qp: usize, mut attr: ibv_qp_attr, mask: c_int) -> c_int {
-        // SAFETY: a live QP and our struct.
+        // SAFETY: a live QP, and a struct of this function.
         unsafe { qp::ibv_modify_qp(self.qps[qp], &mut attr, mask) }
     }
 
     fn connect(&mut self) {
         let state = |state: QpState| ibv_qp_attr { qp_state: state.to_c(), ..ibv_qp_attr::default() };
-        // Both first: what one still has to send may put the other into an error half-way.
+        // Both first: outstanding sends of one QP may put the other into an error half-way.
         for qp in 0..2 {
             assert_eq!(self.modify(qp, state(QpState::Reset), 1), 0);
         }
@@ -284,7 +285,7 @@ impl World {
         (self.buffer.as_ptr() as u64 + GUARD as u64).wrapping_add_signed(piece.at)
     }
 
-    /// SGEs whose bytes are there: what is inline is read without a look at the key.
+    /// SGEs within the buffer, because inline bytes are read without a check of the key.
     fn inline_sges(&self, pieces: &[Piece]) -> Vec<ibv_sge> {
         let within = pieces.iter().map(|piece| Piece {
             at: piece.at.rem_euclid(GUARD as i64),
@@ -310,7 +311,7 @@ impl World {
             wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
         }
         let mut bad = null_mut();
-        // SAFETY: a live QP; a list that lives as long as the call.
+        // SAFETY: a live QP, and a list that lives as long as the call.
         let errno = unsafe {
             let post = (*self.context).ops.post_send.expect("it is served");
             post(self.qps[qp], wrs.as_mut_ptr(), &mut bad)
@@ -371,7 +372,7 @@ impl World {
             wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
         }
         let mut bad = null_mut();
-        // SAFETY: as in `send`.
+        // SAFETY: a live QP, and a list that lives as long as the call.
         let errno = unsafe {
             let post = (*self.context).ops.post_recv.expect("it is served");
             post(self.qps[qp], wrs.as_mut_ptr(), &mut bad)
@@ -380,7 +381,7 @@ impl World {
         self.posted("recv", errno, bad, wrs.len());
     }
 
-    /// Those before the bad one were posted; there is a bad one exactly where there is an errno.
+    /// The work requests before the bad one were posted. There is a bad one exactly if there is an errno.
     fn posted(&mut self, what: &'static str, errno: c_int, bad: Option<usize>, all: usize) {
         assert_eq!(errno != 0, bad.is_some(), "errno {errno}, bad work request {bad:?}");
         assert!(errno >= 0);
@@ -392,7 +393,7 @@ impl World {
 
     fn poll(&mut self, count: usize) {
         let mut wcs = vec![ibv_wc::default(); count];
-        // SAFETY: a live CQ and room for as many.
+        // SAFETY: a live CQ, and room for `count` completions.
         let n = unsafe {
             let poll = (*self.context).ops.poll_cq.expect("it is served");
             poll(self.cq, count as c_int, wcs.as_mut_ptr())
@@ -464,7 +465,7 @@ impl Attr {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // SAFETY: objects of ours, children first.
+        // SAFETY: objects of this test, children first.
         let errnos = unsafe {
             [
                 qp::ibv_destroy_qp(self.qps[0]),

@@ -1,4 +1,5 @@
-//! A process of the soak: it does as it is told by lines on its standard input, and between them passes of its own.
+//! A process of the soak. It carries out commands from its standard input, and makes passes of its own
+//! between them.
 
 use super::client::{Client, KINDS, Remote};
 use super::harm::{self, Harm};
@@ -12,9 +13,9 @@ use std::time::Duration;
 
 /// Set in the processes of the soak.
 pub(super) const ACTOR: &str = "DOORBELL_SOAK_ACTOR";
-/// What an answer begins with, as the test harness prints on the same pipe.
+/// Prefix of an answer, because the test harness prints on the same pipe.
 pub(super) const ANSWER: &str = "answer:";
-/// What separates things found wrong.
+/// Separates findings.
 pub(super) const BETWEEN: &str = " | ";
 /// How long an actor waits for a command between two passes.
 const PAUSE: Duration = Duration::from_micros(600);
@@ -26,15 +27,14 @@ struct Actor {
     goes: bool,
 }
 
-/// What a process of the soak does, until its input ends.
+/// Runs a process of the soak, until its input ends.
 #[test]
 #[ignore = "a process that the soak starts"]
 fn the_actor() {
     if std::env::var_os(ACTOR).is_none() {
         return;
     }
-    // Who is stopped would not learn that nobody is left to tell it anything.
-    // SAFETY: a number.
+    // A stopped process would not notice that the test has exited. SAFETY: the call takes numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let mut actor = Actor { watch: Watch::new(), server: None, client: None, goes: false };
     let mut input = Input::default();
@@ -64,7 +64,7 @@ impl Actor {
         }
     }
 
-    /// Does what it is told; `None` where that is nothing it knows.
+    /// Carries out a command; `None` if it is unknown.
     fn carry_out(&mut self, words: &[&str]) -> Option<String> {
         let numbers: Vec<u64> = words.iter().skip(1).map(|word| word.parse().unwrap_or(0)).collect();
         let number = |n: usize| numbers.get(n).copied().unwrap_or(0);
@@ -112,7 +112,7 @@ impl Actor {
         Some(String::new())
     }
 
-    /// For each way what it is to or from, and how many messages it had.
+    /// For each way its direction and peer, and its number of messages.
     fn counts(&self) -> String {
         let mut text = String::new();
         for link in self.client.iter().flat_map(|client| &client.links) {
@@ -128,7 +128,7 @@ impl Actor {
         text
     }
 
-    /// The longest call in microseconds, which it was, and what was found wrong.
+    /// The longest call in microseconds, its name, and the findings.
     fn wrong(&mut self) -> String {
         let watch = &mut self.watch;
         let call = watch.longest_call.replace(' ', "-");
@@ -144,19 +144,19 @@ fn point(name: &str) -> Option<Point> {
     super::matrix::CELLS.iter().map(|row| row.point).find(|point| format!("{point:?}") == name)
 }
 
-/// Lines of standard input, which others may have written anything to.
+/// Lines of standard input. A hostile neighbour may have written arbitrary bytes to it.
 #[derive(Default)]
 struct Input(Vec<u8>);
 
 impl Input {
-    /// The lines that have come; `None` where none will.
+    /// The lines that have arrived; `None` at the end of the input.
     fn lines(&mut self, patience: Duration) -> Option<Vec<String>> {
         let mut one = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
         let patience = libc::timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
         // SAFETY: one entry, and a time-out that lives.
         if unsafe { libc::ppoll(&mut one, 1, &patience, std::ptr::null()) } > 0 {
             let mut bytes = [0; 4096];
-            // SAFETY: room for as many bytes.
+            // SAFETY: the buffer has room for this many bytes.
             let read = unsafe { libc::read(0, bytes.as_mut_ptr().cast(), bytes.len()) };
             match usize::try_from(read) {
                 Ok(0) => return None,

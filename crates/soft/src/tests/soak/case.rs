@@ -1,4 +1,4 @@
-//! One case: who is caught where and how, and whether all others go on as if nothing had happened.
+//! One case: a process is caught at a point and harmed, and all others have to go on undisturbed.
 
 use super::crew::{Counts, Member, Wrong, connect};
 use super::harm::{FILLER, Harm};
@@ -17,26 +17,26 @@ pub(super) struct Case {
     pub(super) row: Row,
     pub(super) harm: Harm,
     pub(super) seed: u64,
-    /// How long who is stopped stays so.
+    /// How long a stopped process stays stopped.
     pub(super) stop: Duration,
 }
 
-/// The longest call of those who were not caught, and which it was.
+/// The longest call of the processes that were not caught, and its name.
 pub(super) type Longest = (Duration, String);
 
-/// No call may take longer, whatever becomes of others; and no call where that is that they are stopped.
+/// The most that a call may take: in general, and while the caught process is stopped.
 const HANGS: Duration = Duration::from_secs(1);
 const BLOCKS: Duration = Duration::from_millis(100);
-/// How long traffic is watched, and something is waited for.
+/// How long traffic is watched, and how long the test waits for something.
 const WATCHED: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long it may take until a point is passed: a busy machine takes its time.
+/// How long it may take until a point is passed. A busy machine takes its time.
 const CAUGHT_WITHIN: Duration = Duration::from_secs(15);
-/// Numbers of clients and servers; of both the last, or the first, is caught.
+/// Numbers of clients and servers. The last client, or the first server, is caught.
 const CAUGHT_CLIENT: u32 = 3;
 const CAUGHT_SERVER: u32 = 101;
 const SERVER: u32 = 102;
-/// Ways whose progress is watched.
+/// Ways with watched progress.
 const WATCHED_WAYS: [Way; 4] = [Way::Srq, Way::Ud, Way::Rc, Way::Uc];
 
 impl Case {
@@ -60,7 +60,7 @@ impl Case {
         Ok((longest, call))
     }
 
-    /// No call of another may take longer.
+    /// The longest time that a call of another process may take.
     pub(super) fn most(&self) -> Duration {
         if self.harm == Harm::Stop { BLOCKS } else { HANGS }
     }
@@ -70,7 +70,7 @@ impl Case {
         format!("arm {:?} {nth} {:?} {}", self.row.point, self.harm, self.seed)
     }
 
-    /// Whether who is caught goes on afterwards, as any other does.
+    /// Whether the caught process goes on afterwards like any other.
     fn survives(&self) -> bool {
         !matches!(self.harm, Harm::Kill | Harm::Hostile)
     }
@@ -81,7 +81,7 @@ impl Case {
         match result {
             Ok(()) => world.end(self),
             Err(wrong) => {
-                // What the others say may be why.
+                // The findings of the other processes may be the cause.
                 let more: Vec<Wrong> =
                     world.others.iter_mut().filter_map(|other| other.judge().err()).collect();
                 world.abandon();
@@ -91,7 +91,7 @@ impl Case {
     }
 }
 
-/// The processes of a case with traffic: a server and two clients, and who is caught.
+/// The processes of a case with traffic: a server, two clients, and the caught process.
 struct World {
     others: Vec<Member>,
     caught: Option<Member>,
@@ -125,7 +125,7 @@ impl World {
             member.ask("go")?;
         }
         for client in [&mut *one, two] {
-            // Its files are those that it keeps from here on.
+            // The client keeps the files that it has from here on.
             let name = client.name.clone();
             let has_sent = |counts: &Counts| {
                 let count = |way: Way| counts.get(&(true, SERVER, way as u32)).map_or(0, |count| count.0);
@@ -148,7 +148,7 @@ impl World {
             caught.ask("limited")?;
         }
         if case.harm == Harm::Stop && case.row.holds_up(Way::Rc) {
-            // Atomics on the same memory wait for who has its lock, as long as the QP's time-out lets them.
+            // Atomics on the same memory wait for the holder of its lock, until the QP's time-out.
             for client in [one, two] {
                 client.ask(&format!("suspect {SERVER} 0"))?;
             }
@@ -178,7 +178,7 @@ impl World {
 
     fn catch(&mut self, case: &Case) -> Result<(), Wrong> {
         let Some(caught) = &mut self.caught else { return Ok(()) };
-        // Another thread of it may be caught before it could answer.
+        // Another of its threads may be caught before it could answer.
         caught.tell(&case.arm());
         caught.tell(&if case.row.role == Role::Faulter {
             format!("fault {SERVER}")
@@ -192,7 +192,7 @@ impl World {
         self.others.iter_mut().map(Member::counts).collect()
     }
 
-    /// Who was caught is gone: its peers learn of it, and let go of what they had of it.
+    /// The caught process is gone. Its peers notice that, and release what they had of it.
     fn after_death(&mut self, case: &Case) -> Result<(), Wrong> {
         if let Some(caught) = self.caught.take() {
             caught.end()?;
@@ -226,7 +226,7 @@ impl World {
         self.wait_for_progress(case, &before)
     }
 
-    /// Those who were not caught go on among themselves, also while somebody is stopped.
+    /// Waits until the processes that were not caught make progress, also while the caught one is stopped.
     fn wait_for_progress(&mut self, case: &Case, before: &[Counts]) -> Result<(), Wrong> {
         let begin = Instant::now();
         loop {
@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// All RECVs are flushed of a queue whose QP failed.
+    /// Checks that all RECVs are flushed from a queue if its QP failed.
     fn check_flush(&mut self, case: &Case) -> Result<(), Wrong> {
         if case.row.role != Role::Faulter {
             return Ok(());
@@ -260,7 +260,7 @@ impl World {
         let pids: Vec<u32> = self.others.iter().chain(&caught).map(Member::pid).collect();
         let members =
             self.others.drain(..).map(|other| (other, true)).chain(caught.map(|caught| (caught, false)));
-        // All end what they have before the first leaves, and servers last.
+        // All processes end their operations before the first leaves. Servers end last.
         let mut members: Vec<(Member, bool)> = members.collect();
         for (member, is_other) in members.iter_mut().rev() {
             let told = member.ask("end").and_then(|_| member.judge());
@@ -290,12 +290,12 @@ impl World {
     }
 }
 
-/// Whether those who were not caught went on among themselves.
+/// Whether the processes that were not caught made progress among themselves.
 fn check_progress(case: &Case, before: &[Counts], after: &[Counts]) -> Result<(), Wrong> {
     let waits = |way: Way| case.harm == Harm::Stop && case.row.holds_up(way);
     for way in WATCHED_WAYS.into_iter().filter(|way| !waits(*way)) {
         for client in [1, 2] {
-            // Who sends by UC and UD does not know what came.
+            // A sender on UC or UD does not know which messages arrived.
             let keys = [(client as usize, (true, SERVER, way as u32)), (0, (false, client, way as u32))];
             for (member, key) in keys {
                 let count = |all: &[Counts]| all[member].get(&key).map_or(0, |count| count.0);
@@ -310,7 +310,7 @@ fn check_progress(case: &Case, before: &[Counts], after: &[Counts]) -> Result<()
 }
 
 impl Case {
-    /// Who is caught joins or leaves a fabric; others join it meanwhile.
+    /// The caught process joins or leaves a fabric, and other processes join it meanwhile.
     fn run_members(&self, fabric: &str) -> Result<Longest, Wrong> {
         let mut caught = Member::start("who is caught", fabric);
         let mut others = ["server", "client"].map(|name| Member::start(name, fabric));
@@ -328,7 +328,7 @@ impl Case {
             Err(what) => wrong.push(what),
         }
         let mut longest: Longest = (Duration::ZERO, "none".to_owned());
-        // The client before its server.
+        // The client ends before its server.
         for other in others.iter_mut().rev() {
             match other.ask("end").and_then(|_| other.judge()) {
                 Ok(call) if call.0 > longest.0 => longest = call,
@@ -363,7 +363,8 @@ impl Case {
             let _ = std::fs::remove_file(FILLER);
         }
         let stops = self.harm == Harm::Stop;
-        // Who removes the folder and is stopped at that keeps others from it, who say so.
+        // A process that is stopped while it removes the folder keeps other processes from the fabric. They
+        // report that.
         let excludes = stops && matches!(self.row.point, Point::AliveAlone | Point::FileRemoved);
         let [server, client] = others;
         let begin = Instant::now();
@@ -395,7 +396,7 @@ impl Case {
     }
 }
 
-/// Names of files that a process has open, but for pipes, as those of its queues come and go, and what it reads of others.
+/// The lasting files of a process, by name. Pipes of queues come and go, and so do files of /proc.
 fn lasting_files(member: &Member) -> Vec<String> {
     let mut files: Vec<String> = member
         .files()
@@ -406,13 +407,13 @@ fn lasting_files(member: &Member) -> Vec<String> {
     files
 }
 
-/// What is left of a fabric in /dev/shm.
+/// The folder of a fabric in /dev/shm, if it is left.
 pub(super) fn folder(fabric: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(fabric))
 }
 
-/// A line of proc(5)'s sysvipc/shm of a segment that one of these processes made.
+/// A line of proc(5)'s sysvipc/shm about a segment that one of these processes made.
 fn system_v_of(pids: &[u32]) -> Option<String> {
     let all = std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     let maker = |line: &str| line.split_whitespace().nth(4).and_then(|pid| pid.parse::<u32>().ok());

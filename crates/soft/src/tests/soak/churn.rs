@@ -1,4 +1,4 @@
-//! Processes that come and go on one fabric by the hundred, many of them killed.
+//! Processes that join and leave one fabric by the hundred, many of them killed.
 
 use super::case::{folder, wait_until};
 use super::crew::{Member, Wrong, connect};
@@ -7,11 +7,11 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Processes that are there at a time, beside a server and a client that stay.
+/// Processes on the fabric at a time, besides a server and a client that stay.
 const AT_A_TIME: usize = 5;
 const SERVER: u32 = 102;
 
-/// Has processes come and go for a while; says how many there were.
+/// Lets processes join and leave for a while. Returns how many there were, as text.
 pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let fabric = format!("churn-{}", std::process::id());
@@ -27,7 +27,7 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
     let (mut came, mut killed) = (0, 0);
     while begin.elapsed() < takes {
         came += 1;
-        // The server's memory has 16 parts, of which the client has the one with number 1.
+        // The server's memory has 16 parts. The client has part number 1.
         let id = 2 + came + came / 14 * 2;
         let mut member = Member::start(&format!("client {id}"), &fabric);
         member.ask(&format!("client {id}"))?;
@@ -36,7 +36,7 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
         there.push_back((id, member));
         std::thread::sleep(Duration::from_millis(random.next_u64() % 40));
         if there.len() == AT_A_TIME {
-            // Nobody stays until another comes that has the same part.
+            // No process stays until another process with an equal part joins.
             let is_old = there.front().is_some_and(|(first, _)| first + 8 < id);
             let which = if is_old { 0 } else { random.next_u64() as usize % there.len() };
             if let Some((id, member)) = there.remove(which) {
@@ -56,7 +56,7 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
     if before == client.counts()? {
         return Err(format!("after {came} processes the client stands still"));
     }
-    // Nobody is left to clear away: who begins another fabric does.
+    // No process is left to remove the fabric. The next process that begins another fabric removes it.
     client.kill_and_wait();
     server.kill_and_wait();
     let mut next = Member::start("next", &format!("{fabric}-next"));
@@ -68,7 +68,7 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
     Ok(format!("{came} processes came and went, {killed} of them killed"))
 }
 
-/// A process ends, or is killed: whether it was.
+/// Ends or kills a process. Returns whether it was killed.
 fn let_go(mut member: Member, random: &mut Xoshiro256PlusPlus) -> Result<bool, Wrong> {
     match random.next_u64() % 4 {
         0 => {
@@ -76,7 +76,7 @@ fn let_go(mut member: Member, random: &mut Xoshiro256PlusPlus) -> Result<bool, W
             member.judge()?;
             member.end().map(|_| false)
         }
-        // It ends with all that it has.
+        // It exits with everything that it has.
         1 => member.end().map(|_| false),
         2 => {
             member.signal(libc::SIGSTOP);

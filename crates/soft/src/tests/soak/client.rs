@@ -11,14 +11,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a server tells of its memory: three kinds of it, private, in the arena, and System V.
+/// Kinds of a server's memory: private, in the arena, and System V.
 pub(super) const KINDS: usize = 3;
-/// Bytes of each client's part of it: a word that is added to, one that is swapped, then what is written and read.
+/// Bytes of each client's part of that memory: a word for additions, a word for swaps, then bytes to write
+/// and read.
 pub(super) const AREA: u64 = 4096;
 pub(super) const AREAS: u64 = 16;
 const WRITTEN: u64 = 64;
 const WRITTEN_WITH_IMM: u64 = 2048;
-/// Bytes of a link's own buffer: what is sent, and behind it what is fetched.
+/// Bytes of a link's own buffer: bytes to send, and behind them fetched bytes.
 const BUFFER: usize = 4096;
 const FETCHED: usize = 2048;
 
@@ -36,7 +37,7 @@ pub(super) struct Client {
     ud: Queue,
     ah: AhHandle,
     pub(super) links: Vec<Link>,
-    /// Servers whose failures are expected, and those that lie.
+    /// Servers that may fail, and servers that lie.
     suspects: BTreeSet<u32>,
     liars: BTreeSet<u32>,
     limited: bool,
@@ -46,7 +47,7 @@ pub(super) struct Client {
 pub(super) struct Link {
     pub(super) server: u32,
     pub(super) way: Way,
-    /// `None` of datagrams, which all go through one QP.
+    /// `None` for datagrams, which all go through one QP.
     queue: Option<Queue>,
     dest: u32,
     memory: [Remote; KINDS],
@@ -55,7 +56,7 @@ pub(super) struct Link {
     step: u32,
     /// Number of the next message that takes a RECV.
     number: u32,
-    /// What the words of this client hold, once that is known: another may have had them before.
+    /// The content of this client's words, once it is known: another client may have used them before.
     sums: [Option<u64>; KINDS],
     swapped: [Option<u64>; KINDS],
     busy: Option<SendOp>,
@@ -81,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Connects to a server by its QPs (SRQ, UD, RC, UC, for faults); returns the numbers of its own.
+    /// Connects to a server's QPs (SRQ, UD, RC, UC, for faults), and returns the numbers of its own QPs.
     pub(super) fn join(&mut self, server: u32, dests: &[u64], memory: [Remote; KINDS]) -> Vec<u64> {
         let mut own = Vec::new();
         for (way, &dest) in Way::ALL.into_iter().zip(dests) {
@@ -118,12 +119,12 @@ impl Client {
         }
     }
 
-    /// It may have no files or no memory: its own calls may be refused.
+    /// The process may have no files or no memory left, so its own calls may be refused.
     pub(super) fn set_limited(&mut self) {
         self.limited = true;
     }
 
-    /// Posts on each way that is idle, and takes what is complete.
+    /// Posts on each way that is idle, and takes completions.
     pub(super) fn pass(&mut self, watch: &mut Watch) {
         for at in 0..self.links.len() {
             let link = &self.links[at];
@@ -212,8 +213,8 @@ impl Client {
     }
 }
 
-/// Whether an atomic waits for a lock whose holder is stopped: whatever point a process is caught at, another of its threads may
-/// have it, as the one that tries again what could not be done at once.
+/// Whether an atomic waits for a lock with a stopped holder. At any point where a process is caught, another
+/// of its threads may hold the lock. One such thread is the one that retries requests.
 fn is_held_up(process: &'static Process, dest: u32, op: &SendOp) -> bool {
     let (SendOp::FetchAdd { remote, .. } | SendOp::CompareSwap { remote, .. }) = op else { return false };
     let holder = process.look_at(dest, |segment| Some(segment.atomic_lock(remote.addr).holder.load(Relaxed)));
@@ -231,7 +232,7 @@ impl Link {
         RemoteAddr { addr: addr + u64::from(id) % AREAS * AREA + at, rkey: key }
     }
 
-    /// What is posted next.
+    /// The next operation to post.
     fn next_op(&mut self, id: u32) -> SendOp {
         self.step += 1;
         let kind = self.kind();
@@ -252,7 +253,7 @@ impl Link {
         }
     }
 
-    /// The local memory of a work request: where in the buffer, and how many bytes.
+    /// The local memory of a work request: its offset in the buffer, and its bytes.
     fn local(&mut self, id: u32, op: &SendOp) -> (u64, u32) {
         match op {
             SendOp::Read(_) => {
@@ -268,7 +269,7 @@ impl Link {
         }
     }
 
-    /// What is wrong with what came of a work request.
+    /// Checks the result of a work request, and says what is wrong with it.
     fn check(&mut self, id: u32, op: &SendOp) -> Option<String> {
         let kind = self.kind();
         let fetched = &self.buffer[FETCHED..];
@@ -276,7 +277,7 @@ impl Link {
         match *op {
             SendOp::Read(_) => {
                 let mut expected = [0; LONGEST];
-                // What the WRITE before brought; of the first round there was none.
+                // The bytes that the WRITE before brought. In the first round there was no WRITE.
                 let len = traffic::write(&mut expected, id, self.way, self.step - 1);
                 let same = self.step < 6 * KINDS as u32 || fetched[..len] == expected[..len];
                 (!same).then(|| "brings other bytes than were written".to_owned())

@@ -1,4 +1,4 @@
-//! The processes of one fabric, as who tells them what to do sees them.
+//! The processes of one fabric, from the view of the test that commands them.
 
 use super::super::peer::exact;
 use super::actor::{ACTOR, ANSWER, BETWEEN};
@@ -12,33 +12,35 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// What goes wrong, in words.
+/// A finding, in words.
 pub(super) type Wrong = String;
 
 /// Answers come at once, as long as no call takes more than a second.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(6);
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
-/// One child at a time: where several threads remove processes from proc(5) at once, the kernel may take seconds for it.
+/// Reaps one child at a time. If several threads remove processes from proc(5) at once, the kernel may take
+/// seconds.
 static REAPING: Mutex<()> = Mutex::new(());
 
 pub(super) struct Member {
     pub(super) name: String,
     child: Child,
     to: Option<ChildStdin>,
-    /// Commands that it was told, each with its number.
+    /// Commands that it was sent. Each has a number.
     told: u64,
     lines: Receiver<String>,
     said: std::thread::JoinHandle<String>,
 }
 
-/// How a process has ended, and what it said.
+/// The exit status of a process, and its standard error.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) said: String,
 }
 
-/// What an actor counts: by whom and by which way, how many messages and whether the way is lost.
+/// An actor's counters. The key is the direction, the peer's number and the way. The value is the number of
+/// messages, and whether the way is lost.
 pub(super) type Counts = BTreeMap<(bool, u32, u32), (u64, u64)>;
 
 impl Member {
@@ -46,7 +48,7 @@ impl Member {
         Member::start_with(name, fabric, false)
     }
 
-    /// The same with its memory closed to others, or not.
+    /// Starts an actor. If `closed`, other processes have no access to its memory.
     pub(super) fn start_with(name: &str, fabric: &str, closed: bool) -> Member {
         let mut child = exact("tests::soak::actor::the_actor")
             .env(ACTOR, "1")
@@ -63,7 +65,7 @@ impl Member {
         let mut errors = child.stderr.take().expect("its errors");
         let (sender, lines) = channel();
         std::thread::spawn(move || {
-            // A neighbour that was lied to may have written anything there.
+            // A hostile neighbour may have made it write arbitrary bytes.
             for line in output.split(b'\n').map_while(Result::ok) {
                 let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
             }
@@ -80,12 +82,12 @@ impl Member {
         self.child.id()
     }
 
-    /// Tells it something whose answer nobody waits for.
+    /// Sends a command without waiting for the answer.
     pub(super) fn tell(&mut self, command: &str) {
         self.told += 1;
         let number = self.told;
         if let Some(to) = &mut self.to {
-            // It may have ended; whoever asks finds out.
+            // The process may have exited. The next question notices that.
             let _ = writeln!(to, "{number} {command}");
         }
     }
@@ -94,7 +96,7 @@ impl Member {
         self.ask_within(ANSWERS_WITHIN, command)
     }
 
-    /// The same of what may take longer.
+    /// Sends a command that may take this long, and waits for the answer.
     pub(super) fn ask_within(&mut self, patience: Duration, command: &str) -> Result<String, Wrong> {
         self.tell(command);
         let answer = format!("{ANSWER} {} ", self.told);
@@ -106,14 +108,14 @@ impl Member {
         Ok(answer.split_whitespace().filter_map(|word| word.parse().ok()).collect())
     }
 
-    /// Waits until it has been caught.
+    /// Waits until it has reached the armed point.
     pub(super) fn wait_until_caught(&mut self, patience: Duration) -> Result<(), Wrong> {
         self.wait_for(REACHED, patience)
             .map(drop)
             .map_err(|why| format!("{} is not caught: it {why}", self.name))
     }
 
-    /// What follows the first line that begins so.
+    /// Waits for a line that begins with `begin`, and returns the rest of the line.
     fn wait_for(&mut self, begin: &str, patience: Duration) -> Result<String, Wrong> {
         let until = Instant::now() + patience;
         loop {
@@ -129,7 +131,7 @@ impl Member {
         }
     }
 
-    /// Of one that closed its output: how it ended, and its last words.
+    /// Describes how a process that closed its output exited, with its standard error.
     fn how_it_ended(&mut self) -> String {
         let until = Instant::now() + ENDS_WITHIN;
         while !self.said.is_finished() && Instant::now() < until {
@@ -147,17 +149,17 @@ impl Member {
         }
     }
 
-    /// Closes its input, so that it ends when it can.
+    /// Closes its input, so that it exits when it can.
     pub(super) fn close(&mut self) {
         self.to = None;
     }
 
     pub(super) fn signal(&self, signal: i32) {
-        // SAFETY: a child that was not waited for, so that the number is still its.
+        // SAFETY: a child that was not waited for, so its PID is still valid.
         unsafe { libc::kill(self.pid() as i32, signal) };
     }
 
-    /// Files that it has open.
+    /// The files that it has open.
     pub(super) fn files(&self) -> Vec<String> {
         let of = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).into_iter().flatten().flatten();
         let name = |path: std::path::PathBuf| std::fs::read_link(path).ok();
@@ -174,7 +176,7 @@ impl Member {
             .collect())
     }
 
-    /// The longest of its calls and what that was; an error of what it found wrong.
+    /// Its longest call with the call's name, or the findings as an error.
     pub(super) fn judge(&mut self) -> Result<(Duration, String), Wrong> {
         let text = self.ask("wrong")?;
         let mut words = text.trim().splitn(3, ' ');
@@ -189,7 +191,7 @@ impl Member {
         }
     }
 
-    /// Closes its input, so that it ends; or waits for one that was killed.
+    /// Closes its input and waits for its exit. It may also have been killed.
     pub(super) fn end(mut self) -> Result<Ended, Wrong> {
         self.to = None;
         let begin = Instant::now();
@@ -218,7 +220,7 @@ impl Member {
     }
 }
 
-/// Connects a client with a server, both by name and by number.
+/// Connects a client with a server. `id` and `server_id` are their numbers, and `about` describes the server.
 pub(super) fn connect(
     client: &mut Member,
     id: u32,

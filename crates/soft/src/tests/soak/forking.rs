@@ -1,4 +1,4 @@
-//! fork(2) in the middle of everything: what the child does is its own, and harms neither.
+//! Calls fork(2) in the middle of other operations. The child's actions harm neither process.
 
 use super::parts::queue;
 use crate::fabric::process::Process;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// A child that takes longer hangs.
 pub(super) const HANGS: Duration = Duration::from_secs(60);
 
-/// Forks so often while other threads make and destroy what there is; an error of the first child that did not do what it
-/// should.
+/// Forks `times` times while other threads make and destroy QPs. Returns an error for the first child that
+/// misbehaves.
 pub(super) fn run(times: u64) -> Result<(), String> {
     let process = Process::current().map_err(|errno| format!("no device: {}", errno.0))?;
     let stop = AtomicBool::new(false);
@@ -31,7 +31,7 @@ pub(super) fn run(times: u64) -> Result<(), String> {
 }
 
 fn fork_one(number: u64) -> Result<(), String> {
-    // SAFETY: the child does what children do here, and ends without coming back.
+    // SAFETY: the child calls `in_child`, which does not return.
     let child = unsafe { libc::fork() };
     if child == 0 {
         in_child(number);
@@ -42,7 +42,7 @@ fn fork_one(number: u64) -> Result<(), String> {
     // SAFETY: a child of this process.
     while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
         if begin.elapsed() > HANGS {
-            // SAFETY: as above.
+            // SAFETY: a child of this process.
             unsafe {
                 libc::kill(child, libc::SIGKILL);
                 libc::waitpid(child, &mut status, 0);
@@ -57,14 +57,14 @@ fn fork_one(number: u64) -> Result<(), String> {
 fn in_child(number: u64) -> ! {
     let right = match number % 4 {
         0 => true,
-        // SAFETY: a program with no arguments but its name.
+        // SAFETY: a program with no arguments except its name.
         1 => unsafe {
             let name = c"/bin/true".as_ptr();
             libc::execv(name, [name, std::ptr::null()].as_ptr()) == 0
         },
         _ => Process::current().is_ok_and(send_to_itself),
     };
-    // SAFETY: ends this process; its parent's handlers are not run.
+    // SAFETY: ends this process without running its parent's exit handlers.
     unsafe {
         if number % 4 == 3 {
             libc::raise(libc::SIGKILL);
@@ -73,7 +73,7 @@ fn in_child(number: u64) -> ! {
     }
 }
 
-/// Sends a message to a QP of its own; whether it comes.
+/// Sends a message to a QP of its own. Returns whether the message arrives.
 fn send_to_itself(process: &'static Process) -> bool {
     let side = queue(process, QpType::Rc, None, None);
     side.connect_patiently(side.qp.num());

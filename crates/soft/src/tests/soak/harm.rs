@@ -1,4 +1,4 @@
-//! What is done to a process when it reaches a point: by itself, so that it is caught there and nowhere else.
+//! The harms that a process does to itself at a point, so that it is caught exactly there.
 
 use super::super::scribble;
 use crate::fabric::process::Process;
@@ -12,17 +12,16 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
-/// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Harm {
     /// SIGSTOP, and after a while SIGCONT.
     Stop,
     Kill,
-    /// No file may be opened any more (`RLIMIT_NOFILE`).
+    /// No further file may be opened (`RLIMIT_NOFILE`).
     NoFiles,
-    /// Hardly any memory may be mapped any more (`RLIMIT_AS`): less than a peer takes.
+    /// Hardly any memory may be mapped (`RLIMIT_AS`), less than a peer takes.
     NoMemory,
-    /// Nothing may be written to /dev/shm any more: it is full.
+    /// Nothing may be written to /dev/shm, because it is full.
     FullShm,
     /// It writes random words into its own segment, over and over.
     Hostile,
@@ -37,18 +36,18 @@ impl Harm {
     }
 }
 
-/// What it says when it has been caught.
+/// The line that a process prints when it has been caught.
 pub(super) const REACHED: &str = "reached";
-/// What fills /dev/shm.
+/// The file that fills /dev/shm.
 pub(super) const FILLER: &str = "/dev/shm/soak-filler";
 
-/// The number of the harm that is due, and its seed.
+/// The number of the prepared harm, and its seed.
 static DUE: AtomicU32 = AtomicU32::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// Whether this process goes on writing what it should not.
+/// Whether this process goes on corrupting its segment.
 static HOSTILE: AtomicBool = AtomicBool::new(false);
 
-/// From the `nth` time on that this process is at the point, it is harmed.
+/// Prepares a harm, which strikes when this process reaches the point for the `nth` time.
 pub(super) fn prepare(point: Point, nth: u32, harm: Harm, seed: u64) {
     DUE.store(harm as u32, SeqCst);
     SEED.store(seed, SeqCst);
@@ -62,7 +61,7 @@ fn strike() {
     match Harm::ALL[DUE.load(SeqCst) as usize] {
         // SAFETY: a signal to this process.
         Harm::Stop => drop(unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) }),
-        // SAFETY: as above.
+        // SAFETY: a signal to this process.
         Harm::Kill => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
         Harm::NoFiles => limit(libc::RLIMIT_NOFILE, first_free_file()),
         Harm::NoMemory => limit(libc::RLIMIT_AS, mapped_bytes() + LEFT_TO_MAP),
@@ -74,7 +73,7 @@ fn strike() {
     }
 }
 
-/// What small allocations may take: where there is not even that, whoever asks for one ends, as programs in Rust do.
+/// Bytes left for small allocations. A Rust program that cannot make even these aborts.
 const LEFT_TO_MAP: u64 = 32 << 20;
 
 fn first_free_file() -> u64 {
@@ -101,12 +100,12 @@ fn limit(what: libc::__rlimit_resource_t, to: u64) {
     }
 }
 
-/// What is limited is as it was.
+/// Restores the limits.
 pub(super) fn relent() {
     HOSTILE.store(false, SeqCst);
     for what in [libc::RLIMIT_NOFILE, libc::RLIMIT_AS] {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: as above.
+        // SAFETY: the struct is filled in, then read.
         unsafe {
             libc::getrlimit(what, &mut limit);
             limit.rlim_cur =
@@ -121,7 +120,7 @@ fn fill_shm() {
     while filler.write_all(&[0; 4096]).is_ok() {}
 }
 
-/// Writes where it should not, if this process is hostile.
+/// Corrupts this process's segment, if the process is hostile.
 pub(super) fn misbehave() {
     if !HOSTILE.load(Relaxed) {
         return;

@@ -1,21 +1,21 @@
-//! Who is caught where: a row for each point. Every row meets every harm that can happen there.
+//! The points at which a process is caught, a row for each. Every row meets every harm that can happen there.
 
 use super::harm::Harm;
 use super::traffic::Way;
 use crate::point::Point;
 
-/// What the process that is caught does on its fabric.
+/// The caught process's role on its fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It sends to a receiver, as two others do.
+    /// It sends to a receiver, as two other processes do.
     Poster,
-    /// It sends what is refused, so that it flushes its peer's queue.
+    /// It sends requests that are refused, so that it flushes its peer's queue.
     Faulter,
-    /// It receives, as another does, from two senders.
+    /// It receives from two senders, as another process does.
     Receiver,
     /// It is the first on its fabric.
     Joiner,
-    /// It is the last.
+    /// It is the last on its fabric.
     Leaver,
 }
 
@@ -24,14 +24,14 @@ pub(super) enum Role {
 pub(super) struct Row {
     pub(super) role: Role,
     pub(super) point: Point,
-    /// How often it passes the point before, at most.
+    /// The most times that it passes the point before it is caught.
     pub(super) passes: u32,
-    /// Whether all processes are closed: the thread of each does what others cannot do to its private memory.
+    /// Whether all processes are closed. Then the thread of each serves its private memory to peers.
     pub(super) closed: bool,
 }
 
 impl Row {
-    /// Why a harm makes no sense here, if it does not.
+    /// The reason why a harm makes no sense here; `None` if it does.
     pub(super) fn skips(&self, harm: Harm) -> Option<&'static str> {
         match (self.role, harm) {
             (Role::Receiver, Harm::Stop) if self.point == Point::DomainAlone => {
@@ -46,7 +46,7 @@ impl Row {
         }
     }
 
-    /// Ways that wait for who is caught here, whoever uses them: its lock is held.
+    /// Whether messages on this way wait for the process that is caught here, because it holds a lock.
     pub(super) fn holds_up(&self, way: Way) -> bool {
         let is_its_own = self.closed;
         way == Way::Rc
@@ -115,7 +115,7 @@ pub(super) const CELLS: [Row; 52] = [
     closed(Role::Receiver, Point::Filled, 20),
     closed(Role::Receiver, Point::Taking, 40),
     closed(Role::Receiver, Point::MrOdd, 6),
-    // The same again, with other numbers drawn: where most is under way.
+    // Repeated with other random numbers, at points with the most requests outstanding.
     row(Role::Poster, Point::SlotClaimed, 200),
     row(Role::Poster, Point::BeforeCopy, 200),
     row(Role::Poster, Point::Filled, 200),

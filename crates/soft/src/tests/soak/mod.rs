@@ -1,6 +1,6 @@
-//! Processes that are stopped, killed and starved in the middle of what they do, while others go on: a matrix of who is
-//! caught where, and how. [`matrix`] says what there is, [`case`] what is done in each and what is looked at afterwards.
-//! `cargo xtask soak soft` runs it for as long as it is told; docs/soak-soft.md says what it has found.
+//! Stops, kills and starves processes in the middle of an operation, while other processes go on. [`matrix`]
+//! lists the points and the harms. [`case`] describes the course of a case and the checks after it.
+//! `cargo xtask soak soft` runs it for a given time; docs/soak-soft.md lists its findings.
 
 mod actor;
 mod case;
@@ -31,29 +31,29 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What the environment says of a soak that is not the test's.
+/// Environment variables of a soak that is longer than the test's.
 const MINUTES: &str = "DOORBELL_SOAK_MINUTES";
 const SEED: &str = "DOORBELL_SOAK_SEED";
 const CASE: &str = "DOORBELL_SOAK_CASE";
-/// Set where /dev/shm is this process's own.
+/// Set if /dev/shm is private to this process.
 const PRIVATE: &str = "DOORBELL_SOAK_PRIVATE";
 
-/// Of the tests: always the same.
+/// The seed of the tests, which never changes.
 const USUAL_SEED: u64 = 0x50a4;
 const TEST_TAKES: Duration = Duration::from_secs(60);
-/// How long who is stopped stays so, in the tests and in a long soak.
+/// How long a stopped process stays stopped, in the tests and in a long soak.
 const SHORT_STOP: Duration = Duration::from_millis(300);
 const LONG_STOP: Duration = Duration::from_secs(10);
-/// So often a case in which a call takes too long is run before it is wrong.
+/// The number of runs of a case with a call that takes too long, before the case counts as wrong.
 const SLOW_RUNS: u32 = 4;
-/// Cases at a time: they wait most of the time.
+/// Cases that run at a time. They wait most of the time.
 const AT_A_TIME: usize = 4;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// All cases once, or as many as a minute is enough for.
+/// All cases once, or as many as a minute allows.
 #[test]
 fn who_is_caught_harms_nobody_else() {
     let minutes: Option<f64> = from_environment(MINUTES);
@@ -67,12 +67,12 @@ fn who_is_caught_harms_nobody_else() {
     for round in 0.. {
         let chosen = |name: &str| only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
         let draw = &mut random;
-        // A case that is run alone has the seed that is told.
+        // A case that is run alone has the given seed.
         let mut cases: Vec<Case> =
             cases(stop, &mut || if only.is_some() { seed } else { draw.next_u64() >> 16 });
         cases.retain(|case| chosen(&case.name()));
         assert!(!cases.is_empty(), "there is no case {only:?}");
-        // Not always the same are left out where time is short.
+        // The order is random, so that a short run does not always leave out the last cases.
         (1..cases.len()).rev().for_each(|n| cases.swap(n, random.next_u64() as usize % (n + 1)));
         run_all(&cases, &report, || round == 0 && only.is_some() || begin.elapsed() < takes);
         if only.is_some() || minutes.is_none() || begin.elapsed() >= takes {
@@ -89,13 +89,13 @@ fn who_is_caught_harms_nobody_else() {
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A child of fork(2) may use the device, become another program, end or be killed, whatever other threads of its parent
-/// were doing.
+/// A child of fork(2) may use the device, become another program, exit or be killed, whatever other threads
+/// of its parent were doing.
 #[test]
 fn children_of_fork_do_as_they_like() {
     let fabric = format!("fork-{}", std::process::id());
     let mut member = crew::Member::start("parent", &fabric);
-    // Each child is waited for, and a machine may have little time for them.
+    // Each child is waited for, and a busy machine may have little time for them.
     let wrong = member.ask_within(2 * forking::HANGS, "fork 60").expect("it answers");
     assert_eq!(wrong.trim(), "");
     member.end().expect("it ends");
@@ -130,7 +130,8 @@ fn run_all(cases: &[Case], report: &Mutex<Report>, goes_on: impl Fn() -> bool + 
 }
 
 fn run_here(case: &Case) -> Came {
-    // A machine that has no time for this is slow now and then; who waits for who was caught is slow every time.
+    // On a busy machine a call is slow now and then. A call that waits for the caught process is slow in
+    // every run.
     let mut slow = String::new();
     for run in 0..SLOW_RUNS {
         match case.run() {
@@ -142,7 +143,7 @@ fn run_here(case: &Case) -> Came {
     Came::Wrong(format!("{slow}, and too long in {SLOW_RUNS} runs"))
 }
 
-/// Whether a case fills /dev/shm, which must not be everybody's.
+/// Whether a case fills /dev/shm, which must then be a private one.
 fn needs_own_shm(case: &Case) -> bool {
     case.harm == Harm::FullShm && std::env::var_os(PRIVATE).is_none()
 }

@@ -1,4 +1,4 @@
-//! What both kinds of actors are made of.
+//! Helpers that clients and servers share.
 
 use super::super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
@@ -17,12 +17,12 @@ pub(super) const CQE: u32 = 256;
 pub(super) const CAP: QpCap =
     QpCap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 64 };
 
-/// A CQ that tells of itself through this pipe.
+/// A CQ that sends its events through this pipe.
 pub(super) fn cq(process: &'static Process, pipe: &EventPipe) -> Arc<Cq> {
     Arc::new(Cq::new(process, CQE, pipe.in_record(), pipe.in_record()).expect("a CQ"))
 }
 
-/// A QP with this CQ, or one of its own.
+/// A QP with this CQ, or with a CQ of its own.
 pub(super) fn queue(
     process: &'static Process,
     qp_type: QpType,
@@ -32,7 +32,7 @@ pub(super) fn queue(
     try_queue(process, qp_type, cq, srq).expect("a QP")
 }
 
-/// The same where there may be no files left for it.
+/// Makes a QP with this CQ, or with a CQ of its own. Fails if the process may open no more files.
 pub(super) fn try_queue(
     process: &'static Process,
     qp_type: QpType,
@@ -52,7 +52,7 @@ pub(super) fn region(addr: u64, bytes: usize) -> Region {
     Region { pd: PD, addr, len: bytes as u64, access: AccessFlags::all() }
 }
 
-/// 2^15 times 4.096 us, so that a peer that is gone is given up after half a second.
+/// 2^15 times 4.096 us: the requester gives up a silent peer within half a second.
 const TIMEOUT: u8 = 15;
 pub(super) const PATIENCE: Patience = Patience { timeout: TIMEOUT, rnr_retry: 7 };
 

@@ -1,4 +1,4 @@
-//! What the cases came to, as a matrix.
+//! The results of the cases, as a matrix.
 
 use super::case::{Case, Longest};
 use super::crew::Wrong;
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What a case came to.
+/// The result of a case.
 pub(super) enum Came {
-    /// With the longest call, and whether a call had taken too long when the case was run before.
+    /// Right, with the longest call, and whether an earlier run of the case had a call that took too long.
     Right(Longest, bool),
     Wrong(Wrong),
     /// It cannot be run here.
     Skipped(String),
 }
 
-/// What a cell's cases came to.
+/// The results of a cell's cases.
 #[derive(Default)]
 struct Cell {
     right: u32,
@@ -29,7 +29,7 @@ struct Cell {
 pub(super) struct Report {
     cells: BTreeMap<String, Cell>,
     skipped: BTreeMap<String, String>,
-    /// Of cases that were run, in all.
+    /// Cases that were run, in all.
     pub(super) cases: u32,
     slow_once: u32,
     pub(super) others: Vec<(String, Result<String, Wrong>)>,
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// What went wrong, a line for each case, with what runs it again.
+    /// The wrong cases, a line for each, with the command that runs it again.
     pub(super) fn wrong(&self) -> Vec<String> {
         let of = |(name, cell): (&String, &Cell)| {
             cell.wrong.iter().map(|(seed, wrong)| replay(name, *seed, wrong)).collect::<Vec<_>>()
@@ -68,7 +68,7 @@ impl Report {
         cases.chain(others).collect()
     }
 
-    /// The matrix, as Markdown has it.
+    /// The matrix in Markdown.
     pub(super) fn text(&self, what: &str) -> String {
         let mut text = format!("{what}: {} cases\n\n| caught |", self.cases);
         text.extend(Harm::ALL.iter().map(|harm| format!(" {harm:?} |")));

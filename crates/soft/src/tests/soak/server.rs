@@ -1,4 +1,4 @@
-//! An actor that receives, and has memory that others write, read and do atomics on.
+//! An actor that receives, and whose memory clients write, read and change by atomics.
 
 use super::super::PD;
 use super::client::{AREA, AREAS, KINDS, Remote};
@@ -27,24 +27,24 @@ pub(super) const FAULT_RECVS: u64 = 8;
 const RECV_BYTES: usize = 40 + LONGEST + 24;
 /// Buffers of RECVs, for 16 clients and one more.
 const RECV_BUFFERS: usize = 160;
-/// Without an event for so long it looks whether one was forgotten.
+/// After this time without an event, it checks whether one was forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(2);
-/// Within so long an event comes, also where who completed was stopped before it told of that.
+/// An event comes within this time, even if the process that completed was stopped before it notified.
 const TOLD_LATE: Duration = Duration::from_millis(500);
 
 pub(super) struct Server {
     process: &'static Process,
     pipe: EventPipe,
-    /// Of the SRQ's QPs and the UD QP; it is looked at when there is an event.
+    /// The CQ of the SRQ's QPs and of the UD QP. It is polled when there is an event.
     shared: Arc<Cq>,
-    /// Of the UC QPs.
+    /// The CQ of the UC QPs.
     beside: Arc<Cq>,
     srq: Arc<RecvQueue>,
     srq_number: u32,
     ud: Queue,
     clients: BTreeMap<u32, Links>,
     memory: [Remote; KINDS],
-    /// The RECVs' buffers, in the arena and private.
+    /// The RECVs' buffers, in the arena and in private memory.
     arena: Buffers,
     private: Buffers,
     posted: HashSet<u64>,
@@ -62,7 +62,7 @@ struct Buffers {
     key: u32,
 }
 
-/// Messages that came.
+/// Messages that arrived.
 #[derive(Default)]
 pub(super) struct Came {
     pub(super) count: u64,
@@ -79,7 +79,7 @@ struct Links {
     dests: Vec<u64>,
 }
 
-/// What a RECV is posted as: its queue, the client, and its buffer.
+/// The `wr_id` of a RECV: its way, the client, and its buffer.
 fn recv_id(way: Way, client: u32, buffer: u64) -> u64 {
     (way as u64) << 48 | u64::from(client) << 16 | buffer
 }
@@ -91,7 +91,7 @@ fn parts_of(wr_id: u64) -> (Option<Way>, u32, u64) {
 impl Server {
     pub(super) fn new(process: &'static Process) -> Server {
         let pipe = EventPipe::new().expect("a pipe");
-        // SAFETY: a flag of a file of our own.
+        // SAFETY: sets a flag of a file of this process.
         unsafe { libc::fcntl(pipe.read_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         let (shared, beside) = (cq(process, &pipe), cq(process, &pipe));
         let srq_number = process.srq_numbers.take().expect("an SRQ");
@@ -133,13 +133,13 @@ impl Server {
         server
     }
 
-    /// What clients have to know: the UD QP, and address and key of each kind of memory.
+    /// The numbers that clients need: the UD QP, and address and key of each kind of memory.
     pub(super) fn about(&self) -> Vec<u64> {
         let memory = self.memory.iter().flat_map(|remote| [remote.addr, remote.key.into()]);
         std::iter::once(u64::from(self.ud.qp.num())).chain(memory).collect()
     }
 
-    /// QPs for a client; returns their numbers, one for each way.
+    /// Makes QPs for a client, and returns their numbers, one for each way.
     pub(super) fn link(&mut self, client: u32) -> Vec<u64> {
         let (process, srq) = (self.process, Some(self.srq.clone()));
         let links = Links {
@@ -155,7 +155,7 @@ impl Server {
         numbers.to_vec()
     }
 
-    /// Connects the QPs of a client to its own.
+    /// Connects the QPs of a client to the client's own.
     pub(super) fn accept(&mut self, client: u32, dests: &[u64], watch: &mut Watch) {
         let Some(links) = self.clients.get_mut(&client) else { return };
         links.dests = dests.to_vec();
@@ -167,7 +167,7 @@ impl Server {
         }
     }
 
-    /// The QPs of a client end.
+    /// Destroys the QPs of a client.
     pub(super) fn leave(&mut self, client: u32, watch: &mut Watch) {
         let Some(Links { srq, rc, uc, fault, .. }) = self.clients.remove(&client) else { return };
         for queue in [srq, rc, uc, fault] {
@@ -177,7 +177,7 @@ impl Server {
         self.posted.retain(of_client);
     }
 
-    /// Posts a RECV: those of the SRQ have their buffers in the arena, others in private memory.
+    /// Posts a RECV. RECVs of the SRQ have their buffers in the arena, all others in private memory.
     fn post(&mut self, wr_id: u64, watch: &mut Watch) {
         let (way, client, buffer) = parts_of(wr_id);
         let Some(way) = way else { return };
@@ -206,7 +206,7 @@ impl Server {
         }
     }
 
-    /// Takes what came, and does what programs do beside.
+    /// Takes completions, and makes the other calls that programs make meanwhile.
     pub(super) fn pass(&mut self, watch: &mut Watch) {
         self.passes += 1;
         self.take_shared(watch);
@@ -227,7 +227,7 @@ impl Server {
         }
     }
 
-    /// As a program does that sleeps until there is an event.
+    /// Polls the shared CQ like a program that sleeps until there is an event.
     fn take_shared(&mut self, watch: &mut Watch) {
         let mut woken = false;
         while self.pipe.next().is_ok() {
@@ -239,7 +239,8 @@ impl Server {
         }
         self.looked = Instant::now();
         let taken = self.drain(self.shared.clone(), watch);
-        // What came between the look for an event and the poll has its event by now, or soon.
+        // A completion that arrived between the check for an event and the poll has its event by now, or
+        // soon.
         if !woken && taken > 0 && !self.is_told_late() {
             watch.say(format!("the program is not woken for {taken} completions"));
         }
@@ -247,7 +248,7 @@ impl Server {
         self.drain(self.shared.clone(), watch);
     }
 
-    /// Whether an event comes for what has been taken, before a program would wait in vain.
+    /// Whether the event for the taken completions comes before a program would wait in vain.
     fn is_told_late(&self) -> bool {
         let begin = Instant::now();
         while begin.elapsed() < TOLD_LATE {
@@ -277,7 +278,7 @@ impl Server {
         }
     }
 
-    /// Which CQ it is, and what its record says.
+    /// Names a CQ, and describes its record.
     fn about_cq(&self, cq: &Arc<Cq>) -> String {
         let which = [("the shared CQ", &self.shared), ("the CQ beside", &self.beside)];
         let which =
@@ -311,7 +312,7 @@ impl Server {
                 _ => buffer,
             };
             let len = (wc.byte_len as usize).saturating_sub(header).min(RECV_BYTES - header);
-            // SAFETY: the RECV's buffer, which is complete.
+            // SAFETY: the buffer of a complete RECV.
             let message = unsafe {
                 let from = of.addr as usize + at as usize * RECV_BYTES + header;
                 std::slice::from_raw_parts(from as *const u8, len)
@@ -345,7 +346,7 @@ impl Server {
         Sge { addr: addr + ((RECV_BUFFERS - 1) * RECV_BYTES) as u64, length: 40, lkey: key }
     }
 
-    /// A region is changed while others use it.
+    /// Changes a region while clients use it.
     fn change_region(&mut self, watch: &mut Watch) {
         let Remote { addr, key } = self.memory[(self.passes / 16) as usize % KINDS];
         let (process, bytes) = (self.process, (AREA * AREAS) as usize);
@@ -356,11 +357,11 @@ impl Server {
         }
     }
 
-    /// A QP is made, connected to itself, has RECVs, is reset, and ends.
+    /// Makes a QP, connects it to itself, posts RECVs, resets it, and destroys it.
     fn use_spare_qp(&mut self, watch: &mut Watch) {
         let process = self.process;
         let made = watch.timed("create", || try_queue(process, QpType::Rc, None, None));
-        // Where no file may be opened there is none.
+        // If no file may be opened, there is no QP.
         let Ok(spare) = made else { return };
         watch.timed("modify", || spare.connect_patiently(spare.qp.num()));
         let _ = spare.qp.post_recv(0, &[]);
@@ -369,7 +370,7 @@ impl Server {
         watch.timed("destroy", || drop(spare));
     }
 
-    /// A UC QP that is in use is reset, and connected again: what comes meanwhile is lost.
+    /// Resets a UC QP that is in use, and connects it again. Messages in between are lost.
     fn reset_one(&mut self, watch: &mut Watch) {
         let of = (self.passes / 16) as usize % self.clients.len().max(1);
         let Some((&client, links)) = self.clients.iter().nth(of) else { return };
@@ -380,7 +381,7 @@ impl Server {
         (0..OWN_RECVS).for_each(|n| self.post(recv_id(Way::Uc, client, n), watch));
     }
 
-    /// A CQ that is in use gets more room, a few times.
+    /// Gives a CQ that is in use more room, a few times.
     fn resize(&mut self, watch: &mut Watch) {
         if self.passes % 64 != 13 || self.resized == 6 {
             return;
@@ -392,7 +393,7 @@ impl Server {
         }
     }
 
-    /// Writes nothing to a client; returns the status, and how long it took in milliseconds.
+    /// Writes 0 bytes to a client, and returns the status and the milliseconds that it took.
     pub(super) fn probe(&mut self, client: u32, watch: &mut Watch) -> Vec<u64> {
         let Some(links) = self.clients.get(&client) else { return vec![] };
         let (qp, cq) = (links.rc.qp.clone(), links.rc.cq.clone());
@@ -427,9 +428,9 @@ impl Server {
 
 const _: () = assert!(CAP.max_recv_wr as u64 >= UD_RECVS);
 
-/// A System V segment that goes with its users.
+/// A System V segment that is removed with its last user.
 fn system_v(bytes: usize) -> u64 {
-    // SAFETY: a new segment and a new mapping of it.
+    // SAFETY: a new segment, and a new mapping of it.
     unsafe {
         let id = libc::shmget(libc::IPC_PRIVATE, bytes, 0o600);
         let addr = libc::shmat(id, std::ptr::null(), 0);

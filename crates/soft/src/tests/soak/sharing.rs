@@ -1,4 +1,4 @@
-//! What is the fabric's, not one process's: members of multicast groups, and XRC domains.
+//! Objects of the fabric, not of one process: members of multicast groups, and XRC domains.
 
 use super::parts::{Queue, try_queue};
 use super::watch::Watch;
@@ -14,24 +14,27 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 const GROUP: Group = Group { gid: Gid([0xff; 16]), lid: 0xc0de };
-/// Of the group's RECVs.
+/// RECVs of the group's member.
 const RECVS: u64 = 16;
-/// So many datagrams a millisecond apart are enough for one to come, though others send there too.
+/// Datagrams sent a millisecond apart. At least one of them arrives, although other processes send there too.
 const TIMES: u32 = 3000;
-/// Who is stopped while it looks whether it is the only one keeps others from a domain for so long at most.
+/// A process that is stopped while it tests whether it is alone keeps other processes from a domain, at most
+/// this long.
 const COMES_WITHIN: Duration = Duration::from_secs(3);
 
-/// A QP joins a group that others are in too, gets what is sent there, and leaves. `room` is for a datagram's header.
+/// Joins a group with members in other processes, receives a datagram from it, and leaves. `room` takes the
+/// header.
 pub(super) fn use_group(process: &'static Process, room: Sge, watch: &mut Watch) {
     let mut make = || watch.timed("create", || try_queue(process, QpType::Ud, None, None));
-    // Where no file may be opened there is none.
+    // If no file may be opened, there is no QP.
     let (Ok(member), Ok(sender)) = (make(), make()) else { return };
     [&member, &sender].into_iter().for_each(Queue::connect_ud);
     (0..RECVS).for_each(|n| member.qp.post_recv(n, &[room]).expect("there is room"));
     if let Err(errno) = watch.timed("attach", || member.qp.attach(GROUP)) {
         return watch.say(format!("attaching gives {}", errno.0));
     }
-    // One is dropped where those of others have taken all RECVs, as they do while this process is stopped.
+    // A datagram is dropped if datagrams of other processes took all RECVs, as they do while this process is
+    // stopped.
     let came = (0..TIMES).any(|_| {
         watch.timed("post", || send(process, &sender));
         std::thread::sleep(Duration::from_millis(1));
@@ -56,7 +59,7 @@ fn send(process: &Process, sender: &Queue) {
     process.paths.remove(ah);
 }
 
-/// Whether a datagram of this sender has come; each that has makes room for another.
+/// Whether a datagram of this sender has arrived. The RECV of each datagram is posted again.
 fn comes(member: &Queue, from: u32, room: Sge) -> bool {
     let mut wcs = [ibv_wc::default(); RECVS as usize];
     let got = member.cq.poll(&mut wcs).expect("its CQ is right");
@@ -64,7 +67,7 @@ fn comes(member: &Queue, from: u32, room: Sge) -> bool {
     wcs[..got].iter().any(|wc| wc.status == 0 && wc.src_qp == from)
 }
 
-/// A domain that others open and close too.
+/// Opens and closes a domain that other processes open and close too.
 pub(super) fn use_domain(process: &Process, is_exclusive: bool, watch: &mut Watch) {
     let begin = Instant::now();
     loop {
@@ -72,9 +75,9 @@ pub(super) fn use_domain(process: &Process, is_exclusive: bool, watch: &mut Watc
         let opening = Opening { file: Some(file), creates: true, is_exclusive };
         match process.open_domain(opening) {
             Ok(domain) => return process.close_domain(&domain),
-            // Another has it.
+            // Another process has it.
             Err(EINVAL) if is_exclusive => return,
-            // Another sees just now whether it is the only one.
+            // Another process is just testing whether it is alone.
             Err(EAGAIN) if begin.elapsed() < COMES_WITHIN => {}
             Err(errno) => return watch.say(format!("opening a domain gives {}", errno.0)),
         }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// Threads that post sends, and that take what comes.
+/// Threads that post sends, and threads that take completions.
 const POSTERS: u32 = 4;
 const TAKERS: u32 = 3;
 const EACH: u32 = 3000;
 const ALL: u32 = POSTERS * EACH;
-/// Index of the SRQ: other tests have others.
+/// Index of the SRQ, which no other test uses.
 const SRQ: u32 = QPS as u32 + 5000;
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -35,7 +35,8 @@ fn many_threads_share_a_qp_a_cq_and_an_srq() {
     share(&queue(process, QpType::Rc, None, None), &to, &|_, id| srq.enqueue(id, &[]).is_ok());
 }
 
-/// All threads post to one QP and take from the CQ of the other; each message comes once, and those of a thread in order.
+/// All threads post to one QP and poll the CQ of the other. Each message arrives once, and each thread's
+/// messages in order.
 fn share(from: &Side, to: &Side, post_recv: &(dyn Fn(&Side, u64) -> bool + Sync)) {
     from.connect(to.qp.num(), PATIENCE);
     to.connect(from.qp.num(), PATIENCE);

@@ -1,14 +1,14 @@
-//! Messages whose bytes follow from who sent them, and their number.
+//! Messages with bytes that follow from their sender and number.
 
-/// What a message goes through.
+/// The queues that a message goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// RC, to a shared receive queue with a CQ that other QPs have too.
+    /// RC, to a shared receive queue, with a CQ that other QPs use too.
     Srq,
     Ud,
-    /// RC, to a receive queue and a CQ of its own; with all that needs no RECV.
+    /// RC, to a receive queue and a CQ of its own. Also used for all operations that need no RECV.
     Rc,
-    /// UC, to a CQ that others have too.
+    /// UC, to a CQ that other QPs use too.
     Uc,
     /// RC, for requests that are refused.
     Fault,
@@ -22,7 +22,7 @@ impl Way {
     }
 }
 
-/// Bytes before those that follow from them.
+/// Bytes of the header: sender, way, number and length. All later bytes follow from it.
 pub(super) const HEAD: usize = 16;
 /// Bytes of the longest message.
 pub(super) const LONGEST: usize = 1000;
@@ -39,7 +39,7 @@ fn byte(sender: u32, way: Way, number: u32, at: usize) -> u8 {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (8 * (at & 7))) as u8
 }
 
-/// Writes the message to the front of `to`; returns its length.
+/// Writes the message to the front of `to`, and returns its length.
 pub(super) fn write(to: &mut [u8], sender: u32, way: Way, number: u32) -> usize {
     let len = length(number);
     for (at, word) in [sender, way as u32, number, len as u32].into_iter().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn write(to: &mut [u8], sender: u32, way: Way, number: u32) -> usize 
     len
 }
 
-/// Who sent a message, by which way, and its number; an error where a byte is wrong.
+/// The sender of a message, its way and its number. An error if a byte is wrong.
 pub(super) fn read(message: &[u8]) -> Result<(u32, Way, u32), String> {
     let word = |at: usize| {
         let bytes = message.get(4 * at..4 * at + 4).unwrap_or(&[0; 4]);

@@ -1,19 +1,20 @@
-//! What an actor sees that should not be: calls that take long, and whatever else it finds wrong.
+//! An actor's findings: calls that take long, and anything else that should not be.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// From here on it is asked how much of a call was waiting for a processor.
+/// For longer calls the time spent waiting for a processor is subtracted.
 const SLOW: Duration = Duration::from_millis(20);
-/// How many passes a new thread may not be known.
+/// Passes after which the threads are listed again.
 const LIST_EVERY: u32 = 32;
-/// So many things found wrong are told.
+/// The most findings that are reported.
 const MOST: usize = 8;
 
 pub(super) struct Watch {
-    /// The schedstat (proc(5)) of each thread of this process, of which the second number counts nanoseconds of waiting for a
-    /// processor. The device's own thread is one: where it has a lock and no processor, who wants the lock waits too.
+    /// The schedstat (proc(5)) of each thread of this process. Its second number counts nanoseconds of
+    /// waiting for a processor. The device's own thread is one of them: if it has a lock and no processor, a
+    /// call that needs the lock waits too.
     schedules: Vec<File>,
     passes: u32,
     waited: Duration,
@@ -40,7 +41,7 @@ impl Watch {
         self.schedules.iter().map(waited).sum()
     }
 
-    /// A pass begins: what is waited for from here on is known to be of its calls, at most.
+    /// Begins a pass. Any waiting from here on is attributed to the pass's calls.
     pub(super) fn begin_pass(&mut self) {
         if self.passes.is_multiple_of(LIST_EVERY) {
             self.schedules = schedules();
@@ -49,7 +50,7 @@ impl Watch {
         self.waited = self.waited();
     }
 
-    /// A call of the program's.
+    /// Measures a call of the program.
     pub(super) fn timed<T>(&mut self, call: &'static str, f: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let result = f();
