@@ -1,8 +1,9 @@
-//! XRC domains: who has opened the same file has the same, in whichever process (ibv_open_xrcd(3)).
+//! XRC domains. Processes that open one file share its domain (ibv_open_xrcd(3)).
 //!
-//! A domain is a number, made of the file's device and inode. Each process that has it open holds a lock on the byte of the
-//! registry's file, far behind its end, that the number names: so it is known whether a domain is open anywhere, and that
-//! it is not any more when the last process that had it was killed.
+//! A domain is a number made of the file's device and inode. The number selects a byte of the registry's
+//! file, far behind its end. Each process that has the domain open holds a lock on this byte. So every
+//! process can find out whether the domain is open anywhere, even if the last process that had it open was
+//! killed.
 
 use super::registry::Registry;
 use crate::errno::{EAGAIN, EINVAL, Errno};
@@ -16,12 +17,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// Domains of no file have it set, and never meet another.
+/// Set in the numbers of domains without a file. Such a domain is never shared.
 const PRIVATE: u64 = 1 << 63;
-/// Where the bytes begin that name domains, and how many there are.
+/// Offset and number of the bytes that stand for domains.
 const LOCKS_AT: u64 = 1 << 62;
 const LOCKS: u64 = 1 << 62;
-/// How long somebody who sees whether it is the first to open a domain is waited for.
+/// Time to wait for a process that tests whether it is the first to open a domain.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The number of a domain; never 0.
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub(crate) struct DomainId(u64);
 
 impl DomainId {
-    /// As it stands in records, where 0 is none.
+    /// The number in records, where 0 is no domain.
     pub(crate) fn in_record(self) -> u64 {
         self.0
     }
@@ -43,7 +44,7 @@ impl DomainId {
         Ok(DomainId((word & !PRIVATE).max(1)))
     }
 
-    /// Where in the registry's file its lock is.
+    /// Offset of the domain's lock in the registry's file.
     fn lock_at(self) -> u64 {
         LOCKS_AT + self.0 % LOCKS
     }
@@ -53,16 +54,16 @@ impl DomainId {
 #[derive(Debug)]
 pub(crate) struct Domain {
     pub(crate) id: DomainId,
-    /// Keeps the inode from being another file's.
+    /// Keeps the inode from being reused for another file.
     file: Option<File>,
 }
 
-/// What a program says of a domain that it opens.
+/// The arguments of a program that opens a domain.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// The file that names it.
+    /// The file that names the domain, if there is one.
     pub(crate) file: Option<File>,
-    /// Whether it may be made (O_CREAT), and must be (O_EXCL).
+    /// Whether the domain may be created (O_CREAT), and whether it must be (O_EXCL).
     pub(crate) creates: bool,
     pub(crate) is_exclusive: bool,
 }
@@ -72,7 +73,7 @@ pub(crate) struct Opening {
 pub(crate) struct Domains(Mutex<HashMap<DomainId, u32>>);
 
 impl Domains {
-    /// Opens a domain; `slot` is this process's in the registry. Refuses as the kernel does.
+    /// Opens a domain, with the errors of the kernel. `slot` is this process's slot in the registry.
     pub(crate) fn open(&self, registry: &Registry, slot: u32, opening: Opening) -> Result<Domain, Errno> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let Opening { file, creates, is_exclusive } = opening;
@@ -102,13 +103,13 @@ impl Domains {
         *times -= 1;
         if *times == 0 {
             open.remove(&domain.id);
-            // That it can be given back is all that matters; it goes with the process at the latest.
+            // A failure does not matter: the lock ends with the process at the latest.
             let _ = registry.unlock_byte(domain.id.lock_at());
         }
     }
 }
 
-/// Takes this process's lock of a domain that it has not open.
+/// Acquires this process's lock for a domain that it does not have open.
 fn hold(registry: &Registry, id: DomainId, creates: bool, is_exclusive: bool) -> Result<(), Errno> {
     let (at, begin) = (id.lock_at(), Instant::now());
     if !creates && !registry.is_byte_locked(at)? {
@@ -120,7 +121,8 @@ fn hold(registry: &Registry, id: DomainId, creates: bool, is_exclusive: bool) ->
         }
         reach(Point::DomainAlone);
     }
-    // Others have the same lock, unless one has just asked to be the only one, and gives that up at once.
+    // Other processes hold shared locks. An exclusive lock is held only for a moment, by a process that tests
+    // whether it is the first.
     while !registry.lock_byte(at, false)? {
         if begin.elapsed() > PATIENCE {
             return Err(EAGAIN);

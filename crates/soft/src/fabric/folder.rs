@@ -1,7 +1,7 @@
-//! The folder of a fabric: how it is made and found, kept by its processes, and removed by the last of them.
+//! The folder of a fabric. Processes create or find it, hold it with a lock, and the last one removes it.
 //!
-//! Only this user may enter it. It has the registry, the sockets of processes, what rdma_cm needs and what is shown of the
-//! device.
+//! Only this user may enter it. It contains the registry, the sockets of processes, the files of rdma_cm, and
+//! the folders with a copy of sysfs and device files for the device.
 
 use crate::descriptors::Private;
 use crate::identity::FabricPlace;
@@ -20,20 +20,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Files of a fabric's folder: the registry, and the one by which processes keep the folder.
+/// Files in a fabric's folder: the registry, and the file that processes lock to hold the folder.
 pub(super) const REGISTRY: &str = "members";
 const ALIVE: &str = "alive";
-/// What the names of rdma_cm's begin with.
+/// Names of rdma_cm's files begin with this.
 pub(crate) const CM_PREFIX: &str = "cm-";
-/// What the names of folders begin with of what is shown of the device.
+/// Names of folders that show the device's sysfs and device files begin with this.
 pub(crate) const SHOWN_PREFIX: &str = "shown-";
-/// Such a folder that is being removed, so that nobody finds half of one.
+/// A shown folder gets this name before it is removed, so that no process finds half of it.
 const SHOWN_GONE: &str = "shown-gone";
 
-/// How long a process that removes a fabric is waited for by one that begins it.
+/// Time that a process which begins a fabric waits for a process that removes it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The directory of this process's fabric.
+/// The directory of this process's fabric, created if it is missing.
 fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
     if place.is_joined {
         let folder = place.folder.canonicalize()?;
@@ -42,7 +42,7 @@ fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
     let path = place.path();
     let found = loop {
         match DirBuilder::new().mode(0o700).create(&path) {
-            // Who begins a fabric clears away what has ended.
+            // A process that begins a fabric removes fabrics without processes.
             Ok(()) => {
                 reach(Point::FolderMade);
                 sweep(place, &path);
@@ -51,7 +51,7 @@ fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
         match std::fs::symlink_metadata(&path) {
-            // It was still empty when another that begins a fabric cleared away.
+            // The directory was still empty, and another process that begins a fabric removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             found => break found?,
         }
@@ -63,13 +63,13 @@ fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes what processes of other fabrics have left that were killed, all of them.
+/// Removes the directories of other fabrics with no living process. Their last processes were killed.
 fn sweep(place: &FabricPlace, own: &Path) {
     let entries = std::fs::read_dir(&place.folder).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         if name.starts_with(&place.prefix) && path != own {
-            // What cannot be looked at or removed is no worse than before.
+            // A directory that cannot be read or removed is left as it is.
             let _ = remove_if_dead(&path);
         }
     }
@@ -83,7 +83,8 @@ fn remove_if_dead(directory: &Path) -> io::Result<()> {
     }
     match open(&directory.join(ALIVE), OpenOptions::new().read(true)) {
         Ok(alive) => remove_if_unused(directory, &alive),
-        // Somebody begins it, or ended before the file was made, or made another one when the last had left.
+        // A process is creating the fabric, or exited before it created the file. It may also have created
+        // another file after the last process left.
         Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::remove_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => match lock_alive(directory)? {
                 Some(alive) => remove_if_unused(directory, &alive),
@@ -95,7 +96,8 @@ fn remove_if_dead(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the directory of a fabric, unless a process of the fabric lives.
+/// Removes the directory of a fabric, unless a process of the fabric lives. `alive` is the fabric's locked
+/// file.
 fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     if !is_locked(alive.try_lock())? || alive.metadata()?.nlink() == 0 {
         return Ok(());
@@ -114,7 +116,7 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     std::fs::remove_dir(directory)
 }
 
-/// Removes the folders of what is shown of the device.
+/// Removes the folders that show the device.
 fn remove_shown(directory: &Path) -> io::Result<()> {
     let is_shown = |path: &PathBuf| {
         let name = path.file_name().and_then(OsStr::to_str);
@@ -122,7 +124,7 @@ fn remove_shown(directory: &Path) -> io::Result<()> {
     };
     let gone = directory.join(SHOWN_GONE);
     for path in std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_shown) {
-        // One that was left there is in the way, else this is no error that matters.
+        // An old folder of this name is in the way. No other failure matters.
         let _ = std::fs::remove_dir_all(&gone);
         let _ = std::fs::rename(path, &gone);
         let _ = std::fs::remove_dir_all(&gone);
@@ -130,20 +132,21 @@ fn remove_shown(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A process that keeps the fabric's folder without a slot, and its file descriptor for that: both halves of a number, 0 for
-/// none. A child of fork(2) is another process.
+/// PID of this process and its file descriptor in the upper and the lower half, if it holds the fabric's
+/// folder without a slot; 0 if not. A child of fork(2) has another PID and so does not hold it.
 static PINNED: AtomicU64 = AtomicU64::new(0);
 
-/// Descriptors of it begin here, so that a shell's own are as without.
+/// The descriptor that holds the folder is at least this, so that a shell's own descriptors keep their
+/// numbers.
 const LEAST_FD: i32 = 100;
 
-/// Whether this process keeps the fabric's folder by [`pin`].
+/// Whether this process holds the fabric's folder by [`pin`].
 pub(crate) fn is_pinned() -> bool {
     PINNED.load(Relaxed) >> 32 == u64::from(std::process::id())
 }
 
-/// Keeps the folder of this process's fabric as long as this process lives, made where it is missing, and puts something
-/// there.
+/// Holds the folder of this process's fabric as long as this process lives, and calls `put` for it. The
+/// folder is created if it is missing.
 pub(crate) fn pin(put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let alive = in_own(|directory, _| {
         let Some(alive) = lock_alive(&directory)? else { return Ok(None) };
@@ -154,19 +157,20 @@ pub(crate) fn pin(put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let before = PINNED.load(Relaxed);
     let pinned = u64::from(std::process::id()) << 32 | file.as_raw_fd() as u64;
     if !is_pinned() && PINNED.compare_exchange(before, pinned, Relaxed, Relaxed).is_ok() {
-        // Open until [`unpin`], or as long as this process lives.
+        // It stays open until [`unpin`] or until this process exits.
         let _ = file.into_raw_fd();
     }
     Ok(())
 }
 
-/// Gives up what [`pin`] keeps.
+/// Releases the hold of [`pin`].
 fn unpin(directory: &Path) {
     if !is_pinned() {
         return;
     }
     let pinned = PINNED.swap(0, Relaxed);
-    // SAFETY: of a descriptor that the program has closed or replaced nothing is done but to ask what it is.
+    // SAFETY: the program may have closed or replaced the descriptor. Such a descriptor is only queried,
+    // never closed.
     let file = unsafe { ManuallyDrop::new(File::from_raw_fd(pinned as u32 as RawFd)) };
     let file_of = |about: io::Result<Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
     let pinned = file_of(file.metadata());
@@ -175,14 +179,15 @@ fn unpin(directory: &Path) {
     }
 }
 
-/// Gives up what [`pin`] keeps, and removes the folder of this process's fabric, unless a process of the fabric lives.
+/// Releases the hold of [`pin`], and removes the folder of this process's fabric unless a process of the
+/// fabric lives.
 pub(crate) fn unpin_and_remove() -> io::Result<()> {
     let directory = FabricPlace::own()?.path();
     unpin(&directory);
     remove_if_dead(&directory)
 }
 
-/// What a fabric's processes have made: sockets, named as their slots, and what rdma_cm needs.
+/// Files that a fabric's processes create: sockets, named by their slots, and the files of rdma_cm.
 fn made_by_processes(directory: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
     let is_theirs = |path: &PathBuf| {
         let name = path.file_name().and_then(OsStr::to_str);
@@ -191,7 +196,7 @@ fn made_by_processes(directory: &Path) -> io::Result<impl Iterator<Item = PathBu
     Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_theirs))
 }
 
-/// Says in a fabric's file how its processes understand each other, or refuses to join those that do so in another way.
+/// Writes this library's layout into the fabric's file. Refuses to join processes with a different layout.
 fn check_layout(alive: &File, own: &str) -> io::Result<()> {
     let mut bytes = [0; 100];
     let read = alive.read_at(&mut bytes, 0)?;
@@ -212,8 +217,8 @@ fn check_layout(alive: &File, own: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// Opens a file of a fabric's folder: this user's alone, no link to another nor anything else than a file, and closed
-/// where the program becomes another one.
+/// Opens a file of a fabric's folder, and closes it on exec. It must be a regular file of this user alone,
+/// not a link.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = options.mode(0o600).custom_flags(flags).open(path)?;
@@ -225,7 +230,7 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether a lock was taken; not where somebody else has one that excludes it.
+/// Whether a lock was acquired; `false` if another process's lock excludes it.
 fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
     match tried {
         Ok(()) => Ok(true),
@@ -234,7 +239,7 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
     }
 }
 
-/// The file by which a process keeps a fabric's folder, locked for that; `None` where somebody removes the folder.
+/// Opens and locks the file that holds a fabric's folder; `None` if another process is removing the folder.
 fn lock_alive(directory: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -242,8 +247,8 @@ fn lock_alive(directory: &Path) -> io::Result<Option<File>> {
     Ok((is_locked(alive.try_lock_shared())? && alive.metadata()?.nlink() > 0).then_some(alive))
 }
 
-/// Does something in the folder of this process's fabric, made where it is missing. `None` of what is done says that somebody
-/// removes the folder.
+/// Calls `act` with the folder of this process's fabric, which is created if it is missing. `act` returns
+/// `None` if another process is removing the folder.
 pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) -> io::Result<T> {
     let begin = Instant::now();
     loop {
@@ -254,7 +259,7 @@ pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) ->
                 let why = "a process that removes this fabric's folder does not go on";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
-            // The last process to leave has just removed it.
+            // The last process to leave has just removed the folder.
             Ok(None) => std::thread::yield_now(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -262,19 +267,19 @@ pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) ->
     }
 }
 
-/// The folder of this process's fabric, which this process keeps.
+/// The folder of this process's fabric, held by this process.
 #[derive(Debug)]
 pub(super) struct FabricFolder {
     path: PathBuf,
-    /// The folder itself, by which sockets in it are named.
+    /// The folder itself. Sockets are named relative to it.
     opened: Private<File>,
-    /// Locked (flock(2), shared) by every process of the fabric as long as it lives, however it ends: who may lock it alone
-    /// knows that none does, whatever namespace of process numbers they were in.
+    /// Every process of the fabric holds a shared lock on it (flock(2)) until it exits for whatever reason. A
+    /// process that can lock it exclusively knows that no other is left, in any PID namespace.
     alive: Private<File>,
 }
 
 impl FabricFolder {
-    /// Keeps a fabric's folder; `None` where somebody removes it.
+    /// Holds a fabric's folder; `None` if another process is removing it.
     pub(super) fn keep(path: PathBuf) -> io::Result<Option<FabricFolder>> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         let opened = Private::new(OpenOptions::new().read(true).custom_flags(flags).open(&path)?)?;
@@ -289,14 +294,14 @@ impl FabricFolder {
         self.opened.get()
     }
 
-    /// The registry's file, made where it is missing.
+    /// The registry's file, created if it is missing.
     pub(super) fn registry(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         open(&self.path.join(REGISTRY), &mut options)
     }
 
-    /// Removes the socket of the process in a slot, and the folder where no other process keeps it.
+    /// Removes the socket of the process in a slot, and the folder if no other process holds it.
     pub(super) fn leave(&self, slot: u32) -> io::Result<()> {
         let _ = std::fs::remove_file(self.path.join(slot.to_string()));
         unpin(&self.path);
@@ -318,7 +323,7 @@ mod tests {
         std::fs::create_dir_all(directory.join(format!("{SHOWN_PREFIX}ib/sys"))).expect("it can be made");
         remove_if_dead(&directory).expect("it can be removed");
         assert!(!directory.exists());
-        // But not of somebody who lives.
+        // The folder of a living process stays.
         DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
         let alive = lock_alive(&directory).expect("it is there");
         remove_if_dead(&directory).expect("nothing is wrong");

@@ -1,8 +1,10 @@
-//! The way to the thread of another process that does what this one cannot do to its memory itself.
+//! The link to a thread of another process. That thread accesses memory that this process cannot access
+//! itself.
 //!
-//! One request is under way at a time. Who waits for its answer gives up after a while, as that process may be stopped; the
-//! request stays under way, nothing else is sent meanwhile, and whoever asks next looks for that answer first. So a request
-//! is carried out once, however often its work request is tried.
+//! One request is outstanding at a time. A caller stops waiting for the answer after a while, because the
+//! other process may be stopped. The request then stays outstanding, and nothing else is sent. The next
+//! caller first looks for its answer. So each request is carried out once, however often its work request is
+//! retried.
 
 use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
@@ -18,60 +20,62 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// When waiting for an answer is given up.
+/// Time after which a caller stops waiting for an answer.
 const GIVE_UP: Duration = Duration::from_millis(50);
-/// Answers that came after they were waited for, at most; of those that nobody asks for any more the oldest go.
+/// Most late answers that are kept. Beyond that the oldest are dropped, because no caller asks for them any
+/// more.
 const LATE: usize = 1024;
 
-/// Names a work request among all that this process has had.
+/// Identifies a work request among all work requests of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The QP that it was posted to, and how many QPs that number has been.
+    /// The QP that it was posted to, and the generation of that QP number.
     pub(crate) qpn: u32,
     pub(crate) generation: u32,
-    /// Its number among those of the QP.
+    /// Number of the work request in its QP.
     pub(crate) number: u64,
 }
 
-/// A request: of which work request, and which byte of that comes first in it.
+/// A request: its work request, and the offset of the request's first byte in it.
 type Name = (Ticket, usize);
 
-/// What a SEND says beside its payload.
+/// The operand of a SEND, besides its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendOperand {
-    /// Nothing.
+    /// No operand.
     None,
-    /// Its immediate.
+    /// The immediate.
     Imm(u32),
-    /// The rkey of the memory window that it invalidates.
+    /// The rkey of the memory window to invalidate.
     InvalidatedKey(u32),
 }
 
-/// Bits of a DELIVER: the word of its operand is an immediate, and that immediate is an rkey, in network byte order.
+/// Flags of a DELIVER. `HAS_IMM`: the operand is an immediate. `INVALIDATES`: this immediate is an rkey in
+/// network byte order.
 const HAS_IMM: u32 = 1;
 const SOLICITED: u32 = 1 << 1;
 const HAS_GRH: u32 = 1 << 2;
 const INVALIDATES: u32 = 1 << 3;
 
-/// How a message that was brought in parts is to be received. Laid out as the words of a DELIVER.
+/// How to receive a message that was sent in parts. Laid out as the words of a DELIVER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// The QP that receives, and how many QPs that has been.
+    /// The receiving QP and its generation.
     pub(crate) to: u32,
     pub(crate) generation: u32,
-    /// The QP that sends.
+    /// The sending QP.
     pub(crate) from: u32,
     pub(crate) operand: SendOperand,
     pub(crate) solicited: bool,
-    /// Whether its header is a global route header, rather than room for one.
+    /// Whether the header is a global route header. Otherwise its bytes are only reserved for one.
     pub(crate) has_grh: bool,
-    /// Bytes of global route header at the message's beginning.
+    /// Bytes for a global route header at the beginning of the message.
     pub(crate) header: u32,
-    /// Bytes of payload behind them.
+    /// Bytes of payload behind the header.
     pub(crate) len: u32,
-    /// Number of the work request among those of its QP.
+    /// Number of the work request in its QP.
     pub(crate) number: u64,
-    /// The SRQ that it names, which is in this process, while the QP need not be; XRC.
+    /// The SRQ that the message names (XRC). It is in the receiving process; the QP may be in another one.
     pub(crate) srqn: Option<u32>,
 }
 
@@ -117,50 +121,50 @@ impl Delivery {
     }
 }
 
-/// A connection to the thread of a process.
+/// A connection to the serving thread of a process.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// `None` when the process has ended.
+    /// `None` after the process has exited.
     socket: Mutex<Option<Arc<OwnedFd>>>,
     asked: Mutex<LinkRequests>,
 }
 
-/// What was asked.
+/// Requests and answers of a link.
 #[derive(Debug, Default)]
 struct LinkRequests {
     sequence: u64,
-    /// The request under way whose answer nobody waits for any more.
+    /// The outstanding request, if no caller waits for its answer any more.
     left: Option<Name>,
     late: VecDeque<(Name, WireMessage)>,
 }
 
-/// A process that was asked who it is, and may not have answered yet.
+/// A process that was asked to identify itself and may not have answered yet.
 #[derive(Debug)]
 pub(crate) struct Meeting {
     socket: OwnedFd,
-    /// Who it has to be.
+    /// The member that it must be.
     member: FabricMember,
     waited: bool,
 }
 
-/// Who has answered.
+/// A process that has answered.
 #[derive(Debug)]
 pub(crate) struct Met {
     pub(crate) link: Link,
-    /// Its segment.
+    /// The file of its segment.
     pub(crate) segment: File,
-    /// What becomes readable when it ends.
+    /// Its pidfd, which becomes readable when the process exits.
     pub(crate) process: OwnedFd,
 }
 
 impl Meeting {
-    /// Asks the process whose socket this is in an open folder; `None` where nobody listens.
+    /// Asks the process with the socket of this slot in an open folder; `None` if no process listens.
     pub(crate) fn begin(folder: &File, slot: u32, member: FabricMember) -> io::Result<Option<Meeting>> {
         let socket = match wire::connect(folder, slot) {
             Ok(socket) => socket,
             Err(error) => {
                 return match error.raw_os_error() {
-                    // Nobody is there, or too many ask a process that is stopped.
+                    // No process listens, or a stopped process has too many connections waiting.
                     Some(libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN) => Ok(None),
                     _ => Err(error),
                 };
@@ -175,12 +179,12 @@ impl Meeting {
         Ok(Some(Meeting { socket, member, waited: false }))
     }
 
-    /// Whether it is this process that was asked.
+    /// Whether this member was asked.
     pub(crate) fn is_with(&self, member: &FabricMember) -> bool {
         self.member == *member
     }
 
-    /// Its answer; `Err(Ok(self))` where there is none yet. It is waited for once.
+    /// Receives the answer; `Err(Ok(self))` if there is none yet. Only the first call waits for it.
     pub(crate) fn end(mut self) -> Result<Met, io::Result<Meeting>> {
         let time = if std::mem::replace(&mut self.waited, true) { Duration::ZERO } else { GIVE_UP };
         wire::wait(&self.socket, time);
@@ -200,7 +204,7 @@ impl Meeting {
 }
 
 impl Link {
-    /// The process has ended.
+    /// Closes the connection. The process has exited.
     pub(crate) fn close(&self) {
         *lock(&self.socket) = None;
     }
@@ -209,7 +213,8 @@ impl Link {
         lock(&self.socket).clone()
     }
 
-    /// Writes the pieces to a region of the process, from this byte of the region on. The last is written last.
+    /// Writes the pieces to a region of the process, from byte `offset` of the region on. The last piece is
+    /// written last.
     pub(crate) fn write(
         &self,
         ticket: Ticket,
@@ -220,7 +225,7 @@ impl Link {
         self.bring(ticket, pieces, |at| (kind::WRITE, [key.into(), offset + at as u64, 0, 0, 0, 0]))
     }
 
-    /// Reads a region of the process into the pieces.
+    /// Reads from byte `offset` of a region of the process into the pieces.
     pub(crate) fn read(
         &self,
         ticket: Ticket,
@@ -240,7 +245,8 @@ impl Link {
             }
             let mut from = received.bytes.as_slice();
             for piece in part {
-                // SAFETY: as in `transfer::read`: within a region of this process, which the program keeps mapped.
+                // SAFETY: as in `transfer::read`: within a region of this process, which the program keeps
+                // mapped.
                 unsafe { std::ptr::copy(from.as_ptr(), piece.addr as *mut u8, piece.len) };
                 from = &from[piece.len..];
             }
@@ -249,7 +255,7 @@ impl Link {
         Ok(())
     }
 
-    /// An atomic on a word of a region; what it was.
+    /// Carries out an atomic on a word of a region; returns the old value.
     pub(crate) fn atomic(
         &self,
         ticket: Ticket,
@@ -265,7 +271,7 @@ impl Link {
         Ok(self.ask((ticket, 0), kind, words, &[])?.head.words[0])
     }
 
-    /// Has a message of this work request received; what it was refused for, if it was.
+    /// Delivers the message of a work request; returns the reason if the message is refused.
     pub(crate) fn deliver(
         &self,
         ticket: Ticket,
@@ -273,7 +279,7 @@ impl Link {
         delivery: Delivery,
     ) -> Result<Option<u64>, Unreachable> {
         let len = length(pieces);
-        // What was asked last may be the end of it.
+        // If only the answer to the DELIVER is missing, all parts are there.
         if self.reached(ticket).is_none_or(|at| at < len) {
             self.bring(ticket, pieces, |at| {
                 (kind::PART, [at as u64, ticket.qpn.into(), ticket.number, 0, 0, 0])
@@ -283,14 +289,15 @@ impl Link {
         Ok((head.kind == outcome::REFUSED).then_some(head.words[0]))
     }
 
-    /// Writes an event to a pipe of the process, which is not waited for.
+    /// Writes an event to a pipe of the process, without waiting for an answer.
     pub(crate) fn wake(&self, fd: u32, event: EventRecord) -> io::Result<()> {
         let words = [fd.into(), event.event_type.into(), event.index.into(), event.generation.into(), 0, 0];
         let Some(socket) = self.socket() else { return Ok(()) };
         wire::send(&socket, Head { kind: kind::WAKE, sequence: 0, words }, &[], &[])
     }
 
-    /// Sends the bytes of pieces, a request for each part, from where that was left.
+    /// Sends the bytes of the pieces, one request for each part, from the point where an earlier attempt
+    /// stopped.
     fn bring(
         &self,
         ticket: Ticket,
@@ -308,18 +315,18 @@ impl Link {
         Ok(())
     }
 
-    /// Whether an answer is missing.
+    /// Whether an answer is outstanding.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.asked).left.is_some()
     }
 
-    /// Whether a request of this work request was left under way, or its answer has come late.
+    /// Whether a request of this work request is outstanding, or its answer came late.
     #[cold]
     pub(crate) fn has_asked(&self, ticket: Ticket) -> bool {
         self.reached(ticket).is_some()
     }
 
-    /// Whether another work request of its QP is still under way: what overtakes it would come out of order.
+    /// Whether another work request of the QP is still outstanding. Overtaking it would break the order.
     #[cold]
     pub(crate) fn is_behind(&self, ticket: Ticket) -> bool {
         let mut asked = lock(&self.asked);
@@ -327,14 +334,14 @@ impl Link {
         other && self.take_left(&mut asked, None).is_err()
     }
 
-    /// The byte of a work request from which on it is to go on, where a request of it was left under way.
+    /// The byte at which a work request continues, if a request of it was left outstanding.
     fn reached(&self, ticket: Ticket) -> Option<usize> {
         let asked = lock(&self.asked);
         let left = asked.left.iter().chain(asked.late.iter().map(|(name, _)| name));
         left.filter(|(of, _)| *of == ticket).map(|(_, at)| *at).next()
     }
 
-    /// Asks, and waits for the answer; `Gone` where none comes in time, or ever.
+    /// Sends a request and waits for the answer; `Gone` if none comes in time or ever.
     fn ask(
         &self,
         name: Name,
@@ -364,8 +371,8 @@ impl Link {
         answer.and_then(judged)
     }
 
-    /// Takes the answer that nobody waits for any more, if one is missing; `Gone` where it has not come. What was read is kept
-    /// for this request alone, as others may read it again.
+    /// Receives the answer that no caller waits for, if one is outstanding; `Gone` if it has not come. Data
+    /// of a READ is kept for the request `name` alone, because other requests may read again.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;
@@ -377,7 +384,7 @@ impl Link {
         Ok(())
     }
 
-    /// The answer to a request, if it comes in this time.
+    /// The answer to a request, if it comes within this time.
     fn answer(&self, sequence: u64, time: Duration) -> Result<WireMessage, Unreachable> {
         let socket = self.socket().ok_or(Unreachable::Gone)?;
         let until = Instant::now() + time;
@@ -397,7 +404,7 @@ impl Link {
     }
 }
 
-/// An answer, where it is one to what was asked.
+/// The answer, or the error that it reports.
 fn judged(received: WireMessage) -> Result<WireMessage, Unreachable> {
     match received.head.kind {
         outcome::DONE | outcome::REFUSED => Ok(received),

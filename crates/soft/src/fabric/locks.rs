@@ -1,5 +1,6 @@
-//! Locks of a file's bytes (`F_OFD_SETLK` of fcntl(2)): of whoever has the file open, gone when the last of them ends, however
-//! that is. Nobody waits for one, as who has it may be stopped. By libc, as std and rustix lock whole files only.
+//! Locks on bytes of a file (`F_OFD_SETLK` of fcntl(2)). A lock belongs to an open file description. It ends
+//! when the last process with this description exits, for whatever reason. No process waits for a lock,
+//! because its holder may be stopped. The calls are libc's: std and rustix lock whole files only.
 
 use std::fs::File;
 use std::io;
@@ -15,18 +16,18 @@ fn flock(kind: libc::c_int, bytes: Range<u64>) -> libc::flock {
     range
 }
 
-/// Whether somebody has a lock of these bytes, but for who has this file open.
+/// Whether these bytes are locked through another open file description.
 pub(crate) fn is_locked(file: &File, bytes: Range<u64>) -> io::Result<bool> {
     let mut range = flock(libc::F_WRLCK, bytes);
-    // SAFETY: a file of our own, and a struct that is filled in.
+    // SAFETY: a file of our own, and a struct that the call fills in.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(range.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// Takes the lock of these bytes for whoever has this file open, if nobody else has it; of a shared one, if nobody else has it
-/// alone.
+/// Acquires a lock on these bytes for this open file description; `false` if another lock excludes it. A
+/// shared lock is excluded by an exclusive one only.
 pub(crate) fn lock(file: &File, bytes: Range<u64>, is_shared: bool) -> io::Result<bool> {
     let range = flock(if is_shared { libc::F_RDLCK } else { libc::F_WRLCK }, bytes);
     // SAFETY: a file of our own, and a struct that lives.
@@ -40,7 +41,7 @@ pub(crate) fn lock(file: &File, bytes: Range<u64>, is_shared: bool) -> io::Resul
     }
 }
 
-/// Gives the lock of these bytes up.
+/// Releases the lock on these bytes.
 pub(crate) fn unlock(file: &File, bytes: Range<u64>) -> io::Result<()> {
     let range = flock(libc::F_UNLCK, bytes);
     // SAFETY: a file of our own, and a struct that lives.

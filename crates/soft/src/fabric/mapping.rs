@@ -1,15 +1,15 @@
-//! Memory that another process's program shares already: mapped here too, it is reached by plain
-//! loads and stores.
+//! Memory that another process's program shares already. It is mapped here too and accessed by plain loads
+//! and stores.
 //!
-//! Nothing is announced. Whoever first accesses a region of a peer asks the kernel what lies there
-//! (proc_pid_maps(5)), so that no record can make it map anything but what the peer has itself, and
-//! only memory that cannot be taken away is mapped:
-//! - System V segments, which have one size for life;
-//! - memfds sealed with `F_SEAL_SHRINK`, of which the peer has a file descriptor still.
+//! Processes announce nothing. The first access to a peer's region asks the kernel what is mapped there
+//! (proc_pid_maps(5)). So no record can make a process map anything but memory of the peer. Only memory that
+//! cannot be taken away is mapped:
+//! - System V segments, which never change their size;
+//! - memfds sealed with `F_SEAL_SHRINK`, if the peer still has a file descriptor for them.
 //!
-//! Any other file, such as that of shm_open(3), may be truncated at any time, by a program that
-//! means no harm even, and an access would then end this process with SIGBUS. Sealing a file here
-//! would change what its program may do. Such memory is reached like private memory.
+//! Any other file, such as one of shm_open(3), may be truncated at any time, even by a program that means no
+//! harm. An access would then kill this process with SIGBUS. Sealing a file here would change what its
+//! program may do. Such memory is accessed like private memory.
 
 use super::member::FabricMember;
 use crate::memory::maps::{self, addresses};
@@ -35,13 +35,13 @@ struct Mapping {
     source: Source,
 }
 
-// SAFETY: the memory is shared with other processes in any case; it is accessed by copies of
-// payload and by atomics only.
+// SAFETY: the memory is shared with other processes in any case. It is accessed only by copies of payload and
+// by atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// What is mapped.
+/// The memory that is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
     /// The System V segment with this number.
@@ -54,11 +54,11 @@ enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FoundMapping {
     source: Source,
-    /// Bytes from its beginning.
+    /// Offset from the beginning of the shared memory.
     at: usize,
 }
 
-/// A peer's region as it is mapped here.
+/// A peer's region as mapped in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     mapping: Arc<Mapping>,
@@ -66,29 +66,30 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Address of the region's byte at `offset`, which was checked to lie within the region.
+    /// Address of the region's byte at `offset`. The caller has checked that it lies within the region.
     fn address(&self, offset: u64) -> *mut u8 {
         self.mapping.base.wrapping_add(self.at).wrapping_add(offset as usize)
     }
 }
 
-/// The regions of a peer that were asked for.
+/// The regions of a peer that were looked up.
 #[derive(Debug)]
 pub(crate) struct Views {
     /// The peer.
     member: FabricMember,
-    /// The peer's number among all that this process has had.
+    /// The peer's number among all peers that this process has had.
     number: u64,
     known: Mutex<KnownViews>,
 }
 
 #[derive(Debug, Default)]
 struct KnownViews {
-    /// By the region's slot.
+    /// Views by the slots of their regions.
     views: HashMap<usize, (Place, Option<View>)>,
     mappings: HashMap<Source, Weak<Mapping>>,
-    /// The mapping of the peer's that was seen last not to be shared memory: most of its regions
-    /// may lie in the same heap. Should it have been replaced, then only the fast way is missed.
+    /// The peer's mapping that was found last and is not shared memory. Most of the peer's regions may lie in
+    /// this one heap. If it has been replaced by shared memory, its regions are still accessed like private
+    /// memory.
     private: Range<u64>,
 }
 
@@ -98,12 +99,12 @@ impl Views {
         Views { member, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
     }
 
-    /// The peer's number among all that this process has had.
+    /// The peer's number among all peers that this process has had.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The view of a region, looked for where the region is new or has changed.
+    /// The view of a region. It is looked up if the region is new or has changed.
     fn find(&self, segment: &Segment, place: &Place) -> Option<View> {
         let mut known = lock(&self.known);
         if let Some((then, view)) = known.views.get(&place.slot())
@@ -121,7 +122,7 @@ impl Views {
         Some((self.number, *place, self.find(segment, place)))
     }
 
-    /// Unmaps what nobody uses any more.
+    /// Unmaps all memory that is not in use.
     pub(crate) fn forget(&self) {
         *lock(&self.known) = KnownViews::default();
     }
@@ -151,7 +152,7 @@ impl KnownViews {
             }
         };
         let end = u64::try_from(found.at).ok()?.checked_add(place.region.len)?;
-        // What was looked at was this process's, not that of another that has got its number.
+        // The peer is alive, so everything above concerns the peer and not a process that reuses its PID.
         if end > mapping.len as u64 || !peer.is_alive().unwrap_or(false) {
             return None;
         }
@@ -159,7 +160,7 @@ impl KnownViews {
         Some(View { mapping, at: found.at })
     }
 
-    /// Lets go of the views of regions that there are no more.
+    /// Drops the views of regions that no longer exist.
     fn drop_stale(&mut self, segment: &Segment) {
         self.views
             .retain(|_, (place, view)| view.is_none() || find_in(segment, place.key) == Ok(Some(*place)));
@@ -168,7 +169,7 @@ impl KnownViews {
 }
 
 impl Mapping {
-    /// System V segment `id`, of the IPC namespace that process `pid` shares with this one.
+    /// Attaches System V segment `id`. Process `pid` must share its IPC namespace with this process.
     fn attach(pid: u32, id: i32) -> Option<Mapping> {
         let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/ipc")).ok();
         if namespace("self")? != namespace(&pid.to_string())? {
@@ -180,7 +181,7 @@ impl Mapping {
         if base as isize == -1 {
             return None;
         }
-        // Detached when dropped.
+        // Dropping the mapping detaches the segment.
         let mut mapping = Mapping { base: base.cast(), len: 0, source: Source::SystemV(id) };
         // SAFETY: integers, which may be zero; shmctl fills the struct in.
         let size = unsafe {
@@ -194,7 +195,7 @@ impl Mapping {
         Some(mapping)
     }
 
-    /// The memfd with this inode number, where process `pid` has it open and it cannot shrink.
+    /// Maps the memfd with this inode number, if process `pid` has it open and it cannot shrink.
     fn of_memfd(pid: u32, device: u64, inode: u64) -> Option<Mapping> {
         let is_it = |file: &std::fs::Metadata| file.is_file() && (file.dev(), file.ino()) == (device, inode);
         let path = std::fs::read_dir(format!("/proc/{pid}/fd"))
@@ -205,7 +206,7 @@ impl Mapping {
         let file: File =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path).ok()?;
         let seals = fcntl_get_seals(&file).ok()?;
-        // The size is asked for once the file is known not to get smaller.
+        // The size is read after the seals: the file cannot get smaller then.
         let about = file.metadata().ok().filter(is_it)?;
         let len = usize::try_from(about.len()).ok()?;
         if !seals.contains(SealFlags::SHRINK) || len == 0 {
@@ -221,7 +222,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, of which no address is used without a `View`.
+        // SAFETY: our own mapping; no address in it is used without a `View`.
         unsafe {
             match self.source {
                 Source::SystemV(_) => drop(libc::shmdt(self.base.cast())),
@@ -231,13 +232,13 @@ impl Drop for Mapping {
     }
 }
 
-/// The line of proc_pid_maps(5) of the mapping that the address lies in, or of the next.
+/// The line of proc_pid_maps(5) for the mapping that contains the address, or for the next mapping.
 fn line_of(pid: u32, addr: u64) -> Option<String> {
     maps::lines(pid).ok()?.find(|line| addresses(line).is_none_or(|mapped| mapped.end > addr))
 }
 
-/// What a line tells of these bytes of a process, where they all lie in shared memory that may be
-/// written, on the device of all memfds.
+/// The shared memory that a line describes, if it contains all these bytes, is writable, and is on the device
+/// of memfds.
 fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let mut fields = line.split_ascii_whitespace();
@@ -264,16 +265,16 @@ fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
     Some(FoundMapping { source, at: usize::try_from(offset.checked_add(bytes.start - mapped.start)?).ok()? })
 }
 
-/// The peers' regions that a queue has used last, so that finding them again takes no lock.
+/// The peers' regions that a queue used last. Finding them again takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct ViewCache([Option<Viewed>; 4]);
 
-/// The peer's number, its region, and where that is mapped here, if it is.
+/// A peer's number, its region, and the view of it if it is mapped here.
 type Viewed = (u64, Place, Option<View>);
 
 impl ViewCache {
-    /// Where the byte at `offset` of a peer's region is mapped here, if it is. The address holds
-    /// until the cache is used again; `offset` was checked against the region.
+    /// The address of the byte at `offset` of a peer's region, if it is mapped here. The address is valid
+    /// until the cache is used again. The caller has checked `offset` against the region.
     #[inline(always)]
     pub(crate) fn address(
         &mut self,

@@ -1,4 +1,4 @@
-//! A process of a fabric, and the slot of the registry by which others know it.
+//! A process of a fabric, and its slot in the registry.
 
 use doorbell_launch::process_start::ProcessStart;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -8,51 +8,51 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// A process that uses the device, as its peers know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FabricMember {
-    /// Process number; 0 where the slot is free.
+    /// PID; 0 if the slot is free.
     pub(crate) pid: u32,
-    /// Its file descriptor of its segment.
+    /// The process's file descriptor of its segment.
     pub(crate) fd: u32,
-    /// When it started, in clock ticks since boot; of a member without a process number a random one.
+    /// Start time in clock ticks since boot; a random number if the member has no PID.
     pub(crate) start_time: u64,
 }
 
-/// Process number of a member that is found by its slot and a random number alone: no process has it.
+/// PID of a member that is identified by its slot and a random number alone. No process has this PID.
 const NO_PID: u32 = u32::MAX;
 
 impl FabricMember {
-    /// A member of a fabric whose processes do not know each other's numbers.
+    /// This process as a member of a fabric in which PIDs mean nothing to other processes.
     pub(super) fn joined() -> io::Result<FabricMember> {
         let mut random = [0; 8];
-        // So few bytes come at once.
+        // This few random bytes arrive in one call.
         getrandom(&mut random, GetRandomFlags::empty())?;
         Ok(FabricMember { pid: NO_PID, fd: 0, start_time: u64::from_ne_bytes(random) })
     }
 
-    /// Whether its process is known by its number.
+    /// Whether the member is identified by its PID.
     pub(crate) fn has_pid(&self) -> bool {
         self.pid != NO_PID
     }
 
-    /// The number of its process; 0 where that means nothing here.
+    /// The PID; 0 if it means nothing here.
     pub(crate) fn number(&self) -> u32 {
         if self.has_pid() { self.pid } else { 0 }
     }
 
-    /// The member that process `pid` is, if it lives.
+    /// Process `pid` as a member, if it is alive.
     pub(crate) fn of(pid: u32, fd: u32) -> io::Result<Option<FabricMember>> {
         let found = ProcessStart::of(pid)?;
         Ok(found.map(|ProcessStart { pid, start_time }| FabricMember { pid, fd, start_time }))
     }
 
-    /// Whether it is this very process that still runs.
+    /// Whether this very process is still running.
     ///
     /// # Errors
-    /// If that cannot be found out: it must not be taken for dead then.
+    /// If that cannot be found out. The process must then not be taken for dead.
     pub(crate) fn is_alive(&self) -> io::Result<bool> {
         ProcessStart { pid: self.pid, start_time: self.start_time }.is_alive()
     }
 
-    /// As a slot of the registry has it.
+    /// The member in the format of the registry.
     pub(super) fn slot(self) -> MemberSlot {
         let FabricMember { pid, fd, start_time } = self;
         MemberSlot { pid, fd, start_time, sum: self.sum() }
@@ -60,7 +60,7 @@ impl FabricMember {
 
     fn sum(&self) -> u64 {
         let ids = u64::from(self.pid) | u64::from(self.fd) << 32;
-        // Fibonacci hashing, of each word by itself.
+        // Fibonacci hashing of each word.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         (ids.wrapping_mul(FACTOR) ^ self.start_time).wrapping_mul(FACTOR)
     }
@@ -73,12 +73,12 @@ pub(super) struct MemberSlot {
     pid: u32,
     fd: u32,
     start_time: u64,
-    /// Of the fields before: half a slot is told from a whole one by it.
+    /// Checksum of the other fields. It detects slots that are half written.
     sum: u64,
 }
 
 impl MemberSlot {
-    /// The member that the slot tells, if it tells one.
+    /// The member in the slot, if the slot is whole and not free.
     pub(super) fn member(self) -> Option<FabricMember> {
         let MemberSlot { pid, fd, start_time, sum } = self;
         let member = FabricMember { pid, fd, start_time };
@@ -86,7 +86,7 @@ impl MemberSlot {
     }
 }
 
-/// What a free slot has.
+/// The content of a free slot.
 pub(super) const FREE: FabricMember = FabricMember { pid: 0, fd: 0, start_time: 0 };
 
 #[cfg(test)]

@@ -17,34 +17,34 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
 
-/// A process, and its segment.
+/// A process and its segment.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Its number among the processes that use the device.
+    /// Number of its slot among the processes that use the device.
     pub(crate) slot: u32,
     pub(crate) member: FabricMember,
     pub(crate) segment: Segment,
     pub(crate) views: Views,
-    /// By which its own thread does what this process cannot do to its memory itself. None of those whose memory the
-    /// kernel lets this process at.
+    /// Link to the peer's thread, which accesses memory that this process cannot access itself. `None` if the
+    /// kernel allows this process the access.
     pub(crate) link: Option<Link>,
-    /// By which it is known at once that the process has ended. None of those for which that would take too many files.
+    /// pidfd that reports the peer's exit at once. `None` if pidfds would take too many file descriptors.
     process: Mutex<Option<OwnedFd>>,
     registry: &'static Registry,
     dead: AtomicBool,
 }
 
-/// Whose memory something lies in.
+/// The process that memory belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner<'a> {
     /// This process.
     This,
-    /// Another.
+    /// Another process.
     Peer(&'a Peer),
 }
 
 impl Peer {
-    /// Opens the segment of `member`, in this slot, which must be of this user.
+    /// Opens the segment of `member` in this slot. The segment must belong to this user.
     pub(crate) fn open(slot: u32, member: FabricMember, registry: &'static Registry) -> io::Result<Peer> {
         let process = open_process(member.pid)?;
         let file = OpenOptions::new()
@@ -53,8 +53,8 @@ impl Peer {
             .custom_flags(libc::O_CLOEXEC)
             .open(format!("/proc/{}/fd/{}", member.pid, member.fd))?;
         let segment = segment_of(&file)?;
-        // From here on the number is known to mean this process: it was still running after the
-        // file descriptor for it had been opened.
+        // From here on the PID is known to mean this process: it was still running after the file descriptor
+        // for it had been opened.
         if !member.is_alive()? {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -62,7 +62,7 @@ impl Peer {
         Ok(Peer { slot, member, segment, views, link: None, process, registry, dead })
     }
 
-    /// A process that has answered, in this slot.
+    /// A process in this slot that has answered.
     pub(crate) fn met(
         slot: u32,
         member: FabricMember,
@@ -75,12 +75,12 @@ impl Peer {
         Ok(Peer { slot, member, segment, views, link: Some(met.link), process, registry, dead })
     }
 
-    /// A file descriptor that becomes readable when the process ends, if it has one.
+    /// A file descriptor that becomes readable when the process exits, if the peer has one.
     pub(crate) fn process(&self) -> MutexGuard<'_, Option<OwnedFd>> {
         lock(&self.process)
     }
 
-    /// Whether the process is found to have ended.
+    /// Whether the process is known to have exited.
     pub(crate) fn has_ended(&self) -> bool {
         self.registry.has_ended(self.slot, &self.member)
     }
@@ -92,13 +92,13 @@ impl Peer {
     pub(crate) fn set_dead(&self) {
         self.dead.store(true, Relaxed);
         self.views.forget();
-        // A QP that is not used any more may have the peer for long.
+        // An unused QP may keep the peer alive for long, so the files are closed here.
         *lock(&self.process) = None;
         self.link.iter().for_each(Link::close);
     }
 
-    /// Writes an event to a pipe of the process. `fd` is from its segment: what it names is looked at
-    /// before it is opened.
+    /// Writes an event to a pipe of the process. `fd` comes from the peer's segment, so the file that it
+    /// names is checked before it is opened.
     pub(crate) fn write_to_pipe(&self, fd: u32, event: EventRecord) -> io::Result<()> {
         if let Some(link) = &self.link {
             return link.wake(fd, event);
@@ -111,7 +111,7 @@ impl Peer {
         }
         let mut pipe: File =
             OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
-        // The number may have come to name something else meanwhile.
+        // The number may mean another file by now.
         if !is_pipe(&pipe.metadata()?) {
             return Err(refused());
         }
@@ -119,7 +119,7 @@ impl Peer {
     }
 }
 
-/// The segment in a file, which must be of this user.
+/// The segment in a file. The file must belong to this user.
 fn segment_of(file: &File) -> io::Result<Segment> {
     match file.metadata()?.uid() == user() {
         true => Segment::open(file),
@@ -127,7 +127,7 @@ fn segment_of(file: &File) -> io::Result<Segment> {
     }
 }
 
-/// Opens a process; `None` where that would leave too few files for the program.
+/// Opens a pidfd; `None` if it would leave too few file descriptors for the program.
 fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -137,9 +137,9 @@ fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether as many files are left for the program as are open.
+/// Whether the program has at least as many file descriptors left as are open.
 fn leaves_room(file: &OwnedFd) -> bool {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    // The kernel gives the lowest number that is free.
+    // The kernel gives the lowest free number.
     (file.as_raw_fd() as u64) < most / 2
 }

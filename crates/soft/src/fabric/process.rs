@@ -28,39 +28,40 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex};
 
-/// Everything that this process has of the device, apart from its objects. Made when the first
-/// device is opened, and never freed.
+/// Everything of the device that belongs to this process, apart from its objects. It is created when the
+/// first device is opened, and never freed.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Its number among the processes that use the device.
+    /// Number of this process's slot among the processes that use the device.
     pub(crate) slot: u32,
     pub(crate) segment: &'static Segment,
     pub(crate) heap: Heap,
     pub(crate) regions: Regions,
     pub(crate) pds: PdNumbers,
     pub(crate) paths: Paths,
-    /// What its QPs are attached to.
+    /// The attachments of this process's QPs to multicast groups.
     pub(crate) groups: Groups,
     domains: Domains,
     pub(crate) qp_numbers: Numbers,
     pub(crate) cq_numbers: Numbers,
     pub(crate) srq_numbers: Numbers,
     pub(crate) progress: Progress,
-    /// Number of this process as one that takes RECVs.
+    /// The number under which this process claims RECVs.
     pub(crate) claimer: u32,
     registry: Registry,
-    /// What this process is in the registry.
+    /// This process's entry in the registry.
     member: FabricMember,
-    /// Those that have not answered yet, by their slots. Locked by who meets a peer, so that nobody else meets it too.
+    /// Peers that have not answered yet, by their slots. A thread that meets a peer holds the lock, so that
+    /// no other thread meets it too.
     meetings: Mutex<HashMap<u32, Meeting>>,
-    /// Number of the process that was met last in each slot; 0 where it means nothing here.
+    /// PID of the process that was met last in each slot; 0 if it means nothing here.
     met: Mutex<HashMap<u32, u32>>,
 }
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Process {
-    /// The one of this process, made on first use.
+    /// The one instance of this process, created on first use.
     pub(crate) fn current() -> Result<&'static Process, Errno> {
         static MAKING: Anew<()> = Anew::new(());
         let _making = MAKING.lock();
@@ -79,7 +80,7 @@ impl Process {
         Ok(process)
     }
 
-    /// It, and the socket where others ask it to do something, if they have to.
+    /// Creates the instance, and the socket for requests of peers if they need it.
     fn new() -> Result<(Process, Option<Private>), Errno> {
         prepare();
         let own = crate::memory::arena::own().map_err(explain)?;
@@ -114,7 +115,7 @@ impl Process {
         Ok((process, listener))
     }
 
-    /// Whether the process with this number of a claimer has ended. What cannot be found out is not so.
+    /// Whether the process with this claimer number has exited. `false` if that cannot be found out.
     pub(crate) fn is_gone(&self, who: u32) -> bool {
         if who == self.claimer {
             return false;
@@ -124,8 +125,7 @@ impl Process {
         found.is_none_or(|member| claimer(slot, &member) != who || !self.registry.is_alive(slot, &member))
     }
 
-    /// The process that a QP number belongs to; `None` where there is no such process, or it
-    /// cannot be reached.
+    /// The process that a QP number belongs to; `None` if there is no such process or it cannot be reached.
     pub(crate) fn peer(&'static self, qpn: u32) -> Option<Arc<Peer>> {
         let slot = slot_of(qpn);
         if slot as usize >= PROCESSES || slot == self.slot {
@@ -150,14 +150,14 @@ impl Process {
         }
     }
 
-    /// The fabric's folder. It is there as long as this process is the fabric's.
+    /// The fabric's folder. It exists as long as this process belongs to the fabric.
     pub(crate) fn folder(&self) -> &File {
         self.registry.folder()
     }
 
     /// Attaches a QP of this process to a multicast group.
     pub(crate) fn attach(&self, index: u32, group: Group) -> Result<(), Errno> {
-        // First: who sends looks for members here alone.
+        // First, because senders look for members only in processes with this mark.
         self.registry.set_in_groups(self.slot, true)?;
         self.groups.attach(self.segment, index, group)
     }
@@ -171,39 +171,41 @@ impl Process {
         self.domains.close(&self.registry, domain);
     }
 
-    /// The slots of processes that may have QPs in multicast groups; none where that cannot be found out.
+    /// The slots of processes that may have QPs in multicast groups; empty if that cannot be found out.
     pub(crate) fn slots_with_groups(&self) -> Vec<u32> {
         self.registry.slots_in_groups().unwrap_or_default()
     }
 
-    /// Whether a QP number is of this process.
+    /// Whether a QP number belongs to this process.
     pub(crate) fn is_own(&self, qpn: u32) -> bool {
         slot_of(qpn) == self.slot
     }
 
-    /// Looks at the segment of the process that a QP number belongs to; `None` where that cannot be reached either.
+    /// Calls `look` with the segment of the process that a QP number belongs to; `None` if it cannot be
+    /// reached.
     pub(crate) fn look_at<T>(&'static self, qpn: u32, look: impl FnOnce(&Segment) -> Option<T>) -> Option<T> {
         if self.is_own(qpn) { look(self.segment) } else { look(&self.peer(qpn)?.segment) }
     }
 
-    /// Whether a process has the slot that a QP number belongs to, and runs.
+    /// Whether a process has the slot that a QP number belongs to, and is alive.
     pub(crate) fn has_peer(&self, qpn: u32) -> bool {
         self.member_of(qpn).is_some_and(|member| self.registry.is_alive(slot_of(qpn), &member))
     }
 
-    /// What the process that a QP number belongs to is in the registry.
+    /// The registry entry of the process that a QP number belongs to.
     fn member_of(&self, qpn: u32) -> Option<FabricMember> {
         self.registry.find(slot_of(qpn)).ok().flatten()
     }
 
-    /// The process that a QP number belongs to: its number, 0 where that means nothing to others, and that as one that takes
-    /// RECVs.
+    /// The PID and the claimer number of the process that a QP number belongs to. The PID is 0 if it means
+    /// nothing to other processes.
     pub(crate) fn known_as(&self, qpn: u32) -> (u32, u32) {
         let member = if self.is_own(qpn) { Some(self.member) } else { self.member_of(qpn) };
         member.map_or((0, 0), |member| (member.number(), claimer(slot_of(qpn), &member)))
     }
 
-    /// Number of the process that a QP number belongs to, or was last seen to belong to; 0 where it means nothing here.
+    /// PID of the process that a QP number belongs to, or was last seen to belong to; 0 if it means nothing
+    /// here.
     pub(crate) fn last_seen(&self, qpn: u32) -> Option<u32> {
         if self.is_own(qpn) {
             return Some(std::process::id());
@@ -212,11 +214,12 @@ impl Process {
         met.or_else(|| self.member_of(qpn).map(|member| member.number()))
     }
 
-    /// The process in a slot; `None` where there is none, or no longer, or it has not answered yet.
+    /// The process in a slot; `None` if there is none, it has exited, or it has not answered yet.
     fn open(&'static self, slot: u32, meetings: &mut HashMap<u32, Meeting>) -> std::io::Result<Option<Peer>> {
         let Some(member) = self.registry.find(slot)? else { return Ok(None) };
         let known = meetings.remove(&slot).filter(|meeting| meeting.is_with(&member));
-        // Looked at first: who is told to open files of one that has ended, over and over, keeps the kernel from removing it.
+        // This check comes first. A process that keeps opening files of an exited process keeps the kernel
+        // from removing it.
         if self.registry.has_ended(slot, &member) {
             return Ok(None);
         }
@@ -237,7 +240,7 @@ impl Process {
         };
         match opened {
             Ok(peer) => Ok(Some(peer)),
-            // It has ended meanwhile.
+            // The process has exited meanwhile.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -249,7 +252,7 @@ fn explain(error: std::io::Error) -> Errno {
     Errno::from(error)
 }
 
-/// The same of the fabric's folder, which the system does not name.
+/// Like [`explain`], and names the fabric's folder, which the system's error does not name.
 fn explain_fabric(error: std::io::Error) -> Errno {
     let folder = FabricPlace::own().map(|place| place.path());
     match (error.raw_os_error(), folder) {
@@ -261,15 +264,17 @@ fn explain_fabric(error: std::io::Error) -> Errno {
     }
 }
 
-/// The number of a process as one that takes RECVs: its slot, and what tells it from those that had the slot before.
+/// The number under which a process claims RECVs: its slot, and bits that differ from the slot's earlier
+/// processes.
 fn claimer(slot: u32, member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
-    // Fibonacci hashing: start times follow each other.
+    // Fibonacci hashing, because start times are close to each other.
     let mixed = (member.start_time << 22 ^ u64::from(member.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     slot | ((mixed >> (u64::BITS - REST)) as u32) << PROCESSES.trailing_zeros()
 }
 
-/// Says why a process cannot be reached that lives, for each cause once: programs see no more of it than of one that is gone.
+/// Prints why a living process cannot be reached, once for each cause. To programs it looks like an exited
+/// process.
 pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
     static SAID: Anew<BTreeSet<Option<i32>>> = Anew::new(BTreeSet::new());
     if SAID.lock().insert(error.raw_os_error()) {
@@ -288,7 +293,7 @@ pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
     }
 }
 
-/// What is done once, before the first use.
+/// Preparations before the first use, made once.
 fn prepare() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -302,12 +307,12 @@ fn prepare() {
     });
 }
 
-/// A child starts anew: what its parent has of the device is not the child's.
+/// A child starts anew: its parent's instance is not the child's.
 extern "C" fn in_child() {
     CURRENT.store(std::ptr::null_mut(), Release);
 }
 
-/// Gives the slot back.
+/// Frees this process's slot.
 extern "C" fn at_exit() {
     let process = CURRENT.load(Acquire);
     if !process.is_null() {
@@ -317,21 +322,22 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Numbers for objects; the one freed longest ago is used first.
+/// Numbers for objects. Numbers that were never used come first, then the one that was freed longest ago.
 #[derive(Debug)]
 pub(crate) struct Numbers(Mutex<NumbersState>);
 
 #[derive(Debug)]
 struct NumbersState {
     all: Range<u32>,
-    /// The one that is given next of those never given, and how many those are.
+    /// The next number that was never used, and how many such numbers are left.
     next: u32,
     left: u32,
     free: std::collections::VecDeque<u32>,
 }
 
 impl Numbers {
-    /// All in a range, from one on.
+    /// All numbers of a range; the first number to give is `first`, or the range's first if `first` lies
+    /// outside.
     fn new(all: Range<u32>, first: u32) -> Numbers {
         let (next, left) = (if all.contains(&first) { first } else { all.start }, all.len() as u32);
         Numbers(Mutex::new(NumbersState { all, next, left, free: Default::default() }))

@@ -1,7 +1,7 @@
 //! Work requests that could not be carried out when they were posted.
 //!
-//! They are tried again whenever the program polls, and by one thread, which this process starts
-//! when it first needs it. The same thread learns of peers that end.
+//! They are retried when the program polls, and by a thread. This process starts the thread when it first
+//! needs it. The thread also detects that peers exit.
 
 use super::peer::Peer;
 use crate::sync::lock;
@@ -16,57 +16,59 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// The longest that the thread sleeps while a work request waits: a QP may have been destroyed.
+/// The longest sleep of the thread while a work request waits, because a QP may have been destroyed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
-/// The event that wakes it; those of peers are named by where these are.
+/// The epoll(7) data of the event that wakes the thread. The data of a peer's event is the peer's address.
 const WAKE: u64 = 0;
-/// How often it looks whether peers have ended that it is not told of, and whether programs sleep that should not.
+/// Period of two checks: for exited peers without an event, and for programs that sleep although they should
+/// not.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What has work requests that could not be carried out yet.
+/// An object with work requests that could not be carried out yet.
 pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
-    /// Tries again what waits; returns when it is to be tried next, `None` where nothing waits.
+    /// Retries waiting work requests. Returns when to retry next, or `None` if none waits.
     fn advance(&self) -> Option<Instant>;
 
-    /// Whether a work request waits, or may begin to at this moment. Never blocks: it is asked with the
-    /// list of those that wait locked, which who begins to wait locks second.
+    /// Whether a work request waits or may begin to wait at this moment. It never blocks: the caller holds
+    /// the lock of the list of waiting objects. An object that begins to wait acquires that lock second.
     fn waits(&self) -> bool;
 }
 
-/// What may have completions that its sleeping program was not told of.
+/// An object that may have completions of which its sleeping program was not notified.
 pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
-    /// Looks whether that is so, and tells it then. Called every [`LOOK_EVERY`].
+    /// Notifies the program if there are such completions. Called every [`LOOK_EVERY`].
     fn look(&self);
 }
 
-/// What waits in this process.
+/// The waiting objects of this process.
 #[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
-    /// Length of `waiting`, to see without the lock that there is nothing.
+    /// Length of `waiting`, to detect an empty list without the lock.
     count: AtomicUsize,
-    /// The peers that were met and live, by their slots.
+    /// Living peers that this process has met, by their slots.
     peers: Mutex<HashMap<u32, Watched>>,
     sleeping: Mutex<Vec<Weak<dyn Sleeping>>>,
-    /// Wakes the thread. Made before the thread is: who has no file descriptor left needs it most.
+    /// Wakes the thread. It is opened before the thread starts, because a process without free file
+    /// descriptors needs the thread most.
     wake: OwnedFd,
-    /// All that the thread waits for (epoll(7)).
+    /// Everything that the thread waits for (epoll(7)).
     all: OwnedFd,
     /// Whether the thread runs.
     started: Mutex<bool>,
 }
 
-/// A peer that may end.
+/// A peer that may exit.
 #[derive(Clone, Debug)]
 struct Watched {
     peer: Arc<Peer>,
-    /// Whether the thread is told of that.
+    /// Whether the thread gets an event when the peer exits.
     told: bool,
 }
 
 impl Progress {
-    /// Without a thread.
+    /// Creates the state. The thread is not started yet.
     ///
     /// # Errors
     /// As eventfd(2) and epoll_create1(2).
@@ -85,7 +87,7 @@ impl Progress {
         })
     }
 
-    /// Has a QP's work requests tried again until none is left.
+    /// Retries a QP's work requests until none waits.
     pub(crate) fn add(&'static self, qp: Arc<dyn Waiting>) {
         let mut waiting = lock(&self.waiting);
         if !waiting.iter().any(|other| Arc::ptr_eq(other, &qp)) {
@@ -96,7 +98,7 @@ impl Progress {
         self.wake();
     }
 
-    /// Tries what waits, on the program's own thread.
+    /// Retries waiting work requests on the program's own thread.
     #[inline]
     pub(crate) fn help(&self) {
         if self.count.load(Relaxed) > 0 {
@@ -104,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// Tries what waits; returns when the next retry is due.
+    /// Retries waiting work requests; returns when the next retry is due.
     fn attempt(&self) -> Option<Instant> {
         let qps = lock(&self.waiting).clone();
         let mut next = None;
@@ -113,7 +115,7 @@ impl Progress {
                 Some(due) => next = Some(next.map_or(due, |n: Instant| n.min(due))),
                 None => {
                     let mut waiting = lock(&self.waiting);
-                    // Something may have begun to wait just now.
+                    // A work request may have begun to wait just now.
                     if !qp.waits() {
                         waiting.retain(|other| !Arc::ptr_eq(other, &qp));
                         self.count.store(waiting.len(), Release);
@@ -124,7 +126,7 @@ impl Progress {
         next
     }
 
-    /// Learns of it when the peer ends.
+    /// Watches a peer, to detect its exit.
     pub(crate) fn watch(&'static self, peer: Arc<Peer>) {
         let id = id_of(&peer);
         let told = peer.process().as_ref().is_some_and(|process| wait_for(&self.all, process, id).is_ok());
@@ -132,29 +134,30 @@ impl Progress {
         self.wake();
     }
 
-    /// The peer in this slot, if it was met and lives.
+    /// The living peer in this slot, if this process has met it.
     pub(crate) fn peer(&self, slot: u32) -> Option<Arc<Peer>> {
         let peers = lock(&self.peers);
         peers.get(&slot).map(|watched| &watched.peer).filter(|peer| !peer.is_dead()).cloned()
     }
 
-    /// Has this looked at from now on, until there is nothing of it left.
+    /// Checks an object every [`LOOK_EVERY`] as long as it exists.
     pub(crate) fn look_at(&'static self, what: Weak<dyn Sleeping>) {
         lock(&self.sleeping).push(what);
         self.wake();
     }
 
-    /// Looks at what may sleep.
+    /// Checks all sleeping objects.
     fn look(&self) {
         let all = lock(&self.sleeping).clone();
         all.iter().filter_map(Weak::upgrade).for_each(|sleeping| sleeping.look());
         lock(&self.sleeping).retain(|sleeping| sleeping.strong_count() > 0);
     }
 
-    /// Waits until it is woken, or a peer ends, or this time has passed; returns which peers have ended, by their ids.
+    /// Waits until the thread is woken, a peer exits, or the time has passed. Returns the ids of exited
+    /// peers.
     fn wait(&self, timeout: Option<Duration>) -> Vec<u64> {
         let timeout = timeout.and_then(|span| Timespec::try_from(span.max(SHORTEST_SLEEP)).ok());
-        // epoll_wait(2) counts in milliseconds.
+        // epoll_wait(2) counts in milliseconds, so poll(2) measures the time.
         if poll(&mut [PollFd::new(&self.all, PollFlags::IN)], timeout.as_ref()).is_err() {
             std::thread::sleep(SHORTEST_SLEEP);
         }
@@ -164,15 +167,15 @@ impl Progress {
         let mut ended: Vec<u64> = found.iter().map(|event| event.data.u64()).collect();
         if ended.contains(&WAKE) {
             ended.retain(|id| *id != WAKE);
-            // Nothing is there where another has read it.
+            // Nothing is there if another thread has read it.
             let _ = read(&self.wake, &mut [0; 8]);
         }
         ended
     }
 
-    /// Lets those be known that have ended: of these ids, or that are found to have.
+    /// Marks peers as dead: the ones with these ids, and if `look` is set, exited ones without an event.
     fn bury(&self, ended: &[u64], look: bool) {
-        // Closed file descriptors are of no epoll(7) any more.
+        // Closed file descriptors leave epoll(7) by themselves.
         lock(&self.peers).retain(|_, Watched { peer, told }| {
             let has_ended = *told && ended.contains(&id_of(peer)) || !*told && look && peer.has_ended();
             if has_ended {
@@ -185,16 +188,16 @@ impl Progress {
     fn wake(&'static self) {
         let mut started = lock(&self.started);
         if !*started {
-            // Where there is no room for a thread now there may be later; the program's polls help as well.
+            // If no thread can be started now, it may be possible later. The program's polls help too.
             *started = start(self);
         }
         drop(started);
-        // It fails where the count is full, which wakes as well.
+        // It fails if the counter is full, but then the thread wakes anyway.
         let _ = write(&self.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// Starts the thread, if there is room for one.
+/// Starts the thread, if that is possible.
 fn start(progress: &'static Progress) -> bool {
     spawn(c"doorbell", move || run(progress)).is_ok()
 }
@@ -222,7 +225,7 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
     Arc::as_ptr(peer).addr() as u64
 }
 
-/// Has what can be read of a file descriptor be an event with this id.
+/// Adds an event with this id for data that can be read from a file descriptor.
 pub(crate) fn wait_for(all: &OwnedFd, file: impl AsFd, id: u64) -> io::Result<()> {
     Ok(epoll::add(all, file, epoll::EventData::new_u64(id), epoll::EventFlags::IN)?)
 }

@@ -1,17 +1,17 @@
-//! Whether the memory of this process is opened to others of its user, where Yama closes it.
+//! Opens the memory of this process to other processes of its user if Yama closes it.
 //!
-//! Peers move bytes to and from private memory by process_vm_writev(2), which needs the right to ptrace(2) its process.
-//! With a `ptrace_scope` of 1 Yama gives that to parents alone, and a process may give it to one other or to all, but not
-//! to those of a fabric.
+//! Peers move bytes to and from private memory by process_vm_writev(2), which needs the right to ptrace(2)
+//! the process. With a `ptrace_scope` of 1, Yama gives this right to parents alone. A process may give the
+//! right to one other process or to all, but not to the processes of a fabric.
 
 use doorbell_launch::say::say;
 use doorbell_launch::variables::PTRACE;
 use rustix::process::{PTracer, set_ptracer};
 
-/// Where the kernel says what Yama allows; absent without Yama.
+/// The file in which the kernel reports Yama's setting; absent without Yama.
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
-/// Opens this process where that helps, and says so.
+/// Opens this process if that helps, and prints that it did.
 pub(crate) fn open() {
     let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
     if is_wanted() && helps(&scope) && set_ptracer(PTracer::Any).is_ok() {
@@ -23,7 +23,7 @@ pub(crate) fn open() {
     }
 }
 
-/// Whether it may be opened.
+/// Whether this process may be opened.
 pub(crate) fn is_wanted() -> bool {
     match std::env::var(PTRACE).as_deref() {
         Ok("no") => false,
@@ -38,7 +38,7 @@ pub(crate) fn is_wanted() -> bool {
     }
 }
 
-/// Whether a process that opens itself is open then: with 0 it is open already, and 2 and 3 keep all out but
+/// Whether a process can open itself. With scope 0 it is open already. Scopes 2 and 3 exclude all but
 /// administrators.
 fn helps(scope: &str) -> bool {
     scope.trim() == "1"

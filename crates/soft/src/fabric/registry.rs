@@ -1,8 +1,9 @@
-//! Where the processes of one user find each other.
+//! The registry, in which the processes of one user find each other.
 //!
-//! One file in the fabric's folder. It holds a slot for each process; the slot's number is part of the process's QP numbers. A
-//! process has its slot's bytes locked as long as it lives, and nobody waits for a lock, as who has it may be stopped. The file
-//! is never mapped, so that nothing done to it can crash a reader.
+//! It is one file in the fabric's folder with a slot for each process. The slot's number is part of the
+//! process's QP numbers. A process holds a lock on its slot's bytes as long as it lives. No process waits for
+//! a lock, because its holder may be stopped. The file is never mapped, so that nothing done to it can crash
+//! a reader.
 
 use super::folder::{FabricFolder, in_own};
 use super::locks;
@@ -21,8 +22,8 @@ use zerocopy::IntoBytes;
 
 /// Bytes of a slot in the file.
 const SLOT_BYTES: u64 = size_of::<MemberSlot>() as u64;
-/// Where a byte for each slot is, behind them: whether its process may have QPs in multicast groups. Who sends to those looks
-/// at such processes alone.
+/// Offset of one byte for each slot, behind the slots. It is nonzero if the slot's process may have QPs in
+/// multicast groups. Senders to groups read only the segments of such processes.
 const IN_GROUPS_AT: u64 = PROCESSES as u64 * SLOT_BYTES;
 
 /// The opened registry of this process's fabric.
@@ -31,17 +32,17 @@ pub(crate) struct Registry {
     file: Private<File>,
     folder: FabricFolder,
     is_joined: bool,
-    /// Number of the process in the file's first slot.
+    /// Number of the slot at the beginning of the file.
     first: u32,
 }
 
 impl Registry {
-    /// Opens the registry of this process's fabric, making it where it is missing.
+    /// Opens the registry of this process's fabric and creates it if it is missing.
     pub(crate) fn open() -> io::Result<Registry> {
         in_own(Registry::open_in)
     }
 
-    /// Opens the registry in a fabric's folder; `None` where somebody removes it.
+    /// Opens the registry in a fabric's folder; `None` if another process is removing the folder.
     fn open_in(path: PathBuf, is_joined: bool) -> io::Result<Option<Registry>> {
         let Some(folder) = FabricFolder::keep(path)? else { return Ok(None) };
         let file = Private::new(folder.registry()?)?;
@@ -49,17 +50,17 @@ impl Registry {
         Ok(Some(Registry { file, folder, is_joined, first }))
     }
 
-    /// Whether processes of other namespaces are in the fabric.
+    /// Whether the fabric has processes of other PID namespaces.
     pub(crate) fn is_joined(&self) -> bool {
         self.is_joined
     }
 
-    /// The fabric's folder: members that listen have sockets there, named as their slots.
+    /// The fabric's folder. Members that listen have sockets in it, named by their slots.
     pub(crate) fn folder(&self) -> &File {
         self.folder.opened()
     }
 
-    /// Takes a slot for this process, with this segment.
+    /// Takes a slot for this process. `fd` is the file descriptor of its segment.
     pub(crate) fn join(&self, fd: u32) -> io::Result<u32> {
         let me = match self.is_joined {
             true => FabricMember::joined()?,
@@ -70,7 +71,7 @@ impl Registry {
             let slot = (self.first + place) % PROCESSES as u32;
             if locks::lock(self.file.get(), self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
-                // Who had the slot before may have been killed.
+                // The previous process in the slot may have been killed.
                 self.set_in_groups(slot, false)?;
                 self.write(slot, me)?;
                 return Ok(slot);
@@ -79,7 +80,7 @@ impl Registry {
         Err(io::Error::other(format!("{PROCESSES} processes use the device already")))
     }
 
-    /// Gives the slot back. The last process to leave removes the fabric.
+    /// Frees the slot. The last process to leave removes the fabric.
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
         self.write(slot, FREE)?;
         self.set_in_groups(slot, false)?;
@@ -87,26 +88,27 @@ impl Registry {
         self.folder.leave(slot)
     }
 
-    /// Whether another process has a lock of a byte of the registry's file.
+    /// Whether another process holds a lock on a byte of the registry's file.
     pub(crate) fn is_byte_locked(&self, at: u64) -> io::Result<bool> {
         locks::is_locked(self.file.get(), at..at + 1)
     }
 
-    /// Takes this process's lock of a byte, in place of the one that it has, if no other process has one: or none of those
-    /// that are to be `alone`, where this is not. It goes with the process.
+    /// Acquires this process's lock on a byte, in place of any lock that it holds there; `false` if another
+    /// process's lock excludes it. Locks exclude each other unless none is `alone`. The lock ends with the
+    /// process.
     pub(crate) fn lock_byte(&self, at: u64, alone: bool) -> io::Result<bool> {
         locks::lock(self.file.get(), at..at + 1, !alone)
     }
 
-    /// Gives this process's lock of a byte back.
+    /// Releases this process's lock on a byte.
     pub(crate) fn unlock_byte(&self, at: u64) -> io::Result<()> {
         locks::unlock(self.file.get(), at..at + 1)
     }
 
-    /// Says whether the process in a slot has QPs in multicast groups.
+    /// Records whether the process in a slot has QPs in multicast groups.
     pub(crate) fn set_in_groups(&self, slot: u32, is_in: bool) -> io::Result<()> {
         let at = IN_GROUPS_AT + u64::from(self.place(slot));
-        // Where nothing was ever said, nothing was said of this slot.
+        // If the file ends before the slot's byte, nothing was recorded for the slot.
         if !is_in && self.file.get().metadata()?.len() <= at {
             return Ok(());
         }
@@ -114,7 +116,7 @@ impl Registry {
         self.file.get().write_all_at(&[is_in.into()], at)
     }
 
-    /// The slots whose processes may have QPs in multicast groups.
+    /// The slots of processes that may have QPs in multicast groups.
     pub(crate) fn slots_in_groups(&self) -> io::Result<Vec<u32>> {
         let mut marks = [0; PROCESSES];
         let read = self.file.get().read_at(&mut marks, IN_GROUPS_AT)?;
@@ -122,7 +124,7 @@ impl Registry {
         Ok(marked.map(|(place, _)| (self.first + place) % PROCESSES as u32).collect())
     }
 
-    /// The process in a slot, if any; it may be dead.
+    /// The process in a slot, if there is one. It may be dead.
     pub(crate) fn find(&self, slot: u32) -> io::Result<Option<FabricMember>> {
         let mut found = FREE.slot();
         match self.file.get().read_exact_at(found.as_mut_bytes(), self.at(slot)) {
@@ -132,7 +134,7 @@ impl Registry {
         }
     }
 
-    /// Whether this process of a slot lives; what cannot be found out is so.
+    /// Whether this process in a slot is alive; `true` if that cannot be found out.
     pub(crate) fn is_alive(&self, slot: u32, member: &FabricMember) -> bool {
         match member.has_pid() {
             true => member.is_alive().unwrap_or(true),
@@ -140,23 +142,24 @@ impl Registry {
         }
     }
 
-    /// Whether this process of a slot is found to have ended: another has the slot, or none has its lock. Takes no file.
+    /// Whether this process in a slot has exited: the slot has another process, or its lock is free. Opens no
+    /// file.
     pub(crate) fn has_ended(&self, slot: u32, member: &FabricMember) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
         is_other || locks::is_locked(self.file.get(), self.bytes(slot)).is_ok_and(|locked| !locked)
     }
 
-    /// The how-manyth of the file's slots this is.
+    /// Index of a slot in the file.
     fn place(&self, slot: u32) -> u32 {
         (slot + PROCESSES as u32 - self.first) % PROCESSES as u32
     }
 
-    /// Where in the file a slot begins.
+    /// Offset of a slot in the file.
     fn at(&self, slot: u32) -> u64 {
         u64::from(self.place(slot)) * SLOT_BYTES
     }
 
-    /// The bytes of a slot.
+    /// Byte range of a slot in the file.
     fn bytes(&self, slot: u32) -> Range<u64> {
         self.at(slot)..self.at(slot) + SLOT_BYTES
     }
@@ -199,7 +202,7 @@ mod tests {
         let (one, other) = (open(), open());
         let slot = one.join(3).expect("there is one");
         assert_ne!(other.join(3).expect("there is another"), slot);
-        // As one that is killed: it has not given the slot back.
+        // Like a killed process, it has not freed its slot.
         drop(one);
         assert_eq!(open().join(3).expect("there is one"), slot);
         drop(other);
@@ -207,7 +210,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is in the file, slots are found, taken and given back.
+        /// With any content of the file, slots are found, taken and freed.
         #[test]
         fn a_file_of_any_bytes_is_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let directory = std::env::temp_dir().join(format!("doorbell-registry-{}", std::process::id()));

@@ -1,7 +1,7 @@
-//! The thread of this process that does for others what they cannot do to its memory themselves: those that are in another
-//! namespace of process numbers, or that the kernel keeps out.
+//! The thread of this process that accesses its memory for other processes. They are in another PID
+//! namespace, or the kernel denies them the access.
 //!
-//! It waits for nobody, and trusts nobody: whatever is asked for is looked up in this process's own regions.
+//! The thread waits for no process and trusts none. It looks up everything in this process's own regions.
 
 use super::link::Delivery;
 use super::member::FabricMember;
@@ -30,30 +30,30 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
-/// How long it sleeps where it has no file left for who asks.
+/// Sleep of the thread when it has no file descriptor left for a new connection.
 const NO_FILE: Duration = Duration::from_millis(20);
-/// Bytes of a message that is brought in parts, at most.
+/// Most bytes of a message that is sent in parts.
 const LONGEST: usize = doorbell_transport::MAX_MESSAGE_BYTES as usize + 64;
 
-/// Has a message received as if this process had sent it to itself.
+/// Receives a message as if this process had sent it to itself.
 pub(crate) trait Delivers: Sync {
-    /// `message` is a header and the payload; says what it is refused for, if it is.
+    /// `message` is a header and the payload. Returns the reason if the message is refused.
     fn deliver(&self, delivery: &Delivery, message: &[u8]) -> Option<u64>;
 }
 
 static DELIVERS: OnceLock<&'static dyn Delivers> = OnceLock::new();
 
-/// Says who delivers messages in this process.
+/// Sets the object that delivers messages in this process. Only the first call counts.
 pub(crate) fn deliver_by(delivers: &'static dyn Delivers) {
     let _ = DELIVERS.set(delivers);
 }
 
-/// A socket that listens in an open folder; the caller sees to it that no other that lives has the name: the number of a slot, or
-/// what rdma_cm has claimed.
+/// A socket that listens in an open folder. The caller ensures that no living socket has the name, which is
+/// the number of a slot or a name that rdma_cm has claimed.
 pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<OwnedFd> {
     let socket = wire::socket()?;
     let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
-    // One that had the name before, and was killed.
+    // A process that had the name before was killed.
     let _ = std::fs::remove_file(&path);
     net::bind(&socket, &wire::address(folder, name)?)?;
     net::listen(&socket, libc::SOMAXCONN)?;
@@ -61,7 +61,7 @@ pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<Own
     Ok(socket)
 }
 
-/// What others are served of this process.
+/// The parts of this process that the thread serves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServedProcess {
     pub(crate) slot: u32,
@@ -70,7 +70,7 @@ pub(crate) struct ServedProcess {
     pub(crate) regions: &'static Regions,
 }
 
-/// Starts the thread.
+/// Starts the serving thread.
 pub(crate) fn start(served: ServedProcess, listener: Private) -> io::Result<()> {
     spawn(c"doorbell", move || Service { served, listener, callers: Vec::new() }.run())
 }
@@ -81,16 +81,16 @@ struct Service {
     callers: Vec<Caller>,
 }
 
-/// A process that asks.
+/// A process that sends requests.
 struct Caller {
     socket: OwnedFd,
-    /// Whether it has said who it is.
+    /// Whether it has identified itself.
     is_known: bool,
-    /// What it has brought of messages: by the QP that sends, with the number of the work request.
+    /// The parts of its messages, with the number of the work request, by sending QP.
     parts: HashMap<u64, (u64, Vec<u8>)>,
 }
 
-/// The connection is to be closed.
+/// The connection must be closed.
 struct Hangup;
 
 impl Service {
@@ -108,17 +108,18 @@ impl Service {
         }
     }
 
-    /// Waits until there is something to do; for whom, the listener first.
+    /// Waits for something to do. Returns which sockets are ready, the listener first.
     fn wait(&self) -> Vec<bool> {
         let sockets =
             std::iter::once(self.listener.get()).chain(self.callers.iter().map(|caller| &caller.socket));
         let mut all: Vec<PollFd<'_>> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        // Where it fails nobody is ready.
+        // If it fails, no socket is ready.
         let _ = poll(&mut all, None);
         all.iter().map(|entry| !entry.revents().is_empty()).collect()
     }
 
-    /// Takes who asks; `false` where nobody can ask any more, as the program has closed what is not its own.
+    /// Accepts a connection. `false` if no more can come, because the program has closed a descriptor that is
+    /// not its own.
     fn accept(&mut self) -> bool {
         match wire::accept(self.listener.get()) {
             Ok(Some(socket)) => self.callers.push(Caller::new(socket)),
@@ -130,7 +131,7 @@ impl Service {
             {
                 return false;
             }
-            // Another user, or one that has gone meanwhile.
+            // Another user's process, or one that has gone.
             Ok(None) | Err(_) => {}
         }
         true
@@ -142,7 +143,7 @@ impl Caller {
         Caller { socket, is_known: false, parts: HashMap::new() }
     }
 
-    /// Answers what has come.
+    /// Answers all requests that have arrived.
     fn serve(&mut self, served: &ServedProcess) -> Result<(), Hangup> {
         while let Some(received) = wire::receive(&self.socket).map_err(|_| Hangup)? {
             let sequence = received.head.sequence;
@@ -162,7 +163,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Who does not take its answers is not served.
+    /// Sends an answer. A process that does not read its answers is not served any more.
     fn send(&self, head: Head, bytes: &[u8], files: &[RawFd]) -> Result<(), Hangup> {
         let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
         wire::send(&self.socket, head, &[piece], files).map_err(|_| Hangup)
@@ -171,7 +172,7 @@ impl Caller {
     fn welcome(&mut self, served: &ServedProcess, received: &WireMessage) -> Result<(), Hangup> {
         let [version, slot, number, ..] = received.head.words;
         if version != wire::VERSION {
-            // It is told which one this is.
+            // The other process learns the version of this one.
             self.send(
                 Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, 0, 0, 0, 0, 0] },
                 &[],
@@ -189,7 +190,7 @@ impl Caller {
         self.send(head, &[], &[segment, own.as_raw_fd()])
     }
 
-    /// What came of a request, a word and bytes for who asks.
+    /// Carries out a request. Returns its outcome, a word and bytes.
     fn answer(&mut self, served: &ServedProcess, received: WireMessage) -> (u64, u64, Vec<u8>) {
         let WireMessage { head, bytes, .. } = received;
         let words = head.words;
@@ -248,14 +249,14 @@ impl Caller {
     }
 }
 
-/// The memory is not what it was taken for.
+/// The memory is not as the request assumes.
 struct Refused;
 
-/// Address of `len` bytes of a region of this process that may be used so.
+/// Address of `len` bytes of a region of this process that allows this access.
 fn find(served: &ServedProcess, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
-    // A peer may have taken a memory window back, which its record alone says.
+    // A peer may have invalidated a memory window. Only the window's record shows this.
     let record = served.segment.mr(place.slot());
     if record.is_none_or(|record| record.key.load(Acquire) != key) {
         return Err(Refused);
@@ -280,8 +281,8 @@ fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Moves bytes between a buffer of this thread and the program's memory as if that were another process's: what is not mapped
-/// any more does not end the process then.
+/// Moves bytes between a buffer of this thread and the program's memory as if the latter belonged to another
+/// process. So memory that is no longer mapped does not kill this process.
 fn move_bytes(direction: Direction, buffer: u64, addr: u64, len: usize) -> Result<(), Refused> {
     let pieces = [Piece { addr: buffer, len }];
     let far = match reaches_itself() {
@@ -295,7 +296,8 @@ fn move_bytes(direction: Direction, buffer: u64, addr: u64, len: usize) -> Resul
     moved.map_err(|_: Unreachable| Refused)
 }
 
-/// Whether the kernel lets this process at itself as at others, which filters of system calls may keep it from.
+/// Whether the kernel lets this process access itself like another process. Filters of system calls may
+/// forbid it.
 fn reaches_itself() -> bool {
     static REACHES: OnceLock<bool> = OnceLock::new();
     *REACHES.get_or_init(|| {
@@ -303,12 +305,12 @@ fn reaches_itself() -> bool {
         let local = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
         let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
         // By libc: rustix does not have the call.
-        // SAFETY: a byte of this function's own on each side.
+        // SAFETY: each side is one byte of this function.
         unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
     })
 }
 
-/// What the word was; `None` where another thread keeps it locked.
+/// Returns the old value of the word; `None` if another thread holds its lock.
 fn carry_out_atomic(
     served: &ServedProcess,
     key: u64,
@@ -328,10 +330,10 @@ fn carry_out_atomic(
     transfer::atomic_foreign(std::process::id(), addr, op).map(Some).map_err(|_| Refused)
 }
 
-/// Wakes who waits at a pipe of this process.
+/// Writes an event to a pipe of this process.
 fn wake(head: &Head) {
     let [fd, event_type, index, generation, ..] = head.words.map(|word| word as u32);
-    // An event of a full pipe is lost here as anywhere.
+    // An event for a full pipe is lost here as everywhere.
     tell(Owner::This, fd.wrapping_add(1), EventRecord { event_type, index, generation });
 }
 
@@ -344,7 +346,7 @@ mod tests {
     const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77 };
     const PAGE: usize = 4096;
 
-    /// A caller as the thread has it, and the other end.
+    /// A caller as the thread sees it, and the other end of its socket.
     struct Asking {
         served: ServedProcess,
         caller: Caller,
@@ -357,7 +359,7 @@ mod tests {
             let (kind, flags) = (net::SocketType::SEQPACKET, net::SocketFlags::NONBLOCK);
             let (one, other) =
                 net::socketpair(net::AddressFamily::UNIX, kind, flags, None).expect("there is room");
-            // One takes hundreds of gigabytes of addresses.
+            // A segment takes hundreds of gigabytes of address space.
             static SEGMENT: OnceLock<Segment> = OnceLock::new();
             let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
             let regions = Box::leak(Box::default());
@@ -371,7 +373,7 @@ mod tests {
             self.served.regions.register(self.served.segment, region, host).expect("a region").into()
         }
 
-        /// What comes of a request; `None` where the connection is closed.
+        /// The answer to a request; `None` if the connection is closed.
         fn ask(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> Option<WireMessage> {
             self.sequence += 1;
             let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
@@ -448,14 +450,14 @@ mod tests {
         let mut asking = Asking::new().hello();
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, which nobody uses.
+        // SAFETY: a new mapping, which nothing else uses.
         let memory = unsafe {
             let memory = libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0);
             std::slice::from_raw_parts(memory.cast::<u8>(), PAGE)
         };
         let key = asking.register(memory, AccessFlags::all());
         assert_eq!(asking.comes_to(kind::WRITE, [key, 0, 0, 0, 0, 0], &[1]), outcome::DONE);
-        // SAFETY: nobody looks there any more.
+        // SAFETY: nothing reads there any more.
         unsafe { libc::munmap(memory.as_ptr().cast_mut().cast(), PAGE) };
         if !reaches_itself() {
             return eprintln!("skipped: the kernel does not let this process at its own memory");

@@ -1,5 +1,5 @@
-//! What a process and the thread of another that serves it say to each other: one message of a SOCK_SEQPACKET socket each,
-//! a head of words and what follows it.
+//! Messages between a process and the thread of another process that serves it. Each is one message of a
+//! SOCK_SEQPACKET socket: a head of words, and the bytes that follow it.
 
 use crate::memory::transfer::Piece;
 use doorbell_launch::trust::user;
@@ -17,53 +17,54 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Bytes of payload in a message at most: several of these fit into what a socket holds.
+/// Most bytes of payload in a message. A socket holds several messages of this length.
 pub(crate) const PIECE: usize = 32 << 10;
-/// Of this language. Who speaks another one is not met.
+/// Version of this protocol. Processes with different versions do not meet.
 pub(crate) const VERSION: u64 = 1;
-/// Words of a head.
+/// Words in a head.
 const WORDS: usize = 8;
 const HEAD_BYTES: usize = WORDS * size_of::<u64>();
 
-/// The head of a message. What its words mean, its kind says.
+/// The head of a message. Its kind gives its words their meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// A [`kind`], or of an answer what came of the request.
+    /// A [`kind`] of request; in an answer, its [`outcome`].
     pub(crate) kind: u64,
-    /// Number of a request on its connection, from 1, and of its answer; 0 of what is not answered.
+    /// Number of a request on its connection, from 1, and of the answer to it; 0 if there is no answer.
     pub(crate) sequence: u64,
     pub(crate) words: [u64; WORDS - 2],
 }
 
 /// Kinds of requests, and their words.
 pub(crate) mod kind {
-    /// Version, slot and number of who asks, and the number of who is asked. Answered with version, slot and number, the
-    /// segment's file, and a file of the process.
+    /// Version; slot and number of the process that is asked. The answer has the version, the number, the
+    /// segment's file and a pidfd.
     pub(crate) const HELLO: u64 = 1;
     /// Key and offset in the region. The bytes follow.
     pub(crate) const WRITE: u64 = 2;
     /// Key, offset in the region and length. The bytes follow the answer's head.
     pub(crate) const READ: u64 = 3;
-    /// Key, offset, what to compare with, what to put there. Answered with what was there.
+    /// Key, offset, value to compare with, value to store. The answer has the old value.
     pub(crate) const COMPARE_SWAP: u64 = 4;
-    /// Key, offset, what to add. Answered with what was there.
+    /// Key, offset, value to add. The answer has the old value.
     pub(crate) const FETCH_ADD: u64 = 5;
-    /// Where in a message the bytes that follow belong.
+    /// Offset in a message for the bytes that follow, number of the sending QP, and number of the work
+    /// request.
     pub(crate) const PART: u64 = 6;
-    /// How the message that was brought in parts is to be received: see `Delivery`.
+    /// How to receive a message that was sent in parts: see `Delivery`.
     pub(crate) const DELIVER: u64 = 7;
-    /// Number of a pipe, and an event. Not answered.
+    /// Number of a pipe, and an event. There is no answer.
     pub(crate) const WAKE: u64 = 8;
 }
 
-/// What came of a request.
+/// Results of requests.
 pub(crate) mod outcome {
     pub(crate) const DONE: u64 = 0;
-    /// The memory is not what it was taken for.
+    /// The memory is not as the request assumes.
     pub(crate) const MEMORY: u64 = 1;
-    /// Nothing was done; it may be asked again.
+    /// Nothing was done; the request may be repeated.
     pub(crate) const AGAIN: u64 = 2;
-    /// Of a DELIVER: not received, as the next word says.
+    /// The message of a DELIVER was not received. The next word has the reason.
     pub(crate) const REFUSED: u64 = 3;
 }
 
@@ -87,11 +88,11 @@ impl Head {
     }
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, Default)]
 pub(crate) struct WireMessage {
     pub(crate) head: Head,
-    /// What follows the head.
+    /// The bytes behind the head.
     pub(crate) bytes: Vec<u8>,
     pub(crate) files: Vec<OwnedFd>,
 }
@@ -101,20 +102,20 @@ pub(crate) fn socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, NEVER_BLOCKS, None)?)
 }
 
-/// How all sockets are made.
+/// Flags of all sockets.
 const NEVER_BLOCKS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// The address of a socket in an open folder: its own path may be longer than an address.
+/// The address of a socket in an open folder. The folder's own path may be too long for an address.
 pub(crate) fn address(folder: &impl AsRawFd, name: impl Display) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))?)
 }
 
-/// Whether the other end is of this user.
+/// Whether the other end belongs to this user.
 pub(crate) fn is_own(socket: &OwnedFd) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // By libc, as the number of a process of another PID namespace is 0, which rustix's type cannot be.
-    // SAFETY: room for what is asked for.
+    // By libc: the PID of a process in another PID namespace is 0, and rustix's type cannot be 0.
+    // SAFETY: `peer` has room for the result.
     let told = unsafe {
         let to = (&raw mut peer).cast();
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut len)
@@ -122,17 +123,17 @@ pub(crate) fn is_own(socket: &OwnedFd) -> bool {
     told == 0 && peer.uid == user()
 }
 
-/// A connection with who listens under a name in an open folder, and is of this user.
+/// Connects to the listener with a name in an open folder, which must belong to this user.
 ///
 /// # Errors
-/// As connect(2), and `EPERM` where it is another user's.
+/// As connect(2), and `EPERM` if the listener belongs to another user.
 pub(crate) fn connect(folder: &impl AsRawFd, name: impl Display) -> io::Result<OwnedFd> {
     let socket = socket()?;
     net::connect(&socket, &address(folder, name)?)?;
     if is_own(&socket) { Ok(socket) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
 }
 
-/// Who has come to a listener, if it is of this user; its socket never blocks.
+/// Accepts a connection. `None` if it is another user's. The socket never blocks.
 ///
 /// # Errors
 /// As accept(2).
@@ -141,14 +142,14 @@ pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     Ok(is_own(&socket).then_some(socket))
 }
 
-/// Room for the control message of two files.
+/// Space for the control message of two files.
 type Control = [u64; 8];
-/// Files that are taken of a message.
+/// Most files received with a message.
 const MOST_FILES: usize = 12;
 
 /// Sends a message: a head, pieces of this process's memory, and files. Never blocks.
 ///
-/// By libc: of rustix's sendmsg the pieces would be references, but they are addresses that only the kernel checks.
+/// By libc: rustix's sendmsg takes references, but the pieces are addresses that only the kernel checks.
 pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawFd]) -> io::Result<()> {
     let bytes = head.to_bytes();
     let head = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
@@ -159,7 +160,7 @@ pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawF
     (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr().cast(), parts.len() as _);
     if !files.is_empty() {
         let len = size_of_val(files) as u32;
-        // SAFETY: `control` has room for the files, of which there are two at most.
+        // SAFETY: `control` has room for the files, which are two at most.
         unsafe {
             debug_assert!(libc::CMSG_SPACE(len) as usize <= size_of::<Control>());
             message.msg_control = control.as_mut_ptr().cast();
@@ -171,17 +172,17 @@ pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawF
             std::ptr::copy_nonoverlapping(files.as_ptr().cast::<u8>(), libc::CMSG_DATA(first), len as usize);
         }
     }
-    // SAFETY: all that the message names lives; the kernel checks the pieces.
+    // SAFETY: everything that the message names lives; the kernel checks the pieces.
     let sent =
         unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The next message; `None` where there is none yet.
+/// The next message; `None` if there is none yet.
 ///
 /// # Errors
-/// As recvmsg(2); of kind `UnexpectedEof` where the other end is closed, of kind `InvalidData` where there is no room for a
-/// file that came, or what came is no message.
+/// As recvmsg(2); `UnexpectedEof` if the other end is closed; `EMFILE` if there is no room for a received
+/// file; `InvalidData` if the bytes are not a message.
 pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<WireMessage>> {
     let mut bytes = vec![0; HEAD_BYTES + PIECE];
     let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
@@ -205,7 +206,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<WireMessage>> {
     Ok(Some(WireMessage { head, bytes, files }))
 }
 
-/// The files that came with a message.
+/// The files of a message.
 fn files_of(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
     let files = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
@@ -214,7 +215,8 @@ fn files_of(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
     files.flatten().collect()
 }
 
-/// Waits until there is something to receive, or the other end is closed; `false` where neither comes in this time.
+/// Waits until there is something to receive or the other end is closed; `false` if neither happens in this
+/// time.
 pub(crate) fn wait(socket: &OwnedFd, time: Duration) -> bool {
     let time = Timespec::try_from(time).ok();
     poll(&mut [PollFd::new(socket, PollFlags::IN)], time.as_ref()).is_ok_and(|ready| ready > 0)
@@ -271,7 +273,7 @@ mod tests {
         std::fs::set_permissions(folder.path(), open).expect("its mode");
         let opened_folder = std::fs::File::open(folder.path()).expect("it is there");
         let address = address(&opened_folder, 1).expect("it is short");
-        // The system call is of this thread alone, unlike setresuid(3).
+        // The system call changes this thread alone, unlike setresuid(3).
         // SAFETY: takes numbers.
         let become_user = |user: u32| unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) };
         let own = |socket: &OwnedFd, as_user: u32| {
