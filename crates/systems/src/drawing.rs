@@ -1,23 +1,22 @@
-//! Clients that draw numbers from a sequencer (ATC'16, 4.2): one server gives out an increasing 8-byte
+//! Clients that draw numbers from a sequencer (ATC'16, 4.2). One server gives out an increasing 8-byte
 //! integer.
 //!
-//! A number drawn by a request that began after another's ended is larger (of Spec-S0's clients, those
-//! with one request outstanding). The servers' threads share the counter by
-//! [`doorbell_verbs::Cpu::fetch_add_u64`]: how much they hold each other up is a matter of the machine's
-//! caches.
+//! A request that begins after another request has ended draws a larger number. For Spec-S0 this is true of
+//! clients with one outstanding request only. The servers' threads share the counter by
+//! [`doorbell_verbs::Cpu::fetch_add_u64`]. The machine's caches decide how much they delay each other.
 
 use crate::measure::How;
 use crate::{Interval, Measured};
 use doorbell_verbs::Time;
 
-/// How a client draws.
+/// How a client draws numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing {
     /// Requests outstanding, at least 1.
     pub outstanding: u32,
-    /// Send that many, wait until all have ended, and again; rather than replace each at once.
+    /// Send `outstanding` requests, wait until all have ended, and repeat, rather than replace each at once.
     pub windows: bool,
-    /// Stop after so many numbers; 0 for no end.
+    /// Stop after this many numbers; 0 for no limit.
     pub limit: u64,
     /// Keep each number drawn.
     pub record: bool,
@@ -26,20 +25,20 @@ pub struct Drawing {
 /// A number that a client drew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// The number.
+    /// The number drawn.
     pub value: u64,
-    /// When its request began.
+    /// When the request began.
     pub began: Time,
-    /// When the client had it.
+    /// When the client received the number.
     pub ended: Time,
 }
 
-/// What a client drew.
+/// Results of a drawing client.
 #[derive(Clone, Debug, Default)]
 pub struct Drawn {
-    /// What it measured.
+    /// The client's measurements.
     pub measured: Measured,
-    /// Its numbers in the order in which they came, if it was to keep them.
+    /// The numbers in order of arrival, if the client keeps them.
     pub draws: Vec<Draw>,
 }
 
@@ -56,7 +55,7 @@ pub struct Drawer {
     interval: Interval,
     begun: u64,
     ended: u64,
-    /// What it drew so far.
+    /// Results so far.
     pub drawn: Drawn,
 }
 
@@ -66,7 +65,7 @@ impl Drawer {
         Drawer { drawing, interval: interval.clone(), begun: 0, ended: 0, drawn: Drawn::default() }
     }
 
-    /// How many requests to send now.
+    /// Number of requests to send now.
     pub fn wanted(&self) -> u32 {
         let outstanding = (self.begun - self.ended) as u32;
         if self.drawing.windows && outstanding > 0 {
@@ -76,12 +75,12 @@ impl Drawer {
         (self.drawing.outstanding - outstanding).min(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
-    /// So many requests were sent.
+    /// Notes that this many requests were sent.
     pub fn sent(&mut self, requests: u32) {
         self.begun += u64::from(requests);
     }
 
-    /// A number came whose request began at `began`.
+    /// Notes a number that arrived at `ended`, and whose request began at `began`.
     pub fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
         self.ended += 1;
         let how = How { header_only, ..How::default() };
@@ -91,7 +90,7 @@ impl Drawer {
         }
     }
 
-    /// Whether it has all that it was to draw, or its time is over.
+    /// Whether the client has drawn all its numbers, or its time is over.
     pub fn is_done(&self, now: Time) -> bool {
         let all = self.drawing.limit > 0 && self.ended == self.drawing.limit;
         all || now >= self.interval.end()

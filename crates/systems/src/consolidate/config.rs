@@ -4,17 +4,18 @@ use super::rules::{Holding, Rules};
 use crate::config::{Clients, Timing};
 use doorbell_schema::{Duration, Field, schema};
 
-/// Blocks of a client at most, and bytes of all of them.
+/// Maximum number of a client's blocks, and maximum bytes of all clients' blocks.
 const MOST_BLOCKS: u64 = 1 << 16;
 const LARGEST: u64 = 1 << 28;
 
 schema! {
-    /// Writes of small ranges, held back.
+    /// Small writes that are held back.
     pub struct Consolidate {
         groups {
-            /// Clients, each a thread with a QP and blocks of its own; what they have outstanding are posts.
+            /// Clients, each a thread with a QP and blocks of its own. Their outstanding operations are
+            /// posts.
             clients: Clients,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
         /// Bytes of an aligned block whose writes are held back together, the paper's S.
@@ -23,13 +24,15 @@ schema! {
         theta: u32 = Field::count(1, 4096),
         /// After how long a block is posted that has fewer.
         time_out: Duration = Field::positive_time(),
-        /// Bytes of a write, which is aligned to as many.
+        /// Bytes of a write, which is aligned to its size.
         modification: u32 = Field::bytes(1, 1 << 20),
-        /// Blocks of a client, which its writes spread over, each as likely.
+        /// Blocks of a client. Each write goes to a random one.
         blocks: u32 = Field::count(1, MOST_BLOCKS),
-        /// Who else may write a block: nobody, so that it is posted whole; or others, so that only what was written is.
+        /// Other writers of a block: none, so that it is posted whole; or some, so that only written bytes
+        /// are posted.
         holding: Holding = Field::name(Holding::NAMES),
-        /// The hint: so many blocks, the first ones, are consolidated, and writes to the others go direct; 0 for all.
+        /// A hint: the first blocks, this many, are consolidated, and writes to other blocks go direct; 0 for
+        /// all.
         marked: u32 = Field::count(0, MOST_BLOCKS),
     }
 }
@@ -40,7 +43,7 @@ impl Consolidate {
         u64::from(self.blocks) * u64::from(self.block)
     }
 
-    /// What the writes of a client go by.
+    /// Rules for a client's writes.
     pub(super) fn rules(&self) -> Rules {
         let marked = u64::from(self.marked) * u64::from(self.block);
         Rules {
@@ -54,7 +57,7 @@ impl Consolidate {
         }
     }
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Consolidate { block, theta, modification, blocks, marked, clients, .. } = self;
         if !block.is_multiple_of(*modification) {

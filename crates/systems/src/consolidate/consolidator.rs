@@ -1,4 +1,4 @@
-//! Writes of a remote region that are held back.
+//! A writer of a remote region that holds writes back.
 
 use super::frames::{FramePlace, Frames, Number};
 use super::rules::{Holding, Rules};
@@ -12,72 +12,73 @@ use doorbell_verbs::{
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// WRITEs that go with one doorbell at most.
+/// Maximum number of WRITEs with one doorbell.
 const LIST: usize = 64;
 
-/// A post of a block that has completed: its modifications are at the target.
+/// A completed post of a block. Its modifications are at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// Which block of the region.
+    /// Number of the block in the region.
     pub block: u64,
-    /// Modifications that it brought, the oldest of the block that were not there.
+    /// Modifications in the post. They are the oldest of the block that were not at the target.
     pub writes: u32,
 }
 
-/// What a call of [`Consolidator::poll`] did.
+/// Result of [`Consolidator::poll`].
 #[derive(Clone, Copy, Debug)]
 pub struct Polled<'a> {
-    /// Posts that have completed since the last time, in the order of posts.
+    /// Posts that have completed since the last call, in the order of posting.
     pub completed: &'a [Completed],
-    /// Blocks that it posted by the time-out.
+    /// Blocks that this call posted because of the time-out.
     pub posted: u32,
 }
 
 impl Polled<'_> {
-    /// Whether it found nothing to do, so that a pass may pause.
+    /// Whether the call found nothing to do, so that its caller may pause.
     pub fn is_idle(&self) -> bool {
         self.completed.is_empty() && self.posted == 0
     }
 }
 
-/// What is posted and has not completed.
+/// A post that has not completed.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
-    /// Where its bytes are taken from; a READ has none.
+    /// The frame with its bytes; `None` for a READ.
     frame: Option<Number>,
-    /// Work requests of the send queue.
+    /// Its work requests in the send queue.
     requests: u32,
     what: Completed,
 }
 
-/// Writes small ranges of a region of another machine's memory. What each call may rely on, and what is lost when the writer stops, is
-/// said in the [module](super). After an error nothing is known of what has not completed, and no call succeeds that posts.
+/// Writes small ranges of a region of another machine's memory. The [module](super) says what each call
+/// guarantees, and what is lost when the writer stops. After an error, the state of everything that has not
+/// completed is unknown, and every call that posts fails.
 pub struct Consolidator<P: Provider> {
     cpu: P,
     qp: Qp<P>,
     cq: Cq<P>,
     rules: Rules,
     region: (RemoteAddr, u64),
-    /// Work requests of the send queue, and bytes of a WRITE that is inline.
+    /// Work requests of the send queue, and bytes up to which a WRITE is inline.
     queue: u32,
     inline: u32,
-    /// A block for each frame, and one for READs.
+    /// One block for each frame, and one for READs.
     buffers: Mr<P>,
     frames: Frames,
     posted: VecDeque<Posted>,
-    /// Work requests of these.
+    /// Work requests of all posts in `posted`.
     queued: u32,
-    /// Posts that have completed: since the program asked, and when it did.
+    /// Completed posts that `poll` has not returned yet, and the posts that it returned last.
     found: Vec<Completed>,
     told: Vec<Completed>,
 }
 
 impl<P: Provider> Consolidator<P> {
-    /// Of `region`, an address and its bytes, at the server of `service` with the end that it has for this `client`
-    /// ([`device::serve_qps`]); WRITEs of up to `inline` bytes are inline.
+    /// A consolidator for `region`, an address and its bytes. It connects a QP to the end that the server of
+    /// `service` has for this `client` ([`device::serve_qps`]). WRITEs of up to `inline` bytes are inline.
     ///
     /// # Errors
-    /// If the region is not of blocks, the device has too short a send queue, or a verb fails.
+    /// If the region does not consist of blocks, the device has too short a send queue, or a verb fails.
     pub fn connect(
         device: &Device<P>,
         (client, service): (u32, &str),
@@ -93,11 +94,11 @@ impl<P: Provider> Consolidator<P> {
         Consolidator::new(device, (qp, cq), region, rules, (cap.max_send_wr, cap.max_inline_data))
     }
 
-    /// The same by a connected QP and the CQ of what it sends, made with [`Rules::cap`], which says how long its send queue is, and what
-    /// it may send inline.
+    /// A consolidator on a connected QP, made with [`Rules::cap`], and its send CQ. `queue` and `inline` are
+    /// the length of its send queue and its inline limit.
     ///
     /// # Errors
-    /// If the region is not of blocks, the send queue is too short, or there is no memory.
+    /// If the region does not consist of blocks, the send queue is too short, or there is no memory.
     pub fn new(
         device: &Device<P>,
         (qp, cq): (Qp<P>, Cq<P>),
@@ -108,7 +109,7 @@ impl<P: Provider> Consolidator<P> {
         rules.check(region.1, queue)?;
         let blocks = region.1 / u64::from(rules.block);
         let place = |block| if rules.holds(block) { FramePlace::Target } else { FramePlace::Direct };
-        // What is held, what is posted, and what comes to be held.
+        // Frames for held blocks, for posted blocks, and for the next block to be held.
         let frames = rules.held.saturating_add(rules.outstanding).saturating_add(1);
         let bytes = (u64::from(frames) + 1) * u64::from(rules.block);
         Ok(Consolidator {
@@ -128,11 +129,12 @@ impl<P: Provider> Consolidator<P> {
         })
     }
 
-    /// Writes `bytes` to the region from `offset` on: holds them back, or posts them where they are not consolidated. Each block that they
-    /// lie in is modified once. Waits for room, and for a block's bytes where it is held exclusively and in no frame.
+    /// Writes `bytes` to the region from `offset` on: holds them back, or posts them if they are not
+    /// consolidated. Each block that they lie in is modified once. Waits for room, and for a block's bytes if
+    /// the block is held exclusively and is in no frame.
     ///
     /// # Errors
-    /// If they do not lie in the region; if a verb fails, or one has before.
+    /// If the bytes do not lie in the region, or a verb fails or has failed before.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
         let mut rest = bytes;
         for (block, range) in self.parts(offset, bytes.len())? {
@@ -143,7 +145,7 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Reads from `offset` on: what is at the target, and what was written here before, whether it has been posted or not.
+    /// Reads from `offset` on: the target's bytes, and all earlier writes made here, posted or not.
     ///
     /// # Errors
     /// As [`Consolidator::write`].
@@ -157,10 +159,10 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Posts all that is held, the longest first. What is written later is not at the target before it.
+    /// Posts all held blocks, the block held longest first. Later writes do not reach the target before them.
     ///
     /// # Errors
-    /// If a verb fails, or one has before.
+    /// If a verb fails or has failed before.
     pub fn flush(&mut self) -> Result<(), SystemError> {
         while let Some(number) = self.frames.oldest() {
             self.post(number)?;
@@ -168,10 +170,10 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Waits until all that has been posted has completed: it is at the target. What is held stays held.
+    /// Waits until all posts have completed. Their bytes are at the target then. Held blocks stay held.
     ///
     /// # Errors
-    /// If a verb fails, or one has before.
+    /// If a verb fails or has failed before.
     pub fn fence(&mut self) -> Result<(), SystemError> {
         while !self.posted.is_empty() {
             self.wait()?;
@@ -179,11 +181,12 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Posts what has been held for the time-out, as far as there is room, and says what has completed since the last time. It never waits. Only
-    /// this looks at the time-out: a loop calls it in each pass, and pauses no longer than until [`Consolidator::due`].
+    /// Posts blocks held for the time-out, as far as there is room. Returns the posts that have completed
+    /// since the last call. It never waits. Only this call checks the time-out, so a loop calls it in each
+    /// pass, and pauses no longer than until [`Consolidator::due`].
     ///
     /// # Errors
-    /// If a verb fails, or one has before.
+    /// If a verb fails or has failed before.
     pub fn poll(&mut self) -> Result<Polled<'_>, SystemError> {
         let mut wc = [Wc::default(); 16];
         let ended = self.cq.poll(&mut wc)?.len();
@@ -200,8 +203,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(Polled { completed: &self.told, posted })
     }
 
-    /// When [`Consolidator::poll`] has a block to post by the time-out, if nothing completes or is posted before; never, where nothing is
-    /// held, or there is no room.
+    /// When [`Consolidator::poll`] has a block to post because of the time-out, if nothing completes or is
+    /// posted before. [`Time::NEVER`] if nothing is held, or there is no room.
     pub fn due(&mut self) -> Time {
         let oldest = self.frames.oldest().filter(|_| self.has_room());
         oldest.map_or(Time::NEVER, |number| self.frames.at(number).since + self.rules.timeout)
@@ -213,12 +216,12 @@ impl<P: Provider> Consolidator<P> {
         self.posted.len() < self.rules.outstanding as usize && requests <= self.queue
     }
 
-    /// Blocks that are held.
+    /// Number of held blocks.
     pub fn held(&self) -> u32 {
         self.frames.held()
     }
 
-    /// The blocks that a range lies in, and the part in each.
+    /// The blocks that a range lies in, and its part in each.
     fn parts(
         &self,
         offset: u64,
@@ -241,12 +244,12 @@ impl<P: Provider> Consolidator<P> {
         }))
     }
 
-    /// Where a frame's bytes begin.
+    /// Offset of a frame's bytes in the buffers.
     fn bytes_of(&self, number: Number) -> u64 {
         u64::from(number) * u64::from(self.rules.block)
     }
 
-    /// Where READs go.
+    /// Offset in the buffers to which READs go.
     fn scratch(&self) -> u64 {
         self.buffers.mem().len() - u64::from(self.rules.block)
     }
@@ -270,7 +273,7 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// A frame of a block that is not held, to be modified by so many bytes.
+    /// A frame for a block that is not held and is to be modified by this many bytes.
     fn begin_to_hold(&mut self, block: u64, bytes: u32) -> Result<Number, SystemError> {
         if self.frames.held() >= self.rules.held
             && let Some(oldest) = self.frames.oldest()
@@ -280,7 +283,7 @@ impl<P: Provider> Consolidator<P> {
         let size = u64::from(self.rules.block);
         let number = match self.frames.place(block) {
             FramePlace::Frame(number) if !self.frames.at(number).posted => return Ok(number),
-            // The device may still read what was posted.
+            // The device may still read the posted bytes, so the block moves to another frame.
             FramePlace::Frame(posted) => {
                 let number = self.take()?;
                 let (mem, to, old) = (self.buffers.mem(), self.bytes_of(number), self.bytes_of(posted));
@@ -335,7 +338,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// READs a part of a block to this place of the buffers, and waits for it: the QP brings it after what was posted before.
+    /// READs a part of a block to offset `to` of the buffers, and waits for it. The QP executes earlier posts
+    /// first.
     fn fetch(&mut self, block: u64, range: Range<u32>, to: u64) -> Result<(), SystemError> {
         self.room(1)?;
         let sge = [self.buffers.sge(to, range.len() as u32)];
@@ -345,7 +349,7 @@ impl<P: Provider> Consolidator<P> {
         self.fence()
     }
 
-    /// Posts what is held of a frame.
+    /// Posts the held modifications of a frame.
     fn post(&mut self, number: Number) -> Result<(), SystemError> {
         let whole = 0..self.rules.block;
         let requests = match self.rules.holding {
@@ -358,7 +362,7 @@ impl<P: Provider> Consolidator<P> {
             Holding::Exclusive => self.post_writes(number, block, std::slice::from_ref(&whole))?,
             Holding::Shared => {
                 self.post_writes(number, block, self.frames.at(number).spans.ranges())?;
-                // Others may write the block now; a READ of this QP finds what was posted.
+                // Other writers may write the block now. A READ on this QP finds what was posted.
                 self.frames.drop_block(block);
             }
         }
@@ -367,7 +371,7 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Posts WRITEs of these parts of a frame; the last one tells of all.
+    /// Posts WRITEs of these parts of a frame. The last one's completion stands for all.
     fn post_writes(&self, number: Number, block: u64, parts: &[Range<u32>]) -> Result<(), SystemError> {
         let mut sges = [Sge::default(); LIST];
         let mut left = parts.len();
@@ -396,7 +400,8 @@ impl<P: Provider> Consolidator<P> {
         if bytes <= self.inline { SendFlags::INLINE } else { SendFlags::empty() }
     }
 
-    /// A frame of no block. What is held and what is posted are fewer than all, so there is one, or will be.
+    /// Takes a frame without a block. Held and posted blocks are fewer than frames, so there is one, or will
+    /// be.
     fn take(&mut self) -> Result<Number, SystemError> {
         loop {
             if let Some((number, looked)) = self.frames.take() {
@@ -407,7 +412,7 @@ impl<P: Provider> Consolidator<P> {
         }
     }
 
-    /// Waits until there is room for a post of so many work requests.
+    /// Waits until there is room for a post of this many work requests.
     fn room(&mut self, requests: u32) -> Result<(), SystemError> {
         while self.posted.len() >= self.rules.outstanding as usize || self.queued + requests > self.queue {
             self.wait()?;
@@ -429,7 +434,7 @@ impl<P: Provider> Consolidator<P> {
         self.posted.push_back(Posted { frame, requests, what });
     }
 
-    /// The oldest post has completed.
+    /// Notes that the oldest post has completed.
     fn ended(&mut self) {
         let Some(Posted { frame, requests, what }) = self.posted.pop_front() else { return };
         self.queued -= requests;

@@ -1,4 +1,4 @@
-//! IO consolidation on machines.
+//! Deployment of IO consolidation.
 
 use super::config::Consolidate;
 use super::protocol::{ConsolidateClient, SERVICE};
@@ -14,9 +14,10 @@ impl System for Consolidate {
     const ABOUT: &'static str =
         "Small writes that are held back, and posted block by block (IO consolidation)";
 
-    /// As the paper's Figure 8 has it: writes of 32 bytes, blocks of 1 kB, one thread. It does not say how many blocks its random writes
-    /// spread over, how many are outstanding, or how long the time-out is. Here there are 16 blocks, a small range as the paper's
-    /// discussion has it, whose bytes stay in the core's own caches; the time-out is longer than theta writes to each of them take.
+    /// Values of the paper's Figure 8: writes of 32 bytes, blocks of 1 kB, one thread. The paper does not
+    /// state how many blocks its random writes spread over, how many are outstanding, or the time-out. Here
+    /// there are 16 blocks, a small range as in the paper's discussion, whose bytes stay in the core's own
+    /// caches. The time-out is longer than theta writes to each of them take.
     fn usual() -> Consolidate {
         Consolidate {
             clients: Clients::new(1, 16, 16, false),
@@ -36,7 +37,7 @@ impl System for Consolidate {
     }
 
     fn shape(&self) -> SystemShape {
-        // A frame for each block that is held or posted, the one that comes to be held, and one for READs.
+        // A frame for each held or posted block, one for the next block to be held, and one for READs.
         let frames = u64::from(self.blocks) + u64::from(self.clients.outstanding) + 2;
         let client_bytes = frames * u64::from(self.block);
         SystemShape {

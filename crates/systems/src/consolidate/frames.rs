@@ -1,4 +1,4 @@
-//! Where the bytes of blocks are in the writer's memory.
+//! Frames: the writer's memory for bytes of blocks.
 
 use super::spans::Spans;
 use doorbell_verbs::Time;
@@ -7,52 +7,53 @@ use std::collections::VecDeque;
 /// Number of a frame.
 pub(super) type Number = u32;
 
-/// Room for a block, and what is known of the bytes there.
+/// Room for a block, and the state of the bytes there.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
-    /// Whose bytes they are.
+    /// The block that has the bytes.
     pub(super) block: u64,
     /// Modifications that are held.
     pub(super) writes: u32,
-    /// When the first of these came.
+    /// When the first held modification was made.
     pub(super) since: Time,
-    /// The bytes that they wrote, where only these are posted.
+    /// Bytes that held modifications wrote, if only these are posted.
     pub(super) spans: Spans,
-    /// The device may still read it.
+    /// Whether the device may still read the frame.
     pub(super) posted: bool,
-    /// The number of its holding among all, which tells entries of the queue apart that are over.
+    /// Number of its current holding. Queue entries with other numbers are stale.
     turn: u64,
 }
 
-/// Where a block is.
+/// The place of a block's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FramePlace {
-    /// At the target alone, always: its writes are not held back.
+    /// At the target only, always: writes to the block are not held back.
     Direct,
-    /// At the target alone.
+    /// At the target only.
     Target,
-    /// In a frame, too, whose bytes are newer.
+    /// Also in a frame, whose bytes are newer.
     Frame(Number),
 }
 
-/// All frames, and where each block of the region is.
+/// All frames, and the place of each block of the region.
 #[derive(Debug)]
 pub(super) struct Frames {
     frames: Vec<Frame>,
     places: Vec<FramePlace>,
-    /// Frames of no block.
+    /// Frames without a block.
     free: Vec<Number>,
-    /// Frames that hold something, by when they began, with the number of their holding. Some are over.
+    /// Frames in the order in which they began to hold, each with the number of its holding. Some entries are
+    /// stale.
     queue: VecDeque<(Number, u64)>,
-    /// Frames that hold something.
+    /// Number of frames that hold modifications.
     held: u32,
     turns: u64,
-    /// Where to look for the next frame to be had back.
+    /// The frame at which the next search for a reusable frame begins.
     hand: Number,
 }
 
 impl Frames {
-    /// So many, all free, for blocks of these places.
+    /// This many free frames, for blocks at these places.
     pub(super) fn new(frames: u32, places: Vec<FramePlace>) -> Frames {
         let empty = Frame {
             block: 0,
@@ -74,28 +75,28 @@ impl Frames {
         &mut self.frames[number as usize]
     }
 
-    /// Where a block is.
+    /// The place of a block's bytes.
     pub(super) fn place(&self, block: u64) -> FramePlace {
         self.places[block as usize]
     }
 
-    /// A block is in a frame from now on.
+    /// Notes that a block is in a frame from now on.
     pub(super) fn put(&mut self, block: u64, number: Number) {
         self.places[block as usize] = FramePlace::Frame(number);
         self.at_mut(number).block = block;
     }
 
-    /// A block is at the target alone from now on.
+    /// Notes that a block is at the target only from now on.
     pub(super) fn drop_block(&mut self, block: u64) {
         self.places[block as usize] = FramePlace::Target;
     }
 
-    /// Blocks that are held.
+    /// Number of held blocks.
     pub(super) fn held(&self) -> u32 {
         self.held
     }
 
-    /// Another modification of what a frame has; how many are held.
+    /// Counts a modification of a frame. Returns how many the frame holds.
     pub(super) fn modified(&mut self, number: Number, now: impl FnOnce() -> Time) -> u32 {
         if self.at(number).writes == 0 {
             self.turns += 1;
@@ -111,7 +112,7 @@ impl Frames {
         frame.writes
     }
 
-    /// A frame that holds something is posted; how many modifications.
+    /// Notes that a holding frame is posted. Returns the number of its modifications.
     pub(super) fn posted(&mut self, number: Number) -> u32 {
         self.held -= 1;
         let frame = self.at_mut(number);
@@ -120,7 +121,7 @@ impl Frames {
         std::mem::take(&mut frame.writes)
     }
 
-    /// The device has read a posted frame; it is free where its block is in no frame, or in another.
+    /// Notes that the device has read a posted frame. The frame is free unless its block is still in it.
     pub(super) fn completed(&mut self, number: Number) {
         let frame = self.at_mut(number);
         frame.posted = false;
@@ -130,7 +131,7 @@ impl Frames {
         }
     }
 
-    /// The frame that holds something longest.
+    /// The frame that has held modifications longest.
     pub(super) fn oldest(&mut self) -> Option<Number> {
         while let Some(&(number, turn)) = self.queue.front() {
             if self.is_held(number, turn) {
@@ -146,7 +147,7 @@ impl Frames {
         frame.writes > 0 && frame.turn == turn
     }
 
-    /// Entries behind one that is held long would become ever more.
+    /// Removes stale entries, which would pile up behind a frame that is held long.
     fn forget_what_is_over(&mut self) {
         if self.queue.len() >= 2 * self.frames.len() {
             let mut queue = std::mem::take(&mut self.queue);
@@ -155,7 +156,8 @@ impl Frames {
         }
     }
 
-    /// A frame of no block, and how many were looked at for it: a free one, else one whose block the target has as well.
+    /// Takes a free frame, or else one whose bytes are at the target, too. Also returns how many frames were
+    /// examined.
     pub(super) fn take(&mut self) -> Option<(Number, u64)> {
         if let Some(number) = self.free.pop() {
             return Some((number, 1));

@@ -9,7 +9,7 @@ use crate::{Interval, Measured, SystemError, memory_server};
 use doorbell_verbs::{Program, Provider};
 use std::collections::VecDeque;
 
-/// What is published is below this.
+/// Prefix of the keys that are published.
 pub const SERVICE: &str = "consolidate";
 
 /// Bytes up to which a WRITE is inline.
@@ -20,7 +20,7 @@ const INLINE: u32 = 64;
 pub struct ConsolidateClient {
     /// Number of this client.
     pub number: u32,
-    /// What it writes, and how that is held back.
+    /// Its writes, and how they are held back.
     pub io: Consolidate,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
@@ -38,20 +38,20 @@ impl Program for ConsolidateClient {
         let bytes = vec![0x5a; io.modification as usize];
         let (block, size) = (u64::from(io.block), u64::from(io.modification));
         let mut random = Random::new(io.timing.seed, number.into());
-        // So that each block is in a frame.
+        // These writes bring each block into a frame.
         for at in (0..io.region()).step_by(io.block as usize) {
             consolidator.write(at, &bytes)?;
         }
         consolidator.flush()?;
         consolidator.fence()?;
         consolidator.poll()?;
-        // When the writes of each block began that have not completed.
+        // When each block's writes began that have not completed.
         let mut begun = vec![VecDeque::new(); io.blocks as usize];
         let mut measured = Measured::default();
         let interval = self.interval.begin(&p);
         while p.now() < interval.end() {
             let mut written = 0;
-            // It looks for completions about once for each post.
+            // The client polls for completions about once for each post.
             while written < io.theta && consolidator.has_room() {
                 let offset = random.below(io.region() / size) * size;
                 begun[(offset / block) as usize].push_back(p.now());

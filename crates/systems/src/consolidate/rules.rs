@@ -1,4 +1,4 @@
-//! What is held back, for how long, and how it is posted.
+//! Rules of consolidation: which writes are held back, for how long, and how they are posted.
 
 use crate::SystemError;
 use crate::device::Device;
@@ -7,37 +7,39 @@ use doorbell_verbs::{Provider, QpCap, Span};
 use std::ops::Range;
 
 named! {
-    /// Who else writes the blocks that a writer writes.
+    /// Other writers of a writer's blocks.
     Holding {
-        /// Nobody: a block is posted whole, by one WRITE. Two writers of a block that both say so undo each other's modifications.
+        /// None: a block is posted whole, by one WRITE. Two writers of a block that both choose this undo
+        /// each other's modifications.
         Exclusive = "exclusive",
-        /// Others may, other bytes of them: only what was written is posted, each span by a WRITE, with one doorbell.
+        /// Other writers may write other bytes of the blocks. Only written bytes are posted, each span by a
+        /// WRITE, with one doorbell.
         Shared = "shared",
     }
 }
 
-/// What is held back, for how long, and how it is posted.
+/// Rules of consolidation: which writes are held back, for how long, and how they are posted.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Bytes of a block, S. Blocks are aligned in the region: the first begins with it.
+    /// Bytes of a block, the paper's S. Blocks are aligned in the region: the first begins at its start.
     pub block: u32,
     /// Modifications of a block after which it is posted; with 1 nothing is held back.
     pub theta: u32,
-    /// After how long a block is posted that has fewer.
+    /// Time for which a block with fewer modifications is held before it is posted.
     pub timeout: Span,
-    /// Who else writes the blocks.
+    /// Other writers of the blocks.
     pub holding: Holding,
-    /// Blocks that are held at most; with one more, that which is held longest is posted.
+    /// Maximum number of held blocks. With one more, the block that is held longest is posted.
     pub held: u32,
-    /// Blocks and direct writes that are posted and have not completed, at most.
+    /// Maximum number of blocks and direct writes that are posted and have not completed.
     pub outstanding: u32,
-    /// The hint: bytes of the region whose writes are consolidated; none for all. Blocks go as a whole: one that has a marked byte is
-    /// consolidated, and writes to the others go direct.
+    /// The hint: bytes of the region whose writes are consolidated; empty for all. A block with a marked byte
+    /// is consolidated as a whole, and writes to other blocks go direct.
     pub marked: Vec<Range<u64>>,
 }
 
 impl Rules {
-    /// WRITEs of a post at most.
+    /// Maximum number of WRITEs in a post.
     pub(super) fn writes(&self) -> u32 {
         match self.holding {
             Holding::Exclusive => 1,
@@ -45,8 +47,8 @@ impl Rules {
         }
     }
 
-    /// What a connected QP has to have for it, with up to `inline` bytes of a WRITE inline. Its CQ has to have room for
-    /// `outstanding` completions.
+    /// Capacities that a connected QP needs for these rules, with up to `inline` bytes of a WRITE inline. Its
+    /// CQ needs room for `outstanding` completions.
     pub fn cap<P: Provider>(&self, device: &Device<P>, inline: u32) -> QpCap {
         let most = device.attr.max_qp_wr.max(1);
         QpCap {
@@ -57,10 +59,11 @@ impl Rules {
         }
     }
 
-    /// Whether a region of so many bytes can be written by them over a send queue of so many work requests.
+    /// Checks that these rules can write a region of this many bytes over a send queue of this many work
+    /// requests.
     ///
     /// # Errors
-    /// One sentence where it cannot.
+    /// One sentence if they cannot.
     pub(super) fn check(&self, region: u64, queue: u32) -> Result<(), SystemError> {
         let Rules { block, theta, held, outstanding, .. } = self;
         if [*block, *theta, *held, *outstanding].contains(&0) {

@@ -1,13 +1,13 @@
-//! Which bytes of a block were written.
+//! The bytes of a block that were written.
 
 use std::ops::Range;
 
-/// Ranges of bytes, ascending; no two overlap or touch.
+/// Ranges of bytes, ascending. No two overlap or touch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spans(Vec<Range<u32>>);
 
 impl Spans {
-    /// Takes in a range that is not empty.
+    /// Adds a range that is not empty.
     pub(super) fn add(&mut self, range: Range<u32>) {
         let first = self.0.partition_point(|span| span.end < range.start);
         let end = self.0.partition_point(|span| span.start <= range.end);
@@ -16,17 +16,15 @@ impl Spans {
         self.0.splice(first..end, std::iter::once(start..last));
     }
 
-    /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The ranges.
     pub(super) fn ranges(&self) -> &[Range<u32>] {
         &self.0
     }
 
-    /// Comparisons in which a range's place is found.
+    /// Number of comparisons that find a range's position.
     pub(super) fn steps(&self) -> u64 {
         u64::from(self.0.len().checked_ilog2().map_or(0, |log| log + 1))
     }
@@ -41,7 +39,7 @@ mod tests {
     const BLOCK: u32 = 64;
 
     proptest! {
-        /// They have the bytes that were added and no others, and are as few as can be.
+        /// Spans have exactly the bytes that were added, and are as few as possible.
         #[test]
         fn spans_are_the_bytes_that_were_added(ranges in prop::collection::vec((0..BLOCK, 1..12u32), 0..20)) {
             let (mut spans, mut bytes) = (Spans::default(), [false; BLOCK as usize]);

@@ -7,11 +7,11 @@ use crate::names::named;
 use doorbell_schema::{Arrivals, Duration, Field, schema};
 
 named! {
-    /// How spans vary.
+    /// The distribution of spans.
     Times {
-        /// All alike.
+        /// All spans are equal.
         Fixed = "fixed",
-        /// Exponentially.
+        /// Spans are exponential.
         Exponential = "exponential",
     }
 }
@@ -24,20 +24,21 @@ schema! {
             clients: Clients,
             /// The server's threads.
             workers: Workers,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
         /// Verb and transport of requests.
         request: Requests = Field::name(Requests::NAMES),
         /// Verb and transport of replies; a READ is the client's.
         reply: Replies = Field::name(Replies::NAMES),
-        /// Bytes of requests: a number, a range as 64-512, or several with weights as 64:90,4096:10.
+        /// Bytes of requests: a number, a range such as 64-512, or several with weights such as
+        /// 64:90,4096:10.
         request_size: Sizes = Field::text().shown("SIZES"),
-        /// Bytes of replies, written likewise.
+        /// Bytes of replies, in the form of request_size.
         reply_size: Sizes = Field::text().shown("SIZES"),
-        /// Time that a worker computes for each request, as 500ns.
+        /// Time that a worker computes for each request, such as 500ns.
         handler: Duration = Field::time(),
-        /// How that time varies: not at all, or exponentially around it.
+        /// Distribution of the handler's time: fixed, or exponential with that mean.
         handler_times: Times = Field::name(Times::NAMES),
         /// When operations are due: as earlier ones end, or at a rate whatever becomes of earlier ones.
         arrivals: Arrivals = Field::name(Arrivals::NAMES),
@@ -49,7 +50,7 @@ schema! {
 }
 
 impl Rpc {
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.workers.refuse(self.request, self.reply)?;
         self.refuse_sizes()?;

@@ -1,4 +1,4 @@
-//! An RPC on machines.
+//! Deployment of an RPC.
 
 use super::config::{Rpc, Times};
 use super::protocol::{Load, RpcClient, RpcServer};
@@ -45,7 +45,7 @@ impl System for Rpc {
     const NAME: &'static str = "rpc";
     const ABOUT: &'static str = "Any RPC: verbs, sizes, work and arrivals are chosen";
 
-    /// As HERD has it.
+    /// HERD's values.
     fn usual() -> Rpc {
         Rpc {
             clients: Clients::new(24, 8, 4, false),
@@ -63,7 +63,7 @@ impl System for Rpc {
         }
     }
 
-    /// Without batching a worker replies to a request before it looks for the next.
+    /// Without batching, a worker replies to a request before it polls for the next one.
     fn settle(&mut self, given: &Given) {
         if !self.workers.batching && given.get("gather").is_none() {
             self.workers.gather = 1;
@@ -75,7 +75,7 @@ impl System for Rpc {
     }
 
     fn shape(&self) -> SystemShape {
-        // Clients have requests and replies at each worker: a window of either.
+        // Each client has a window of requests and of replies at each worker.
         let (config, clients) = (self.herd(), u64::from(self.clients.clients));
         let messages = u64::from(config.max_request) + u64::from(config.max_reply) + 128;
         let store_bytes = clients * u64::from(config.workers) * u64::from(config.window) * messages;

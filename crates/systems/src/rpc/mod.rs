@@ -1,7 +1,7 @@
-//! Any RPC: requests and replies by the verbs, of the sizes, at the times and with the work that somebody asks for.
+//! Any RPC. Parameters choose the verbs, sizes, times and work of requests and replies.
 //!
-//! It travels as [`crate::herd`] has it, with that room's guarantees: a request ends once, by its own reply. Each
-//! reply's bytes follow from those of its request, and clients compare all of them.
+//! Messages travel by [`crate::herd`], with its guarantees: a request ends once, by its own reply. Each
+//! reply's bytes follow from its request's bytes, and clients compare all of them.
 
 mod config;
 mod deployment;

@@ -1,4 +1,4 @@
-//! The programs of the server's threads and of a client.
+//! The programs of a server's thread and of a client.
 
 use super::config::Times;
 use super::sizes::Sizes;
@@ -11,10 +11,10 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_schema::Arrivals;
 use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
 
-/// Streams of draws from here on are workers'; those before are clients'.
+/// Streams of draws from here on belong to workers; earlier streams belong to clients.
 const WORKERS: u64 = 1 << 32;
 
-/// What a worker does for each request.
+/// The work of a worker for each request.
 #[derive(Clone, Debug)]
 struct Work {
     handler: Span,
@@ -39,7 +39,7 @@ impl Handler for Work {
     }
 }
 
-/// Has the processor be busy for so long, where time is virtual and where it is real: there, work takes none.
+/// Keeps the processor busy for `span`, in virtual and in real time. In real time, `work` takes no time.
 fn compute<C: Cpu>(cpu: &C, span: Span) {
     if span > Span::ZERO {
         let until = cpu.now() + span;
@@ -53,15 +53,15 @@ fn compute<C: Cpu>(cpu: &C, span: Span) {
 /// A worker thread of the server.
 #[derive(Clone, Debug)]
 pub struct RpcServer {
-    /// Shared with the clients.
+    /// Configuration that servers and clients share.
     pub config: Config,
     /// Number of this worker.
     pub number: u32,
-    /// The request region, of [`Config::region_bytes`], shared by the workers.
+    /// The request region, of [`Config::region_bytes`] bytes, which the workers share.
     pub region: Mem,
     /// Time that it computes for each request.
     pub handler: Span,
-    /// How that varies.
+    /// Distribution of that time.
     pub times: Times,
     /// Bytes of replies, up to [`Config::max_reply`].
     pub replies: Sizes,
@@ -89,29 +89,29 @@ impl Program for RpcServer {
     }
 }
 
-/// What a client asks for, and when.
+/// A client's requests, and when they are due.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// When requests are due.
     pub arrivals: Arrivals,
-    /// Of an open loop, the mean span from one request of a client to its next.
+    /// Mean span from one request of a client to its next, in an open loop.
     pub between: Span,
-    /// Of a closed loop, the span from the end of an operation, or window, to the next.
+    /// Span from the end of an operation, or window, to the next one, in a closed loop.
     pub think: Span,
-    /// Of a closed loop, whether all that are outstanding end before the next begin.
+    /// Whether all outstanding requests end before the next ones begin, in a closed loop.
     pub windows: bool,
-    /// Requests that it has outstanding at most.
+    /// Maximum number of outstanding requests.
     pub outstanding: u32,
     /// Bytes of requests, up to [`Config::max_request`].
     pub requests: Sizes,
-    /// Requests after which it ends; 0 for no end.
+    /// Requests after which the client ends; 0 for no limit.
     pub limit: u64,
     /// Seed of the draws of all threads.
     pub seed: u64,
 }
 
 impl Load {
-    /// The pace of client `number` of `clients`, whose requests of an open loop with fixed distances take turns.
+    /// The pace of client `number` of `clients`. In an open loop with fixed spans, clients take turns.
     fn pace(&self, number: u32, clients: u32, now: Time) -> Pace {
         match self.arrivals {
             Arrivals::Closed => Pace::closed(self.outstanding, self.windows, self.think, now),
@@ -123,14 +123,14 @@ impl Load {
     }
 }
 
-/// A client. Its requests go to the workers in turn; one whose window has no room is passed over.
+/// A client. Its requests go to the workers in turn. It skips a worker whose window has no room.
 #[derive(Clone, Debug)]
 pub struct RpcClient {
-    /// Shared with the server.
+    /// Configuration that servers and clients share.
     pub config: Config,
     /// Number of this client.
     pub number: u32,
-    /// What it asks for.
+    /// The requests, and when they are due.
     pub load: Load,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
@@ -161,7 +161,7 @@ impl Program for RpcClient {
     }
 }
 
-/// A request under way.
+/// An outstanding request.
 #[derive(Clone, Debug)]
 struct AskedRpc {
     since: Time,
@@ -175,13 +175,13 @@ struct RpcAsker<'a, P: Provider> {
     interval: Interval,
     pace: Pace,
     random: Random,
-    /// Whose turn it is.
+    /// The worker whose turn it is.
     worker: u32,
     begun: u64,
     ended: u64,
     /// Requests that were sent again.
     repeated: u64,
-    /// What was done again and has been counted, with the operation that ended next.
+    /// Repetitions counted so far. Each is counted with the operation that ends next.
     counted: u64,
 }
 
@@ -208,7 +208,7 @@ impl<P: Provider> RpcAsker<'_, P> {
         Ok(measured)
     }
 
-    /// When it has something to do, whatever comes.
+    /// When the client has something to do even if no message arrives.
     fn wakes(&self) -> Time {
         let may_send = self.may_send() && self.free_worker().is_some();
         let next = if may_send { self.pace.next() } else { Time::NEVER };
@@ -227,7 +227,7 @@ impl<P: Provider> RpcAsker<'_, P> {
         turns.find(|worker| self.caller.has_room(*worker))
     }
 
-    /// Sends what is due and may go; whether it sent anything.
+    /// Sends due requests as far as workers have room. Returns whether it sent any.
     fn send(&mut self, p: &P, asked: &mut [Option<AskedRpc>]) -> Result<bool, SystemError> {
         let mut sent = false;
         while self.may_send() {
@@ -245,7 +245,7 @@ impl<P: Provider> RpcAsker<'_, P> {
         Ok(sent)
     }
 
-    /// A request has ended.
+    /// Checks the reply that ended a request, and counts the operation.
     fn end(
         &mut self,
         now: Time,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Sizes that some of the messages have.
+/// A range of sizes, with its weight among all messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SizePart {
     least: u32,
@@ -13,8 +13,8 @@ struct SizePart {
     weight: u32,
 }
 
-/// Which sizes messages have, and how often: written as `64`, `64-512` (each as likely as another) or
-/// `64:90,4096:10` (nine of ten have 64 bytes). It is kept as it was written.
+/// Distribution of message sizes: written as `64`, `64-512` (uniform) or `64:90,4096:10` (nine of ten
+/// messages have 64 bytes). It keeps the text that it was read from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sizes {
@@ -23,17 +23,17 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// All of so many bytes.
+    /// All messages have this many bytes.
     pub fn fixed(bytes: u32) -> Sizes {
         Sizes { parts: vec![SizePart { least: bytes, most: bytes, weight: 1 }], text: bytes.to_string() }
     }
 
-    /// The largest.
+    /// The largest size, in bytes.
     pub fn longest(&self) -> u32 {
         self.parts.iter().map(|part| part.most).max().unwrap_or(0)
     }
 
-    /// Draws one; without a draw where there is only one.
+    /// Draws a size. A single size takes no draw.
     pub(super) fn draw(&self, random: &mut Random) -> u32 {
         let [part] = &self.parts[..] else {
             let total = self.parts.iter().map(|part| u64::from(part.weight)).sum();

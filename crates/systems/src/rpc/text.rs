@@ -1,4 +1,5 @@
-//! What requests and replies hold: bytes of which each follows from the first, and those of a reply from its request's.
+//! Contents of requests and replies. Each byte follows from the first, and a reply's bytes follow from its
+//! request's.
 
 use crate::herd::Message;
 
@@ -6,29 +7,28 @@ use crate::herd::Message;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text(Vec<u8>);
 
-/// Bytes that begin with this one. The step is odd, so that equal bytes are 256 apart.
+/// Bytes that begin with `first`. The step is odd, so equal bytes are 256 apart.
 fn run(first: u8, length: u32) -> Vec<u8> {
     (0..length).map(|at| first.wrapping_add((at as u8).wrapping_mul(37))).collect()
 }
 
 impl Text {
-    /// A client's request of this number. Those that it has outstanding at a time begin with another byte each, where
-    /// they are up to 256.
+    /// Request `number` of a client. Up to 256 outstanding requests of a client each begin with another byte.
     pub(super) fn request(client: u32, number: u64, length: u32) -> Text {
         Text(run((number as u8).wrapping_add((client as u8).wrapping_mul(101)), length))
     }
 
-    /// The reply to this, of another length.
+    /// The reply to this request, with `length` bytes.
     pub(super) fn reply(&self, length: u32) -> Text {
         Text(run(!self.first(), length))
     }
 
-    /// What it begins with; a request without bytes has none.
+    /// The first byte; 0 for an empty request.
     fn first(&self) -> u8 {
         self.0.first().copied().unwrap_or(0)
     }
 
-    /// Its bytes.
+    /// Number of bytes.
     pub(super) fn length(&self) -> u32 {
         self.0.len() as u32
     }
@@ -39,7 +39,7 @@ impl Message for Text {
         into.extend_from_slice(&self.0);
     }
 
-    /// Bytes of which one does not follow from the first were torn.
+    /// Returns `None` for torn bytes: one of them does not follow from the first.
     fn decode(bytes: &[u8]) -> Option<Text> {
         let text = Text(bytes.to_vec());
         (run(text.first(), text.length()) == bytes).then_some(text)

@@ -1,4 +1,4 @@
-//! The server that scans on machines: machine 0, its client on machine 1.
+//! Deployment of the server that scans: the server on machine 0, its client on machine 1.
 
 use super::config::{Mode, Order, Reading, Response, Scanned, Stack, Tenancy, Touch};
 use super::protocol::{TouchClient, TouchServer, Verdict};
@@ -12,17 +12,19 @@ use doorbell_verbs::{Cluster, PageSize, Span};
 /// One client, with one request at a time.
 const ALONE: Clients = Clients::new(1, 1, 1, false);
 
-/// The tenant's thread, after the server's.
+/// The core of the tenant's thread, after the server's thread.
 const TENANT: u32 = 1;
 
 impl Touch {
-    /// Bytes of four buffers of a response's size on both machines at most, the order of their lines, and the tenant's.
+    /// Bytes of at most four buffers of a response's size on both machines, of their lines' order, and of the
+    /// tenant.
     fn memory(&self) -> u64 {
         let tenant = if self.tenant == Tenancy::Own { self.tenant_bytes } else { 0 };
         5 * u64::from(self.size) + u64::from(tenant)
     }
 
-    /// A parameter that says what a scan finds in caches, or what it does beside its accesses, if one is not as usual.
+    /// The first parameter with another value than usual that decides what a scan finds in caches, or what it
+    /// does besides its accesses.
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
         let usual = Touch::usual();
         let given = [
@@ -40,7 +42,7 @@ impl System for Touch {
     const NAME: &'static str = "touch";
     const ABOUT: &'static str = "Server that scans a buffer before it answers";
 
-    /// As Table 3 of CoNEXT'13 has it: 256 kB, and every line gone through word by word.
+    /// Values of Table 3 of CoNEXT'13: 256 kB, and every line scanned word by word.
     fn usual() -> Touch {
         Touch {
             timing: Timing::USUAL,
@@ -83,7 +85,7 @@ impl System for Touch {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let Touch { stack, response, size, mode, scan, sends_per_fill, .. } = *self;
-        // As programs get memory: in pages that lie anywhere.
+        // Programs get memory in small pages, which may lie anywhere.
         let mut alloc = |len: u32| site.cluster().alloc(0, len.into(), PageSize::Small);
         let buffer = alloc(size)?;
         let own = if self.tenant == Tenancy::Own { Some(alloc(self.tenant_bytes)?) } else { None };

@@ -1,4 +1,4 @@
-//! The two programs, whichever stack they talk over.
+//! The server's and the client's programs, for either stack.
 
 use super::config::{Mode, Reading, Response, Scanned, Stack};
 use super::stack::{Asking, Serving};
@@ -11,21 +11,21 @@ use doorbell_verbs::{Mem, PageSize, Program, Provider, Span, Time, Touch};
 /// The server's thread.
 #[derive(Clone, Debug)]
 pub struct TouchServer {
-    /// What it talks over.
+    /// The stack that it uses.
     pub stack: Stack,
     /// Verb of the response, over RDMA.
     pub response: Response,
-    /// Which buffer it scans.
+    /// The buffer that it scans.
     pub mode: Mode,
-    /// What a scan does; stores are of the request's number.
+    /// The accesses of a scan. Stores write the request's number.
     pub scan: Scanned,
-    /// How it goes through the buffer.
+    /// The walk through the buffer.
     pub walk: LineWalk,
     /// Responses for each scan.
     pub sends_per_fill: u64,
     /// Computation for each request.
     pub compute: Span,
-    /// The buffer that it sends, whole.
+    /// The buffer that it sends in full.
     pub buffer: Mem,
     /// When it measures, and when it ends.
     pub interval: Interval,
@@ -72,7 +72,7 @@ impl TouchServer {
     }
 }
 
-/// A request that was served, by when its phases began and ended.
+/// When the phases of a served request began and ended.
 #[derive(Clone, Copy)]
 struct TouchServed {
     began: Time,
@@ -82,8 +82,8 @@ struct TouchServed {
 }
 
 impl TouchServed {
-    /// Counts all phases at `next`, when the next request came: the client has the whole response by then, so that
-    /// phases are measured of those operations that are.
+    /// Counts all phases at `next`, when the next request arrived. The client has the whole response by then,
+    /// so phases are measured for exactly the operations that are measured.
     fn count(self, measured: &mut Measured, interval: &Interval, next: Time) {
         if !interval.contains(next) {
             return;
@@ -96,12 +96,12 @@ impl TouchServed {
     }
 }
 
-/// What a client does with a response that it has.
+/// The client's check of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
+    /// The client checks nothing.
     Trusted,
-    /// Sees whether it is the fill that its request, or the last one before it that had one, asked for.
+    /// The client checks for the fill that belongs to its request: its own, or the last one before it.
     Checked {
         /// Responses for each fill.
         sends_per_fill: u64,
@@ -113,19 +113,19 @@ pub enum Verdict {
 /// The client.
 #[derive(Clone, Debug)]
 pub struct TouchClient {
-    /// What it talks over.
+    /// The stack that it uses.
     pub stack: Stack,
     /// Verb of the response, over RDMA.
     pub response: Response,
     /// Bytes of a response.
     pub size: u32,
-    /// Which buffer it scans when it has the response.
+    /// The buffer that it scans once it has the response.
     pub reading: Reading,
-    /// How.
+    /// The walk through that buffer.
     pub walk: LineWalk,
-    /// Requests that it sends at most; 0 for no end.
+    /// Requests after which it ends; 0 for no limit.
     pub limit: u64,
-    /// What it does with a response.
+    /// The check of each response.
     pub verdict: Verdict,
     /// When it measures, and when it ends.
     pub interval: Interval,

@@ -10,17 +10,17 @@ use doorbell_verbs::{
     SendWr, Sge,
 };
 
-/// What is published is below this.
+/// Prefix of the keys that are published.
 const SERVICE: &str = "touch";
-/// Where the client has the response written.
+/// The key of the buffer that the server may WRITE the response to.
 const TARGET: &str = "touch/target";
-/// Where the server has it read.
+/// The key of the buffer that the client may READ the response from.
 const SOURCE: &str = "touch/source";
 
-/// Work requests of a list at most.
+/// Maximum number of work requests in a list.
 const LIST: u32 = 2;
 
-/// What both ends have.
+/// State of either end of the connection.
 struct RdmaEnd<P: Provider> {
     cpu: P,
     outbox: Outbox<P>,
@@ -28,12 +28,12 @@ struct RdmaEnd<P: Provider> {
     response: Response,
     /// The buffer with the response.
     buffer: Mr<P>,
-    /// A request.
+    /// The buffer with a request.
     request: Mr<P>,
 }
 
 impl<P: Provider> RdmaEnd<P> {
-    /// Not connected yet.
+    /// An end that is not connected yet.
     fn new(device: &Device<P>, response: Response, buffer: Mem) -> Result<RdmaEnd<P>, SystemError> {
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
         let buffer = device.register(buffer, access)?;
@@ -63,7 +63,7 @@ impl<P: Provider> RdmaEnd<P> {
         Ok(self.qp().post_recv(&[RecvWr { wr_id: 0, sg_list: into }])?)
     }
 
-    /// Whether a message has come.
+    /// Whether a message has arrived.
     fn received(&mut self) -> Result<bool, SystemError> {
         let mut wc = [Default::default()];
         let found = self.received.poll(&mut wc)?;
@@ -75,18 +75,18 @@ impl<P: Provider> RdmaEnd<P> {
 /// The server's end.
 pub(super) struct RdmaServer<P: Provider> {
     end: RdmaEnd<P>,
-    /// Where the response goes, where it is written.
+    /// The client's buffer, for responses by WRITE.
     target: RemoteAddr,
 }
 
 impl<P: Provider> RdmaServer<P> {
-    /// Connected; it sends the whole of `buffer`.
+    /// A connected end that sends all of `buffer`.
     pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<RdmaServer<P>, SystemError> {
         let device = Device::open(p)?;
         let end = RdmaEnd::new(&device, response, buffer)?;
         serve_qps(&device, 1, SERVICE, |_| Ok(end.qp().clone()))?;
         end.expect(&[end.request.sge(0, REQUEST)])?;
-        // The client waits for this, so that no request comes before its RECV.
+        // The client waits for this key, so no request arrives before the RECV is posted.
         p.publish(SOURCE, &end.buffer.remote(0).to_bytes());
         let target = RemoteAddr::from_bytes(&p.lookup(TARGET))?;
         Ok(RdmaServer { end, target })
@@ -125,12 +125,12 @@ impl<P: Provider> Serving for RdmaServer<P> {
 /// The client's end.
 pub(super) struct RdmaClient<P: Provider> {
     end: RdmaEnd<P>,
-    /// Where the response is, where it is read.
+    /// The server's buffer, for responses by READ.
     source: RemoteAddr,
 }
 
 impl<P: Provider> RdmaClient<P> {
-    /// Connected; the response comes into the whole of `buffer`.
+    /// A connected end that receives the response into all of `buffer`.
     pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<RdmaClient<P>, SystemError> {
         let device = Device::open(p)?;
         let end = RdmaEnd::new(&device, response, buffer)?;

@@ -1,4 +1,4 @@
-//! What both stacks give the two programs. A request is its number; a response is a buffer.
+//! The interface of both stacks for the two programs. A request is its number; a response is a buffer.
 
 use crate::{Interval, SystemError};
 
@@ -7,18 +7,19 @@ pub(super) const REQUEST: u32 = 8;
 
 /// The server's end of a connection.
 pub(super) trait Serving {
-    /// Waits for the next request and returns its number; `None` where the interval ends, or the client leaves.
+    /// Waits for the next request and returns its number. Returns `None` if the interval ends or the client
+    /// leaves.
     fn next(&mut self, interval: &Interval) -> Result<Option<u64>, SystemError>;
 
-    /// Sends the buffer. It may be changed once the next request is there.
+    /// Sends the buffer. It may be changed once the next request has arrived.
     fn respond(&mut self) -> Result<(), SystemError>;
 }
 
 /// The client's end of a connection.
 pub(super) trait Asking {
-    /// Sends a request.
+    /// Sends the request with this number.
     fn ask(&mut self, number: u64) -> Result<(), SystemError>;
 
-    /// Waits for the whole response; returns whether it came within the interval.
+    /// Waits for the whole response. Returns whether it arrived within the interval.
     fn answered(&mut self, interval: &Interval) -> Result<bool, SystemError>;
 }

@@ -4,10 +4,10 @@ use super::stack::{Asking, REQUEST, Serving};
 use crate::{Interval, SystemError};
 use doorbell_verbs::{Mem, PageSize, Provider, SocketError, Span, TcpListener, TcpStream};
 
-/// Where the server listens is published below this.
+/// The key at which the server publishes the address it listens at.
 const ADDRESS: &str = "touch/address";
 
-/// How long a server sleeps at most before it looks whether it is to end.
+/// Longest time that a server sleeps before it checks whether to end.
 const NAP: Span = Span::from_ms(10);
 
 /// An end of a connection.
@@ -16,7 +16,7 @@ struct TcpEnd<P: Provider> {
     stream: TcpStream<P>,
     /// The buffer with the response.
     buffer: Mem,
-    /// A request.
+    /// The buffer with a request.
     request: Mem,
 }
 
@@ -27,7 +27,7 @@ impl<P: Provider> TcpEnd<P> {
     }
 }
 
-/// What a call gave; nothing where the peer has left, which each does when its time is over.
+/// The result of a call; `None` if the peer has left. Each peer leaves when its time is over.
 fn unless_left<T>(ended: Result<T, SocketError>) -> Result<Option<T>, SystemError> {
     match ended {
         Err(SocketError::Reset) => Ok(None),
@@ -39,7 +39,7 @@ fn unless_left<T>(ended: Result<T, SocketError>) -> Result<Option<T>, SystemErro
 pub(super) struct TcpServer<P: Provider>(TcpEnd<P>);
 
 impl<P: Provider> TcpServer<P> {
-    /// Connected; it sends the whole of `buffer`.
+    /// A connected end that sends all of `buffer`.
     pub(super) fn new(p: &P, buffer: Mem) -> Result<TcpServer<P>, SystemError> {
         let listener = TcpListener::bind(p)?;
         p.publish(ADDRESS, listener.address().to_string().as_bytes());
@@ -74,7 +74,7 @@ impl<P: Provider> Serving for TcpServer<P> {
 pub(super) struct TcpClient<P: Provider>(TcpEnd<P>);
 
 impl<P: Provider> TcpClient<P> {
-    /// Connected; the response comes into the whole of `buffer`.
+    /// A connected end that receives the response into all of `buffer`.
     pub(super) fn new(p: &P, buffer: Mem) -> Result<TcpClient<P>, SystemError> {
         let address = String::from_utf8_lossy(&p.lookup(ADDRESS)).parse();
         let address = address.map_err(|_| SystemError::Protocol("the server's address is none".into()))?;

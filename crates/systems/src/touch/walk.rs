@@ -7,30 +7,31 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// How a buffer is gone through. Which lines come when is known before; what deciding that takes is not charged.
+/// The order in which a buffer is scanned. It is known beforehand, and deciding it costs no virtual time.
 #[derive(Clone, Debug)]
 pub struct LineWalk {
     len: u64,
     step: u32,
     instructions: u32,
-    /// Lines ahead of which each is prefetched; 0 for none.
+    /// Number of lines ahead that are prefetched; 0 for no prefetching.
     ahead: u64,
-    /// The lines' order, where it is not that in which they lie.
+    /// The drawn order of the lines; `None` for the order of their addresses.
     order: Option<Vec<u32>>,
 }
 
 impl LineWalk {
-    /// Through `len` bytes in steps of `step`, a power of two of at most 64, each of so many instructions.
+    /// A walk through `len` bytes in steps of `step`, a power of two up to 64, with this many instructions
+    /// for each.
     pub fn new(len: u64, step: u32, instructions: u32) -> LineWalk {
         LineWalk { len, step, instructions, ahead: 0, order: None }
     }
 
-    /// The same with each line prefetched that many lines ahead, by an instruction.
+    /// Prefetches each line by an instruction, `lines` lines ahead.
     pub(super) fn ahead(self, lines: u64) -> LineWalk {
         LineWalk { ahead: lines, ..self }
     }
 
-    /// The same, with the lines in an order drawn by `seed`.
+    /// Takes the lines in an order drawn by `seed`.
     pub(super) fn shuffled(self, seed: u64) -> LineWalk {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut order: Vec<u32> = (0..self.lines() as u32).collect();
@@ -44,7 +45,7 @@ impl LineWalk {
         self.len.div_ceil(LINE)
     }
 
-    /// Where the `n`th line begins, and how much of it there is; none after the last.
+    /// Offset and length of the `n`th line; `None` after the last.
     fn line(&self, n: u64) -> Option<(u64, u64)> {
         let line = match &self.order {
             Some(order) => u64::from(*order.get(n as usize)?),
@@ -54,7 +55,7 @@ impl LineWalk {
         (at < self.len).then(|| (at, LINE.min(self.len - at)))
     }
 
-    /// Goes through the beginning of `mem`.
+    /// Scans the beginning of `mem`.
     pub fn go<C: Cpu>(&self, cpu: &C, mem: Mem, touch: Touch) {
         let scan = Scan { touch, step: self.step, instructions: self.instructions };
         if self.order.is_none() && self.ahead == 0 {

@@ -4,23 +4,23 @@ use crate::config::{Clients, Timing};
 use crate::strategy::{Chosen, VectorCalls};
 use doorbell_schema::{Field, schema};
 
-/// Pieces of a call at most.
+/// Maximum number of pieces in a call.
 const MOST_PIECES: u64 = 4096;
-/// Bytes of a call at most.
+/// Maximum bytes of a call.
 const LARGEST: u64 = 1 << 20;
 
 schema! {
     /// Writes of many small pieces.
     pub struct VectorIo {
         groups {
-            /// Clients, each a thread with a QP; what they have outstanding are calls.
+            /// Clients, each a thread with a QP. Their outstanding operations are calls.
             clients: Clients,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
         /// How the pieces of a call come together; with auto as is fastest by what things cost on the profile.
         strategy: Chosen = Field::name(Chosen::NAMES),
-        /// Pieces of a call, as iovcnt of writev(2).
+        /// Pieces of a call, like iovcnt of writev(2).
         iovcnt: u32 = Field::count(1, MOST_PIECES),
         /// Bytes of a piece.
         piece: u32 = Field::bytes(1, LARGEST),
@@ -30,7 +30,7 @@ schema! {
 }
 
 impl VectorIo {
-    /// Its calls, whatever their strategy.
+    /// The calls, whatever their strategy.
     pub fn calls(&self) -> VectorCalls {
         let VectorIo { iovcnt, piece, inline_bytes, .. } = *self;
         VectorCalls { clients: self.clients.clone(), iovcnt, piece, inline_bytes }
@@ -41,7 +41,7 @@ impl VectorIo {
         u64::from(self.iovcnt) * u64::from(self.piece)
     }
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         if self.bytes() > LARGEST {
             let VectorIo { iovcnt, piece, .. } = self;

@@ -1,4 +1,4 @@
-//! Vector I/O on machines.
+//! Deployment of vector I/O.
 
 use super::config::VectorIo;
 use super::protocol::{SERVICE, VectorClient, places};
@@ -12,7 +12,8 @@ impl System for VectorIo {
     const NAME: &'static str = "vector-io";
     const ABOUT: &'static str = "Calls that write many small pieces side by side: copied, as a list of WRITEs, or gathered by the NIC";
 
-    /// One thread and one machine to write to, as the paper's Figures 3 and 4 have it; how many calls are outstanding is not stated.
+    /// One thread and one target machine, as in the paper's Figures 3 and 4. The paper does not state how
+    /// many calls are outstanding.
     fn usual() -> VectorIo {
         VectorIo {
             clients: Clients::new(1, 16, 4, false),

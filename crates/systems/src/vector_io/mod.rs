@@ -1,8 +1,9 @@
-//! Vector I/O: one call "write these pieces there" (CLUSTER'21, III-A, Algorithm 1).
+//! Vector I/O: one call writes many pieces to a remote address (CLUSTER'21, III-A, Algorithm 1).
 //!
-//! [`Writer`] is the piece for other programs; [`VectorIo`] a benchmark of it. [`Strategy`] says how pieces come together: copied by the
-//! core (SP), as a list of WRITEs with one doorbell, or gathered by the NIC (SGL). Whatever the strategy, the pieces lie side by side in
-//! the target's memory once the call has completed.
+//! [`Writer`] is the component for other programs, and [`VectorIo`] is a benchmark of it. [`Strategy`] says
+//! how pieces come together: copied by the core (SP), as a list of WRITEs with one doorbell, or gathered by
+//! the NIC (SGL). With every strategy, the pieces lie side by side in the target's memory once the call has
+//! completed.
 
 pub mod by_hand;
 mod config;

@@ -8,7 +8,7 @@ use crate::strategy::Strategy;
 use crate::{Interval, Measured, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Program, Provider, QpCap, QpInitAttr, QpType, Time};
 
-/// What is published is below this.
+/// Prefix of the keys that are published.
 pub const SERVICE: &str = "vector-io";
 
 /// A client.
@@ -16,7 +16,7 @@ pub const SERVICE: &str = "vector-io";
 pub struct VectorClient {
     /// Number of this client.
     pub number: u32,
-    /// What it writes.
+    /// The calls that it makes.
     pub io: VectorIo,
     /// How its pieces come together.
     pub strategy: Strategy,
@@ -24,7 +24,7 @@ pub struct VectorClient {
     pub interval: Interval,
 }
 
-/// Bytes from one call's place in the server's memory to the next, and of a client's all.
+/// Bytes from one call's slot in the server's memory to the next, and bytes of all slots of a client.
 pub(super) fn places(io: &VectorIo) -> (u64, u64) {
     let each = io.bytes().next_multiple_of(64);
     (each, each * u64::from(io.clients.outstanding))
@@ -58,7 +58,7 @@ impl Program for VectorClient {
         let device = Device::open(&p)?;
         let mut writer = self.writer(&device)?;
         let VectorIo { iovcnt, piece: size, ref clients, .. } = self.io;
-        // Each piece begins with a line of its own, as pieces that belong together by chance do.
+        // Each piece begins a line of its own, like pieces that are scattered in a program's memory.
         let apart = u64::from(size).next_multiple_of(64);
         let source = device.registered(apart * u64::from(iovcnt), AccessFlags::LOCAL_WRITE)?;
         device::warm(&p, source.mem());

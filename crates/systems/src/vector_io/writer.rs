@@ -1,4 +1,4 @@
-//! The call itself.
+//! The calls of vector I/O.
 
 use crate::SystemError;
 use crate::device::{self, Device, Failure};
@@ -7,7 +7,7 @@ use doorbell_verbs::{
     AccessFlags, Cpu, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
 };
 
-/// Work requests that go with one doorbell at most.
+/// Maximum number of work requests with one doorbell.
 const LIST: usize = 64;
 
 /// A piece of registered memory.
@@ -24,60 +24,60 @@ impl VectorPiece {
         VectorPiece { mem: mr.mem(), offset, sge: mr.sge(offset, len) }
     }
 
-    /// Its bytes.
+    /// Number of bytes.
     pub fn len(&self) -> u32 {
         self.sge.length
     }
 
-    /// As a device takes it.
+    /// The piece as a device takes it.
     pub(crate) fn sge(&self) -> Sge {
         self.sge
     }
 
-    /// Copies it to other memory of the machine.
+    /// Copies the piece to other memory of its machine.
     pub fn copy_to<C: Cpu>(&self, cpu: &C, to: Mem, offset: u64) {
         cpu.copy(to, offset, self.mem, self.offset, self.len().into());
     }
 
-    /// Whether it has none.
+    /// Whether the piece has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What a writer may use of its device.
+/// The device's limits for a writer.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// SGEs of a work request.
     sges: usize,
     /// Work requests of the send queue.
     queue: u32,
-    /// Payload that is inlined.
+    /// Bytes up to which payload is inline.
     inline: u32,
 }
 
-/// Writes pieces to memory of the machine that its QP leads to. Calls complete in their order.
+/// Writes pieces to memory of the machine that its QP is connected to. Calls complete in order.
 pub struct Writer<P: Provider> {
     cpu: P,
     qp: Qp<P>,
     cq: Cq<P>,
     limits: Limits,
-    /// Where pieces are copied to: a place for each call that may be under way.
+    /// Copies of pieces: a slot for each outstanding call.
     copies: Mr<P>,
-    /// Bytes of a place.
+    /// Bytes of a slot.
     longest: u64,
-    /// Calls that may be under way.
+    /// Maximum number of outstanding calls.
     window: u64,
     begun: u64,
     ended: u64,
-    /// Work requests that each call under way has in the send queue, by its number.
+    /// Work requests of each outstanding call in the send queue, by the call's number.
     taken: Vec<u32>,
-    /// All of them.
+    /// Sum of `taken`.
     queued: u32,
     failed: Failure,
 }
 
-/// Work requests that a call of so many pieces takes.
+/// Work requests of a call with this many pieces.
 const fn work_requests(strategy: Strategy, pieces: usize, sges: usize) -> u32 {
     match strategy {
         Strategy::Sp => 1,
@@ -87,8 +87,9 @@ const fn work_requests(strategy: Strategy, pieces: usize, sges: usize) -> u32 {
 }
 
 impl<P: Provider> Writer<P> {
-    /// Of calls of at most `longest` bytes, `window` of which may be under way, by a connected QP with `queue` send work requests of
-    /// `sges` SGEs and `inline` bytes of inline payload, and the CQ of what it sends, which has room for as many completions as calls.
+    /// A writer for calls of at most `longest` bytes, with up to `window` outstanding. The QP is connected,
+    /// and has `queue` send work requests of `sges` SGEs and `inline` bytes of inline payload. Its send CQ
+    /// has room for `window` completions.
     ///
     /// # Errors
     /// If there is no memory for copies.
@@ -100,7 +101,7 @@ impl<P: Provider> Writer<P> {
         window: u32,
     ) -> Result<Writer<P>, SystemError> {
         let window = window.max(1);
-        // Each begins with a line.
+        // Each slot begins a cache line.
         let longest = longest.next_multiple_of(64);
         let copies = device.registered(longest * u64::from(window), AccessFlags::LOCAL_WRITE)?;
         device::warm(&device.cpu, copies.mem());
@@ -120,15 +121,15 @@ impl<P: Provider> Writer<P> {
         })
     }
 
-    /// Calls that have been begun.
+    /// Number of calls that have begun.
     pub fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Calls that have completed, as far as the CQ says by now.
+    /// Number of calls that have completed, as far as the CQ says by now.
     ///
     /// # Errors
-    /// If one has failed.
+    /// If a call has failed.
     pub fn completed(&mut self) -> Result<u64, SystemError> {
         self.failed.check()?;
         let mut wc = [Wc::default(); 16];
@@ -139,7 +140,7 @@ impl<P: Provider> Writer<P> {
         Ok(self.ended)
     }
 
-    /// Another call has completed.
+    /// Notes that the next call has completed.
     fn ended(&mut self, wc: &Wc) -> Result<(), SystemError> {
         self.failed.note(wc)?;
         let slot = (self.ended % self.window) as usize;
@@ -151,7 +152,7 @@ impl<P: Provider> Writer<P> {
     /// Waits until this many calls have completed.
     ///
     /// # Errors
-    /// If one has failed.
+    /// If a call has failed.
     pub fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
         while self.ended < completed {
             self.failed.check()?;
@@ -162,12 +163,12 @@ impl<P: Provider> Writer<P> {
         Ok(())
     }
 
-    /// Writes pieces side by side to `to` and returns the number of the call, from 1: it has completed when so many have. Pieces
-    /// that are not copied must not change before. Waits for room.
+    /// Writes pieces side by side to `to`. Returns the number of the call, from 1. The call has completed
+    /// once this many calls have. Until then, pieces that are not copied must not change. Waits for room.
     ///
     /// # Errors
-    /// If there are no bytes, more than a call may have, or more work requests than fit the send queue; if the device refuses one, or a
-    /// call before has failed.
+    /// If the pieces have no bytes, or more than a call may have. If they need more work requests than the
+    /// send queue has. If the device refuses a work request, or an earlier call has failed.
     pub fn write(
         &mut self,
         pieces: &[VectorPiece],
@@ -193,11 +194,12 @@ impl<P: Provider> Writer<P> {
         Ok(self.begin(needed))
     }
 
-    /// Adds to a word of the target behind all that was written before, as a call of its own: once it has its new value, what was written
-    /// is there (RC executes work requests in their order). What was there before goes to `answer`. Waits for room.
+    /// Adds to a word of the target after all earlier writes, as a call of its own. Once the word has its new
+    /// value, the earlier writes are at the target, because RC executes work requests in order. The old value
+    /// goes to `answer`. Waits for room.
     ///
     /// # Errors
-    /// If the device refuses it, or a call before has failed.
+    /// If the device refuses the work request, or an earlier call has failed.
     pub fn fetch_add(&mut self, word: RemoteAddr, add: u64, answer: Sge) -> Result<u64, SystemError> {
         self.wait_for_room(1)?;
         let sge = [answer];
@@ -206,7 +208,7 @@ impl<P: Provider> Writer<P> {
         Ok(self.begin(1))
     }
 
-    /// Waits until another call of so many work requests may be posted.
+    /// Waits until another call of this many work requests may be posted.
     fn wait_for_room(&mut self, needed: u32) -> Result<(), SystemError> {
         while self.begun - self.ended >= self.window || self.queued + needed > self.limits.queue {
             self.wait(self.ended + 1)?;
@@ -214,7 +216,7 @@ impl<P: Provider> Writer<P> {
         Ok(())
     }
 
-    /// Another call of so many work requests has been posted; returns its number.
+    /// Counts a posted call with this many work requests. Returns its number.
     fn begin(&mut self, work_requests: u32) -> u64 {
         self.taken[(self.begun % self.window) as usize] = work_requests;
         self.queued += work_requests;
@@ -239,7 +241,7 @@ impl<P: Provider> Writer<P> {
         Ok(self.qp.post_send(&[wr])?)
     }
 
-    /// Posts WRITEs of `each` pieces; the last one tells of all.
+    /// Posts WRITEs of `each` pieces. The last one's completion stands for all.
     fn write_list(&mut self, pieces: &[VectorPiece], to: RemoteAddr, each: usize) -> Result<(), SystemError> {
         let wrs = pieces.len().div_ceil(each);
         let mut sges = Vec::with_capacity(pieces.len());

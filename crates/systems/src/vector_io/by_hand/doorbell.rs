@@ -13,10 +13,10 @@ pub struct DoorbellStore<P: Provider> {
 }
 
 impl<P: Provider> DoorbellStore<P> {
-    /// Of client `number`.
+    /// Opens the store of client `number`.
     ///
     /// # Errors
-    /// If a QP cannot be had or connected.
+    /// If a QP cannot be created or connected.
     pub fn open(
         device: &Device<P>,
         number: u32,
@@ -27,7 +27,7 @@ impl<P: Provider> DoorbellStore<P> {
         Ok(DoorbellStore { qp, cq, memory })
     }
 
-    /// Writes records; they are there when it returns.
+    /// Writes records. They are at the target when it returns.
     ///
     /// # Errors
     /// If a WRITE fails.
@@ -45,7 +45,7 @@ impl<P: Provider> DoorbellStore<P> {
         Ok(())
     }
 
-    /// Where a record of a call is found.
+    /// The place at the target of a record of a call.
     pub fn place(records: &[Record], number: usize) -> u64 {
         records[number].to
     }

@@ -13,17 +13,17 @@ pub struct EachStore<P: Provider> {
 }
 
 impl<P: Provider> EachStore<P> {
-    /// Of client `number`.
+    /// Opens the store of client `number`.
     ///
     /// # Errors
-    /// If a QP cannot be had or connected.
+    /// If a QP cannot be created or connected.
     pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<EachStore<P>, SystemError> {
         let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
         let (qp, cq) = connected(device, number, cap)?;
         Ok(EachStore { qp, cq, memory })
     }
 
-    /// Writes records; they are there when it returns.
+    /// Writes records. They are at the target when it returns.
     ///
     /// # Errors
     /// If a WRITE fails.
@@ -37,7 +37,7 @@ impl<P: Provider> EachStore<P> {
         Ok(())
     }
 
-    /// Where a record of a call is found.
+    /// The place at the target of a record of a call.
     pub fn place(records: &[Record], number: usize) -> u64 {
         records[number].to
     }

@@ -1,6 +1,8 @@
-//! One program written four ways, as its lines are what CLUSTER'21's Table I calls programmability: it writes records that lie scattered in its memory to
-//! another machine's. [`each`] has a WRITE for every record; the others are that program changed for a strategy. A file is all that depends on
-//! how records are written: what is made for it, the writing, and where readers find a record.
+//! One program written four ways, because CLUSTER'21's Table I grades programmability, measured here by
+//! changed lines. The program writes records that are scattered in its memory to another machine's memory.
+//! [`each`] has a WRITE for every record, and each other version changes it for a strategy. A file has only
+//! the parts that depend on how records are written: the set-up, the writing, and the place where readers
+//! find a record.
 
 pub mod doorbell;
 pub mod each;
@@ -11,7 +13,7 @@ use crate::SystemError;
 use crate::device::{self, Device, check};
 use doorbell_verbs::{Cq, Mem, Provider, Qp, QpCap, QpInitAttr, QpType, Sge, Time};
 
-/// Name and lines of the program, and of it changed for Doorbell, SGL and SP.
+/// Name and lines of the program, and of its versions for Doorbell, SGL and SP.
 pub const SOURCES: [(&str, &str); 4] = [
     ("each", include_str!("each.rs")),
     ("Doorbell", include_str!("doorbell.rs")),
@@ -19,25 +21,25 @@ pub const SOURCES: [(&str, &str); 4] = [
     ("SP", include_str!("sp.rs")),
 ];
 
-/// Records of a call at most.
+/// Maximum number of records in a call.
 pub const RECORDS: usize = 16;
-/// Bytes of a record at most.
+/// Maximum bytes of a record.
 pub const LONGEST: u32 = 64;
 
-/// A record, and the place at the target that is its own.
+/// A record, and its place at the target.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// The memory it is in.
+    /// The memory that it is in.
     pub mem: Mem,
-    /// Where it begins there.
+    /// Its offset in that memory.
     pub offset: u64,
-    /// The same as the device knows it.
+    /// The record as the device takes it.
     pub sge: Sge,
-    /// Its place.
+    /// Its offset at the target.
     pub to: u64,
 }
 
-/// A QP to the memory server, and its CQ.
+/// A QP connected to the memory server, and its CQ.
 fn connected<P: Provider>(
     device: &Device<P>,
     number: u32,

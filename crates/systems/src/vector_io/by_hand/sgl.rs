@@ -1,4 +1,4 @@
-//! Records gathered by the NIC: a WRITE of as many as it has SGEs for.
+//! Records gathered by the NIC: a WRITE for as many records as it has SGEs for.
 
 use super::{RECORDS, Record, completed, connected};
 use crate::SystemError;
@@ -10,15 +10,15 @@ pub struct SglStore<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
-    /// SGEs of a WRITE at most.
+    /// Maximum number of SGEs in a WRITE.
     sges: usize,
 }
 
 impl<P: Provider> SglStore<P> {
-    /// Of client `number`.
+    /// Opens the store of client `number`.
     ///
     /// # Errors
-    /// If a QP cannot be had or connected.
+    /// If a QP cannot be created or connected.
     pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<SglStore<P>, SystemError> {
         let sges = device.attr.max_sge.min(RECORDS as u32);
         let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, max_send_sge: sges, ..QpCap::default() };
@@ -26,7 +26,7 @@ impl<P: Provider> SglStore<P> {
         Ok(SglStore { qp, cq, memory, sges: sges as usize })
     }
 
-    /// Writes records side by side, from the place of the first on; they are there when it returns.
+    /// Writes records side by side, from the first record's place on. They are at the target when it returns.
     ///
     /// # Errors
     /// If a WRITE fails.
@@ -41,7 +41,7 @@ impl<P: Provider> SglStore<P> {
         Ok(())
     }
 
-    /// Where a record of a call is found: behind those before it.
+    /// The place at the target of a record of a call: behind the records before it.
     pub fn place(records: &[Record], number: usize) -> u64 {
         let before: u64 = records[..number].iter().map(|record| u64::from(record.sge.length)).sum();
         records[0].to + before

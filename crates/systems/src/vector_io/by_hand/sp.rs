@@ -11,15 +11,15 @@ pub struct SpStore<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
-    /// Where records are copied to. It is the device's until the WRITE has completed.
+    /// Copies of records. The device may read them until the WRITE has completed.
     copies: Mr<P>,
 }
 
 impl<P: Provider> SpStore<P> {
-    /// Of client `number`.
+    /// Opens the store of client `number`.
     ///
     /// # Errors
-    /// If a QP cannot be had or connected, or there is no memory for copies.
+    /// If a QP cannot be created or connected, or there is no memory for copies.
     pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<SpStore<P>, SystemError> {
         let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
         let (qp, cq) = connected(device, number, cap)?;
@@ -27,7 +27,7 @@ impl<P: Provider> SpStore<P> {
         Ok(SpStore { cpu: device.cpu.clone(), qp, cq, memory, copies })
     }
 
-    /// Writes records side by side, from the place of the first on; they are there when it returns.
+    /// Writes records side by side, from the first record's place on. They are at the target when it returns.
     ///
     /// # Errors
     /// If the WRITE fails.
@@ -45,7 +45,7 @@ impl<P: Provider> SpStore<P> {
         completed(&self.cq)
     }
 
-    /// Where a record of a call is found: behind those before it.
+    /// The place at the target of a record of a call: behind the records before it.
     pub fn place(records: &[Record], number: usize) -> u64 {
         let before: u64 = records[..number].iter().map(|record| u64::from(record.sge.length)).sum();
         records[0].to + before
