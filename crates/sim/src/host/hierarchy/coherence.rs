@@ -1,26 +1,27 @@
-//! Who may hold a line how: the states of MESIF, and what a request of one agent does to the others' copies.
+//! Coherence of caches: the states of MESIF, and the effect of an agent's request on the copies of other
+//! agents.
 //!
-//! Agents are a socket, for all its caches (its last level includes the others), and the I/O hub. Names of
-//! requests, snoops and answers are those of QPI (Intel Xeon Processor 7500 Series Uncore Programming Guide,
-//! 323535). `docs/hierarchy.md` has the rules as a table, made from these functions.
+//! An agent is a socket with all its caches (its last level includes the other levels), or the I/O hub. Names
+//! of requests, snoops and responses are those of QPI (Intel Xeon Processor 7500 Series Uncore Programming
+//! Guide, 323535). `docs/hierarchy.md` has the rules as a table, which a test makes from these functions.
 
 /// State of a line at an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Mesif {
-    /// Not there.
+    /// The agent does not hold the line.
     #[default]
     Invalid,
-    /// There, and at others.
+    /// Other agents hold the line, too.
     Shared,
-    /// There, and at others; answers for all.
+    /// Other agents hold the line, too, and this agent answers requests for it.
     Forward,
-    /// There alone, as memory has it.
+    /// Only this agent holds the line, with memory's bytes.
     Exclusive,
-    /// There alone, newer than memory has it.
+    /// Only this agent holds the line, and its bytes are newer than memory's.
     Modified,
 }
 
-/// What an agent asks of all others.
+/// A request of an agent to all other agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CoherenceRequest {
     /// Read to E, F or S.
@@ -33,7 +34,7 @@ pub(crate) enum CoherenceRequest {
     InvItoE,
 }
 
-/// What others are asked.
+/// A snoop: the question that a request puts to each other agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Snoop {
     /// For RdData.
@@ -46,35 +47,35 @@ pub(crate) enum Snoop {
     SnpInvItoE,
 }
 
-/// How a snooped agent answers.
+/// The response of a snooped agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Response {
-    /// It is not there, or no longer.
+    /// The agent does not hold the line, or no longer.
     RspI,
-    /// It is there shared; memory has the data.
+    /// The agent holds the line shared. Memory has the data.
     RspS,
-    /// Data go to the requester; the copy stays as it is.
+    /// Data goes to the requester. The copy stays as it is.
     RspFwd,
-    /// Data go to the requester; a shared copy stays.
+    /// Data goes to the requester. A shared copy stays.
     RspFwdS,
-    /// Data go to the requester; a shared copy stays; memory is brought up to date.
+    /// Data goes to the requester. A shared copy stays. Memory is updated.
     RspFwdSWb,
-    /// Data go to the requester; no copy stays; memory is brought up to date.
+    /// Data goes to the requester. No copy stays. Memory is updated.
     RspFwdIWb,
-    /// No copy stays; memory is brought up to date.
+    /// No copy stays. Memory is updated.
     RspIWb,
 }
 
-/// What a snoop comes to.
+/// The result of a snoop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snooped {
     pub(crate) response: Response,
-    /// The state afterwards.
+    /// The snooped agent's state afterwards.
     pub(crate) state: Mesif,
 }
 
 impl CoherenceRequest {
-    /// What others are asked.
+    /// The snoop that the request sends to other agents.
     pub(crate) const fn snoop(self) -> Snoop {
         match self {
             CoherenceRequest::RdData => Snoop::SnpData,
@@ -84,7 +85,7 @@ impl CoherenceRequest {
         }
     }
 
-    /// The requester's state afterwards. `shared`: somebody keeps a copy.
+    /// The requester's state afterwards. `shared` says that another agent keeps a copy.
     pub(crate) const fn granted(self, shared: bool) -> Mesif {
         match (self, shared) {
             (CoherenceRequest::RdCur, _) => Mesif::Invalid,
@@ -97,29 +98,29 @@ impl CoherenceRequest {
 }
 
 impl Response {
-    /// Whether memory is brought up to date.
+    /// Whether memory is updated.
     pub(crate) const fn writes_back(self) -> bool {
         matches!(self, Response::RspFwdSWb | Response::RspFwdIWb | Response::RspIWb)
     }
 
-    /// Whether the data come from the agent that answers, not from memory.
+    /// Whether the data comes from the responding agent, not from memory.
     pub(crate) const fn forwards(self) -> bool {
         matches!(self, Response::RspFwd | Response::RspFwdS | Response::RspFwdSWb | Response::RspFwdIWb)
     }
 }
 
 impl Mesif {
-    /// Whether the agent has the line.
+    /// Whether the agent holds the line.
     pub(crate) const fn is_valid(self) -> bool {
         !matches!(self, Mesif::Invalid)
     }
 
-    /// Whether no other agent has it.
+    /// Whether no other agent holds the line.
     pub(crate) const fn is_owned(self) -> bool {
         matches!(self, Mesif::Exclusive | Mesif::Modified)
     }
 
-    /// What another agent's request does to a line that is in this state here.
+    /// The effect of another agent's snoop on a line in this state.
     pub(crate) const fn snooped(self, snoop: Snoop) -> Snooped {
         let (response, state) = match (snoop, self) {
             (_, Mesif::Invalid) => (Response::RspI, Mesif::Invalid),
@@ -150,7 +151,7 @@ mod tests {
         CoherenceRequest::InvItoE,
     ];
 
-    /// The rules as the docs have them.
+    /// The rules as they appear in the docs.
     fn table() -> String {
         let mut text = String::from("| request | snoop | requester has then |");
         for state in STATES {
@@ -183,7 +184,7 @@ mod tests {
             let Snooped { response, state: left } = state.snooped(request.snoop());
             let granted = request.granted(left.is_valid());
             assert!(!(granted.is_owned() && left.is_valid()), "{request:?} of a line in {state:?}");
-            // What only one had goes to memory before it is nobody's.
+            // A line that only one agent had goes to memory before no agent has it.
             assert_eq!(response.writes_back(), state == Mesif::Modified && left != Mesif::Modified);
             assert!(!response.forwards() || state.is_valid());
         }

@@ -1,15 +1,15 @@
-//! Bytes of lines in the caches, where memory may have others: what devices do is not coherent with the caches.
+//! Bytes of cached lines that may differ from memory's, if devices are not coherent with the caches.
 
 use super::cache::LineId;
 use crate::host::memory::{LineBytes, MemPlace};
 use std::collections::HashMap;
 
-/// Lines that the caches hold and of which memory has, or may have, other bytes. Of all others they are memory's.
+/// Cached lines whose bytes differ from memory's, or may. The bytes of all other lines are memory's.
 #[derive(Default)]
 pub(super) struct Copies {
-    /// Each with where it begins.
+    /// Each line's beginning in memory, and its bytes.
     lines: HashMap<LineId, (MemPlace, LineBytes)>,
-    /// Those that have left the caches changed, on their way to memory.
+    /// Changed lines that have left the caches, on their way to memory.
     leaving: Vec<(MemPlace, LineBytes)>,
 }
 
@@ -18,7 +18,7 @@ impl Copies {
         self.lines.get(&line).map(|(_, bytes)| bytes)
     }
 
-    /// The caches' bytes of a line; `memory` are those that it begins with.
+    /// The caches' bytes of a line. They start as the bytes that `memory` returns.
     pub(super) fn of(
         &mut self,
         line: LineId,
@@ -28,13 +28,13 @@ impl Copies {
         &mut self.lines.entry(line).or_insert_with(|| (begins, memory())).1
     }
 
-    /// A line has left the caches.
+    /// Removes a line that has left the caches.
     pub(super) fn left(&mut self, line: LineId, modified: bool) {
         let copy = self.lines.remove(&line);
         self.leaving.extend(copy.filter(|_| modified));
     }
 
-    /// What goes to memory.
+    /// Takes the lines that go to memory.
     pub(super) fn take_leaving(&mut self) -> Vec<(MemPlace, LineBytes)> {
         std::mem::take(&mut self.leaving)
     }

@@ -2,14 +2,14 @@
 
 use crate::core::ps::Ps;
 
-/// What memory can do.
+/// Latency and bandwidth of memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dram {
-    /// From a read's beginning until its line is there, where nothing is before it.
+    /// Time from the beginning of a read until its line is there, if no other access is before it.
     latency: Ps,
-    /// Time that a line takes of its bandwidth.
+    /// Time of the memory's bandwidth that a line takes.
     line: Ps,
-    /// When it is free for the next line.
+    /// When memory is free for the next line.
     free: Ps,
 }
 
@@ -18,17 +18,17 @@ impl Dram {
         Dram { latency, line, free: Ps::ZERO }
     }
 
-    /// When a line that is read from `at` on is there.
+    /// When a line whose read begins at `at` or later is there.
     pub(super) fn read(&mut self, at: Ps) -> Ps {
         self.take(at) + self.latency
     }
 
-    /// When a line has left for memory that is written from `at` on.
+    /// When a line written at `at` or later has left for memory.
     pub(super) fn write(&mut self, at: Ps) -> Ps {
         self.take(at) + self.line
     }
 
-    /// When the next line's transfer begins, that is asked for at `at`.
+    /// When the transfer of a line requested at `at` begins.
     fn take(&mut self, at: Ps) -> Ps {
         let begins = self.free.max(at);
         self.free = begins + self.line;

@@ -3,7 +3,7 @@
 use super::cache::LineId;
 use crate::core::ps::Ps;
 
-/// Lines under way, each with when it is there; as many as there are buffers.
+/// Lines in flight, each with its arrival time. At most as many as there are buffers.
 pub(super) struct Fills {
     under_way: Vec<(LineId, Ps)>,
     buffers: usize,
@@ -14,12 +14,12 @@ impl Fills {
         Fills { under_way: Vec::with_capacity(buffers as usize), buffers: buffers as usize }
     }
 
-    /// When a line is there that may be under way at `at`.
+    /// When a line that may be in flight at `at` is there.
     pub(super) fn ready(&self, line: LineId, at: Ps) -> Ps {
         self.under_way.iter().find(|(other, _)| *other == line).map_or(at, |(_, ready)| at.max(*ready))
     }
 
-    /// When there is a buffer for another line that is wanted at `at`.
+    /// When a buffer is free for a line that is wanted at `at`.
     pub(super) fn room(&mut self, at: Ps) -> Ps {
         self.under_way.retain(|(_, ready)| *ready > at);
         match self.under_way.len() < self.buffers {
@@ -32,13 +32,13 @@ impl Fills {
         }
     }
 
-    /// Whether there is a buffer at `at` for a line that nobody waits for.
+    /// Whether a buffer is free at `at` for a line that no instruction waits for.
     pub(super) fn has_room(&mut self, at: Ps) -> bool {
         self.under_way.retain(|(_, ready)| *ready > at);
         self.under_way.len() < self.buffers
     }
 
-    /// A line is under way.
+    /// Adds a line in flight.
     pub(super) fn push(&mut self, line: LineId, ready: Ps) {
         self.under_way.push((line, ready));
     }

@@ -1,8 +1,8 @@
-//! A memory with sizes: caches of three levels that hold what there is room for, kept coherent with what devices
-//! do, and cores that go on past a miss.
+//! A memory model with cache sizes. Three levels of caches have limited room and are kept coherent with
+//! devices. Cores go on past a miss.
 //!
-//! The last level includes the others, and knows which cores hold a line and whether one may write it. Toward
-//! other agents the socket answers for all its caches (`coherence`).
+//! The last level includes the other levels. It knows the cores that hold a line, and whether one may write
+//! it. Toward other agents the socket answers for all its caches (`coherence`).
 
 mod cache;
 mod coherence;
@@ -34,61 +34,61 @@ use pipeline::{Pipeline, PipelineBuffers};
 use prefetch::{Prefetcher, Prefetchers};
 use std::collections::HashMap;
 
-/// Cores that the last level can tell apart.
+/// Most cores that the last level can tell apart.
 const CORES: usize = 64;
 
 /// A line in the last level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct HeldLine {
     state: Mesif,
-    /// Cores that have it in their own caches, a bit each.
+    /// Cores that hold the line in their own caches, one bit each.
     holders: u64,
-    /// The one core that has it may write it without asking.
+    /// Whether the only holder may write the line without asking.
     owned: bool,
-    /// A prefetcher brought it, and no core has asked for it since.
+    /// Whether a prefetcher brought the line, and no core has asked for it since.
     prefetched: bool,
-    /// A device wrote it, and no core has asked for it since.
+    /// Whether a device wrote the line, and no core has asked for it since.
     written: bool,
-    /// Until when it is on its way from one core to another, or an atomic has it: others' requests wait.
+    /// Until when the line moves between cores, or an atomic holds it. Other cores' requests wait until then.
     busy: Ps,
 }
 
-/// The caches of a core, and what it has under way.
+/// The caches of a core, and its accesses in flight.
 struct Private {
-    /// Of each line, whether a prefetcher brought it here and no load or store has found it since.
+    /// For each line: whether a prefetcher brought it here, and no load or store has found it since.
     l1: SetCache<bool>,
     l2: SetCache<()>,
-    /// Lines on their way into the first level, and such that prefetchers bring into the second.
+    /// Lines on their way into the first level, and lines that prefetchers bring into the second level.
     fills: Fills,
     prefetches: Fills,
     prefetcher: Prefetcher,
     pipeline: Pipeline,
 }
 
-/// Latencies from the core's asking.
+/// Latencies from a core's request.
 struct Times {
     l1: Ps,
     l2: Ps,
     llc: Ps,
-    /// More where another core has changed the line.
+    /// Extra time if another core has changed the line.
     other_core: Ps,
     atomic: Ps,
     copy_line: Ps,
-    /// A modified line that a device's request forces back keeps the way to memory for so long.
+    /// Time for which a write-back forced by a device occupies the path to memory.
     write_back: Ps,
 }
 
-/// What devices' requests are.
+/// Properties of devices' requests.
 struct Io {
-    /// How a device's reads ask.
+    /// The request that a device's read sends.
     read: CoherenceRequest,
-    /// Whether they ask at all.
+    /// Whether devices' requests are coherent with the caches.
     coherent: bool,
-    /// Ways of the last level that a device's writes may take; at 0 they go to memory.
+    /// Ways of the last level that a device's writes may take. At 0 they go to memory.
     ways: usize,
 }
 
-/// Why a core asks.
+/// The reason for a core's request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
     Load,
@@ -103,17 +103,17 @@ pub(crate) struct Hierarchy {
     buffers: PipelineBuffers,
     io: Io,
     make: HierarchyCosts,
-    /// Pages of each allocation.
+    /// Page size of each allocation.
     pages: Vec<PageSize>,
     cores: Vec<Private>,
     llc: SetCache<HeldLine>,
     dram: Dram,
-    /// When the way that devices' requests force modified lines back by is free.
+    /// When the path for forced write-backs is free.
     forced: Ps,
-    /// Bytes that the caches have and memory has not; none where devices are coherent.
+    /// Cached bytes that differ from memory's; none if devices are coherent.
     copies: Option<Copies>,
     watchers: HashMap<LineId, CoreSet>,
-    /// Cores to wake, as a line has changed, or has left them, that their threads watched.
+    /// Cores to wake because a line that their threads watch has changed or left their caches.
     woken: CoreSet,
     pub(super) sets: Sets,
     pub(in crate::host) measured: MeterWindow,
@@ -134,7 +134,7 @@ impl Private {
         }
     }
 
-    /// When a line that the caches have is there: it may still be on its way.
+    /// When a cached line is there. The line may still be on its way.
     fn ready(&self, line: LineId, at: Ps) -> Ps {
         self.fills.ready(line, self.prefetches.ready(line, at))
     }
@@ -144,7 +144,7 @@ const fn replacement(c: &HierarchyCosts) -> Replacement {
     if c.random_replacement { Replacement::Random } else { Replacement::Lru }
 }
 
-/// A bijection of numbers below `2^bits` that makes neighbours strangers: pages lie anywhere in memory.
+/// A bijection of numbers below `2^bits` that scatters neighbours, because pages lie anywhere in memory.
 fn frame(page: u64, bits: u32) -> u64 {
     let mask = (1 << bits) - 1;
     let mixed = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
@@ -191,28 +191,28 @@ impl Hierarchy {
         }
     }
 
-    /// The next allocation has such pages.
+    /// Adds an allocation with pages of this size.
     pub(crate) fn allocated(&mut self, page: PageSize) {
         self.pages.push(page);
     }
 
-    /// What was counted in the measured time.
+    /// The counts in the metering window.
     pub(crate) fn counts(&self) -> Uncore {
         self.counts
     }
 
-    /// The number of the line of a place, as it lies in memory. Rings lie in large pages.
+    /// The number of a place's line, as it lies in memory. Rings lie in large pages.
     fn line(&self, place: MemPlace) -> LineId {
         let page = self.pages.get(place.allocation as usize).copied().unwrap_or(PageSize::Huge);
-        // 2^32 allocations, of at most 2^28 lines.
+        // 2^32 allocations of at most 2^28 lines.
         let number = (u64::from(place.allocation) << 28) | (place.offset / LINE);
         let in_page = (page.bytes() / LINE).trailing_zeros();
         let line = (frame(number >> in_page, 60 - in_page) << in_page) | (number & ((1 << in_page) - 1));
-        // Frames of one kind of pages are none of the other's.
+        // Frames of small pages are never frames of large pages.
         line | (u64::from(page == PageSize::Huge) << 60)
     }
 
-    /// What is known of a core, from when it first reaches memory on.
+    /// State of a core, created when the core first reaches memory.
     fn private(&mut self, core: CoreId) -> &mut Private {
         let number = usize::from(core.0);
         assert!(number < CORES, "profiles with a hierarchy have at most {CORES} cores");
@@ -222,17 +222,18 @@ impl Hierarchy {
         &mut self.cores[number]
     }
 
-    /// Whether devices are coherent with the caches, which then have the bytes of memory.
+    /// Whether devices are coherent with the caches. If so, the caches' bytes are memory's.
     pub(crate) fn io_coherent(&self) -> bool {
         self.io.coherent
     }
 
-    /// The caches' bytes of the line at `place`, where memory may have others.
+    /// The caches' bytes of the line at `place`, if they may differ from memory's.
     pub(super) fn copy(&self, place: MemPlace) -> Option<&LineBytes> {
         self.copies.as_ref()?.get(self.line(place))
     }
 
-    /// The same of a line that the caches hold, to be changed, or as memory's will be; `memory` are memory's.
+    /// Mutable bytes of the line at `place`, if the caches hold the line. They start as the bytes that
+    /// `memory` returns.
     pub(super) fn copy_mut(
         &mut self,
         place: MemPlace,
@@ -244,7 +245,7 @@ impl Hierarchy {
         self.copies.as_mut().filter(|_| held).map(|copies| copies.of(line, begins, memory))
     }
 
-    /// Lines that have left the caches changed, and go to memory now.
+    /// Takes the changed lines that have left the caches, which go to memory now.
     pub(super) fn take_leaving(&mut self) -> Vec<(MemPlace, LineBytes)> {
         self.copies.as_mut().map_or_else(Vec::new, Copies::take_leaving)
     }
@@ -255,7 +256,7 @@ impl Hierarchy {
         self.cores.get(usize::from(core.0)).is_some_and(|private| private.l1.has(line))
     }
 
-    /// What loading lines takes that are in the core's first level.
+    /// Time to load lines that are in the core's first level.
     pub(crate) fn at_hand(&self, lines: u64) -> Ps {
         if lines == 0 { Ps::ZERO } else { self.times.l1 + self.times.copy_line * (lines - 1) }
     }
@@ -265,7 +266,7 @@ impl Hierarchy {
         self.sets.insert(self.watchers.entry(line).or_default(), core);
     }
 
-    /// A core does something else for `span`; returns when it is done.
+    /// When a core has done other work of length `span` that begins at `at`.
     pub(crate) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         let buffers = self.buffers;
         let instructions = span / buffers.instruction;
@@ -273,19 +274,19 @@ impl Hierarchy {
         self.private(core).pipeline.run(&buffers, at, instructions) + rest
     }
 
-    /// A core waits until all it has loaded is there, as before a branch that depends on it.
+    /// When everything that a core has loaded by `at` is there. A branch that depends on it waits until then.
     pub(crate) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         self.private(core).pipeline.loaded(at)
     }
 
-    /// A core waits until all it has stored is in its cache, as before a store to a device.
+    /// When everything that a core has stored by `at` is in its cache. A store to a device waits until then.
     pub(crate) fn stored(&mut self, at: Ps, core: CoreId) -> Ps {
         let pipeline = &mut self.private(core).pipeline;
         let at = pipeline.loaded(at);
         pipeline.stored(at)
     }
 
-    /// A core reaches lines.
+    /// Lets a core access lines.
     pub(crate) fn core(&mut self, at: Ps, core: CoreId, lines: Lines, kind: AccessKind) -> Access {
         let done = match kind {
             AccessKind::Load | AccessKind::Spin => self.load(at, core, lines),
@@ -308,7 +309,7 @@ impl Hierarchy {
         done
     }
 
-    /// Asks for lines without waiting for them, but for a buffer.
+    /// Asks for lines. Waits for a free buffer, but not for the lines.
     fn prefetch(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let mut now = at;
         for place in lines.places() {
@@ -319,7 +320,7 @@ impl Hierarchy {
         now
     }
 
-    /// Stores within a line, and goes on while it is on its way.
+    /// Stores within a line. The core goes on while the line is on its way.
     fn store(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let line = self.line(lines.first);
         let now = self.store_word(at, core, line);
@@ -327,7 +328,7 @@ impl Hierarchy {
         self.work(now, core, self.buffers.instruction)
     }
 
-    /// A store to a line; returns when it is under way.
+    /// Stores to a line. Returns when the store is in flight.
     fn store_word(&mut self, at: Ps, core: CoreId, line: LineId) -> Ps {
         let buffers = self.buffers;
         let ready = if self.may_write(core, line) {
@@ -341,19 +342,19 @@ impl Hierarchy {
         self.private(core).pipeline.store(&buffers, at, ready)
     }
 
-    /// Whether a core has a line in its first level and need not ask before it writes it.
+    /// Whether a core has a line in its first level and may write it without asking.
     fn may_write(&mut self, core: CoreId, line: LineId) -> bool {
         let Some(held) = self.llc.peek(line) else { return false };
         let may = held.state == Mesif::Modified && held.owned && held.holders == bit(core);
         may && self.private(core).l1.use_line(line).is_some()
     }
 
-    /// An atomic waits for all before it, and all after it wait for it.
+    /// Executes an atomic. It waits for all earlier accesses, and all later ones wait for it.
     fn atomic(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let line = self.line(lines.first);
         let begins = self.stored(at, core);
         let done = self.fetch(begins, core, line, Why::Store) + self.times.atomic;
-        // A prefetcher's line may have taken its place.
+        // A prefetched line may have evicted this one.
         if let Some(held) = self.llc.peek(line) {
             held.busy = done;
         }
@@ -361,7 +362,7 @@ impl Hierarchy {
         done
     }
 
-    /// A core accesses a line in steps; it goes on when the last is under way.
+    /// Lets a core access a line in steps. The core goes on when the last step is in flight.
     pub(crate) fn scan(&mut self, at: Ps, core: CoreId, line: MemPlace, steps: ScanSteps) -> Access {
         let line = self.line(line);
         Access { done: self.step_through(at, core, line, steps), woken: CoreSet::EMPTY }
@@ -393,7 +394,7 @@ impl Hierarchy {
         now
     }
 
-    /// A line is written around the caches; returns when there is a write-combining buffer for it.
+    /// Writes a line around the caches. Returns when a write-combining buffer is free for it.
     fn store_around(&mut self, at: Ps, core: CoreId, line: LineId) -> Ps {
         self.expel(at, line);
         let at = self.private(core).fills.room(at);
@@ -402,7 +403,7 @@ impl Hierarchy {
         at
     }
 
-    /// Lines go to memory and leave all caches.
+    /// Writes lines back to memory, and removes them from all caches.
     fn flush(&mut self, at: Ps, lines: Lines) -> Ps {
         let mut now = at;
         for place in lines.places() {
@@ -413,14 +414,14 @@ impl Hierarchy {
         now
     }
 
-    /// A line leaves all caches; memory gets what is newer.
+    /// Removes a line from all caches, and writes it to memory if it is newer.
     fn expel(&mut self, at: Ps, line: LineId) {
         if let Some(about) = self.llc.remove(line) {
             self.went(at, line, about);
         }
     }
 
-    /// When a line is in a core's first level, to be read or written, that it asks for at `at`.
+    /// When a line that a core requests at `at` is in its first level, ready to be read or written.
     fn fetch(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let l1 = self.times.l1;
         let private = self.private(core);
@@ -444,8 +445,8 @@ impl Hierarchy {
         ready
     }
 
-    /// When a line is there that the first level has not had. Prefetchers see what the first level asks the second
-    /// for, and run once the line has its place.
+    /// When a line that the first level lacks is there. Prefetchers see the first level's requests to the
+    /// second. They run once the line has its place.
     fn fetch_below(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let l2 = self.times.l2;
         let private = self.private(core);
@@ -472,7 +473,7 @@ impl Hierarchy {
         ready
     }
 
-    /// A prefetcher's line comes into the second level, unless it is there or no buffer is free.
+    /// Fetches a prefetcher's line into the second level, unless the line is there or no buffer is free.
     fn fetch_ahead(&mut self, at: Ps, core: CoreId, line: LineId) {
         let private = self.private(core);
         if !private.l2.has(line) && !private.l1.has(line) && private.prefetches.has_room(at) {
@@ -482,7 +483,7 @@ impl Hierarchy {
         }
     }
 
-    /// A core has asked for a line that may have come by a prefetcher.
+    /// Records that a core has asked for a line, which a prefetcher may have brought.
     fn demanded(&mut self, at: Ps, line: LineId) {
         if let Some(held) = self.llc.peek(line)
             && std::mem::take(&mut held.prefetched)
@@ -491,7 +492,7 @@ impl Hierarchy {
         }
     }
 
-    /// When a line is there that a core's own caches have not.
+    /// When a line that a core's own caches lack is there.
     fn ask_llc(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let ahead = why == Why::Ahead;
         let Some(held) = self.llc.use_line(line) else {
@@ -501,7 +502,7 @@ impl Hierarchy {
             });
             let request =
                 if why == Why::Store { CoherenceRequest::RdInvOwn } else { CoherenceRequest::RdData };
-            // No other socket has it, and the hub keeps none.
+            // No other socket has the line, and the I/O hub keeps none.
             let state = request.granted(false);
             let ready = self.dram.read(at);
             let held = HeldLine {
@@ -532,8 +533,8 @@ impl Hierarchy {
         ready
     }
 
-    /// A core that has a line at `ready` becomes the only one that has it; returns when it is. One that has `asked`
-    /// the last level for it has asked to own it.
+    /// Makes a core that has a line at `ready` its only holder. Returns when it is. `asked` says that the
+    /// core's request to the last level already asked for ownership.
     fn own(&mut self, ready: Ps, core: CoreId, line: LineId, asked: bool) -> Ps {
         let held = self.llc.peek(line).expect(INCLUDED);
         let others = held.holders & !bit(core);
@@ -561,7 +562,7 @@ impl Hierarchy {
         }
     }
 
-    /// A line has left one of a core's caches for another.
+    /// Records that a line was evicted from one of a core's caches.
     fn left(&mut self, core: CoreId, line: LineId) {
         let private = self.private(core);
         if !private.l1.has(line) && !private.l2.has(line) {
@@ -577,7 +578,7 @@ impl Hierarchy {
         }
     }
 
-    /// A line has left the last level for another: it leaves all, and memory gets what is newer.
+    /// Removes a line evicted from the last level from all caches, and writes it to memory if it is newer.
     fn went(&mut self, at: Ps, line: LineId, about: HeldLine) {
         self.drop_from(about.holders, line);
         self.wake(line);
@@ -591,7 +592,7 @@ impl Hierarchy {
         }
     }
 
-    /// Cores lose a line.
+    /// Removes a line from the caches of these cores.
     fn drop_from(&mut self, holders: u64, line: LineId) {
         let mut left = holders;
         while left != 0 {
@@ -602,12 +603,12 @@ impl Hierarchy {
         }
     }
 
-    /// The cores to wake.
+    /// Takes the cores to wake.
     pub(crate) fn take_woken(&mut self) -> CoreSet {
         std::mem::take(&mut self.woken)
     }
 
-    /// Whoever watches a line is to look at it again.
+    /// Wakes the threads that watch a line, so that they look at it again.
     fn wake(&mut self, line: LineId) {
         if let Some(watchers) = self.watchers.remove(&line) {
             for core in self.sets.take(watchers) {
@@ -622,7 +623,7 @@ impl Hierarchy {
         }
     }
 
-    /// A device reaches lines.
+    /// Lets a device access lines.
     pub(crate) fn device(&mut self, at: Ps, lines: Lines, kind: AccessKind) -> Access {
         let mut done = at;
         for place in lines.places() {
@@ -636,14 +637,15 @@ impl Hierarchy {
         Access { done, woken: CoreSet::EMPTY }
     }
 
-    /// Somebody reaches lines of a ring that no cache may hold: such is coherent memory where devices are not
-    /// (dma_alloc_coherent). Returns when they are reached, for a core's store when it is under way.
+    /// Lets an agent access lines of a ring that no cache may hold: if devices are not coherent, rings lie in
+    /// coherent memory (dma_alloc_coherent). Returns when the access is done, or when a core's store is in
+    /// flight.
     pub(crate) fn uncached(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Ps {
         let mut done = at;
         for place in lines.places() {
             let line = self.line(place);
             done = match (who, kind) {
-                // A poll that finds nothing can be repeated without end; it takes none of the bandwidth.
+                // A poll that finds nothing can be repeated without end, so it takes no bandwidth.
                 (_, AccessKind::Spin) => done.max(at + Ps::from(self.make.dram_latency)),
                 (Agent::Core(core), AccessKind::Store) => {
                     let written = self.dram.write(done);
@@ -661,7 +663,7 @@ impl Hierarchy {
         done
     }
 
-    /// When a device has a line.
+    /// When a device that reads a line has it.
     fn device_reads(&mut self, at: Ps, line: LineId) -> Ps {
         if !self.io.coherent {
             return self.dram.read(at);
@@ -676,7 +678,8 @@ impl Hierarchy {
         let mut ready = at + self.times.llc;
         if response.writes_back() {
             self.forced = self.forced.max(at) + self.times.write_back;
-            // Its transfer may be far off: booked when asked for, it keeps no read of others waiting until then.
+            // The transfer may be far in the future. It is booked when requested, so that other agents' reads
+            // do not wait that long.
             self.dram.write(at);
             ready = ready.max(self.forced);
         }
@@ -688,7 +691,7 @@ impl Hierarchy {
         if response.forwards() { ready } else { ready.max(self.dram.read(at)) }
     }
 
-    /// A device writes a line; returns when others can see that.
+    /// Lets a device write a line. Returns when other agents can see the write.
     fn device_writes(&mut self, at: Ps, line: LineId) -> Ps {
         if !self.io.coherent {
             self.dram.write(at);
@@ -715,7 +718,7 @@ impl Hierarchy {
         at
     }
 
-    /// A line leaves all caches.
+    /// Removes a line from all caches.
     fn lose(&mut self, line: LineId) {
         if let Some(held) = self.llc.remove(line) {
             self.drop_from(held.holders, line);
@@ -724,7 +727,7 @@ impl Hierarchy {
     }
 }
 
-/// Why a line that a core has is in the last level.
+/// Why a core's line is in the last level.
 const INCLUDED: &str = "the last level includes the others";
 
 const fn bit(core: CoreId) -> u64 {

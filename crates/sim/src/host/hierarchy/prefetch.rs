@@ -1,34 +1,35 @@
-//! Hardware prefetchers: which lines they ask for when a core asks for one (Intel 64 and IA-32 Architectures
-//! Optimization Reference Manual, 248966, on the data prefetchers of Nehalem).
+//! Hardware prefetchers: the lines that they fetch when a core asks for a line (Intel 64 and IA-32
+//! Architectures Optimization Reference Manual, 248966, on the data prefetchers of Nehalem).
 
 use super::cache::LineId;
 
-/// Lines of a page of 4 kB; no prefetcher goes beyond its end.
+/// Lines of a page of 4 kB. No prefetcher goes beyond the page's end.
 const PAGE: LineId = 64;
-/// Streams that a streamer follows.
+/// Most streams that a streamer follows.
 const STREAMS: usize = 16;
 
-/// Which there are.
+/// The prefetchers of a core that are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefetchers {
-    /// Brings the line after one that ascending loads missed into the first level.
+    /// Fetches the next line into the first level when ascending loads miss there.
     pub(crate) next_line: bool,
-    /// Brings the other line of an aligned pair into the second level.
+    /// Fetches the other line of an aligned pair into the second level.
     pub(crate) adjacent_line: bool,
-    /// Runs ahead of ascending or descending accesses, in the second level, by so many lines; not at 0.
+    /// Lines by which the streamer runs ahead of ascending or descending accesses, in the second level; 0 for
+    /// off.
     pub(crate) streamer: u32,
 }
 
-/// Accesses to a page that follow each other.
+/// Successive accesses to a page.
 #[derive(Clone, Copy)]
 struct Stream {
-    /// The line that was accessed last.
+    /// The last accessed line.
     last: LineId,
-    /// The line up to which it has run ahead.
+    /// The line up to which the streamer has run ahead.
     ahead: LineId,
-    /// Ascending, or descending, once it is known.
+    /// 1 for ascending accesses, -1 for descending ones, 0 while unknown.
     step: i64,
-    /// When it was used, by number of uses.
+    /// Number of the last use, counted over all streams.
     used: u64,
 }
 
@@ -46,25 +47,25 @@ impl Prefetcher {
         Prefetcher { which, missed: None, streams: Vec::new(), uses: 0 }
     }
 
-    /// The line that is to come into the first level as `line` missed there.
+    /// The line to fetch into the first level because `line` missed there.
     pub(super) fn next_line(&mut self, line: LineId) -> Option<LineId> {
         let ascends = self.missed.is_some_and(|missed| line == missed + 1 || line == missed + 2);
         self.missed = Some(line);
         (self.which.next_line && ascends && !(line + 1).is_multiple_of(PAGE)).then_some(line + 1)
     }
 
-    /// The line that is to come into the second level as `line` missed there.
+    /// The line to fetch into the second level because `line` missed there.
     pub(super) fn adjacent_line(&self, line: LineId) -> Option<LineId> {
         self.which.adjacent_line.then_some(line ^ 1)
     }
 
-    /// Lines that are to come into the second level as `line` was asked for there.
+    /// The lines to fetch into the second level because `line` was requested there.
     pub(super) fn stream(&mut self, line: LineId) -> impl Iterator<Item = LineId> + use<> {
         let (first, count, step) = self.follow(line).unwrap_or((line, 0, 1));
         (0..count as i64).map(move |i| first.wrapping_add_signed(i * step))
     }
 
-    /// The first of those lines, how many there are, and which way they lie.
+    /// The first line to fetch, the number of lines, and their direction.
     fn follow(&mut self, line: LineId) -> Option<(LineId, u64, i64)> {
         if self.which.streamer == 0 {
             return None;
@@ -87,7 +88,7 @@ impl Prefetcher {
         let page = line - line % PAGE;
         let (from, end) = (stream.ahead as i64, line as i64 + step * i64::from(self.which.streamer));
         let end = end.clamp(page as i64, (page + PAGE - 1) as i64);
-        // It may have been overtaken.
+        // The core may have overtaken the streamer.
         let from = if (line as i64 - from) * step > 0 { line as i64 } else { from };
         let count = (end - from) * step;
         if count <= 0 {
@@ -97,7 +98,7 @@ impl Prefetcher {
         Some(((from + step) as LineId, count as u64, step))
     }
 
-    /// Follows accesses to another page, in place of those that were followed longest ago.
+    /// Follows accesses to another page, in place of the least recently used stream.
     fn begin(&mut self, line: LineId) {
         let stream = Stream { last: line, ahead: line, step: 0, used: self.uses };
         if self.streams.len() < STREAMS {

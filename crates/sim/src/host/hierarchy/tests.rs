@@ -1,11 +1,11 @@
-//! Random traces against an independent small cache and a reference memory.
+//! Tests random traces against an independent small cache and a reference memory.
 
 use super::*;
 use doorbell_nic::Profile;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A small hierarchy: two sets of two ways, four of two, four of four.
+/// A small hierarchy: first level of two sets with two ways, then four sets with two, then four with four.
 fn costs() -> HierarchyCosts {
     let ns = |n: u64| doorbell_verbs::Span::from_ps(n * 1000);
     HierarchyCosts {
@@ -71,7 +71,7 @@ fn step(cores: u8) -> impl Strategy<Value = (Step, u64)> {
     (step, 0..48u64)
 }
 
-/// Does a step; returns how long it took, in picoseconds.
+/// Takes a step. Returns its time in picoseconds.
 fn take(all: &mut Hierarchy, now: &mut Ps, step: Step, line: u64) -> u64 {
     let lines = Lines::at(place(line));
     let begun = *now;
@@ -91,7 +91,7 @@ fn take(all: &mut Hierarchy, now: &mut Ps, step: Step, line: u64) -> u64 {
     (*now - begun).0
 }
 
-/// A cache as a list of lines for each set, the last used last. Not written like [`SetCache`].
+/// A cache as a list of lines per set, the last used one last. Its code is independent of [`SetCache`].
 struct Simple {
     sets: Vec<Vec<u64>>,
     ways: usize,
@@ -126,7 +126,8 @@ impl Simple {
     }
 }
 
-/// Levels of one core, in the simplest way; says what each access takes where it finds its line.
+/// The levels of one core, in the simplest way. Returns the time of each access by the level that has the
+/// line.
 struct Levels {
     l1: Simple,
     l2: Simple,
@@ -135,7 +136,7 @@ struct Levels {
 }
 
 impl Levels {
-    /// As a profile tells of them.
+    /// Levels with the sizes of a profile.
     fn new(c: &HierarchyCosts) -> Levels {
         let level =
             |bytes: u64, ways: u32| Simple::new((bytes / LINE) as usize / ways as usize, ways as usize);
@@ -168,7 +169,7 @@ impl Levels {
     }
 }
 
-/// Sizes, ways and latencies of all levels; each smaller than the one below it.
+/// Sizes, ways and latencies of all levels. Each level is smaller than the level below it.
 fn geometry() -> impl Strategy<Value = HierarchyCosts> {
     let ways = || prop_oneof![Just(1u32), Just(2), Just(4)];
     let sets = || prop_oneof![Just(1u64), Just(2), Just(3)];
@@ -199,10 +200,10 @@ proptest! {
     ) {
         let mut all = hierarchy(&costs);
         let mut simple = Levels::new(&costs);
-        // Sets are chosen by where a line lies in memory.
+        // A line's position in memory selects its set.
         let (first, mut now) = (all.line(place(0)), Ps::ZERO);
         for (step, line) in trace {
-            now += Ps(1_000_000); // Nothing is under way, and memory is idle.
+            now += Ps(1_000_000); // Nothing is in flight, and memory is idle.
             let number = first + line;
             match step {
                 Step::DeviceReads | Step::DeviceWrites => {
@@ -245,7 +246,7 @@ proptest! {
     }
 }
 
-/// Versions of lines: the newest, and those in memory and in each core's caches.
+/// Versions of lines: the newest, memory's, and the version in each core's caches.
 #[derive(Default)]
 struct Reference {
     newest: BTreeMap<u64, u64>,
@@ -255,7 +256,7 @@ struct Reference {
 }
 
 impl Reference {
-    /// What has happened, as it must have; panics where it cannot have.
+    /// Follows a step. Panics if the hierarchy's result is impossible.
     fn follow(&mut self, all: &Hierarchy, step: Step, line: u64, before: Uncore) {
         let number = all.line(place(line));
         let writes = matches!(step, Step::Store(_) | Step::Atomic(_) | Step::DeviceWrites);
@@ -265,7 +266,7 @@ impl Reference {
         if by_device_to_memory {
             self.memory.insert(number, self.newest[&number]);
         }
-        // What was newer than memory and is no longer must have been written back, once each.
+        // Lines that are no longer newer than memory must have been written back, once each.
         let held: BTreeMap<u64, HeldLine> = all.llc.lines().collect();
         let modified = |line: &u64| held.get(line).is_some_and(|h| h.state == Mesif::Modified);
         self.dirty = held
@@ -276,7 +277,7 @@ impl Reference {
         let gone: Vec<u64> = old.keys().copied().filter(|l| !modified(l)).collect();
         let written =
             all.counts.implicit_wbs + all.counts.write_backs - before.implicit_wbs - before.write_backs;
-        // A prefetcher's line may have taken the place of the one that was just stored to.
+        // A prefetched line may have evicted the line that was just stored to.
         let at_once = matches!(step, Step::Store(_) | Step::Atomic(_)) && !modified(&number);
         let again = at_once && !old.contains_key(&number);
         let changed = gone.len() as u64 + u64::from(again);
@@ -300,7 +301,8 @@ impl Reference {
         }
     }
 
-    /// Who has a line has the newest; one who may write it has it alone; the last level knows of all.
+    /// Each holder has the newest version, a core that may write is the only holder, and the last level knows
+    /// all holders.
     fn copies(&mut self, all: &Hierarchy, line: u64, newest: u64, held: HeldLine) {
         let mut holders = 0;
         for (core, private) in all.cores.iter().enumerate() {
@@ -312,7 +314,7 @@ impl Reference {
             let alone = held.owned && held.holders == 1 << core && held.state == Mesif::Modified;
             let copy = self.copies.entry((core, line)).or_insert(newest);
             if alone {
-                *copy = newest; // It may be the one that wrote.
+                *copy = newest; // This core may be the writer.
             }
             assert_eq!(*copy, newest, "core {core} would read what is old");
         }
@@ -357,7 +359,7 @@ fn a_snapshot_takes_nothing_away_and_ownership_does() {
 fn what_devices_write_goes_to_a_few_ways() {
     let mut all = hierarchy(&HierarchyCosts { write_ways: 2, ..costs() });
     let mut now = Ps::ZERO;
-    // A whole set of the last level, then as much by the device.
+    // Fill a set of the last level, then write as many lines by the device.
     let lines = |from: u64| (from..from + 4).map(|i| i * 4);
     for line in lines(0) {
         take(&mut all, &mut now, Step::Load(0), line);
@@ -391,11 +393,11 @@ fn memory_that_nobody_touches_costs_nothing() {
         take(&mut all, &mut now, Step::DeviceWrites, line);
         take(&mut all, &mut now, Step::DeviceReads, line);
     }
-    // The adjacent-line prefetcher has brought as many again.
+    // The adjacent-line prefetcher has brought one more line for each.
     assert_eq!((all.llc.used_sets(), all.cores.len()), (6, 1));
 }
 
-/// How long `cores` cores take for 100 atomics each of a line, in nanoseconds an atomic.
+/// Nanoseconds per atomic if `cores` cores execute 100 atomics each on one line.
 fn contended(cores: u8) -> f64 {
     let mut all = hierarchy(&costs());
     let mut clocks = vec![Ps::ZERO; cores.into()];
@@ -419,12 +421,12 @@ fn a_line_goes_from_one_core_to_another_before_a_third_has_it() {
     }
 }
 
-/// A host with room for all that these tests touch, and no prefetchers.
+/// A hierarchy with room for all lines of these tests, and without prefetchers.
 fn roomy() -> HierarchyCosts {
     HierarchyCosts { l1: 1 << 15, l1_ways: 8, l2: 1 << 18, l2_ways: 8, llc: 1 << 24, llc_ways: 16, ..costs() }
 }
 
-/// How long a scan of `lines` takes that no cache has, until all of it is done, and what was counted.
+/// Time of a scan of `lines`, which no cache holds, until all of it is done. Also returns the counts.
 fn cold_scan(costs: &HierarchyCosts, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
     let mut all = hierarchy(costs);
     let steps = ScanSteps { touch, accesses: 8, instructions: 1 };
@@ -437,7 +439,7 @@ fn cold_scan(costs: &HierarchyCosts, touch: Touch, lines: impl Iterator<Item = u
 
 #[test]
 fn a_drawn_line_goes_where_that_is_said() {
-    // One line more than a set has ways, again and again: the one used longest ago is always the next.
+    // Use one line more than a set has ways, in turn. The least recently used line is always the next one.
     let misses = |random_replacement| {
         let mut all = hierarchy(&HierarchyCosts { random_replacement, llc: 4 * LINE, ..costs() });
         let mut now = Ps::ZERO;
@@ -459,7 +461,7 @@ fn misses_overlap_as_far_as_each_buffer_goes() {
     assert!(time(Touch::Load, HierarchyCosts { reorder: 16, ..all }) > 3 * loads, "instructions under way");
     assert_eq!(time(Touch::Load, HierarchyCosts { store_lines: 1, store_buffer: 1, ..all }), loads);
     let stores = time(Touch::Store(1), all);
-    // Eight stores to a line: the buffer holds those of four lines.
+    // There are eight stores per line, so the full-size buffer holds the stores of four lines.
     assert!(
         time(Touch::Store(1), HierarchyCosts { store_buffer: 8, ..all }) > 2 * stores,
         "stores under way"
@@ -473,7 +475,7 @@ fn misses_overlap_as_far_as_each_buffer_goes() {
 
 #[test]
 fn each_prefetcher_is_a_switch_and_helps_in_order_only() {
-    // As many instructions to a line as are under way: nothing else overlaps.
+    // A line takes as many instructions as fit in flight, so nothing else overlaps.
     let none = HierarchyCosts { reorder: 8, ..roomy() };
     let some = [
         HierarchyCosts { next_line: true, ..none },
