@@ -1,10 +1,10 @@
-//! Makes a hash of everything a result depends on but its run: `DOORBELL_MODEL`. Stored results of another
-//! model are never taken for this one's.
+//! Computes `DOORBELL_MODEL`, a hash of everything that a result depends on except its run. A stored result
+//! of another model is therefore never taken for a result of this model.
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// The crates that a simulation is made of, its programs included.
+/// The crates that make up a simulation, including its programs.
 const MODEL: [&str; 9] =
     ["lab", "nic", "programs", "schema", "sim", "systems", "transport", "verbs", "workload"];
 
@@ -21,7 +21,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", file.display());
         let name = file.strip_prefix(root).expect("all lie in the workspace");
         let text = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        // Lengths tell where one ends.
+        // The length delimits the text of a file.
         hash.update(format!("{} {}\n", name.display(), text.len()));
         hash.update(text);
     }
@@ -29,9 +29,9 @@ fn main() {
     println!("cargo:rustc-env=DOORBELL_MODEL={digits}");
 }
 
-/// All files in a directory and below, in the order of their names.
+/// Collects all files below a directory, in the order of their names.
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
-    // A file that comes or goes changes the directory.
+    // Adding or removing a file changes the directory.
     println!("cargo:rerun-if-changed={}", dir.display());
     let entries = std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a directory's entry").path()).collect();

@@ -1,10 +1,10 @@
-//! How fast the simulator is: simulated verbs per second on one core.
+//! Speed of the simulator: simulated verbs per second on one core.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_lab::{Control, Outcome, Run, Workload};
 use std::time::Duration;
 
-/// Name, workload, virtual time of a run.
+/// Name, workload and virtual time of each run.
 const WORKLOADS: [(&str, &str, &str); 3] = [
     (
         "UD SEND, 14 threads outbound, batch 16",

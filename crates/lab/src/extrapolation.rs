@@ -1,10 +1,10 @@
-//! What of a workload lies outside the measurements that its profiles were set from.
+//! Finds parts of a workload that lie outside the measurements behind its profiles.
 //!
-//! Each is a sentence without a full stop; none where all lies within. Verbs are judged by themselves: verb, transport,
-//! who posts to whom, and then size, batch, connected QPs and machines, each alone; so is each item of a mix, of which no
-//! measurement is. Systems are judged by measurements of
-//! the same system, not of the verbs that they use: what several verbs do to each other on one NIC follows from no
-//! measurement of one.
+//! Each part becomes a sentence without a full stop; there is none if everything lies within. Verbs are
+//! judged by verb, transport and pattern, and then by size, batch, connected QPs and machines, one by one.
+//! Each item of a mix is judged alone, because no measurement covers a mix. Systems are judged by
+//! measurements of that system and not of its verbs. The interaction of several verbs on one NIC does not
+//! follow from measurements of single verbs.
 
 use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};
@@ -14,7 +14,7 @@ use doorbell_schema::Value;
 use doorbell_verbs::QpType;
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
-/// What of a run lies outside the measurements that its profiles were set from.
+/// Lists the parts of a run that lie outside the measurements behind its profiles.
 pub fn extrapolates(run: &Run) -> Vec<String> {
     match &run.work {
         Work::Verbs(w) => of_workload(&run.profiles, w),
@@ -24,7 +24,7 @@ pub fn extrapolates(run: &Run) -> Vec<String> {
 
 fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let unlike = (!profiles.are_alike()).then(|| "no measurement is of machines that differ".to_owned());
-    // Contexts are kept of QPs, whatever class they are of.
+    // A NIC keeps QP contexts regardless of the class of the QP.
     let (classes, qps) = (w.classes(), connected_qps(w));
     let of_each = profiles.all().flat_map(|profile| {
         let basis = basis_of(profile);
@@ -46,8 +46,8 @@ fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     distinct(basis.chain(system))
 }
 
-/// Threads that wait for one line get it in the order in which they asked, and ask again in the same: which of them are on which socket is
-/// drawn once.
+/// Threads get a contended cache line in the order of their requests, and request it again in that order. The
+/// sockets of the waiting threads are drawn only once.
 fn order_of_threads(profile: &Profile, w: &SystemWorkload) -> Option<String> {
     let (threads, cores) = (w.clients().clients, profile.host.cores);
     (w.retries_on_one_machine() && threads > cores && profile.socket_count() > 1).then(|| {
@@ -59,7 +59,7 @@ fn known(profile: &Profile) -> bool {
     !profile.measured.is_empty()
 }
 
-/// Each once.
+/// Keeps the first of equal sentences.
 fn distinct(all: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut distinct = Vec::new();
     for sentence in all {
@@ -70,7 +70,7 @@ fn distinct(all: impl IntoIterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// What is so of a profile whatever it is asked for.
+/// Sentences about a profile that hold for any request.
 fn basis_of(profile: &Profile) -> Vec<String> {
     let Profile { name, moved_to, .. } = profile;
     let unknown =
@@ -80,14 +80,14 @@ fn basis_of(profile: &Profile) -> Vec<String> {
     unknown.into_iter().chain(moved).chain(set).collect()
 }
 
-/// What measurements span together, and where they are from.
+/// The range that measurements cover together, and their sources.
 struct Range<'a> {
     bounds: Bounds,
     sources: Vec<&'a str>,
 }
 
 impl<'a> Range<'a> {
-    /// Of those that state a range.
+    /// The range of all measurements that state one.
     fn of(all: impl Iterator<Item = (&'a String, Option<Bounds>)>) -> Option<Range<'a>> {
         let mut stated = all.filter_map(|(source, bounds)| Some((source.as_str(), bounds?)));
         let (source, bounds) = stated.next()?;
@@ -101,7 +101,7 @@ impl<'a> Range<'a> {
         }))
     }
 
-    /// That a number, which is called so, lies outside, where it does.
+    /// A sentence if `number`, described by `called`, lies outside the range.
     fn outside(&self, number: u64, called: &str, unit: &str, profile: &str) -> Option<String> {
         let side = self.bounds.side(number)?;
         let (bounds, sources) = (self.bounds, self.sources.join(" and "));
@@ -134,19 +134,19 @@ fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation, qps: Option<
     unlike.into_iter().chain(outside).collect()
 }
 
-/// A number of a workload of verbs of which measurements state ranges.
+/// A number of a verbs workload for which measurements state ranges.
 pub(crate) struct Dimension {
     pub(crate) number: u64,
-    /// The workload by this number, in words.
+    /// Description of the workload's number, for messages.
     called: String,
     unit: &'static str,
-    /// What a measurement states.
+    /// The range that a measurement states.
     pub(crate) range: fn(&VerbsMeasured) -> Option<Bounds>,
-    /// Whether a measurement of another pattern tells of it where none of the same does.
+    /// Whether measurements of other patterns apply if none of this pattern states a range.
     of_any_pattern: bool,
 }
 
-/// The numbers of a workload of verbs, on each of which an answer may rest.
+/// The numbers of a verbs workload that each may be extrapolated.
 pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimension> {
     let size = Dimension {
         number: size.into(),
@@ -162,7 +162,7 @@ pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimen
         range: |m| m.batch,
         of_any_pattern: true,
     };
-    // Contexts are kept of QPs, whoever posts.
+    // A NIC keeps contexts of QPs, whichever machine posts.
     let qps = qps.filter(|_| w.transport != QpType::Ud).map(|qps| Dimension {
         number: qps,
         called: format!("a machine with {qps} connected QPs"),
@@ -170,7 +170,7 @@ pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimen
         range: |m| m.qps,
         of_any_pattern: true,
     });
-    // Many that post to one are not many that post to each other.
+    // Many machines that post to one differ from many that post to each other.
     let machines = Dimension {
         number: w.machines.into(),
         called: format!("a cluster of {} machines", w.machines),
@@ -199,16 +199,16 @@ pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimen
     [size, batch].into_iter().chain(qps).chain([machines, threads, window]).collect()
 }
 
-/// The value of a system's parameter, as measurements state it.
+/// The value of a system parameter, in the form in which measurements state it.
 pub(crate) enum Stated {
-    /// Of which they state a range.
+    /// A number, for which measurements state a range.
     Number(u64),
-    /// Of which they state the names that were measured; a switch is one of two.
+    /// A name, for which measurements list the measured names. A switch has two names.
     Name(String),
 }
 
 impl Stated {
-    /// `None` where they state nothing of its kind.
+    /// Converts a value; `None` if measurements state no values of its kind.
     pub(crate) fn of(value: Value) -> Option<Stated> {
         match value {
             Value::Number(number) => Some(Stated::Number(number)),
@@ -236,7 +236,7 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     outside.collect()
 }
 
-/// That a parameter has a value that was not measured, where some are said to have been.
+/// A sentence if measurements list values of a parameter, and this value is not among them.
 fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Option<String> {
     let stated = || all.iter().filter_map(|m| Some((m.source.as_str(), m.of.get(key)?)));
     let known = stated().any(|(_, values)| values.iter().any(|known| known == value));
@@ -303,7 +303,7 @@ mod tests {
             ),
             (
                 "verb = \"read\"\nbatch = 4",
-                // Of reads outbound and all to all, as Table 4 does not state it.
+                // From READs with the outbound and all-to-all patterns, because Table 4 states no batch.
                 "a batch of 4 is beyond the 1 that cib was set from (ATC'16, 5.3.2 and ".to_owned() + LATER + ")",
             ),
             (

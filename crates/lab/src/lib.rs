@@ -1,7 +1,8 @@
-//! Runs of workloads and systems in virtual time: what is asked for, what is run, what came of it, and what limits it.
+//! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
-//! A [`Run`] is data; [`simulate()`] and [`explain()`] make it. What is below uses nothing that is above, from the bottom: `asked`
-//! and `limits`, `results`, `simulate`, `plan`, `explain`, and then [`sweep`], [`compare`] and [`uncertainty`].
+//! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
+//! this order: `asked` and `limits`, `results`, `simulate`, `plan`, `explain`, and then [`sweep`],
+//! [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
 mod asked;

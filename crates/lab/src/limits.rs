@@ -1,4 +1,4 @@
-//! What a workload can reach at most, without simulation.
+//! Upper bounds of a workload, computed without simulation.
 
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, PartTime};
@@ -8,7 +8,7 @@ use doorbell_workload::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, Reso
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Every bound of the workload, the least first; where threads are in classes, of all of these together.
+/// All bounds of the workload, lowest first. For threads in classes, the bounds of all classes together.
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
     let classes = w.classes();
     if let [all] = &classes[..] {
@@ -20,16 +20,16 @@ pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
     limits::limits_of_classes(&groups(profiles, w), &kinds)
 }
 
-/// What bounds a class of threads, if it were alone.
+/// Bounds of a thread class, as if it ran alone.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClassLimits {
-    /// What it is called; where it has no name, its number.
+    /// Name of the class, or its number if it has no name.
     pub name: String,
-    /// Least first: the first binds.
+    /// Bounds, lowest first. The first is the one that binds.
     pub limits: Vec<Limit>,
 }
 
-/// The bounds of each class of threads, as if it were alone; none where there are no classes.
+/// Bounds of each thread class, as if it ran alone; empty without classes.
 pub fn limits_of_classes(profiles: &Profiles, w: &Resolved) -> Vec<ClassLimits> {
     let classes = if w.has_classes() { w.classes() } else { Vec::new() };
     let of =
@@ -37,7 +37,7 @@ pub fn limits_of_classes(profiles: &Profiles, w: &Resolved) -> Vec<ClassLimits> 
     classes.into_iter().map(of).collect()
 }
 
-/// The least time from posting an operation of the workload to having polled its completion.
+/// Lower bound of the time from posting an operation to having polled its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     let of = |class: &ResolvedClass<'_>| {
         limits::unloaded_latency_of_groups(&groups(profiles, w), &kinds(class.workload))
@@ -45,33 +45,34 @@ pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     w.classes().iter().map(of).min().unwrap_or(Span::ZERO)
 }
 
-/// What each part of the machines takes of that time.
+/// Share of each part of the machines in the least latency.
 pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<PartTime> {
     limits::unloaded_way_of_groups(&groups(profiles, w), &kinds(w))
 }
 
-/// What a machine of this profile posts of a workload with another size.
+/// The posts of a machine with this profile, for the workload with another payload size.
 pub(crate) fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShape {
     Mix { payload: size, ..kinds(w)[0].0 }.post(profile, true)
 }
 
-/// Operations that all threads of a class together have under way at most.
+/// Largest number of operations that all threads of a class together may have outstanding.
 pub(crate) fn outstanding(w: &Resolved) -> u64 {
     kinds(w)[0].0.outstanding()
 }
 
-/// Connected QPs of the machine that has most of them in use, of all classes; none where they are not connected.
+/// Connected QPs in use over all classes, on the machine with most of them; `None` for unconnected
+/// transports.
 pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
     let of_class = |class: ResolvedClass<'_>| {
         let groups = kinds(class.workload)[0].0.groups().into_iter();
         let of_each = groups.map(|group| group.senders.most.max(group.flows.most));
         of_each.max().filter(|_| class.workload.transport != QpType::Ud)
     };
-    // Machine 0 has most of each class's, or all have as many.
+    // For each class, machine 0 has the most QPs, or all machines have equally many.
     w.classes().into_iter().filter_map(of_class).reduce(|sum, qps| sum + qps)
 }
 
-/// Who posts to whom, as limits have it.
+/// The pattern as the limits module names it.
 pub(crate) fn nic_pattern(pattern: Pattern) -> NicPattern {
     match pattern {
         Pattern::Outbound => NicPattern::Outbound,
@@ -85,7 +86,7 @@ fn groups<'a>(profiles: &'a Profiles, w: &Resolved) -> Vec<Machines<'a>> {
     groups.map(|(profile, machines)| Machines { profile, count: machines.len() as u32 }).collect()
 }
 
-/// What is posted, each with its weight.
+/// The operation kinds, each with its weight.
 fn kinds(w: &Resolved) -> Vec<(Mix, u64)> {
     let operations = w.operations();
     let mixed = operations.len() > 1;
@@ -132,8 +133,7 @@ mod tests {
         workload.resolve(&workload.load_profiles().unwrap()).unwrap()
     }
 
-    /// What `topology` says of the machines that do something: the QPs that send, the flows that arrive,
-    /// and the threads that take part, of each.
+    /// Counts by `topology` for the machines that take part: sending QPs, arriving flows and threads.
     #[derive(Default)]
     struct Counted {
         senders: BTreeMap<u32, BTreeSet<(u32, u32)>>,
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Of the machines of a group.
+    /// The counts of a group of machines.
     fn crowd<T>(of: &BTreeMap<u32, BTreeSet<T>>, machines: impl Fn(u32) -> bool) -> Crowd {
         let sizes = of.iter().filter(|(m, _)| machines(**m)).map(|(_, set)| set.len() as u64);
         Crowd { all: sizes.clone().sum(), most: sizes.max().unwrap_or(0) }
@@ -207,7 +207,8 @@ mod tests {
             assert_eq!(machines, taking.count() as u64, "machines of {who}: {w:?}");
             let taking = counted.threads.iter().filter(|(m, _)| ours(*m)).count() as u64;
             assert_eq!(threads, taking, "threads of {who}: {w:?}");
-            // On UD who only is posted to sends nothing, and who only posts receives nothing.
+            // Over UD, a machine that is only posted to sends nothing, and a machine that only posts receives
+            // nothing.
             if w.transport != QpType::Ud || posts {
                 assert_eq!(senders, crowd(&counted.senders, ours), "senders of {who}: {w:?}");
             }

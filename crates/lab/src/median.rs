@@ -1,6 +1,6 @@
-//! The median.
+//! Computes medians.
 
-/// The median of numbers in any order; `None` of none.
+/// The median of numbers in any order; `None` if there are none.
 pub fn median(numbers: &[f64]) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);

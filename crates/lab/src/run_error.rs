@@ -9,46 +9,46 @@ use thiserror::Error;
 /// Why a simulation has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SimulateError {
-    /// This machine has not the memory for the run.
+    /// This machine lacks the memory for the run.
     #[error(
         "the run may take {} of memory, but this machine has {}: take fewer machines, threads, QPs or clients, or less of what each has",
         gib(*needed),
         gib(*memory)
     )]
     TooLarge {
-        /// Bytes that it may take.
+        /// Bytes that the run may need.
         needed: u64,
-        /// Bytes that there are.
+        /// Bytes of memory of this machine.
         memory: u64,
     },
-    /// The run did not reach its end.
+    /// The run did not finish.
     #[error("{0}")]
     Run(#[from] RunError),
-    /// Memory for the counters could not be had.
+    /// Memory for the counters could not be allocated.
     #[error("counters: {0}")]
     Counters(#[from] VerbsError),
-    /// A thread gave up.
+    /// A thread stopped with an error.
     #[error("thread {thread} of machine {machine}: {cause}")]
     Thread {
-        /// Its machine.
+        /// Machine of the thread.
         machine: u32,
-        /// Its number there.
+        /// Number of the thread on its machine.
         thread: u32,
-        /// Why.
+        /// Error of the thread.
         cause: ProgramError,
     },
-    /// A system did not come to its end.
+    /// A system did not finish.
     #[error("{0}")]
     System(SiteError),
-    /// What the run counted contradicts itself.
+    /// The counts of the run contradict each other.
     #[error("the run contradicts itself, which is a fault of Doorbell and no answer: {0}")]
     Fault(String),
-    /// A thread did not come to its end.
+    /// A thread did not end in time.
     #[error("thread {thread} of machine {machine} did not end in time")]
     Unfinished {
-        /// Its machine.
+        /// Machine of the thread.
         machine: u32,
-        /// Its number there.
+        /// Number of the thread on its machine.
         thread: u32,
     },
 }
@@ -67,7 +67,7 @@ impl From<SiteError> for SimulateError {
 }
 
 impl SimulateError {
-    /// Whether what was asked for is to blame.
+    /// Whether the request itself causes the error.
     pub fn is_bad_input(&self) -> bool {
         let refused = |cause: &SystemError| match cause {
             SystemError::Config(_) | SystemError::Verbs(_) => true,
@@ -82,7 +82,7 @@ impl SimulateError {
         }
     }
 
-    /// Whether somebody stopped the run.
+    /// Whether the run was interrupted.
     pub fn is_interrupt(&self) -> bool {
         matches!(self, SimulateError::Run(RunError::Interrupted))
     }

@@ -1,4 +1,5 @@
-//! Which data support an answer, and how far off it may be expected to be: how far those data are off that a profile was set without.
+//! Data that support an answer, and the error to expect: the error of a profile that is set without these
+//! data.
 
 use crate::asked::SystemWorkload;
 use crate::extrapolation::{Stated, dimensions};
@@ -10,24 +11,25 @@ use doorbell_workload::{Operation, Profiles, Resolved};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What supports an answer about one kind of operation, or a system, on one profile.
+/// Data that support an answer about one operation kind or system, on one profile.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Support {
-    /// What it is about.
+    /// Operation or system, and profile.
     pub of: String,
-    /// Ids of the data that are of it: claims and measurements. None where it lies outside all of them.
+    /// Ids of supporting claims and measurements; empty if the answer lies outside of all.
     pub data: Vec<String>,
-    /// How many of them are numbers of which it is known how far off the profile is without each; others are statements.
+    /// Number of these that are numbers with a known error of the profile set without them. The rest are
+    /// statements.
     pub numbers: usize,
-    /// Median of the relative errors of these, each with the profile set from the others; `None` where that is not known.
+    /// Median of these relative errors; `None` if unknown.
     pub median_error: Option<f64>,
-    /// The largest of them.
+    /// Largest of these relative errors; `None` if unknown.
     pub largest_error: Option<f64>,
 }
 
 impl Support {
     fn of(of: String, profile: &Profile, ids: Vec<&String>) -> Support {
-        // With other values, or in another host, it would be off by another number.
+        // With changed parameters or in another host, the known errors do not apply.
         let is_as_set = profile.set().next().is_none() && profile.moved_to.is_none();
         let known = profile.calibrated.as_ref().filter(|_| is_as_set);
         let errors = known.map_or(Vec::new(), |known| errors(known, &ids));
@@ -41,13 +43,13 @@ impl Support {
     }
 }
 
-/// Of these data, as far as they are numbers.
+/// Relative errors of the data with these ids, as far as they are numbers.
 fn errors(known: &Calibrated, ids: &[&String]) -> Vec<f64> {
     let of_it = known.data.iter().filter(|datum| ids.contains(&&datum.id));
     of_it.filter_map(|datum| Some(datum.left_out?.abs())).collect()
 }
 
-/// What supports an answer about a run: of verbs by profile, class and operation.
+/// Lists the supporting data of a run, for verbs by profile, class and operation.
 pub fn supports(run: &Run) -> Vec<Support> {
     match &run.work {
         Work::Verbs(w) => of_workload(&run.profiles, w),
@@ -102,7 +104,7 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
     vec![Support::of(format!("{} on {}", w.name(), profile.name), profile, ids)]
 }
 
-/// The page that says of a profile what data support it, and how far off it is: Markdown.
+/// A Markdown page about the supporting data of a profile and its errors.
 pub fn page(profile: &Profile) -> String {
     let name = &profile.name;
     let mut text = format!(
@@ -137,12 +139,12 @@ pub fn page(profile: &Profile) -> String {
     text
 }
 
-/// A name as files have it.
+/// A name as used in files.
 pub fn name_of(name: impl Serialize) -> String {
     serde_json::to_value(name).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
 }
 
-/// A line for each datum.
+/// A table row for each datum.
 fn rows<'a>(known: &Calibrated, what: &str, ranges: &str, ids: impl Iterator<Item = &'a String>) -> String {
     let percent =
         |error: Option<f64>| error.map_or("-".to_owned(), |error| format!("{:+.1}%", error * 100.0));
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!((&set.data, set.median_error), (&inbound.data, None));
     }
 
-    /// Statements are data, but not of those whose error is known.
+    /// Statements count as data, but have no known error.
     #[test]
     fn the_median_is_of_numbers() {
         let [atomic] = &asked("verb = \"fetch-add\"")[..] else { panic!("one operation") };
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!(atomic.median_error, Some((left_out[0] + left_out[1]) / 2.0));
     }
 
-    /// `cargo xtask bless` writes them.
+    /// `cargo xtask bless` writes these pages.
     #[test]
     fn pages_say_what_profiles_say() {
         let profiles = Profile::names().map(|name| Profile::named(name).unwrap());

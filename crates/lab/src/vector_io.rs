@@ -1,4 +1,4 @@
-//! Which strategy of vector I/O is fastest, by what things cost on a profile: nothing is simulated.
+//! Chooses the fastest vector I/O strategy by the costs in a profile, without simulation.
 
 use doorbell_nic::Profile;
 use doorbell_nic::limits::{self, Mix, Pattern};
@@ -6,31 +6,32 @@ use doorbell_systems::VectorCalls;
 use doorbell_systems::vector_io::Strategy;
 use doorbell_verbs::{Opcode, QpType, Span};
 
-/// All of them, the first of equally fast ones first: copies take a core's time, lists the NIC's.
+/// All strategies. The first of equally fast ones wins: copies take time of a core, lists take time of the
+/// NIC.
 const ALL: [Strategy; 3] = [Strategy::Sp, Strategy::Sgl, Strategy::Doorbell];
 
 /// Bytes of a cache line.
 const LINE: u32 = 64;
 
-/// Millions of calls a second that each strategy allows at most, the fastest first.
+/// Upper bound of each strategy, in millions of calls per second, fastest first.
 pub fn rates(profile: &Profile, io: &VectorCalls) -> [(Strategy, f64); 3] {
     let mut rates = ALL.map(|strategy| (strategy, rate(profile, io, strategy)));
     rates.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     rates
 }
 
-/// The strategy with which most calls are done in a second.
+/// The strategy with the highest bound.
 pub fn best(profile: &Profile, io: &VectorCalls) -> Strategy {
     rates(profile, io)[0].0
 }
 
-/// Millions of calls a second at most: the least bound of the WRITEs that a call consists of.
+/// Upper bound in millions of calls per second: the lowest bound of a call's WRITEs.
 fn rate(profile: &Profile, io: &VectorCalls, strategy: Strategy) -> f64 {
     let copying = match strategy {
         Strategy::Sp => copying(profile, io),
         Strategy::Doorbell | Strategy::Sgl => Span::ZERO,
     };
-    // The system's program is the calls themselves, and the copies.
+    // The system's program does only the calls and the copies.
     let mut host = profile.clone();
     host.host.program = copying;
     let mix = mix(profile, io, strategy, copying);
@@ -38,7 +39,7 @@ fn rate(profile: &Profile, io: &VectorCalls, strategy: Strategy) -> f64 {
     least / f64::from(mix.batch)
 }
 
-/// How long a core copies the pieces of a call: of each line that a piece touches at the target's place it loads and stores a part.
+/// Time for a core to copy the pieces of a call: one load and one store per cache line.
 fn copying(profile: &Profile, io: &VectorCalls) -> Span {
     let lines = u64::from(io.piece.div_ceil(LINE)) * u64::from(io.iovcnt);
     profile.host.l1_hit * (2 * lines)

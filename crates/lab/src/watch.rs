@@ -1,21 +1,21 @@
-//! Who watches runs.
+//! Observation of runs.
 
 use doorbell_sim::{Traced, Tracing};
 
-/// Who watches runs.
+/// An observer of runs.
 pub trait Watch: Sync {
-    /// So many more runs are going to be made.
+    /// Announces this many more runs.
     fn planned(&self, _runs: u64) {}
 
-    /// A run is done.
+    /// Announces that the run called `what` is done.
     fn done(&self, _what: &str) {}
 
-    /// What is to be seen of the run that begins. Reruns are not asked about, nor are runs of experiments.
+    /// Returns the tracing options for the run that begins. Not called for reruns and runs of experiments.
     fn trace(&self) -> Option<Tracing> {
         None
     }
 
-    /// That is what was seen.
+    /// Receives the trace of a run.
     fn traced(&self, _traced: Traced) {}
 }
 

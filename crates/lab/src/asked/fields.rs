@@ -1,23 +1,23 @@
-//! The fields of what can be asked for: those of workloads, and those that only systems have.
+//! The fields of a request: the workload fields, and the fields that only systems have.
 
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant};
 use doorbell_workload::Workload;
 use std::sync::LazyLock;
 
-/// Names of the systems, those of what several designs do first.
+/// Values of the field `system`: first the tasks that several designs solve, then the systems.
 static NAMES: LazyLock<Vec<&str>> =
     LazyLock::new(|| designed().into_iter().chain(SYSTEMS.iter().map(|entry| entry.name)).collect());
 
-/// Names of their designs; several things may have one of the same name.
+/// Values of the field `design`. Several tasks may have a design of one name.
 static DESIGNS: LazyLock<Vec<&str>> = LazyLock::new(|| each_once(|(_, design)| design));
 
-/// What several designs do.
+/// The tasks that several designs solve.
 pub fn designed() -> Vec<&'static str> {
     each_once(|(does, _)| does)
 }
 
-/// What `of` makes of each design, without what was there before.
+/// Applies `of` to each design, and keeps each result once.
 fn each_once(of: impl Fn((&'static str, &'static str)) -> &'static str) -> Vec<&'static str> {
     let mut all: Vec<&str> = Vec::new();
     for name in SYSTEMS.iter().filter_map(|entry| entry.design).map(of) {
@@ -35,23 +35,23 @@ static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
         .named("system", "Run a system instead of a verb; machine 0 is the server")
 });
 
-/// The field that names its design.
+/// The field that names the system's design.
 static DESIGN: LazyLock<Field> = LazyLock::new(|| {
     let usual = "rpc; spinlock remote";
     Field::name(&DESIGNS).shown("DESIGN").usual(usual).named("design", "Design of the sequencer or spinlock")
 });
 
-/// All fields: those of workloads of verbs, then those that only systems have.
+/// All fields: first the fields of verbs workloads, then the fields that only systems have.
 pub fn fields() -> Vec<&'static Field> {
     let mut all = Workload::fields();
     all.extend(system_fields());
     all
 }
 
-/// The option of a key, or of a flag that takes its values.
+/// Looks up the option for a key, or for a flag that takes values of that key.
 ///
 /// # Errors
-/// One sentence where there is none, or only a file can say it.
+/// One sentence if there is no such option, or only a file can set it.
 pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
     let key = name.trim_start_matches('-').replace('-', "_");
     match fields().into_iter().find(|field| field.key == key) {
@@ -66,16 +66,16 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
     }
 }
 
-/// Says in `given` what a text like `size=64` says of an option.
+/// Sets an option in `given` from a text such as `size=64`.
 ///
 /// # Errors
-/// One sentence where there is no such option, or the value is none of its.
+/// One sentence if there is no such option, or the value is invalid.
 pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
     let wrong = || format!("`{text}` is no option with a value, as size=64");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let field = option(name)?;
     let value = match (given.remove(field.key), field.parse(value)?) {
-        // Of a profile's parameters there are several, and each is said by itself.
+        // A profile has several parameters, and each `set` adds one.
         (Some(Value::Settings(before)), Value::Settings(more)) => Value::Settings(both(before, more)?),
         (Some(_), _) => return Err(format!("{} is given more than once: give it once", field.key)),
         (None, value) => value,
@@ -83,10 +83,10 @@ pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
     given.set(field, value)
 }
 
-/// Parameters that are set one by one, together.
+/// Merges two sets of profile parameters.
 ///
 /// # Errors
-/// One sentence where both have the same.
+/// One sentence if a parameter is in both.
 pub fn both(all: Settings, more: Settings) -> Result<Settings, String> {
     match more.keys().find(|name| all.contains_key(*name)) {
         Some(twice) => Err(format!("set: {twice} is given more than once: give it once")),
@@ -94,7 +94,7 @@ pub fn both(all: Settings, more: Settings) -> Result<Settings, String> {
     }
 }
 
-/// Fields that only systems have.
+/// The fields that only systems have.
 pub fn system_fields() -> Vec<&'static Field> {
     let mut all: Vec<&'static Field> = vec![&SYSTEM, &DESIGN];
     let known = |all: &[&Field], key: &str| all.iter().any(|field| field.key == key);
@@ -106,17 +106,18 @@ pub fn system_fields() -> Vec<&'static Field> {
     all
 }
 
-/// What is usual of a parameter of systems: one value, or that of most and those of the others by name.
+/// The usual value of a system parameter: the most frequent one, then other values with the names of their
+/// systems.
 pub fn usual_of_systems(key: &str) -> String {
     let of =
         |entry: &'static SystemEntry| Some((entry.name, entry.usual.get(key)?.to_string().replace('`', "")));
     most_and_others(&SYSTEMS.iter().filter_map(of).collect::<Vec<_>>())
 }
 
-/// The same of values by the names of their systems.
+/// The most frequent of these values, then the other values with the names of their systems.
 fn most_and_others(all: &[(&str, String)]) -> String {
     let times = |value: &str| all.iter().filter(|(_, other)| other == value).count();
-    // Of several that are as frequent, the first.
+    // Of several equally frequent values, the first.
     let Some((_, most)) = all.iter().rev().max_by_key(|(_, value)| times(value)) else {
         return String::new();
     };
@@ -132,14 +133,14 @@ fn most_and_others(all: &[(&str, String)]) -> String {
     text
 }
 
-/// The systems that have a parameter, where not all do.
+/// The systems that have this parameter; empty if all have it.
 pub fn systems_with(key: &str) -> Vec<&'static str> {
     let has = |entry: &&SystemEntry| entry.fields.iter().any(|field| field.key == key);
     let names: Vec<&str> = SYSTEMS.iter().filter(has).map(|entry| entry.name).collect();
     if names.len() == SYSTEMS.len() { Vec::new() } else { names }
 }
 
-/// A field by its key and flags.
+/// The key of a field, with its flags, for a message.
 pub(super) fn called(key: &str) -> String {
     let flags = fields().into_iter().find(|field| field.key == key).map(Field::all_flags);
     let flags: Vec<String> = flags.into_iter().flatten().map(|(name, ..)| format!("--{name}")).collect();
@@ -157,7 +158,7 @@ mod tests {
             Workload::fields().into_iter().chain(SYSTEMS.iter().flat_map(|e| e.fields.iter().copied()))
         {
             match known.iter().find(|other| other.key == field.key) {
-                // What is usual differs.
+                // The usual values may differ.
                 Some(other) => {
                     assert_eq!((field.about, field.kind, field.flags), (other.about, other.kind, other.flags))
                 }

@@ -1,4 +1,4 @@
-//! What somebody asks for: a workload of verbs, or a system. Both are told by the same fields.
+//! A request: a workload of verbs, or a system. One set of fields describes both.
 
 mod fields;
 mod system_workload;
@@ -13,23 +13,23 @@ use doorbell_schema::{Given, Schema, Value};
 use doorbell_workload::{Profiles, Workload, WorkloadError};
 use fields::called;
 
-/// What somebody asks for.
+/// A request of a user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// A workload of verbs.
     Verbs(Box<Workload>),
-    /// A system, and the profiles that it is on.
+    /// A system, and the profiles of its machines.
     System(SystemWorkload, Box<Profiles>),
 }
 
-/// Fields that a system has beside its parameters.
+/// Fields of a system besides its parameters.
 const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 fn invalid<T>(message: String) -> Result<T, WorkloadError> {
     Err(WorkloadError::Invalid(message))
 }
 
-/// The entry that a name and a design mean.
+/// Finds the entry for a system or task name and a design.
 fn entry(name: &str, design: Option<String>) -> Result<&'static SystemEntry, WorkloadError> {
     let does = |entry: &&SystemEntry| entry.design.is_some_and(|(does, _)| does == name);
     if let Some(entry) = SYSTEMS.iter().find(|entry| entry.name == name) {
@@ -55,7 +55,8 @@ fn entry(name: &str, design: Option<String>) -> Result<&'static SystemEntry, Wor
     }
 }
 
-/// What is given, and where that is not: no more cores of the server than it has, and the sockets of its machines.
+/// Completes `given` by usual values that depend on the profile: at most as many server cores as the profile
+/// has, and the sockets of its machines.
 fn usual_on(profile: &Profile, entry: &SystemEntry, given: &Given) -> Given {
     let mut all = given.clone();
     let mut usually = |key: &str, on_profile: &dyn Fn(u64) -> u64| {
@@ -76,10 +77,10 @@ fn read(given: &Given, key: &str) -> Result<Option<String>, WorkloadError> {
     given.read(key).map_err(WorkloadError::Invalid)
 }
 
-/// The system that is asked for by all that is given, if one is.
+/// Finds the system that the given fields ask for, if any.
 ///
 /// # Errors
-/// If there is no such system, or something is given that it has not.
+/// If there is no such system, or it lacks one of the given fields.
 pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, WorkloadError> {
     let Some(name) = read(given, "system")? else { return Ok(None) };
     let entry = entry(&name, read(given, "design")?)?;
@@ -96,10 +97,10 @@ pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, Workload
 }
 
 impl Asked {
-    /// What is asked for by all that is given.
+    /// Reads a request from all given fields.
     ///
     /// # Errors
-    /// If something is given that what is asked for has not, or a value is out of its range.
+    /// If the workload or system lacks one of the given fields, or a value is out of its range.
     pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
         let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
@@ -115,7 +116,7 @@ impl Asked {
         Ok(Asked::System(system, Box::new(profiles)))
     }
 
-    /// The names of profiles and hosts that it says, each as it says it.
+    /// Names of the profiles and hosts in the request, as the user wrote them.
     pub fn named(&self) -> Vec<&str> {
         match self {
             Asked::Verbs(workload) => {

@@ -1,4 +1,4 @@
-//! A system with its parameters, and the machines that it is asked for on.
+//! A system with its parameters, and the machines that it is requested for.
 
 use super::fields::fields;
 use crate::vector_io;
@@ -21,20 +21,20 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A system with its parameters, whichever it is. Machine 0 is the server.
+/// A system with its parameters, whichever system it is. Machine 0 is the server.
 #[derive(Clone, Debug)]
 pub struct SystemWorkload {
-    /// Name of a built-in profile, or path of a profile's file, if one is named.
+    /// Name of a built-in profile or path of a profile's file, if given.
     pub profile: Option<String>,
-    /// The host that the NICs are in, where it is not the profile's own.
+    /// Host of the NICs, if it is not the profile's own.
     pub host: Option<String>,
-    /// Parameters of the profile that have other values.
+    /// Profile parameters with values that differ from the profile.
     pub set: Option<Settings>,
     system: Arc<dyn Simulated>,
     shape: Arc<SystemShape>,
 }
 
-/// Of a system of the register; a system beside it is made by its [`SystemEntry`].
+/// Converts a system of the register. A system outside of the register uses its own [`SystemEntry`] instead.
 impl<S: System> From<S> for SystemWorkload {
     fn from(system: S) -> SystemWorkload {
         SystemWorkload::of(simulated(&system))
@@ -42,58 +42,58 @@ impl<S: System> From<S> for SystemWorkload {
 }
 
 impl SystemWorkload {
-    /// A system on the machines of the usual profile.
+    /// A system on machines of the usual profile.
     pub fn of(system: Arc<dyn Simulated>) -> SystemWorkload {
         let shape = Arc::new(system.shape());
         SystemWorkload { profile: None, host: None, set: None, system, shape }
     }
 
-    /// What a latency is of, where it is not from the start of an operation to its end.
+    /// The interval that a latency covers, if it is not the time from start to end of an operation.
     pub fn latency_of(&self) -> Option<&'static str> {
         self.shape.latency_of
     }
 
-    /// Bytes that an operation moves, where how many a second is what is asked for.
+    /// Bytes that an operation moves, for a system with a result in bytes per second.
     pub(crate) fn moved_bytes(&self) -> Option<u64> {
         self.shape.moved_bytes
     }
 
-    /// Its clients.
+    /// Parameters of the clients.
     pub fn clients(&self) -> &Clients {
         &self.shape.clients
     }
 
-    /// Worker threads of its server, where a parameter says how many.
+    /// Number of worker threads of the server, if a parameter sets it.
     pub fn workers(&self) -> Option<u32> {
         self.shape.workers
     }
 
-    /// Whether its bytes travel by kernel TCP.
+    /// Whether the system uses kernel TCP.
     pub fn is_over_tcp(&self) -> bool {
         self.shape.over_tcp
     }
 
-    /// Operations that are due in a second, where they are due at a rate.
+    /// Operations due per second, if they are due at a rate.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.shape.rate
     }
 
-    /// Its name.
+    /// Name of the system.
     pub fn name(&self) -> &'static str {
         self.system.name()
     }
 
-    /// Its parameters with their values.
+    /// Parameters with their values.
     pub fn values(&self) -> Vec<(&'static str, Option<Value>)> {
         self.system.values()
     }
 
-    /// The value of a parameter; `None` where the system has none of this name.
+    /// Value of a parameter; `None` if the system has no parameter of this name.
     pub fn value(&self, key: &str) -> Option<Value> {
         self.system.values().into_iter().find(|(name, _)| *name == key)?.1
     }
 
-    /// The same of one that is a number.
+    /// Value of a numeric parameter; `None` if the system has no such parameter.
     pub fn get(&self, key: &str) -> Option<u64> {
         match self.value(key) {
             Some(Value::Number(number)) => Some(number),
@@ -101,41 +101,41 @@ impl SystemWorkload {
         }
     }
 
-    /// The same where the system is known to have it.
+    /// Value of a numeric parameter that the system is known to have.
     ///
     /// # Panics
-    /// If it has not.
+    /// If the system has no such parameter.
     pub fn number(&self, key: &str) -> u64 {
         self.get(key).unwrap_or_else(|| panic!("{} has no number called {key}", self.system.name()))
     }
 
-    /// What is measured of it.
+    /// Warm-up, duration and precision of the measurement.
     pub fn timing(&self) -> &Timing {
         self.system.timing()
     }
 
-    /// Virtual time before its clients begin.
+    /// Virtual time before the clients begin.
     pub(crate) fn set_up(&self) -> Span {
         self.shape.begin() - Time::START
     }
 
-    /// Its profile, host and settings with a system of other parameters.
+    /// Replaces the system, and keeps the profile, host and settings.
     fn with(&self, system: Arc<dyn Simulated>) -> SystemWorkload {
         let (profile, host, set) = (self.profile.clone(), self.host.clone(), self.set.clone());
         SystemWorkload { profile, host, set, ..SystemWorkload::of(system) }
     }
 
-    /// The system measured at other times.
+    /// Returns the system with other measurement times.
     pub fn timed(&self, timing: Timing) -> SystemWorkload {
         self.with(self.system.timed(timing))
     }
 
-    /// The system with what its parameters leave to the profile decided.
+    /// Returns the system after the profile has decided the parameters left open.
     pub(crate) fn decided(&self, profile: &Profile) -> SystemWorkload {
         self.with(self.system.decided(&|calls| vector_io::best(profile, calls)))
     }
 
-    /// From when to when is measured, as far as that is said.
+    /// The measured time, as far as it is given.
     pub(crate) fn wanted(&self) -> Wanted {
         let Timing { warmup, duration, precision, max_time, .. } = self.timing();
         let Clients { clients, outstanding, .. } = self.clients();
@@ -150,29 +150,30 @@ impl SystemWorkload {
             think: self.shape.think,
             round: self.shape.round,
             held: self.shape.held_back,
-            // What a client counts has been answered.
+            // A client counts only operations that were answered.
             unacknowledged: false,
         }
     }
 
-    /// Whether its clients are threads of one machine that ask at once again for what another has.
+    /// Whether the clients are threads of one machine that retry at once for an object held by another
+    /// thread.
     pub(crate) fn retries_on_one_machine(&self) -> bool {
         self.shape.retries_at_once && self.shape.one_machine
     }
 
-    /// Bytes that the server takes: its store, and what each of its threads has for the clients.
+    /// Bytes of the server's memory: the store, and the memory that each server thread has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
         let SystemShape { store_bytes, warmed_bytes, workers, .. } = *self.shape;
         store_bytes + warmed_bytes * u64::from(workers.unwrap_or(1))
     }
 
-    /// Bytes of the buffers that all clients have.
+    /// Bytes of the buffers of all clients.
     pub(crate) fn client_bytes(&self) -> u64 {
         self.shape.client_bytes * u64::from(self.clients().clients)
     }
 
-    /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the
-    /// papers' machines have more cores than those of one socket.
+    /// Refuses parameters that a machine of this profile cannot provide. The number of clients per machine is
+    /// free, because the papers' machines have more cores than one socket does.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
         let Profile { name, host, .. } = profile;
         let shape = &self.shape;
@@ -236,22 +237,22 @@ impl SystemWorkload {
         Ok(())
     }
 
-    /// A thread of the server that is no part of any operation.
+    /// A server thread that takes part in no operation.
     pub(crate) fn beside(&self) -> Option<u32> {
         self.shape.beside
     }
 
-    /// Its machines; 0 is the server.
+    /// Number of machines; machine 0 is the server.
     pub(crate) fn machines(&self) -> u32 {
         self.shape.machines
     }
 
-    /// Whether clients want what one has at a time: how evenly they get it is told.
+    /// Whether clients compete for an object. Results then report the fairness.
     pub(crate) fn competes(&self) -> bool {
         self.shape.competes
     }
 
-    /// Runs it on simulated machines.
+    /// Runs the system on simulated machines.
     pub(crate) fn run(
         &self,
         cluster: &mut SimCluster,
@@ -282,7 +283,7 @@ impl Serialize for SystemWorkload {
     }
 }
 
-/// Of each system of the register what is written above.
+/// The schema of the JSON that [`Serialize`] writes, with one variant per system of the register.
 impl JsonSchema for SystemWorkload {
     fn schema_name() -> Cow<'static, str> {
         "SystemWorkload".into()
@@ -292,7 +293,7 @@ impl JsonSchema for SystemWorkload {
         let named = Workload::FIELDS.iter().filter(|f| ["profile", "host", "set"].contains(&f.key));
         let named: Vec<_> = named.map(|field| (field, Presence::OrAbsent)).collect();
         let one = |entry: &SystemEntry| {
-            // What has no usual value need not be said.
+            // A parameter without a usual value may be absent.
             let presence = |field: &Field| match entry.usual.get(field.key) {
                 Some(_) => Presence::Always,
                 None => Presence::OrAbsent,
@@ -307,7 +308,7 @@ impl JsonSchema for SystemWorkload {
     }
 }
 
-/// Reads what is written above.
+/// Reads the JSON that [`Serialize`] writes.
 impl<'de> Deserialize<'de> for SystemWorkload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SystemWorkload, D::Error> {
         let json = serde_json::Value::deserialize(deserializer)?;
@@ -322,14 +323,14 @@ impl<'de> Deserialize<'de> for SystemWorkload {
     }
 }
 
-/// The built-in profiles whose machines have several sockets, for a message.
+/// Lists the built-in profiles with several sockets per machine, for a message.
 fn with_sockets() -> String {
     let profiles = Profile::names().filter_map(|name| Profile::named(name).ok());
     let several = profiles.filter(|profile| profile.socket_count() > 1);
     several.map(|p| format!("; those of {} have {} of {}", p.name, p.socket_count(), p.host.cores)).collect()
 }
 
-/// A host that says sizes of caches, for a message.
+/// Names a host with cache sizes, for a message.
 fn host_with_sizes(profile: &Profile) -> String {
     let has_sizes = |host: &&str| profile.clone().on_host(host).is_ok_and(|moved| moved.hierarchy.is_some());
     Profile::host_names().find(has_sizes).map_or_else(String::new, |host| format!(", as {host}"))

@@ -1,11 +1,11 @@
-//! Results against those of before: of `simulate`, of `sweep`, and statistics of programs.
+//! Compares results with earlier ones: results of `simulate` and `sweep`, and statistics of programs.
 
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// By how much numbers may differ, as a share: `5%` is 0.05.
+/// Largest relative change to accept: `5%` is 0.05.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance(f64);
 
@@ -19,42 +19,42 @@ impl FromStr for Tolerance {
     }
 }
 
-/// A number of both.
+/// A number that both results have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Which.
+    /// Name of the number.
     pub what: String,
-    /// What it was.
+    /// Earlier value.
     pub before: f64,
-    /// What it is; null where it is not known any more.
+    /// New value; null if it is not known any more.
     pub now: Option<f64>,
-    /// By which share it changed; null where it is not known any more, or was 0.
+    /// Relative change; null if the new value is not known, or the earlier one is 0.
     pub change: Option<f64>,
-    /// Whether that is more than the tolerance.
+    /// Whether the change is beyond the tolerance.
     pub beyond: bool,
 }
 
-/// Results against those of before, in the form of their JSON.
+/// Comparison of a result with an earlier one, as its JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
-    /// 1; fields are only ever added.
+    /// Always 1. Later versions only add fields.
     pub schema: u32,
-    /// By which share numbers may change.
+    /// Relative change that is tolerated.
     pub tolerance: f64,
-    /// Numbers that both have.
+    /// Numbers that both results have.
     pub numbers: Vec<Change>,
-    /// Numbers that only the results of before have.
+    /// Numbers that only the earlier result has.
     pub only_before: Vec<String>,
-    /// Numbers that only the new results have.
+    /// Numbers that only the new result has.
     pub only_now: Vec<String>,
-    /// Options of the workloads that differ.
+    /// Workload options that differ.
     pub options: Vec<String>,
 }
 
-/// Numbers by their names; one that is not known is none.
+/// Numbers by name; `None` is an unknown number.
 type Numbers = BTreeMap<String, Option<f64>>;
 
-/// What a file is.
+/// The kind of a results file.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Simulation,
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// What is measured of a run, its names after `prefix`.
+/// The measurements of a run, with `prefix` before their names.
 fn simulation(prefix: &str, json: &Value) -> Numbers {
     let rate = ["mops", "mrps"].into_iter().filter_map(|key| Some((key.to_owned(), json.get(key)?)));
     let latency = |key: &str| Some((format!("latency {key}, ns"), json["latency_ns"].get(key)?));
@@ -105,8 +105,8 @@ fn point(json: &Value) -> Numbers {
     simulation(&format!("{}: ", at.join(" ")), json)
 }
 
-/// Counts of a program for each of its work requests, as runs may be of different length. Those that follow from this
-/// device's own timing are none of the program's.
+/// Counts of a program per work request, because runs may differ in length. Counts that follow from this
+/// device's own timing are left out.
 fn statistics(json: &Value) -> Numbers {
     let total = &json["total"];
     let each = total["work_requests"].as_f64().filter(|n| *n > 0.0);
@@ -119,7 +119,7 @@ fn statistics(json: &Value) -> Numbers {
     numbers
 }
 
-/// Shows all numbers of a tree.
+/// Shows each number of a tree, with its path as name.
 fn flatten(name: &str, json: &Value, show: &mut impl FnMut(&str, f64)) {
     match json {
         Value::Number(number) => show(name, number.as_f64().unwrap_or(f64::NAN)),
@@ -133,7 +133,7 @@ fn flatten(name: &str, json: &Value, show: &mut impl FnMut(&str, f64)) {
     }
 }
 
-/// Keys of which the two say something else.
+/// Keys with different values.
 fn options(before: &Value, now: &Value) -> Vec<String> {
     let keys = [before, now].into_iter().filter_map(Value::as_object).flat_map(|fields| fields.keys());
     let mut keys: Vec<String> =
@@ -153,10 +153,10 @@ fn change(what: &str, before: f64, now: Option<f64>, tolerance: Tolerance) -> Ch
     Change { what: what.to_owned(), before, now, change, beyond }
 }
 
-/// The numbers of `now` against those of `before`, each a file's name and its JSON.
+/// Compares the numbers of `now` with those of `before`. Each is a file name and its JSON.
 ///
 /// # Errors
-/// One sentence where one is no result, they are of different kinds, or have no number in common.
+/// One sentence if a file is not a result, the kinds differ, or no number is in both.
 pub fn against(before: (&str, &str), now: (&str, &str), tolerance: Tolerance) -> Result<Changes, String> {
     let read = |(file, text): (&str, &str)| {
         let json: Value =
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(beyond(&before, &result("9.4", "96"), "5%"), ["mops"]);
         assert_eq!(beyond(&before, &result("9.4", "96"), "10%"), [""; 0]);
         assert_eq!(beyond(&before, &before, "0%"), [""; 0]);
-        // That nothing came to its end is no small change.
+        // A result in which nothing completes is not a small change.
         assert_eq!(beyond(&before, &result("null", "null"), "50%"), ["latency p99, ns", "mops"]);
         assert_eq!(beyond(&result("0", "1"), &result("1", "1"), "50%"), ["mops"]);
     }

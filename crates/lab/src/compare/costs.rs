@@ -1,4 +1,4 @@
-//! What operations of several workloads take of each resource, side by side.
+//! Resource costs of operations of several workloads, side by side.
 
 use crate::limits::limits;
 use crate::plan::{Run, Work};
@@ -6,30 +6,31 @@ use doorbell_nic::Resource;
 use doorbell_nic::limits::{Limit, Measure};
 use serde::Serialize;
 
-/// What operations take of a resource, by the least bound that it sets at each side. Of a system nothing is known.
+/// Cost of operations on a resource, from the lowest bound that the resource sets at each side. Unknown for
+/// systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// Which.
+    /// The resource.
     pub resource: Resource,
-    /// The rate that it allows at most, of all machines, in millions per second; null at sides that have no such
-    /// bound.
+    /// Largest rate of all machines that the resource allows, in millions per second. It is null at sides
+    /// without such a bound.
     pub mops: Vec<Option<f64>>,
-    /// Terms that are not the same everywhere.
+    /// Terms that differ between sides.
     pub terms: Vec<CostTerm>,
 }
 
-/// A term of what an operation takes.
+/// A term of an operation's cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostTerm {
-    /// What it is for.
+    /// Purpose of the term.
     pub what: &'static str,
-    /// In what it is measured.
+    /// Unit of the amounts.
     pub unit: Measure,
-    /// What an operation takes of it at each side; null where it has no such term.
+    /// Cost of an operation at each side; null if the side has no such term.
     pub amounts: Vec<Option<f64>>,
 }
 
-/// Relative differences below this are of rounding.
+/// Relative differences below this are rounding errors.
 const SAME: f64 = 1e-9;
 
 fn differ(values: &[Option<f64>]) -> bool {
@@ -40,7 +41,7 @@ fn differ(values: &[Option<f64>]) -> bool {
     })
 }
 
-/// Resources whose bounds or terms differ, in the order of their names' list.
+/// Resources with differing bounds or terms, in the order of [`Resource::ALL`].
 pub(super) fn of(runs: &[&Run]) -> Vec<Cost> {
     let all: Vec<Vec<Limit>> = runs.iter().map(|run| bounds(run)).collect();
     Resource::ALL.into_iter().filter_map(|resource| cost(resource, &all)).collect()
@@ -54,7 +55,7 @@ fn bounds(run: &Run) -> Vec<Limit> {
 }
 
 fn cost(resource: Resource, all: &[Vec<Limit>]) -> Option<Cost> {
-    // The least of a resource comes first.
+    // The lowest bound of a resource comes first.
     let least: Vec<Option<&Limit>> =
         all.iter().map(|limits| limits.iter().find(|limit| limit.resource == resource)).collect();
     let mops: Vec<Option<f64>> = least.iter().map(|limit| limit.map(|limit| limit.mops)).collect();
@@ -62,7 +63,7 @@ fn cost(resource: Resource, all: &[Vec<Limit>]) -> Option<Cost> {
     (differ(&mops) || !terms.is_empty()).then_some(Cost { resource, mops, terms })
 }
 
-/// All terms that some side has, each once.
+/// The terms of all sides, each once.
 fn terms(least: &[Option<&Limit>]) -> Vec<CostTerm> {
     let mut names: Vec<(&'static str, Measure)> = Vec::new();
     for term in least.iter().flatten().flat_map(|limit| &limit.terms) {

@@ -1,4 +1,4 @@
-//! Comparisons: workloads side by side, and results against those of before.
+//! Comparisons: workloads side by side, and results with earlier results.
 
 mod baseline;
 mod costs;
@@ -18,46 +18,45 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Version of the JSON of a [`Comparison`]; fields are only ever added.
+/// Version of the JSON of a [`Comparison`]. Later versions only add fields.
 pub const COMPARISON_SCHEMA: u32 = 1;
 
-/// Workloads side by side, in the form of their JSON.
+/// Workloads side by side, as their JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// [`COMPARISON_SCHEMA`].
+    /// Always [`COMPARISON_SCHEMA`].
     pub schema: u32,
-    /// Whether bottlenecks are observed by reruns.
+    /// Whether the bottlenecks come from reruns.
     pub explained: bool,
-    /// The workloads.
+    /// The compared workloads.
     pub sides: Vec<Side>,
-    /// Options that differ, with what they are at each side; null where a side has none such.
+    /// Options that differ, with their value at each side; null if a side has no such option.
     pub options: BTreeMap<String, Vec<serde_json::Value>>,
-    /// What an operation takes of each resource, where it differs.
+    /// Resource costs of an operation that differ between sides.
     pub costs: Vec<Cost>,
 }
 
-/// One of the workloads.
+/// One of the compared workloads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// As it was asked for.
+    /// Name of the workload, as the user wrote it.
     pub name: String,
-    /// As it was resolved.
+    /// The workload with all of its options resolved.
     pub workload: serde_json::Value,
-    /// What was found; absent where somebody stopped the comparison before.
+    /// The result; absent if the comparison was stopped before.
     #[serde(flatten)]
     pub found: Option<Found>,
-    /// Its rate against that of the first: 0.1 is 10% more; null at the first, and where either is not known or the
-    /// first is 0.
+    /// Rate relative to the first side: 0.1 is 10% more. It is null at the first side, if a rate is unknown,
+    /// and if the first rate is 0.
     pub change: Option<f64>,
-    /// Whether the rates differ by more than their intervals leave open; null where these are not known.
+    /// Whether the rates differ by more than their intervals allow; null if the intervals are not known.
     pub beyond_intervals: Option<bool>,
 }
 
-/// Runs workloads, each with what it is called, and sets them side by side. With `explain`, bottlenecks are observed
-/// by reruns.
+/// Runs named workloads and puts their results side by side. With `explain`, reruns find the bottlenecks.
 ///
 /// # Errors
-/// One sentence, with the side that it is about, where a workload does not go together or has no result.
+/// One sentence that names the side, if its workload is invalid or has no result.
 pub fn compare(
     sides: &[(String, Given)],
     explain: bool,
@@ -95,12 +94,12 @@ pub fn compare(
     })
 }
 
-/// A workload with the options of each class of threads as options of its own, by the name of the class or its number.
+/// Moves the options of each thread class to the top level, prefixed by the name of the class or its number.
 fn with_classes_apart(workload: &serde_json::Value) -> serde_json::Value {
     let mut apart = workload.clone();
     let Some(fields) = apart.as_object_mut() else { return apart };
     let Some(serde_json::Value::Array(classes)) = fields.remove("class") else { return apart };
-    // Of what threads do, the whole has what the first class does.
+    // For options of threads, the top level only repeats the first class.
     fields.retain(|key, _| key == "threads" || ThreadClass::FIELDS.iter().all(|field| field.key != key));
     for (number, class) in classes.iter().enumerate() {
         let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
@@ -111,7 +110,7 @@ fn with_classes_apart(workload: &serde_json::Value) -> serde_json::Value {
     apart
 }
 
-/// Keys whose values are not the same everywhere.
+/// Keys with values that differ between workloads.
 fn differing(workloads: &[serde_json::Value]) -> BTreeMap<String, Vec<serde_json::Value>> {
     let workloads: Vec<serde_json::Value> = workloads.iter().map(with_classes_apart).collect();
     let keys = workloads.iter().filter_map(|w| w.as_object()).flat_map(|w| w.keys());
@@ -124,8 +123,8 @@ fn change(first: &Found, other: &Found) -> Option<f64> {
     (first.mops > 0.0).then(|| other.mops / first.mops - 1.0)
 }
 
-/// Whether rates differ by more than the interval of their difference: its half is the root of the sum of the squares
-/// of theirs, as they are measured apart.
+/// Whether the rates differ by more than the interval of their difference. The measurements are independent,
+/// so its half-width is the root of the sum of the squared half-widths.
 fn beyond(first: &Found, other: &Found) -> Option<bool> {
     let half = first.interval.mops?.hypot(other.interval.mops?);
     Some((first.mops - other.mops).abs() > half)

@@ -1,4 +1,4 @@
-//! What else could be asked for: options changed, simulated, and those told that lift the rate.
+//! Advice: simulates changed options and reports the changes that raise the rate.
 
 use super::knobs::{candidates, reach_the_same};
 use super::system_knobs;
@@ -9,24 +9,25 @@ use crate::results::{Advice, Gain, MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
 use doorbell_schema::Duration;
 
-/// Candidates that are simulated, at most.
+/// Most candidates to simulate.
 const MOST: usize = 12;
 
-/// Rates that differ by less than this part are as good as each other: of these the likelier candidate comes first.
+/// Rates that differ by less than this share count as equal. The likelier candidate then comes first.
 const ALIKE: f64 = 0.01;
 
-/// So many times as much work as the run itself is not tried.
+/// A candidate with more than this many times the work of the run is not tried.
 const MUCH_LONGER: f64 = 100.0;
 
-/// What could be typed instead, as it would be run.
+/// A command that the user could type instead, with its run.
 struct Candidate {
     command: String,
     run: Run,
 }
 
-/// What `typed` asked for and is explained, with other options for which the rate is higher: each is simulated with the
-/// same draws and for the same virtual time. Where somebody stops it, it has what is known. Nothing is tried where threads
-/// are in classes: what these say, only their file says otherwise, which is no command.
+/// Adds advice to the explained outcome of `typed`: changed options that raise the rate. Each candidate is
+/// simulated with the draws and the virtual time of `run`. If interrupted, the advice covers the finished
+/// candidates. Nothing is tried for threads in classes, because no flag can change the options in a file's
+/// class.
 pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>) -> Outcome {
     if outcome.waits.is_some() {
         return outcome;
@@ -40,7 +41,7 @@ pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>)
     Outcome { advice, ..outcome }
 }
 
-/// Of these changes of `run`, which gave `base`, those that lift the rate, best first; none where that is not known.
+/// The changes of `run` that raise the rate of `base`, best first; `None` if that is not known.
 fn of_changes(
     typed: &Typed,
     run: &Run,
@@ -49,20 +50,20 @@ fn of_changes(
     control: &Control<'_>,
 ) -> Option<Vec<Advice>> {
     let tried = tried(typed, run, changes);
-    // One that fails says nothing of the run itself, which has its result.
+    // A candidate that fails does not invalidate the run, which has its result.
     let found = simulated(&tried, base, control).unwrap_or_default();
     let is_whole = found.len() == tried.len();
     let mut advice: Vec<Advice> =
         found.into_iter().filter_map(|(command, ran)| told(command, &ran, base)).collect();
-    // Of those that are alike the order stays.
+    // The stable sort keeps the order of equally good candidates.
     let rank = |advice: &Advice| (advice.mops.ln() / ALIKE).round();
     advice.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
-    // That nothing helps is known only where something was tried, and all of it was run.
+    // Only if candidates were tried and all of them ran is it known that nothing helps.
     let is_known = is_whole && !tried.is_empty();
     Some(advice).filter(|advice| is_known || !advice.is_empty())
 }
 
-/// The candidates that can be run, and are not what is run now.
+/// The candidates that can run and differ from the present run.
 fn tried(typed: &Typed, now: &Run, changes: Vec<Change>) -> Vec<Candidate> {
     let (mut known, most) = (vec![now.key()], MUCH_LONGER * now.cost());
     let mut tried = Vec::new();
@@ -81,7 +82,8 @@ fn tried(typed: &Typed, now: &Run, changes: Vec<Change>) -> Vec<Candidate> {
     tried
 }
 
-/// What is typed as a run on the machines of another, if it goes together, and machines post to the same ones.
+/// The run of a typed command on the machines of `now`. `None` if the command is invalid, or machines post to
+/// other machines than now.
 fn asked(typed: &Typed, now: &Run) -> Option<Run> {
     match (Asked::of(&typed.given().ok()?).ok()?, &now.work) {
         (Asked::Verbs(workload), Work::Verbs(before)) => {
@@ -93,7 +95,7 @@ fn asked(typed: &Typed, now: &Run) -> Option<Run> {
     }
 }
 
-/// What the candidates gave that were not stopped.
+/// Outcomes of the candidates that were not stopped.
 fn simulated(
     tried: &[Candidate],
     base: &Outcome,
@@ -105,7 +107,8 @@ fn simulated(
         all(&runs, control)
     };
     let ran = timed(&base.measured, &tried.iter().collect::<Vec<_>>())?;
-    // What looks better, but is not warm by then or changes still, warms up for longer, unless it is said how long.
+    // A candidate that looks better but is unsettled runs again with a longer warm-up, unless its warm-up is
+    // given.
     let open = |c: &Candidate| c.run.timed_as(&base.measured).key() != c.run.key();
     let unsettled = |c: &Candidate, ran: &Option<Outcome>| {
         let is = |ran: &Outcome| ran.interval.unsettled.is_some() && ran.told_rate().0 > base.told_rate().0;
@@ -121,7 +124,7 @@ fn simulated(
     Ok(found.collect())
 }
 
-/// As long a time after that which was measured.
+/// A time of equal duration right after `measured`. All of `measured` becomes warm-up.
 fn after(measured: &MeasuredTime) -> MeasuredTime {
     let warmup = Duration::new(measured.warmup.span() + measured.duration.span());
     MeasuredTime { warmup, ..measured.clone() }

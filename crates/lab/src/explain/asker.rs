@@ -1,25 +1,26 @@
-//! What reruns are asked for by, and what is made of their results.
+//! Interface to request reruns, and the use of their results.
 
 use crate::plan::Run;
 use crate::results::{Gain, Outcome};
 use doorbell_nic::More;
 
-/// Makes runs, each with what it is called: what each gave, or nothing where somebody stopped it.
+/// Makes named runs. Returns the outcome of each; `None` for a run that was interrupted.
 pub(super) type Asker<'a, E> = dyn FnMut(&[(String, Run)]) -> Result<Vec<Option<Outcome>>, E> + 'a;
 
-/// What is rerun.
+/// Extent of the reruns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// A tenth more of each resource: which of them sets the rate. Papers' claims are judged by it.
+    /// 10% more of each resource, which shows the resource that sets the rate. The judgement of papers'
+    /// claims uses this.
     Tenths,
-    /// Twice the number of what is counted, too; and several resources together.
+    /// In addition, twice the number of counted resources, and several resources together.
     Whole,
 }
 
-/// What more of something brings, if its rerun was not stopped.
+/// The gain from more of a resource; `None` if its rerun was stopped.
 pub(super) type Lifted = (More, Option<Gain>);
 
-/// What a run's rate gains on that of another.
+/// Gain in rate of `ran` over `base`.
 pub(super) fn gain(base: &Outcome, ran: &Outcome) -> Gain {
     Gain::between(base.rate(), ran.rate())
 }

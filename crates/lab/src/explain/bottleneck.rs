@@ -1,4 +1,4 @@
-//! The bottleneck in words: from one run, or from reruns.
+//! The bottleneck in words, from one run or from reruns.
 
 use super::latency;
 use super::relaxed::weight;
@@ -6,15 +6,15 @@ use super::together::{Set, towards_the_nic};
 use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
 use doorbell_nic::{More, Resource};
 
-/// From this weight on, more of what is counted tells what limits the rate although nothing is busy.
+/// From this weight on, a counted resource limits the rate even though nothing is busy.
 const SETS: f64 = 0.3;
 
-/// A relative change in words: 0.1 is +10.0%. One that is as good as none has no sign of a loss.
+/// Formats a relative change: 0.1 is +10.0%. A change that rounds to zero has a plus sign.
 pub fn percent(gain: f64) -> String {
     format!("{:+.1}%", (gain * 1000.0).round() / 10.0 + 0.0)
 }
 
-/// A gain in words, with half of its interval; one that is within it, or below 1%, is none.
+/// Formats a gain with the half-width of its interval. A gain within its interval or below 1% is "none".
 pub fn change(gain: Gain) -> String {
     match gain.half {
         _ if !gain.is_noticeable() => "none".to_owned(),
@@ -23,14 +23,14 @@ pub fn change(gain: Gain) -> String {
     }
 }
 
-/// Whether a resource was busy enough to limit the rate. A core that looks for completions again and again is busy, too:
-/// it counts only where a faster one may lift the rate.
+/// Whether a resource was busy enough to limit the rate. A core that polls for completions is always busy.
+/// Cores therefore count only if a faster core may raise the rate.
 pub(super) fn is_busy(resources: &[Utilization], lifts: &[(More, Gain)]) -> bool {
     counting(resources, lifts)
         .any(|r| towards_the_nic(resources, r).unwrap_or(0.0).max(r.utilization) >= BUSY)
 }
 
-/// Those that can limit the rate.
+/// The resources that can limit the rate.
 fn counting<'a>(
     resources: &'a [Utilization],
     lifts: &[(More, Gain)],
@@ -39,7 +39,7 @@ fn counting<'a>(
     resources.iter().filter(move |r| cores || r.class() != Resource::Cpu)
 }
 
-/// What changed the rate how much: what matters most, and the next.
+/// Describes the most important change of the rate, and the next.
 fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
     let Some((more, gain)) = best else {
         return match lifts.iter().any(|(_, gain)| gain.may_be_more()) {
@@ -52,7 +52,7 @@ fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
     format!("{} changes the rate by {}{next}", amount(more), percent(gain.gain))
 }
 
-/// More of something as part of a sentence.
+/// More of a resource, as part of a sentence.
 fn amount(more: More) -> String {
     match more {
         More::Tenth(resource) => format!("10% more of {resource}"),
@@ -60,8 +60,8 @@ fn amount(more: More) -> String {
     }
 }
 
-/// The bottleneck from the reruns; `lifts` has the largest gain first, `best` is what matters most of those that are
-/// noticeable.
+/// The bottleneck according to reruns. `lifts` has the largest gain first. `best` is the most important
+/// noticeable gain.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],
@@ -98,7 +98,7 @@ pub(super) fn observed(
     }
 }
 
-/// The bottleneck where several resources bind.
+/// The bottleneck if several resources limit the rate together.
 fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
     let first = set.all[0].resource();
     let own =
@@ -117,7 +117,7 @@ fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
     }
 }
 
-/// As "a, b and c".
+/// Joins names as in "a, b and c".
 fn listed(names: &[&str]) -> String {
     match names {
         [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
@@ -125,14 +125,14 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The same with the largest part of an operation's time, where it is that which limits the rate.
+/// Adds the largest part of an operation's time, if that time limits the rate.
 pub(super) fn with_time(bottleneck: Bottleneck, time: Option<&OperationTime>) -> Bottleneck {
     let largest = time.and_then(latency::largest);
     let text = largest.map_or(bottleneck.text.clone(), |part| format!("{}; {part}", bottleneck.text));
     Bottleneck { text, ..bottleneck }
 }
 
-/// What it means that a resource limits the rate.
+/// A sentence that says that this resource limits the rate.
 pub fn words(resource: Resource) -> &'static str {
     match resource {
         Resource::Cpu => "the cores limit the rate",
@@ -177,7 +177,7 @@ mod tests {
         Gain { gain, half: Some(0.002) }
     }
 
-    /// As the reruns have it.
+    /// The bottleneck, determined as for reruns.
     fn found(used: &[Utilization], lifts: &[(More, f64)], set: Option<&Set>) -> Bottleneck {
         let lifts: Vec<(More, Gain)> = lifts.iter().map(|(more, of)| (*more, gain(*of))).collect();
         let best = lifts.iter().find(|(_, gain)| gain.is_more()).copied();

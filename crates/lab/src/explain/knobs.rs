@@ -1,4 +1,4 @@
-//! Options that a program can have otherwise: candidates for a higher rate.
+//! Candidates for a higher rate: options that a program can change.
 
 use super::typed::{Change, Typed};
 use crate::limits::post_shape;
@@ -7,7 +7,7 @@ use doorbell_schema::Value;
 use doorbell_verbs::QpType;
 use doorbell_workload::{Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window};
 
-/// An option, or some that say one thing together.
+/// An option, or several options that together say one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knob {
     Qps,
@@ -25,7 +25,7 @@ enum Knob {
     Counters,
 }
 
-/// All of them, those first that most often help.
+/// All knobs; the first help most often.
 const ALL: [Knob; 13] = [
     Knob::Window,
     Knob::Reads,
@@ -42,7 +42,7 @@ const ALL: [Knob; 13] = [
     Knob::Threads,
 ];
 
-/// Those that make a resource matter less, the likeliest first.
+/// Knobs that reduce the load on a resource, the likeliest first.
 fn of(bottleneck: Resource) -> &'static [Knob] {
     match bottleneck {
         Resource::Cpu | Resource::WriteCombining => {
@@ -66,7 +66,7 @@ fn of(bottleneck: Resource) -> &'static [Knob] {
     }
 }
 
-/// Changes of a workload that may lift its rate, the likeliest first for what limits it.
+/// Changes of a workload that may raise its rate, the likeliest for its bottleneck first.
 pub(super) fn candidates(
     typed: &Typed,
     profiles: &Profiles,
@@ -79,7 +79,7 @@ pub(super) fn candidates(
     first.iter().chain(rest).flat_map(|knob| now.changes(*knob)).collect()
 }
 
-/// Whether the same machines are posted to.
+/// Whether both workloads post to equally many machines.
 pub(super) fn reach_the_same(one: &Resolved, other: &Resolved) -> bool {
     let reached = |w: &Resolved| match (w.transport, w.pattern) {
         (QpType::Ud, _) | (_, Pattern::Inbound) => w.machines - 1,
@@ -89,14 +89,14 @@ pub(super) fn reach_the_same(one: &Resolved, other: &Resolved) -> bool {
     reached(one) == reached(other)
 }
 
-/// A part of a size below which one that costs less is another payload.
+/// A size smaller by more than this fraction of itself (one eighth) counts as another payload.
 const SMALLER: u32 = 8;
 
 fn number(value: u32) -> Value {
     Value::Number(value.into())
 }
 
-/// What is asked for now.
+/// The present request.
 struct Now<'a> {
     typed: &'a Typed,
     profiles: &'a Profiles,
@@ -126,7 +126,7 @@ impl Now<'_> {
         }
     }
 
-    /// Fewer, so that all contexts fit into caches; more, so that more units work.
+    /// Fewer QPs so that all contexts fit into caches, or more so that more units work.
     fn qps(&self) -> Vec<Change> {
         let qps = self.w.qps;
         let others = self.w.machines - 1;
@@ -135,12 +135,13 @@ impl Now<'_> {
         all.map(|other| Change::to("qps", number(other))).collect()
     }
 
-    /// More outstanding, or less of what caches must hold.
+    /// More outstanding operations, or fewer so that caches hold them.
     fn windows(&self) -> Vec<Change> {
         let operations = self.w.window().operations();
         let all = [operations.saturating_mul(4), operations.saturating_mul(16), operations / 4];
         let same = all.into_iter().filter(|other| *other > 0).map(|other| self.window(other));
-        // All that a thread has under way in one window: caches hold it where they do not hold a window for each QP.
+        // One window for all operations of a thread. Caches may hold it even if they cannot hold a window per
+        // QP.
         let of_thread = (matches!(self.w.window(), Window::PerQp(_)) && self.w.qps > 1)
             .then(|| Change::to("window", number(16)).without("window_per_qp"));
         of_thread.into_iter().chain(same).collect()
@@ -153,7 +154,7 @@ impl Now<'_> {
         }
     }
 
-    /// An option, and a window that has room for it where one is given that has not.
+    /// Sets an option, and enlarges a window that was given if it has no room for the option.
     fn with_room(&self, key: &'static str, value: u32, room: u32) -> Change {
         let change = Change::to(key, number(value));
         let lanes = match self.w.window() {
@@ -172,7 +173,7 @@ impl Now<'_> {
     fn batches(&self) -> Vec<Change> {
         let all = [16, 4, 64, 1].into_iter().filter(|batch| *batch != self.w.batch);
         all.map(|batch| match self.w.window() {
-            // A batch goes to one QP.
+            // A batch goes to a single QP.
             Window::PerThread(now) if now >= batch * 2 => Change::to("batch", number(batch)),
             _ => self.with_room("batch", batch, batch * 2),
         })
@@ -211,7 +212,7 @@ impl Now<'_> {
         }
     }
 
-    /// Payload side by side, at the start of lines.
+    /// Payload in one piece, at the start of cache lines.
     fn placement(&self) -> Vec<Change> {
         let mut all = Vec::new();
         if self.w.sges.is_some_and(|sges| sges > 1) {
@@ -228,7 +229,7 @@ impl Now<'_> {
         all
     }
 
-    /// Words of which each has a lock of its own, as far as there are locks.
+    /// Counters with a lock each, as far as there are enough locks.
     fn counters(&self) -> Vec<Change> {
         match self.w.counters.map(|counters| counters.count) {
             None => return Vec::new(),
@@ -238,12 +239,12 @@ impl Now<'_> {
             }
             Some(_) => {}
         }
-        // A lock is of the addresses that differ in higher bits only; a word takes 8 bytes.
+        // Addresses that differ only below this bit share a lock. A counter takes 8 bytes.
         let per_lock = 1 << self.profiles.first().device.atomics.slot_low_bit.clamp(3, 30);
         [per_lock, 64].map(|stride| Change::to("counter_stride", number(stride))).into()
     }
 
-    /// The profile of those that post.
+    /// The profile of the machines that post.
     fn poster(&self) -> &Profile {
         match self.w.pattern {
             Pattern::Outbound => self.profiles.first(),
@@ -253,9 +254,10 @@ impl Now<'_> {
         }
     }
 
-    /// The largest sizes that are little smaller, and cost less: whole packets, whole lines, what fits inline.
+    /// The largest sizes that are slightly smaller but cheaper: whole packets, whole lines, or inline
+    /// payload.
     fn sizes(&self) -> Vec<Change> {
-        // Sizes of a mix are what it is.
+        // The sizes of a mix are part of the workload.
         let Some(&Operation { verb, size, .. }) = self.w.only_operation() else { return Vec::new() };
         if verb.is_atomic() || size < 2 {
             return Vec::new();

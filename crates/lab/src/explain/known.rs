@@ -1,4 +1,4 @@
-//! What limits runs, from results that are known.
+//! Bottlenecks of runs from known results.
 
 use super::asker::Depth;
 use super::observe::observed;
@@ -7,28 +7,28 @@ use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use std::sync::atomic::Ordering;
 
-/// The result of a run with what limits it, for which it is run again with more of what may change something.
+/// Returns the result of a run with its bottleneck, which needs reruns with more of some resources.
 ///
 /// # Errors
-/// That something of it is not known yet, or why it failed.
+/// If a result is not known yet, or a run failed.
 pub fn explained(known: &Known, run: &Run, what: &str, depth: Depth) -> Result<Outcome, NotYet> {
     let base = known.of(run, what)?;
     let explained = observed(&base, run, depth, &mut |runs| {
-        // All are asked for before the first that is not known ends this.
+        // All reruns are requested before the first unknown result ends this.
         let all: Vec<_> = runs.iter().map(|(name, run)| known.of(run, &format!("{what}: {name}"))).collect();
         all.into_iter().map(|ran| Ok(Some(Outcome::clone(&*ran?)))).collect()
     });
     explained.map(|explained| explained.outcome)
 }
 
-/// Which of several runs failed, by its place among them, and why.
+/// Index of the run that failed, and its error.
 pub(crate) type Failed = (usize, SimulateError);
 
-/// What runs gave, in their order; with `explain`, with what limits each. Nothing of those that had no result when
-/// somebody stopped it.
+/// Returns the results of runs in order, with their bottlenecks if `explain` is set. A result is `None` if
+/// the work was interrupted before it was known.
 ///
 /// # Errors
-/// The first that failed: it keeps others from beginning.
+/// The first failure. It keeps further runs from starting.
 pub(crate) fn results(
     runs: &[(String, Run)],
     explain: bool,

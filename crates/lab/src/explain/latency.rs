@@ -1,11 +1,11 @@
-//! What the time of an operation consists of.
+//! Parts of an operation's latency.
 
 use crate::limits::least_way;
 use crate::plan::{Run, Work};
 use crate::results::{OperationTime, Outcome, TimePart};
 
-/// The parts of an operation's time where nothing waits, and what it waits; of workloads of one verb whose latency
-/// is known: operations of a mix, or of classes of threads, have different parts.
+/// The unloaded parts of an operation's latency, and its waiting time. Only for workloads of one verb with a
+/// known latency, because operations of a mix or of thread classes have different parts.
 pub(super) fn operation_time(base: &Outcome, run: &Run) -> Option<OperationTime> {
     let Work::Verbs(w) = &run.work else { return None };
     w.only_operation()?;
@@ -17,7 +17,7 @@ pub(super) fn operation_time(base: &Outcome, run: &Run) -> Option<OperationTime>
     Some(OperationTime { parts, least_ns, waiting_ns: (mean - least_ns).max(0.0) })
 }
 
-/// Its largest part, in words.
+/// The largest part, in words.
 pub(super) fn largest(time: &OperationTime) -> Option<String> {
     let first = time.parts.first()?;
     let all = time.least_ns + time.waiting_ns;

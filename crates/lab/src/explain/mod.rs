@@ -1,4 +1,4 @@
-//! What limits a workload: observed by reruns, or guessed from use.
+//! The bottleneck of a workload: observed by reruns, or guessed from utilization.
 
 mod advice;
 mod asker;
@@ -27,11 +27,11 @@ use doorbell_nic::More;
 use doorbell_workload::Resolved;
 use observe::{Explained, observed};
 
-/// Makes a run, and again with more of each resource. Its bottleneck is the resource that lifts the rate most. Where
-/// machines differ, there is more of that one on each group alone, too.
+/// Makes a run, and reruns it with more of each resource. The bottleneck is the resource that raises the rate
+/// most. If machines differ, that resource is also increased on each machine group alone.
 ///
 /// # Errors
-/// If a parameter does not fit, or the run was stopped before anything was known.
+/// If a parameter does not fit, or the run was stopped before anything was measured.
 pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     let base = simulate(run, control)?;
     let Explained { mut outcome, best } = observed(&base, run, Depth::Whole, &mut |runs| all(runs, control))?;
@@ -44,7 +44,7 @@ pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateErro
     Ok(outcome)
 }
 
-/// What more of a resource brings on each group alone; of an interrupted explanation, for those groups that were run.
+/// Gains from more of a resource on each group alone. If interrupted, only for the groups that were run.
 fn by_group(
     run: &Run,
     more: More,
@@ -61,7 +61,7 @@ fn by_group(
     Ok(all(&runs, control)?.into_iter().enumerate().filter_map(lift).collect())
 }
 
-/// Says which group it is whose resource matters, if it is one.
+/// Names the group with the resource that matters, if there is one.
 fn name_group(bottleneck: &mut Bottleneck, w: &Resolved, lifts: &[GroupLift]) {
     let Some(most) = lifts.iter().max_by(|a, b| a.gain.total_cmp(&b.gain)) else { return };
     let names = w.group_names();

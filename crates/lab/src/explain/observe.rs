@@ -1,4 +1,4 @@
-//! What reruns show, whoever makes them.
+//! Conclusions from reruns, independent of the code that makes the reruns.
 
 use super::asker::{Asker, Depth, Lifted};
 use super::relaxed::{self, singles, weight};
@@ -8,25 +8,25 @@ use crate::plan::Run;
 use crate::results::{Bottleneck, Gain, Lift, OperationTime, Outcome, OutcomeOf, TogetherLift, busiest};
 use doorbell_nic::{More, Resource};
 
-/// A run with what reruns have shown.
+/// A run with the conclusions from its reruns.
 pub(super) struct Explained {
     pub(super) outcome: Outcome,
-    /// Of what more lifts the rate most, if something does.
+    /// The increase that raises the rate most, if any does.
     pub(super) best: Option<More>,
 }
 
-/// From this weight on, a resource sets the rate alone.
+/// From this weight on, one resource alone sets the rate.
 const ALONE: f64 = 0.8;
 
-/// Reruns `run`, whose result is `base`, with the same draws and for the same virtual time: what limits it, if all of
-/// them were made.
+/// Finds the bottleneck of `run`, with the result `base`. Reruns use the draws and the virtual time of `run`.
+/// The bottleneck is observed only if all reruns were made.
 pub(super) fn observed<E>(
     base: &Outcome,
     run: &Run,
     depth: Depth,
     ask: &mut Asker<'_, E>,
 ) -> Result<Explained, E> {
-    // What nothing completes of gains nothing by more of anything.
+    // If nothing completes, more of a resource gains nothing.
     if !base.completed() {
         return Ok(Explained { outcome: base.clone(), best: None });
     }
@@ -45,7 +45,7 @@ pub(super) fn observed<E>(
     let is_busy = bottleneck::is_busy(&used, &lifts);
     let shared =
         depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
-    // Also one that is not known well enough may be as large as what several bring.
+    // Also the largest gain that is within its interval may be as large as the gain of several resources.
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);
@@ -56,7 +56,7 @@ pub(super) fn observed<E>(
     Ok(Explained { outcome, best: best.map(|(more, _)| more) })
 }
 
-/// An outcome with what reruns have shown.
+/// An outcome with the conclusions from reruns.
 fn shown(
     base: &Outcome,
     bottleneck: Bottleneck,
@@ -71,7 +71,7 @@ fn shown(
     outcome
 }
 
-/// Those that were made, the largest first; of equal ones in the order of the list.
+/// The gains from reruns that were made, largest first. Equal gains are in the order of resources.
 fn known(found: Vec<Lifted>) -> Vec<(More, Gain)> {
     let mut lifts: Vec<(More, Gain)> =
         found.into_iter().filter_map(|(more, gain)| Some((more, gain?))).collect();
@@ -79,10 +79,10 @@ fn known(found: Vec<Lifted>) -> Vec<(More, Gain)> {
     lifts
 }
 
-/// What matters most, of what lifts the rate.
+/// The most important increase among those that raise the rate.
 fn best(lifts: &[(More, Gain)]) -> Option<(More, Gain)> {
     let of = |(more, gain): &(More, Gain)| relaxed::weight(*more, *gain);
-    // Of equal ones the first.
+    // The first of equally important ones.
     lifts.iter().filter(|(_, gain)| gain.is_more()).rev().max_by(|a, b| of(a).total_cmp(&of(b))).copied()
 }
 

@@ -5,17 +5,17 @@ use crate::plan::Run;
 use crate::results::{Gain, Outcome};
 use doorbell_nic::{More, Resource};
 
-/// So many times a capacity is more of it.
+/// Factor of the increase of counted resources.
 const TIMES: u32 = 2;
 
-/// So many times a cache that misses is large enough, mostly: where entries are used in turn, all of them miss until all
-/// fit.
+/// A cache with misses is usually large enough at this multiple of its size. If entries are used in turn, all
+/// of them miss until all fit.
 const FITS: u32 = 64;
 
-/// From this share of look-ups on that miss, a cache may limit the rate.
+/// A cache may limit the rate if at least this share of its lookups misses.
 const MISSES: f64 = 0.01;
 
-/// What more of each resource brings. `run` has the times of `base`.
+/// Gains from more of each resource. `run` has the measured time of `base`.
 pub(super) fn singles<E>(
     base: &Outcome,
     run: &Run,
@@ -28,7 +28,7 @@ pub(super) fn singles<E>(
     }
     let mut lifts = each(base, run, &wanted, ask)?;
     if depth == Depth::Tenths {
-        // Claims name the larger of two gains, however little it is larger.
+        // Claims name the larger of two gains, however small the difference.
         lifts.iter_mut().filter_map(|(_, gain)| gain.as_mut()).for_each(|gain| gain.half = None);
     }
     if depth == Depth::Whole {
@@ -49,20 +49,20 @@ fn each<E>(base: &Outcome, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -
     Ok(lifts)
 }
 
-/// Whether the rerun with more of it would be the same run.
+/// Whether a rerun with more of this resource would repeat the run.
 fn is_without_effect(base: &Outcome, run: &Run, resource: Resource) -> bool {
     base.without_effect.contains(&resource) || !run.may_use(resource)
 }
 
-/// The share of look-ups in a cache that missed, on all machines together.
+/// The share of lookups in a cache that missed, over all machines.
 pub(super) fn misses(base: &Outcome, cache: Resource) -> f64 {
     let those = base.caches.iter().filter(|c| c.cache.resource() == cache);
     let (hits, misses) = those.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses));
     if misses == 0 { 0.0 } else { misses as f64 / (hits + misses) as f64 }
 }
 
-/// How much a resource matters by what more of it brings: 1 where the rate grows as the resource does. Of a cache
-/// there is no such relation: what misses may all fit into one that is somewhat larger.
+/// Weight of a resource, given the gain from more of it. It is 1 if the rate grows in proportion to the
+/// resource. For caches there is no such proportion: all misses may fit into a slightly larger cache.
 pub(super) fn weight(more: More, gain: Gain) -> f64 {
     match more {
         More::Times(resource, times) if !resource.is_cache() => gain.gain.ln_1p() / f64::from(times).ln(),

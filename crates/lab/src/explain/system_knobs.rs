@@ -1,4 +1,4 @@
-//! Parameters that a system can have otherwise: candidates for a higher rate.
+//! Candidates for a higher rate: parameters that a system can change.
 
 use super::typed::Change;
 use crate::asked::SystemWorkload;
@@ -13,7 +13,7 @@ const GATHER: &Field = Field::called(Workers::FIELDS, "gather");
 const BATCHING: &Field = Field::called(Workers::FIELDS, "batching");
 const DATAGRAMS: &Field = Field::called(Travel::FIELDS, "datagrams");
 
-/// Changes of the parameters that a system has, the likeliest first.
+/// Changes of the system's parameters, the likeliest first.
 pub(super) fn candidates(profile: &Profile, w: &SystemWorkload) -> Vec<Change> {
     let number = |field: &Field| w.get(field.key);
     let times = |field: &'static Field, factors: &[(u64, u64)]| {
@@ -31,10 +31,10 @@ pub(super) fn candidates(profile: &Profile, w: &SystemWorkload) -> Vec<Change> {
     all
 }
 
-/// A switch the other way round. Where no flag says so, nothing is said of it.
+/// Toggles a switch. To get a value that no flag sets, the change leaves the parameter out.
 fn toggled(w: &SystemWorkload, field: &'static Field) -> Option<Change> {
     match w.value(field.key)? {
-        // The usual way of the one that only a flag turns off.
+        // Only a flag turns batching off; its usual value is on.
         Value::Switch(false) if field.key == BATCHING.key => Some(Change::default().without(field.key)),
         Value::Switch(true) if field.key != BATCHING.key => Some(Change::default().without(field.key)),
         Value::Switch(now) => Some(Change::to(field.key, Value::Switch(!now))),

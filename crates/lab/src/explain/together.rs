@@ -1,4 +1,4 @@
-//! Reruns with more of several resources at once, where no single one sets the rate.
+//! Reruns with more of several resources at once, for runs in which no single resource sets the rate.
 
 use super::asker::{Asker, gain};
 use super::relaxed::misses;
@@ -7,27 +7,27 @@ use crate::results::{Gain, Outcome, Utilization};
 use doorbell_nic::{More, Part, Resource};
 use std::collections::BTreeMap;
 
-/// Resources that are tried together, at most.
+/// Most resources that are increased together.
 const MOST: usize = 4;
 
-/// A resource busy for at least this share of the time may limit the rate with others.
+/// A resource may limit the rate together with others if it is busy for at least this share of the time.
 const USED: f64 = 0.4;
 
-/// Misses of a cache that may limit the rate with others.
+/// A cache may limit the rate together with others if at least this share of its lookups misses.
 const MISSES: f64 = 0.05;
 
-/// A set lifts if it does so by this much more than any of its own alone.
+/// A set counts only if it gains this much more than the best single resource.
 const BEYOND: f64 = 0.01;
 
-/// Several resources at once, and what more of them brings.
+/// Several resources, and the gain from more of all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Set {
     pub(super) all: Vec<More>,
     pub(super) gain: Gain,
 }
 
-/// The smallest set of busy resources of which more lifts the rate by more than `alone`, which the best single one
-/// brings: of all pairs the best, else all of them.
+/// The smallest set of busy resources with a gain above `alone`, the gain of the best single resource: the
+/// best of all pairs, else all busy resources.
 pub(super) fn smallest<E>(
     base: &Outcome,
     run: &Run,
@@ -45,7 +45,7 @@ pub(super) fn smallest<E>(
     best(base, run, &[busy], alone, ask)
 }
 
-/// Of these sets the one that lifts most, if one does.
+/// The set with the largest gain, if it is large enough.
 fn best<E>(
     base: &Outcome,
     run: &Run,
@@ -64,7 +64,7 @@ fn best<E>(
     Ok(lifted.filter(beyond).max_by(|a, b| a.gain.gain.total_cmp(&b.gain.gain)))
 }
 
-/// More of each of those that are used most, the busiest first, and of caches that miss.
+/// More of each of the most used resources, busiest first, and of caches with misses.
 fn busiest(base: &Outcome) -> Vec<More> {
     let loads = loads(&base.used());
     let mut used: Vec<(Resource, f64)> = loads.into_iter().filter(|(_, load)| *load >= USED).collect();
@@ -77,8 +77,8 @@ fn busiest(base: &Outcome) -> Vec<More> {
     all
 }
 
-/// The use of the busiest part of each resource. MMIOs and read completions share a direction of PCIe, which is busy
-/// with both.
+/// Utilization of the busiest part of each resource. MMIOs and read completions share one direction of PCIe,
+/// so their use of it adds up.
 fn loads(used: &[Utilization]) -> BTreeMap<Resource, f64> {
     let mut loads: BTreeMap<Resource, f64> = BTreeMap::new();
     for r in used {
@@ -88,14 +88,14 @@ fn loads(used: &[Utilization]) -> BTreeMap<Resource, f64> {
     loads
 }
 
-/// The use of the PCIe direction that a part shares with another kind of TLP.
+/// Utilization of the PCIe direction towards the NIC, if this part takes a share of it.
 pub(super) fn towards_the_nic(used: &[Utilization], part: &Utilization) -> Option<f64> {
     let shares = |part: Part| matches!(part, Part::PcieMmio | Part::PcieReadCompletions);
     let same = |other: &&Utilization| {
         let (own, other_meter) = (part.meter, other.meter);
         shares(other_meter.part()) && other.machine == part.machine && other_meter.device() == own.device()
     };
-    // What takes next to nothing of it does not bind.
+    // A part with almost no share of that direction does not limit the rate.
     let takes_part = shares(part.meter.part()) && part.utilization > 0.05;
     takes_part.then(|| used.iter().filter(same).map(|r| r.utilization).sum())
 }

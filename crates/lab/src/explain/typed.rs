@@ -1,42 +1,42 @@
-//! What somebody typed, and what they could type instead.
+//! The command that a user typed, and changes of it.
 
 use crate::asked::fields;
 use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use doorbell_workload::{Workload, WorkloadError};
 
-/// What a command says of a workload or a system.
+/// The options of a command for a workload or a system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Typed {
-    /// A file, as it is named, and what it says.
+    /// A workload file by its name on the command line, with its contents.
     pub file: Option<(String, Given)>,
-    /// What flags say over it.
+    /// Options from flags, which override the file.
     pub flags: Given,
-    /// What they set of single groups of machines, by their numbers.
+    /// Profile parameters that flags set for single machine groups, by group number.
     pub of_groups: Vec<(usize, Settings)>,
 }
 
-/// Options that are said otherwise.
+/// Changes of options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Change {
-    /// What they are.
+    /// Options with their new values.
     pub(super) set: Vec<(&'static str, Value)>,
-    /// Those of which nothing is said any more.
+    /// Options to leave out.
     pub(super) unset: Vec<&'static str>,
 }
 
 impl Change {
-    /// One option is this.
+    /// Sets one option.
     pub(super) fn to(key: &'static str, value: Value) -> Change {
         Change { set: vec![(key, value)], unset: Vec::new() }
     }
 
-    /// And another one this.
+    /// Also sets another option.
     pub(super) fn and(mut self, key: &'static str, value: Value) -> Change {
         self.set.push((key, value));
         self
     }
 
-    /// And of another one nothing is said.
+    /// Also leaves out another option.
     pub(super) fn without(mut self, key: &'static str) -> Change {
         self.unset.push(key);
         self
@@ -48,10 +48,10 @@ fn field(key: &str) -> Option<&'static Field> {
 }
 
 impl Typed {
-    /// All that is said: flags over the file.
+    /// All options: the file, overridden by flags.
     ///
     /// # Errors
-    /// If a flag is of a group of machines that is not there.
+    /// If a flag names a machine group that does not exist.
     pub fn given(&self) -> Result<Given, WorkloadError> {
         let flags = self.flags.clone();
         let all = match &self.file {
@@ -63,13 +63,13 @@ impl Typed {
             .try_fold(all, |given, (group, set)| Workload::with_set_of_group(given, *group, set.clone()))
     }
 
-    /// Whether something is said of an option.
+    /// Whether the file or a flag sets this option.
     pub(super) fn says(&self, key: &str) -> bool {
         let below = self.file.as_ref().is_some_and(|(_, below)| below.get(key).is_some());
         below || self.flags.get(key).is_some()
     }
 
-    /// The same with a change; none where flags cannot say it over the file.
+    /// Applies a change. Returns `None` if flags over the file cannot express it.
     pub(super) fn with(&self, change: &Change) -> Option<Typed> {
         let mut typed = self.clone();
         for (key, value) in &change.set {
@@ -87,7 +87,7 @@ impl Typed {
         Some(typed)
     }
 
-    /// The command that says it.
+    /// The command line for these options.
     pub fn command(&self) -> String {
         let file = self.file.iter().map(|(name, _)| quoted(name));
         let of_fields = fields().into_iter().flat_map(|field| {
@@ -103,7 +103,7 @@ impl Typed {
     }
 }
 
-/// The flags that say a value of a field; none where there are none.
+/// The flags that set this value of a field; `None` if no flag can.
 fn words(field: &Field, value: &Value) -> Option<Vec<String>> {
     let flags = field.all_flags();
     if let (FieldKind::Switch, Value::Switch(said)) = (field.kind, value) {
@@ -121,7 +121,7 @@ fn words(field: &Field, value: &Value) -> Option<Vec<String>> {
     Some(texts.iter().map(|text| format!("--{name} {}", quoted(text))).collect())
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+%@".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

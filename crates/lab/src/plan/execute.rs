@@ -1,4 +1,4 @@
-//! Runs on the cores: longest first, as many at a time as there is memory for.
+//! Executes runs on the cores of this machine: longest first, as many at a time as memory allows.
 
 use super::memory;
 use super::run::Run;
@@ -11,42 +11,42 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// How simulations are made, watched and stopped.
+/// Settings for making, watching and stopping simulations.
 #[derive(Clone)]
 pub struct Control<'a> {
-    /// Set to stop: what is computed so far is handed back.
+    /// Set to stop. Results computed so far are returned.
     pub interrupt: Arc<AtomicBool>,
-    /// Runs at a time, at most.
+    /// Most runs at a time.
     pub jobs: usize,
-    /// Wall-clock time that a run may take: it then ends with what is known.
+    /// Wall-clock time that a run may take. It then ends with the result known so far.
     pub max_wall: Option<std::time::Duration>,
-    /// Who watches.
+    /// Receives the progress of the runs.
     pub watch: &'a dyn Watch,
 }
 
 impl Control<'static> {
-    /// Nobody watches or stops; as many runs at a time as there are cores.
+    /// Settings without a watcher or a stop, with one run at a time per core.
     pub fn quiet() -> Control<'static> {
         Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, watch: &() }
     }
 }
 
 impl Control<'_> {
-    /// What stops a run that begins now.
+    /// The stop conditions of a run that begins now.
     pub(crate) fn stop(&self) -> Stop {
         Stop { interrupt: self.interrupt.clone(), at: self.max_wall.map(|wall| Instant::now() + wall) }
     }
 }
 
-/// Cores of this machine.
+/// Number of cores of this machine.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Threads that runs may have together, each of which has a stack: see `doorbell_workload`'s limit of one run.
+/// Most threads of concurrent runs. Each thread has a stack; see the limit of one run in `doorbell_workload`.
 const MOST_THREADS: u64 = 30_000;
 
-/// What a run takes of what there is for all.
+/// Resources of this machine that a run needs.
 #[derive(Clone, Copy)]
 struct Needs {
     bytes: u64,
@@ -60,28 +60,28 @@ impl Needs {
         Needs { bytes: run.bytes(), threads: run.threads() }
     }
 
-    /// Of both.
+    /// The sum of both needs.
     fn and(self, other: Needs) -> Needs {
         Needs { bytes: self.bytes + other.bytes, threads: self.threads + other.threads }
     }
 
-    /// Without those of another, which are part of them.
+    /// The rest, after `other` is taken from it.
     fn without(self, other: Needs) -> Needs {
         Needs { bytes: self.bytes - other.bytes, threads: self.threads - other.threads }
     }
 }
 
-/// What is left to do.
+/// The runs that are still to be made.
 struct Queue {
-    /// Numbers of runs, the longest last.
+    /// Indices of runs, the longest last.
     left: Vec<usize>,
-    /// What those under way take.
+    /// Needs of the runs in progress.
     taken: Needs,
     under_way: usize,
 }
 
 impl Queue {
-    /// The longest run that there is memory for; the longest of all where none is under way.
+    /// Takes the longest run that fits into the budget. If no run is in progress, takes the longest of all.
     fn next(&mut self, needs: &[Needs], budget: Needs) -> Option<usize> {
         let fits = |number: &usize| {
             let all = self.taken.and(needs[*number]);
@@ -98,8 +98,8 @@ impl Queue {
     }
 }
 
-/// Makes all runs and calls `done` with the number and the result of each, from several threads. One that
-/// fails, or an interrupt, keeps others from beginning.
+/// Makes all runs. Calls `done` from several threads, with the index and the result of each run. A failure or
+/// an interrupt keeps further runs from starting.
 pub(crate) fn execute(
     runs: &[Run],
     control: &Control<'_>,
@@ -173,7 +173,7 @@ mod tests {
         all.iter().map(|(us, qps)| Run::verbs(profiles.clone(), workload(*us, *qps))).collect()
     }
 
-    /// Numbers of the runs in the order in which they are made, one at a time.
+    /// Indices of the runs in the order in which they are made, one at a time.
     fn order(runs: &[Run], make: &(dyn Fn(&Run) -> Result<Outcome, SimulateError> + Sync)) -> Vec<usize> {
         let made = Mutex::new(Vec::new());
         let control = Control { jobs: 1, ..Control::quiet() };
@@ -227,7 +227,7 @@ mod tests {
         });
         assert_eq!(made.into_inner(), 6);
         assert!((1..=2).contains(&most.load(Ordering::SeqCst)), "no more than two fit");
-        // One that is larger than all memory is made alone.
+        // A run that needs more than all memory is made alone.
         assert_eq!(order(runs, &make).len(), 6);
     }
 }

@@ -1,4 +1,4 @@
-//! Results by what was run, and what is asked for and not known.
+//! Known results by run, and the runs that are still wanted.
 
 use super::execute::{Control, execute};
 use super::not_yet::NotYet;
@@ -9,34 +9,34 @@ use crate::run_error::SimulateError;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is known, and what is wanted.
+/// Known results, and runs that are wanted. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Known {
     state: Arc<Mutex<State>>,
-    /// Where results are kept from one process to the next, if they are.
+    /// Store that keeps results between processes, if there is one.
     stored: Option<Arc<Stored>>,
 }
 
 #[derive(Default)]
 struct State {
     known: HashMap<Key, Result<Arc<Outcome>, SimulateError>>,
-    /// In the order in which they were asked for.
+    /// Wanted runs with their names, in the order of the requests.
     wanted: Vec<(Run, String)>,
     keys: HashSet<Key>,
 }
 
 impl Known {
-    /// What is stored is known.
+    /// Knows the results in this store.
     pub fn stored_in(stored: Arc<Stored>) -> Known {
         Known { stored: Some(stored), ..Known::default() }
     }
 
-    /// The same, of which nothing is taken from a store or kept there from now on.
+    /// A view of these results that no longer reads or writes the store.
     pub fn unstored(&self) -> Known {
         Known { state: self.state.clone(), stored: None }
     }
 
-    /// What was taken from the store, if there is one.
+    /// Statistics of results from the store, if there is one.
     pub fn taken(&self) -> Option<Taken> {
         self.stored.as_ref().map(|stored| stored.taken())
     }
@@ -45,10 +45,10 @@ impl Known {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The result of a run; where it is not known, it is wanted from now on.
+    /// Returns the result of a run. If it is not known, the run is wanted from now on.
     ///
     /// # Errors
-    /// That it is not known yet, or why it failed.
+    /// If the result is not known yet, or the run failed.
     pub fn of(&self, run: &Run, what: &str) -> Result<Arc<Outcome>, NotYet> {
         let key = run.key();
         let mut state = self.lock();
@@ -61,24 +61,24 @@ impl Known {
         Err(NotYet::Wanted)
     }
 
-    /// Runs that have a result, and how many of them were to settle and did not.
+    /// Number of runs with a result, and how many of them did not settle as intended.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.lock();
         let ran = || state.known.values().flatten();
         (ran().count(), ran().filter(|ran| !ran.ended().is_as_wanted()).count())
     }
 
-    /// Knows nothing any more: who has looked at all results needs them no longer.
+    /// Forgets all results, for a caller that has used them all.
     pub fn forget(&self) {
         self.lock().known.clear();
     }
 
-    /// Whether something is wanted.
+    /// Whether any run is wanted.
     pub fn wants(&self) -> bool {
         !self.lock().wanted.is_empty()
     }
 
-    /// What is wanted.
+    /// The wanted runs.
     pub fn wanted(&self) -> Vec<Run> {
         self.lock().wanted.iter().map(|(run, _)| run.clone()).collect()
     }
@@ -95,7 +95,7 @@ impl Known {
         control.watch.planned(runs.len() as u64);
         execute(&runs, control, &|number, ended| {
             let run = &runs[number];
-            // What the clock on the wall has cut may be another result the next time.
+            // A run cut short by wall-clock time may have another result next time.
             if let (Some(stored), Ok(ran)) = (&self.stored, &ended)
                 && ran.ended().is_repeatable()
             {
@@ -109,7 +109,7 @@ impl Known {
         }
     }
 
-    /// Knows the result of a run if it is stored; whether it is.
+    /// Takes the result of a run from the store. Returns whether it was stored.
     fn take_stored(&self, run: &Run) -> bool {
         let ran = self.stored.as_ref().and_then(|stored| stored.get(run));
         let found = ran.is_some();

@@ -1,4 +1,4 @@
-//! Runs that are made at once, without what is known of others.
+//! Makes runs at once, without the known results of other runs.
 
 use super::execute::{Control, execute};
 use super::run::Run;
@@ -6,10 +6,11 @@ use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use std::sync::Mutex;
 
-/// Makes one run, which may be traced. Its bottleneck is the resource that was busiest, not confirmed.
+/// Makes one run, with a trace if the watcher wants one. Its bottleneck is the busiest resource, not
+/// confirmed by reruns.
 ///
 /// # Errors
-/// If a parameter does not fit, or the run was stopped before anything was known.
+/// If a parameter does not fit, or the run was stopped before anything was measured.
 pub fn simulate(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     control.watch.planned(1);
     let outcome = run.run(&control.stop(), control.watch)?;
@@ -17,7 +18,7 @@ pub fn simulate(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateErr
     Ok(outcome)
 }
 
-/// Makes runs; what each gave, or nothing where somebody stopped it.
+/// Makes runs and returns their outcomes in order; `None` for a run that was interrupted.
 pub(crate) fn all(
     runs: &[(String, Run)],
     control: &Control<'_>,
@@ -30,7 +31,7 @@ pub(crate) fn all(
         control.watch.done(names[number]);
     });
     let ended = ended.into_inner().unwrap_or_else(|e| e.into_inner());
-    // What fails keeps others from beginning: it says more than that they did not.
+    // A failure keeps other runs from starting. It is reported instead of the runs that did not start.
     if let Some(error) = ended.iter().flatten().find_map(|e| e.as_ref().err().filter(|e| !e.is_interrupt())) {
         return Err(error.clone());
     }

@@ -1,14 +1,14 @@
-//! How much memory this machine has.
+//! Memory of this machine.
 
-/// Where it does not say so.
+/// Bytes to assume if `/proc/meminfo` does not say.
 const USUAL: u64 = 4 << 30;
 
-/// Bytes of it that are left.
+/// Bytes of available memory.
 pub(super) fn left() -> u64 {
     line("MemAvailable:")
 }
 
-/// Bytes of all of it.
+/// Bytes of total memory.
 pub(super) fn of_machine() -> u64 {
     line("MemTotal:")
 }

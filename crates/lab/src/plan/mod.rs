@@ -1,8 +1,8 @@
-//! What needs to be run, and the running of it.
+//! Plans and makes runs.
 //!
-//! Whoever needs results asks for them. What is asked for and not known becomes part of one list; the list goes to
-//! the cores, and those who asked are asked again, until they have all they need. So every distinct run is made
-//! once, and nothing is listed twice.
+//! Code that needs results requests them. Unknown requested runs go to one list. The cores make the listed
+//! runs, and the requesting code is called again, until it has all results that it needs. Each distinct run
+//! is therefore made only once.
 
 mod execute;
 mod known;

@@ -1,14 +1,14 @@
-//! Why something that needs runs is not known.
+//! Reasons why a result that needs runs is not known.
 
 use crate::run_error::SimulateError;
 
 /// Why an experiment has no findings yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotYet {
-    /// It needs runs that are not made.
+    /// The experiment needs runs that have not been made.
     Wanted,
-    /// One of its runs failed.
+    /// One of the experiment's runs failed.
     Failed(SimulateError),
-    /// In one of its runs nothing was done that could be compared: why.
+    /// One of the experiment's runs did nothing that can be compared. Holds the reason.
     Nothing(String),
 }

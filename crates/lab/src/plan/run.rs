@@ -1,4 +1,4 @@
-//! A run as data: machines, and what they do.
+//! A run as data: machines, and their work.
 
 use super::memory;
 use super::work::{Planned, Work};
@@ -11,16 +11,16 @@ use doorbell_programs::steady::Stop;
 use doorbell_workload::{Profiles, Resolved, WorkloadError};
 use std::sync::Arc;
 
-/// Machines, and what they do: all that a result depends on.
+/// Machines and their work: everything that a result depends on.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The profiles of the groups of machines.
+    /// Profiles of the machine groups.
     pub profiles: Arc<Profiles>,
-    /// What they do.
+    /// Work of the machines.
     pub work: Work,
 }
 
-/// What tells one run from another.
+/// Identity of a run: equal keys mean equal runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key(String);
 
@@ -31,21 +31,21 @@ impl Key {
 }
 
 impl Run {
-    /// A workload on machines of these profiles.
+    /// A verbs workload on machines with these profiles.
     pub fn verbs(profiles: Profiles, workload: Resolved) -> Run {
         Run { profiles: Arc::new(profiles), work: Work::Verbs(Arc::new(workload)) }
     }
 
-    /// A system on machines of this profile, which decides what it is to decide.
+    /// A system on machines of this profile. The profile decides the parameters that the system leaves open.
     pub fn system(profile: &Profile, workload: SystemWorkload) -> Run {
         let work = Work::System(workload.decided(profile));
         Run { profiles: Arc::new(Profiles::from(profile)), work }
     }
 
-    /// What is asked for, on the profiles that it names.
+    /// A requested workload or system on the profiles that it names.
     ///
     /// # Errors
-    /// If a profile cannot be had, or what is asked for does not go together on it.
+    /// If a profile cannot be loaded, or the request is invalid for its profile.
     pub fn asked(asked: Asked) -> Result<Run, WorkloadError> {
         match asked {
             Asked::Verbs(workload) => {
@@ -57,7 +57,7 @@ impl Run {
         }
     }
 
-    /// What it is of.
+    /// The work, as the trait that all kinds of work implement.
     fn planned(&self) -> &dyn Planned {
         match &self.work {
             Work::Verbs(workload) => workload,
@@ -65,12 +65,12 @@ impl Run {
         }
     }
 
-    /// Whether it is of a system.
+    /// Whether the work is a system.
     pub fn is_of_system(&self) -> bool {
         matches!(self.work, Work::System(_))
     }
 
-    /// It with more of some resources on all machines.
+    /// The run with more of some resources on all machines.
     pub(crate) fn with(&self, all: &[More]) -> Run {
         let more = |run: Run, more: &More| {
             let work = run.planned().with(*more).unwrap_or_else(|| run.work.clone());
@@ -79,22 +79,22 @@ impl Run {
         all.iter().fold(self.clone(), more)
     }
 
-    /// It with more of a resource on the machines of a group.
+    /// The run with more of a resource on the machines of one group.
     pub(crate) fn with_of_group(&self, group: usize, more: More) -> Run {
         let profiles = Arc::new(self.profiles.with_of_group(group, more));
         Run { profiles, work: self.work.clone() }
     }
 
-    /// It on machines of other profiles, group by group.
+    /// The run on machines of other profiles, group by group.
     ///
     /// # Panics
-    /// If there is no profile.
+    /// If `profiles` is empty.
     pub(crate) fn on(&self, profiles: &[Profile]) -> Run {
         let (first, others) = (profiles[0].clone(), profiles[1..].to_vec());
         Run { profiles: Arc::new(Profiles::of_groups(first, others)), work: self.work.clone() }
     }
 
-    /// It, warmed up and measured for as long as another run was.
+    /// The run with the warm-up and the duration of another run.
     pub(crate) fn timed_as(&self, measured: &MeasuredTime) -> Run {
         let work = self.planned().timed(measured.warmup, measured.duration);
         Run { profiles: self.profiles.clone(), work }
@@ -115,55 +115,55 @@ impl Run {
         self.planned().signal_every()
     }
 
-    /// What machines do, resolved, as JSON.
+    /// The resolved work of the machines as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         self.planned().json()
     }
 
-    /// With which draws begin.
+    /// Seed of the random draws.
     pub(crate) fn seed(&self) -> u64 {
         self.planned().seed()
     }
 
-    /// Operations that are due in a second; `None` where some threads post as earlier ones end.
+    /// Operations due per second; `None` if some threads post when earlier operations end.
     pub(crate) fn due(&self) -> Option<u64> {
         self.planned().due()
     }
 
-    /// What it is called in messages.
+    /// Kind of the work in messages.
     pub(crate) fn name(&self) -> &'static str {
         self.planned().name()
     }
 
-    /// Whether more of a resource may change what it does.
+    /// Whether more of a resource may change the run.
     pub(crate) fn may_use(&self, resource: Resource) -> bool {
         resource != Resource::OutstandingReads || self.planned().may_read()
     }
 
-    /// How long it takes beside others: roughly the operations that it simulates.
+    /// Relative run time, roughly the number of simulated operations.
     pub(crate) fn cost(&self) -> f64 {
         self.planned().cost(&self.profiles)
     }
 
-    /// Bytes of memory that it takes at most, roughly.
+    /// Rough upper bound of the memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.planned().bytes(&self.profiles)
     }
 
-    /// Whether this machine has the memory for it.
+    /// Whether this machine has enough memory for the run.
     pub(crate) fn fits(&self) -> bool {
         self.bytes() <= memory::of_machine()
     }
 
-    /// Threads that it starts.
+    /// Number of simulated threads.
     pub(crate) fn threads(&self) -> u64 {
         self.planned().threads()
     }
 
-    /// Runs it; `watch` may have it traced.
+    /// Executes the run; `watch` may request a trace.
     ///
     /// # Errors
-    /// If this machine has not the memory for it, and as the simulation.
+    /// If this machine lacks the memory for the run, or the simulation fails.
     pub(crate) fn run(&self, stop: &Stop, watch: &dyn Watch) -> Result<Outcome, SimulateError> {
         let (needed, memory) = (self.bytes(), memory::of_machine());
         if needed > memory {
@@ -204,7 +204,7 @@ mod tests {
             let given = doorbell_schema::Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
             Run::asked(crate::Asked::of(&given).unwrap()).unwrap().bytes()
         };
-        // A source of 1 MB and four copies for each.
+        // Each client has a source of 1 MB and four copies of it.
         let calls = "system = \"vector-io\"\niovcnt = 16\npiece = 65536\nclients = ";
         assert!(bytes(&format!("{calls}512")) - bytes(&format!("{calls}256")) > 256 * (9 << 20));
         let held = "system = \"consolidate\"\nblocks = ";

@@ -12,54 +12,55 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
-/// The sources of the model and its programs, as a hash taken when they were built.
+/// Hash of the sources of the model and its programs, from build time.
 pub(crate) const MODEL: &str = env!("DOORBELL_MODEL");
 
-/// What names of our files end in; others in the directory are left alone.
+/// Suffix of result files. Other files in the directory are left alone.
 const ENDING: &str = ".result.json";
 
-/// Bytes that stored results may take: some hundred times what a paper needs.
+/// Most bytes of all stored results: some hundred times the need of one paper.
 const LIMIT: u64 = 256 << 20;
 
-/// Results in a directory, each in a file named by what was run and by the model that ran it.
+/// Results in a directory. Each file is named by the run and the model that made it.
 pub struct Stored {
     dir: PathBuf,
-    /// Whether what is there is not taken.
+    /// Whether existing results are ignored.
     fresh: bool,
     taken: Mutex<Taken>,
 }
 
-/// What was taken from the store, and whether something could not be put there. Times are in seconds since 1970.
+/// Statistics of the store: results taken from it, and failures. Times are in seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Taken {
-    /// Results that were there.
+    /// Results that were taken from the store.
     pub runs: u64,
-    /// When the first of them was stored.
+    /// Storage time of the oldest of these results.
     pub first: Option<u64>,
-    /// When the last of them was stored.
+    /// Storage time of the newest of these results.
     pub last: Option<u64>,
-    /// Results that were there, but not as they had been stored: their runs were made anew.
+    /// Results that were found damaged. Their runs were made again.
     pub damaged: u64,
-    /// Why the first result that could not be stored was not.
+    /// Why the first result that could not be stored failed.
     pub failure: Option<String>,
 }
 
-/// A file's content, after a line with its checksum.
+/// Contents of a file, after a line with their checksum.
 #[derive(Serialize, Deserialize)]
 struct Kept<O> {
     at: u64,
     outcome: O,
-    /// What of the outcome its JSON does not have.
+    /// The part of the outcome that its JSON lacks.
     without_effect: Vec<Resource>,
 }
 
-/// What a file holds.
+/// Encodes the contents of a file.
 fn sealed(name: &str, kept: &Kept<&Outcome>) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(kept)?;
     Ok([checksum(name, &json).as_bytes(), b"\n", &json].concat())
 }
 
-/// What [`sealed`] was made of; nothing where it is not all there, unchanged, and of this name.
+/// Decodes the contents of a file. Returns `None` if they are incomplete, changed, or from a file of another
+/// name.
 fn unsealed(name: &str, bytes: &[u8]) -> Option<Kept<Outcome>> {
     let line = bytes.iter().position(|byte| *byte == b'\n')?;
     let (sum, json) = (&bytes[..line], &bytes[line + 1..]);
@@ -74,16 +75,16 @@ fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a directory holds.
+/// Size of the results in a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Results.
+    /// Number of results.
     pub results: u64,
-    /// Their bytes.
+    /// Bytes of all results.
     pub bytes: u64,
 }
 
-/// A result's file.
+/// The file of a result.
 struct StoredFile {
     path: PathBuf,
     bytes: u64,
@@ -91,9 +92,9 @@ struct StoredFile {
 }
 
 impl Stored {
-    /// The directory that the environment names: `DOORBELL_CACHE_DIR`, or `doorbell` in `XDG_CACHE_HOME` or in
-    /// `~/.cache`; none where there is not even a home. A relative `XDG_CACHE_HOME` is none, as the XDG Base
-    /// Directory Specification has it.
+    /// The directory from the environment: `DOORBELL_CACHE_DIR`, or `doorbell` in `XDG_CACHE_HOME` or
+    /// `~/.cache`. Returns `None` if there is no home directory either. A relative `XDG_CACHE_HOME` is
+    /// ignored, as the XDG Base Directory Specification demands.
     pub fn usual_dir() -> Option<PathBuf> {
         let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         named("DOORBELL_CACHE_DIR")
@@ -101,23 +102,23 @@ impl Stored {
             .or_else(|| Some(named("HOME")?.join(".cache").join("doorbell")))
     }
 
-    /// Results in a directory, which is made when the first is stored.
+    /// A store in this directory, which is created with the first result.
     pub fn new(dir: PathBuf) -> Stored {
         Stored { dir, fresh: false, taken: Mutex::default() }
     }
 
-    /// The same, of which nothing is taken; what is stored replaces what is there.
+    /// Sets whether to ignore existing results. New results then replace them.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Stored {
         Stored { fresh, ..self }
     }
 
-    /// Where they are.
+    /// The directory of the results.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What was taken so far.
+    /// Statistics of the store so far.
     pub fn taken(&self) -> Taken {
         self.lock().clone()
     }
@@ -126,12 +127,12 @@ impl Stored {
         self.taken.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The name of a run's file.
+    /// The file name for a run.
     fn name(run: &Run) -> String {
         hex(Sha256::new().chain_update(MODEL).chain_update(run.key().as_bytes())) + ENDING
     }
 
-    /// The result of a run, if it is stored. What cannot be read is not.
+    /// Returns the result of a run if it is stored and readable.
     pub(crate) fn get(&self, run: &Run) -> Option<Outcome> {
         if self.fresh {
             return None;
@@ -142,7 +143,7 @@ impl Stored {
             self.lock().damaged += 1;
             return None;
         };
-        // What is used goes last. Where that cannot be said, it goes by when it was stored.
+        // Recently used results are removed last. If the time of use cannot be set, the storage time counts.
         let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         let mut taken = self.lock();
         taken.runs += 1;
@@ -151,7 +152,7 @@ impl Stored {
         Some(Outcome { without_effect: kept.without_effect, ..kept.outcome })
     }
 
-    /// Stores a result, at once whole or not at all. That it cannot be is remembered.
+    /// Stores a result atomically. A failure is noted in [`Taken`].
     pub(crate) fn put(&self, run: &Run, outcome: &Outcome) {
         if let Err(error) = self.try_put(run, outcome) {
             self.failed(&error);
@@ -175,7 +176,8 @@ impl Stored {
         Ok(())
     }
 
-    /// A file for a result that is not whole yet, named like one: where its process is killed, it goes as results do.
+    /// A temporary file for a result. Its suffix ensures that it is tidied like a result if the process is
+    /// killed.
     fn partial(&self) -> io::Result<tempfile::NamedTempFile> {
         tempfile::Builder::new().suffix(ENDING).tempfile_in(&self.dir)
     }
@@ -188,7 +190,7 @@ impl Stored {
         let mut all = Vec::new();
         for entry in entries {
             let entry = entry?;
-            // Another process may have removed it.
+            // Another process may have removed the file.
             let Ok(about) = entry.metadata() else { continue };
             if entry.file_name().to_string_lossy().ends_with(ENDING) && !about.is_dir() {
                 all.push(StoredFile { path: entry.path(), bytes: about.len(), used: about.modified()? });
@@ -197,7 +199,7 @@ impl Stored {
         Ok(all)
     }
 
-    /// How much is stored.
+    /// Measures the stored results.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -209,19 +211,20 @@ impl Stored {
     /// Removes all results.
     ///
     /// # Errors
-    /// If one cannot be removed.
+    /// If a file cannot be removed.
     pub fn clear(&self) -> io::Result<Size> {
         self.shrink(None)
     }
 
-    /// Removes what was used longest ago, until the rest is within the limit.
+    /// Removes the least recently used results until the rest is within the limit.
     pub(crate) fn tidy(&self) {
         if let Err(error) = self.shrink(Some(LIMIT)) {
             self.failed(&error);
         }
     }
 
-    /// Removes results until the rest has `limit` bytes at most; without a limit all, also those of no byte.
+    /// Removes results until the rest has at most `limit` bytes. Without a limit, removes all, including
+    /// empty files.
     fn shrink(&self, limit: Option<u64>) -> io::Result<Size> {
         let mut entries = self.entries()?;
         entries.sort_by_key(|entry| entry.used);
@@ -252,7 +255,7 @@ mod tests {
     use doorbell_schema::Given;
     use doorbell_workload::Workload;
 
-    /// A workload of each shape that JSON can have: with groups, counters, neither; each system.
+    /// A run of each JSON shape: workloads with groups, with counters and with neither, and each system.
     fn runs() -> Vec<Run> {
         let verbs = [
             "verb = \"read\"\nqps = 2",
@@ -328,7 +331,7 @@ mod tests {
             damaged += 1;
         }
         assert!(damaged > 10, "{damaged}");
-        // Another run's result.
+        // The result of another run.
         fs::write(path(&runs[1]), &whole).unwrap();
         assert_eq!(stored.get(&runs[1]), None);
         assert_eq!(stored.taken(), Taken { damaged: damaged + 1, ..Taken::default() });
@@ -340,13 +343,13 @@ mod tests {
     fn nothing_of_ours_stays_when_it_is_cleared() {
         let (_dir, stored) = stored();
         let runs = &runs()[..2];
-        // Something else in the place of a result.
+        // A directory in the place of a result.
         fs::create_dir_all(stored.dir().join(Stored::name(&runs[0]))).unwrap();
         let ran = made(&runs[0]);
         stored.put(&runs[0], &ran);
         assert!(stored.taken().failure.is_some());
         stored.put(&runs[1], &ran);
-        // What a process leaves that is killed as it writes.
+        // A partial file, as left by a process that is killed while it writes.
         stored.partial().unwrap().keep().unwrap();
         assert_eq!(stored.clear().unwrap().results, 2);
         assert_eq!(fs::read_dir(stored.dir()).unwrap().count(), 1, "the directory is not ours");

@@ -1,4 +1,4 @@
-//! A workload of verbs as a run: how much time and memory it takes.
+//! A verbs workload as the work of a run: its time and memory.
 
 use super::work::{Planned, Work, microseconds};
 use crate::limits::limits;
@@ -16,15 +16,15 @@ use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved,
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that a thread takes, a QP, and a work request of its queues: more rather than less.
+/// Bytes of a thread, of a QP, and of a work request in its queues, rounded up.
 const THREAD: u64 = 60_000;
 const QP: u64 = 1_500;
 const WORK_REQUEST: u64 = 32;
-/// Of a CQ that a QP has for itself, and of an entry of it.
+/// Bytes of a CQ that belongs to a single QP, and of a CQ entry.
 const CQ: u64 = 300;
 const CQE: u64 = 64;
 
-/// Operations that a QP's set-up takes as long as.
+/// Cost of setting up a QP, in operations.
 const SET_UP: f64 = 20.0;
 
 impl Planned for Arc<Resolved> {
@@ -91,13 +91,13 @@ impl Planned for Arc<Resolved> {
     }
 }
 
-/// How many operations are done in a workload at most, about.
+/// Approximate upper bound of the number of operations in a run.
 fn operations(w: &Resolved, profiles: &Profiles) -> f64 {
     let rate = limits(profiles, w).first().map_or(0.0, |least| least.mops);
     rate * microseconds(w.warmup, w.duration)
 }
 
-/// Bytes that a machine takes in a run of so many operations.
+/// Bytes that a machine needs in a run of this many operations.
 fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let counts = |class: &ResolvedClass<'_>| {
         class.workload.counters.is_some() && topology::responds(class.workload, machine)
@@ -109,7 +109,7 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u
     counters + classes.iter().map(of_class).sum::<u64>()
 }
 
-/// Bytes that the threads of a class take there.
+/// Bytes that the threads of a class need on a machine.
 fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let targets = topology::targets(w, machine).len() as u64;
     let threads = (0..w.threads).map(|thread| {

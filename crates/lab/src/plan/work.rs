@@ -1,4 +1,4 @@
-//! What machines do in a run, be it verbs or a system.
+//! The work of machines in a run: verbs or a system.
 
 use crate::asked::SystemWorkload;
 use crate::results::Outcome;
@@ -10,7 +10,7 @@ use doorbell_schema::Duration;
 use doorbell_workload::{Profiles, Resolved};
 use std::sync::Arc;
 
-/// What machines do.
+/// The work of machines in a run.
 #[derive(Clone, Debug)]
 pub enum Work {
     /// A workload of verbs.
@@ -19,15 +19,15 @@ pub enum Work {
     System(SystemWorkload),
 }
 
-/// What a run asks of what its machines do.
+/// Operations that a run needs from its work.
 pub(super) trait Planned {
-    /// What it is called in messages.
+    /// Kind of the work in messages.
     fn name(&self) -> &'static str;
 
-    /// With which draws begin.
+    /// Seed of the random draws.
     fn seed(&self) -> u64;
 
-    /// It as JSON, resolved: all that a result depends on, the machines apart.
+    /// The resolved work as JSON: everything that a result depends on, except the machines.
     fn json(&self) -> serde_json::Value;
 
     /// The value of a number option after defaults and limits; `None` for an option that is absent or not a number.
@@ -36,39 +36,40 @@ pub(super) trait Planned {
     /// The number of operations of a QP per signalled one; `None` for a system without the option `signal_every`.
     fn signal_every(&self) -> Option<u64>;
 
-    /// It, warmed up and measured for so long.
+    /// The work with this warm-up and duration.
     fn timed(&self, warmup: Duration, duration: Duration) -> Work;
 
-    /// It where it asks for as much of what there is more of; `None` where it stays as it is.
+    /// The work adapted to more of a resource, for work that limits its own use; `None` if it stays
+    /// unchanged.
     fn with(&self, _more: More) -> Option<Work> {
         None
     }
 
-    /// Whether some of its operations may read data of others.
+    /// Whether some operations may return data from a peer.
     fn may_read(&self) -> bool {
         true
     }
 
-    /// Operations that are due in a second; `None` where some threads post as earlier ones end.
+    /// Operations due per second; `None` if some threads post when earlier operations end.
     fn due(&self) -> Option<u64>;
 
-    /// How long it takes beside others: roughly the operations that it simulates.
+    /// Relative run time, roughly the number of simulated operations.
     fn cost(&self, profiles: &Profiles) -> f64;
 
-    /// Bytes of memory that it takes at most, roughly.
+    /// Rough upper bound of the memory in bytes.
     fn bytes(&self, profiles: &Profiles) -> u64;
 
-    /// Threads that it starts.
+    /// Number of simulated threads.
     fn threads(&self) -> u64;
 
-    /// Runs it.
+    /// Executes the work.
     fn run(&self, profiles: &Profiles, stop: &Stop, watch: &dyn Watch) -> Result<Outcome, SimulateError>;
 }
 
-/// Virtual microseconds that warm-up and measured time take, about, where they are not said.
+/// Approximate virtual microseconds of a warm-up or measured time that is not given.
 const USUAL_US: f64 = 200.0;
 
-/// About how long a run with these times is, in microseconds.
+/// Approximate virtual microseconds of a run with these times.
 pub(super) fn microseconds(warmup: Option<Duration>, duration: Option<Duration>) -> f64 {
     let us = |time: Option<Duration>| time.map_or(USUAL_US, |time| time.span().as_secs_f64() * 1e6);
     us(warmup) + us(duration)

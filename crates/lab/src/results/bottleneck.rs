@@ -6,23 +6,23 @@ use doorbell_nic::Resource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What limits a workload.
+/// Bottleneck of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottleneck {
-    /// Its class, as `nic-tx-pu`; none where no operation completed.
+    /// Class of the bottleneck, such as `nic-tx-pu`; `none` if no operation completed.
     #[serde(with = "class_in_json")]
     #[schemars(with = "String")]
     pub class: Option<Resource>,
-    /// In words, with the evidence.
+    /// Description in words, with the evidence.
     pub text: String,
-    /// Where machines differ, and reruns were asked for: the number of the group whose resource it is, of
-    /// those in the workload.
+    /// Number of the machine group with the limiting resource, in the workload's order. Only if machines
+    /// differ and reruns were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<usize>,
 }
 
 impl Bottleneck {
-    /// Its class in reports and JSON.
+    /// Name of the class in reports and JSON.
     pub fn class_name(&self) -> &'static str {
         class_name(self.class)
     }

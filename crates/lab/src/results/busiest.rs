@@ -1,24 +1,24 @@
-//! The bottleneck as far as one run tells.
+//! The bottleneck according to a single run.
 
 use super::bottleneck::Bottleneck;
 use super::uses::Utilization;
 use doorbell_nic::Resource;
 
-/// A resource busy for at least this share of the time can be what limits the rate. Where none is,
-/// operations spend their time on their way.
+/// A resource may limit the rate if it is busy for at least this share of the time. If no resource is,
+/// latency limits the rate.
 pub(crate) const BUSY: f64 = 0.8;
 
-/// The resource that was busiest.
+/// The busiest resource.
 pub(crate) fn top<'a>(resources: impl Iterator<Item = &'a Utilization>) -> Option<&'a Utilization> {
     resources.max_by(|a, b| a.utilization.total_cmp(&b.utilization))
 }
 
-/// That too little is outstanding, in these words.
+/// A latency bottleneck, with this description: too few operations are outstanding.
 pub(crate) fn latency(text: String) -> Bottleneck {
     Bottleneck { class: Some(Resource::Latency), text, group: None }
 }
 
-/// The bottleneck as far as one run tells, of which it is known whether anything completed.
+/// The bottleneck according to a single run. `completed` says whether any operation completed.
 pub(crate) fn busiest(
     resources: &[Utilization],
     completed: bool,

@@ -1,4 +1,4 @@
-//! Classes of bottlenecks in JSON: the names of resources, and `none`.
+//! JSON form of bottleneck classes: the name of a resource, or `none`.
 
 use super::class_name::{NONE, class_name};
 use doorbell_nic::Resource;

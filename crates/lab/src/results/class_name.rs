@@ -1,11 +1,11 @@
-//! The name of a bottleneck's class.
+//! Names of bottleneck classes.
 
 use doorbell_nic::Resource;
 
-/// What is said in place of a resource where nothing completed.
+/// Class name of a run in which nothing completed.
 pub(super) const NONE: &str = "none";
 
-/// The name of a bottleneck's class in reports and JSON.
+/// Name of a bottleneck class in reports and JSON.
 pub fn class_name(class: Option<Resource>) -> &'static str {
     class.map_or(NONE, Resource::name)
 }

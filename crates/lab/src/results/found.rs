@@ -1,4 +1,4 @@
-//! What curves and comparisons have of a run, be it of verbs or of a system.
+//! The part of a result that curves and comparisons use, for verbs and systems alike.
 
 use super::bottleneck::Bottleneck;
 use super::outcome::Outcome;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 pub struct Found {
     /// Operations per second of all machines, in millions.
     pub mops: f64,
-    /// How sure the rate and the mean latency are.
+    /// Confidence intervals of the rate and the latencies.
     pub interval: Certainty,
-    /// Of operations.
+    /// Latencies of the operations.
     pub latency_ns: Latency,
-    /// From when to when was measured.
+    /// The measured time.
     pub measured: MeasuredTime,
-    /// Messages dropped for want of a RECV, whole run.
+    /// Messages dropped because no RECV was posted, over the whole run.
     pub dropped: u64,
-    /// What limits the rate.
+    /// Bottleneck of the run.
     pub bottleneck: Bottleneck,
 }
 

@@ -1,4 +1,4 @@
-//! The two shapes of an outcome's JSON.
+//! The two JSON shapes of an outcome.
 
 use super::bottleneck::Bottleneck;
 use super::kinds::{OfClass, OfKind};
@@ -12,159 +12,161 @@ use doorbell_workload::Resolved;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Version of the JSON of a workload of verbs; fields are only ever added.
+/// Version of the JSON of a verbs workload. Later versions only add fields.
 pub const SCHEMA: u32 = 2;
 
-/// Version of the JSON of a system; fields are only ever added.
+/// Version of the JSON of a system. Later versions only add fields.
 pub const SYSTEM_SCHEMA: u32 = 1;
 
-/// Result of a simulated workload, in the form of its JSON.
+/// Result of a simulated workload, as its JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Outcome")]
 pub struct VerbsJson {
     /// Version of this JSON.
     pub schema: u32,
-    /// The workload as resolved.
+    /// The workload with all of its options resolved.
     pub workload: Resolved,
-    /// Completed operations (SEND: messages received) per second over all machines, in millions,
-    /// after the warm-up.
+    /// Completed operations (for SEND: received messages) per second over all machines after the warm-up, in
+    /// millions.
     #[serde(with = "rate")]
     #[schemars(with = "Option<f64>")]
     pub mops: f64,
-    /// Operations that completed in the measured time, as they were counted. Where completions come in lumps the
-    /// rate is not this over the time: what the last lumps are of was not over.
+    /// Number of operations that completed in the measured time. With completions in lumps, the rate is not
+    /// this number over the time, because the last lumps are incomplete.
     pub completed: u64,
-    /// How sure the rate and the latencies are.
+    /// Confidence intervals of the rate and the latencies.
     pub interval: Certainty,
-    /// From when to when was measured.
+    /// The measured time.
     pub measured: MeasuredTime,
-    /// Where no operation completed: what threads waited for.
+    /// If no operation completed: the reasons for which threads waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// The same by the machine that saw the completion (SEND: that received).
+    /// Rate per machine in millions per second, by the machine that saw the completion (for SEND: received
+    /// the message).
     pub mops_per_machine: Vec<f64>,
-    /// Messages dropped for want of a RECV, whole run.
+    /// Messages dropped because no RECV was posted, over the whole run.
     pub dropped: u64,
-    /// What reliable connections had to send again.
+    /// Retransmissions of reliable connections.
     pub sent_again: SentAgain,
-    /// From post to completion seen, of signalled operations.
+    /// Latencies of signalled operations, from post to the poll that finds the completion.
     pub latency_ns: Latency,
-    /// The operations of each class of threads, in their order; empty where there are no classes.
+    /// Results of each thread class, in the order of the workload; empty without classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<OfClass>,
-    /// The operations of each item of a mix, in its order; empty where all are alike, or in classes, which say it then.
+    /// Results of each item of a mix, in its order. Empty without a mix. For threads in classes, each class
+    /// has its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<OfKind>,
-    /// What limits the rate.
+    /// Bottleneck of the workload.
     pub bottleneck: Bottleneck,
-    /// What more of each resource brings; empty unless asked for.
+    /// Gain from more of each resource; empty unless requested.
     pub lift: Vec<Lift>,
-    /// Resources that limit the rate together; absent where one alone does, or it was not asked for.
+    /// Resources that limit the rate together; absent if one alone does, or if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<TogetherLift>,
-    /// What more of the resource that limits the rate brings on the machines of one group alone, for each group;
-    /// empty where machines are alike.
+    /// Gain from more of the limiting resource on each machine group alone; empty if machines are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub group_lift: Vec<GroupLift>,
-    /// Where too little is outstanding, and it was asked for: what the time of an operation consists of.
+    /// Parts of an operation's latency, if latency is the bottleneck; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_time: Option<OperationTime>,
-    /// Other options with which the rate is higher, best first; absent unless asked for.
+    /// Changed options with a higher rate, best first; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Vec<Advice>>,
-    /// Use of each resource.
+    /// Utilization of each resource.
     pub resources: Vec<Utilization>,
     /// Hits and misses of each cache of the NICs.
     pub caches: Vec<Cache>,
     /// PCIe traffic of each machine.
     pub pcie: Vec<Pcie>,
-    /// Send work requests, whole run.
+    /// Number of send work requests, over the whole run.
     pub verbs: u64,
-    /// Events of the simulator, whole run.
+    /// Number of simulator events, over the whole run.
     pub events: u64,
-    /// Hash over all of them in order, 16 hexadecimal digits: as a number it would be more than the
-    /// numbers of many JSON readers hold.
+    /// Hash over all simulator events in order, as 16 hexadecimal digits. Many JSON readers cannot hold it as
+    /// a number.
     pub event_hash: String,
-    /// Wall-clock seconds, whole run.
+    /// Wall-clock seconds of the whole run.
     pub wall_seconds: f64,
 }
 
-/// Result of a simulated system, in the form of its JSON.
+/// Result of a simulated system, as its JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SystemOutcome")]
 pub struct SystemJson {
     /// Version of this JSON.
     pub schema: u32,
-    /// What was run.
+    /// The system with its parameters.
     pub workload: SystemWorkload,
-    /// Operations that clients saw done, per second, in millions.
+    /// Operations that clients saw completed per second, in millions.
     #[serde(with = "rate")]
     #[schemars(with = "Option<f64>")]
     pub mrps: f64,
-    /// Bytes that operations moved, in GB per second; absent where the system moves none that are asked for, or nothing was done.
+    /// Data moved by operations, in GB per second. Absent if the system has no such result, or nothing
+    /// completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gb_per_s: Option<f64>,
-    /// Mean number of replies that the server posted at a time; `None` where it posts none.
+    /// Mean number of replies that the server posts at a time; `None` if it posts none.
     pub replies_per_post: Option<f64>,
-    /// How sure the rate and the mean latency are.
+    /// Confidence intervals of the rate and the latencies.
     pub interval: Certainty,
-    /// From when to when was measured.
+    /// The measured time.
     pub measured: MeasuredTime,
-    /// Where no operation completed: what threads waited for.
+    /// If no operation completed: the reasons for which threads waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// From the start of an operation to its end.
+    /// Latencies of operations, from start to end.
     pub latency_ns: Latency,
-    /// Share of GETs, among all operations, whose key had been evicted.
+    /// GETs of evicted keys, as a share of all operations.
     pub missed: f64,
     /// Share of operations answered without payload.
     pub header_only: f64,
-    /// Torn and stale reads, and locks that others held or took over, per operation.
+    /// Retries per operation: torn and stale reads, and locks that another client held or took over.
     pub again: f64,
-    /// How evenly clients were served that compete; absent where they do not, or nothing was done.
+    /// Fairness among clients that compete; absent if clients do not compete, or nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<Served>,
-    /// Messages dropped for want of a RECV, whole run.
+    /// Messages dropped because no RECV was posted, over the whole run.
     pub dropped: u64,
-    /// What reliable connections had to send again.
+    /// Retransmissions of reliable connections.
     pub sent_again: SentAgain,
-    /// What limits the rate.
+    /// Bottleneck of the system.
     pub bottleneck: Bottleneck,
-    /// What more of each resource brings; empty unless asked for.
+    /// Gain from more of each resource; empty unless requested.
     pub lift: Vec<Lift>,
-    /// Resources that limit the rate together; absent where one alone does, or it was not asked for.
+    /// Resources that limit the rate together; absent if one alone does, or if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<TogetherLift>,
-    /// Other parameters with which the rate is higher, best first; absent unless asked for.
+    /// Changed parameters with a higher rate, best first; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Vec<Advice>>,
-    /// Use of each resource.
+    /// Utilization of each resource.
     pub resources: Vec<Utilization>,
     /// Hits and misses of each cache of the NICs.
     pub caches: Vec<Cache>,
     /// PCIe traffic of each machine.
     pub pcie: Vec<Pcie>,
-    /// What the uncore of each machine counted; none where caches have no size.
+    /// Uncore counters of each machine; empty if caches have no sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncore: Vec<UncoreUse>,
-    /// What threads spent their time on, where the system tells it apart.
+    /// Time that threads spent per phase, for systems that distinguish phases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseTime>,
-    /// Events of the simulator, whole run.
+    /// Number of simulator events, over the whole run.
     pub events: u64,
-    /// Hash over all of them in order, 16 hexadecimal digits.
+    /// Hash over all simulator events in order, as 16 hexadecimal digits.
     pub event_hash: String,
     /// Wall-clock seconds of the run.
     pub wall_seconds: f64,
 }
 
-/// Either of them: which it is its fields say.
+/// JSON of either kind. The fields tell which it is.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum OutcomeJson {
-    /// Of verbs.
+    /// Result of a verbs workload.
     Verbs(Box<VerbsJson>),
-    /// Of a system.
+    /// Result of a system.
     System(Box<SystemJson>),
 }
 

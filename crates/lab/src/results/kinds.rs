@@ -1,4 +1,4 @@
-//! What a simulation says of each class of threads, and of each item of a mix.
+//! Results per thread class and per item of a mix.
 
 use super::rate;
 use super::raw::{RawClass, RawRun};
@@ -9,50 +9,52 @@ use doorbell_workload::{Operation, Resolved, ResolvedClass, Verb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The operations of an item of a mix.
+/// Results of an item of a mix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OfKind {
-    /// Verb.
+    /// Verb of the item.
     #[schemars(with = "String")]
     pub verb: Verb,
     /// Payload in bytes.
     pub size: u32,
-    /// Those that completed in the measured time; of SENDs those that were received.
+    /// Operations that completed in the measured time (for SEND: received messages).
     pub completed: u64,
-    /// Their rate over all machines, in millions per second: their part of all that completed, of the rate of all.
+    /// Rate over all machines, in millions per second: the item's share of all completions, times the total
+    /// rate.
     #[serde(with = "rate")]
     #[schemars(with = "Option<f64>")]
     pub mops: f64,
-    /// From post to completion seen, of signalled ones.
+    /// Latencies of signalled operations, from post to the poll that finds the completion.
     pub latency_ns: Latency,
 }
 
-/// The operations of a class of threads.
+/// Results of a thread class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OfClass {
-    /// What it is called; where it has no name, its number.
+    /// Name of the class, or its number if it has no name.
     pub name: String,
-    /// Its threads of each machine.
+    /// Threads of the class on each machine.
     pub threads: u32,
-    /// Operations that completed in the measured time; of SENDs those that were received.
+    /// Operations that completed in the measured time (for SEND: received messages).
     pub completed: u64,
-    /// Their rate over all machines, in millions per second: their part of all that completed, of the rate of all.
+    /// Rate over all machines, in millions per second: the class's share of all completions, times the total
+    /// rate.
     #[serde(with = "rate")]
     #[schemars(with = "Option<f64>")]
     pub mops: f64,
-    /// Their part of all that completed, 0 to 1.
+    /// Share of all completions, 0 to 1.
     pub share: f64,
-    /// How sure the rate and the latencies are.
+    /// Confidence intervals of the rate and the latencies.
     pub interval: Certainty,
-    /// From post to completion seen, of signalled operations.
+    /// Latencies of signalled operations, from post to the poll that finds the completion.
     pub latency_ns: Latency,
-    /// The operations of each item of its mix; empty where it has none.
+    /// Results of each item of the class's mix; empty without a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<OfKind>,
 }
 
 impl OfClass {
-    /// Those of each class; none where there are no classes.
+    /// Results of each class; empty without classes.
     pub(super) fn all(w: &Resolved, run: &RawRun, mops: f64) -> Vec<OfClass> {
         let all: u64 = run.classes.iter().map(|class| class.completed).sum();
         let one = |(class, run): (ResolvedClass<'_>, &RawClass)| {
@@ -75,7 +77,7 @@ impl OfClass {
 }
 
 impl OfKind {
-    /// Those of each item, in the order of the mix; none where there is but one.
+    /// Results of each item, in the order of the mix; empty if there is only one kind.
     pub(super) fn all(w: &Resolved, run: &RawClass, mops: f64, overload: bool) -> Vec<OfKind> {
         let all: u64 = run.kinds.iter().map(|kind| kind.completed).sum();
         let one = |(&Operation { verb, size, .. }, kind): (&Operation, &worker::OfKind)| OfKind {

@@ -1,53 +1,54 @@
-//! The gain from more of a resource, and other options with a higher rate.
+//! Gains from more of a resource, and options with a higher rate.
 
 use doorbell_nic::{LatencyPart, More, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A relative change of the rate, and how sure it is.
+/// A relative change of the rate, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
-    /// 0.1 is 10% more.
+    /// Relative change: 0.1 is 10% more.
     pub gain: f64,
-    /// Half of the interval around it that holds the true one in 95 of 100 cases; `None` where it is not known.
+    /// Half-width of the 95% confidence interval; `None` if not known.
     pub half: Option<f64>,
 }
 
-/// A gain below this is none: it is chance, or not worth a word.
+/// Smaller gains count as none.
 const NOTICEABLE: f64 = 0.01;
 
 impl Gain {
-    /// No change at all.
+    /// No change, known exactly.
     pub(crate) const NONE: Gain = Gain { gain: 0.0, half: Some(0.0) };
 
-    /// From one rate to another, each with half of its interval.
+    /// The change from one rate to another. Each rate comes with the half-width of its interval.
     pub(crate) fn between(before: (f64, Option<f64>), after: (f64, Option<f64>)) -> Gain {
         if before.0 <= 0.0 {
             return Gain { gain: 0.0, half: None };
         }
         let ratio = after.0 / before.0;
-        // Draws are the same, but what they do is not: rates are taken to err independently, which is rather more.
+        // Both runs use equal draws, but the draws act differently. The errors therefore count as
+        // independent, which rather overestimates them.
         let half = before.1.zip(after.1).map(|(a, b)| (ratio * a / before.0).hypot(b / before.0));
         Gain { gain: ratio - 1.0, half }
     }
 
-    /// Whether it is a change, up or down.
+    /// Whether the rate changes noticeably, up or down.
     pub fn is_noticeable(self) -> bool {
         self.gain.abs() >= NOTICEABLE.max(self.half.unwrap_or(0.0))
     }
 
-    /// Whether the rate is higher, or looks so and is not known well enough.
+    /// Whether the rate is higher, or seems higher with an interval too wide to be sure.
     pub(crate) fn may_be_more(self) -> bool {
         self.gain >= NOTICEABLE
     }
 
-    /// Whether the rate is higher.
+    /// Whether the rate is noticeably higher.
     pub fn is_more(self) -> bool {
         self.gain > 0.0 && self.is_noticeable()
     }
 }
 
-/// What more of a resource brings.
+/// Gain from more of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lift {
     /// Name of the resource.
@@ -55,22 +56,22 @@ pub struct Lift {
     pub resource: Resource,
     /// Relative change of the rate: 0.1 is 10% more.
     pub gain: f64,
-    /// Half of the interval around it that holds the true one in 95 of 100 cases; null where it is not known.
+    /// Half-width of the 95% confidence interval of the gain; null if not known.
     #[serde(default)]
     pub gain_half: Option<f64>,
-    /// How many times as much of the resource there was.
+    /// Factor by which the resource was increased.
     pub factor: f64,
-    /// What of: faster or larger by a part, or a multiple of the number of its entries, units, requests under way.
+    /// Kind of the increase: speed or size, or the number of entries, units or outstanding requests.
     pub of: Relaxed,
 }
 
-/// What there was more of.
+/// Kind of an increase of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relaxed {
-    /// Rates and sizes are multiplied, times divided.
+    /// Rates and sizes are multiplied, times are divided.
     Speed,
-    /// The number of its entries, units, requests under way.
+    /// The number of entries, units or outstanding requests is multiplied.
     Number,
 }
 
@@ -88,12 +89,12 @@ impl Lift {
         Gain { gain: self.gain, half: self.gain_half }
     }
 
-    /// What there was more of, in words: `dma-bw +10%`, `nic-qp-cache x2`.
+    /// The increase in words: `dma-bw +10%`, `nic-qp-cache x2`.
     pub fn more(&self) -> String {
         format!("{} {}", self.resource, self.amount())
     }
 
-    /// How much more, in words: `+10%`, `x2`.
+    /// Amount of the increase: `+10%`, `x2`.
     pub fn amount(&self) -> String {
         match self.of {
             Relaxed::Speed => format!("{:+.0}%", (self.factor - 1.0) * 100.0),
@@ -102,21 +103,21 @@ impl Lift {
     }
 }
 
-/// What more of several resources at once brings, of which no single one brings as much.
+/// Gain from more of several resources at once, if no single one gains as much.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TogetherLift {
     /// Names of the resources.
     #[schemars(with = "Vec<String>")]
     pub resources: Vec<Resource>,
-    /// What there was more of, in words, in the same order.
+    /// The increases in words, in the order of `resources`.
     pub more: Vec<String>,
     /// Relative change of the rate: 0.1 is 10% more.
     pub gain: f64,
-    /// Half of the interval around it that holds the true one in 95 of 100 cases; null where it is not known.
+    /// Half-width of the 95% confidence interval of the gain; null if not known.
     pub gain_half: Option<f64>,
 }
 
-/// What more of a resource brings, on the machines of a group alone.
+/// Gain from more of a resource on the machines of one group only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupLift {
     /// Number of the group in the workload.
@@ -124,48 +125,48 @@ pub struct GroupLift {
     /// Name of the resource.
     #[schemars(with = "String")]
     pub resource: Resource,
-    /// Relative change of the rate.
+    /// Relative change of the rate: 0.1 is 10% more.
     pub gain: f64,
-    /// Half of the interval around it that holds the true one in 95 of 100 cases; null where it is not known.
+    /// Half-width of the 95% confidence interval of the gain; null if not known.
     #[serde(default)]
     pub gain_half: Option<f64>,
 }
 
-/// What the time of an operation consists of, on the average.
+/// Parts of the mean latency of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationTime {
-    /// What it takes where nothing waits for anything, by the part that takes it, the largest first.
+    /// Parts of the latency if nothing has to wait, largest first.
     pub parts: Vec<TimePart>,
-    /// Nanoseconds of all these parts.
+    /// Sum of these parts in nanoseconds.
     pub least_ns: f64,
-    /// Nanoseconds beyond that: waiting for others, and what a QP takes that was idle.
+    /// Rest of the latency in nanoseconds: waiting, and the extra cost of a QP that was idle.
     pub waiting_ns: f64,
 }
 
-/// What a part of the machines takes of an operation's time.
+/// A part of an operation's latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimePart {
-    /// Which: `PCIe`, `core`, `sending unit`, `receiving unit`, `link`, `cables and switch`.
+    /// Name of the part: `PCIe`, `core`, `sending unit`, `receiving unit`, `link`, `cables and switch`.
     #[schemars(with = "String")]
     pub part: LatencyPart,
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     pub ns: f64,
 }
 
-/// Other options with which the rate is higher.
+/// Changed options with a higher rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
-    /// The command with them, whole.
+    /// The complete command with these options.
     pub command: String,
-    /// Its rate in millions per second.
+    /// Rate of this command in millions per second.
     pub mops: f64,
-    /// Half of the interval around it that holds the true one in 95 of 100 cases; null where it is not known.
+    /// Half-width of the 95% confidence interval of the rate; null if not known.
     pub mops_half: Option<f64>,
     /// Relative change of the rate: 0.1 is 10% more.
     pub gain: f64,
-    /// Half of its interval.
+    /// Half-width of the 95% confidence interval of the gain; null if not known.
     pub gain_half: Option<f64>,
-    /// Why its measured time does not tell the rate in the long run, in words; absent where it does.
+    /// Why the measured rate may differ from the long-run rate, in words; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
 }

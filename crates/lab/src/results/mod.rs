@@ -1,4 +1,4 @@
-//! What runs gave.
+//! Results of runs.
 
 mod bottleneck;
 mod busiest;

@@ -1,4 +1,4 @@
-//! What a run gave, be it of verbs or of a system.
+//! The outcome of a run of verbs or of a system.
 
 use super::bottleneck::Bottleneck;
 use super::busiest::busiest;
@@ -19,118 +19,122 @@ use doorbell_workload::Resolved;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a run gave, be it of verbs or of a system. Its JSON is a [`VerbsJson`](super::VerbsJson) or a
+/// The outcome of a run of verbs or of a system. Its JSON is a [`VerbsJson`](super::VerbsJson) or a
 /// [`SystemJson`](super::SystemJson).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Operations per second of all machines after the warm-up, in millions: of verbs those that completed (SEND:
-    /// messages received), of a system those that clients saw done. 0 where none was.
+    /// Operations per second of all machines after the warm-up, in millions; 0 if nothing completed. For
+    /// verbs: completed operations (for SEND: received messages). For systems: operations that clients saw
+    /// completed.
     pub mops: f64,
-    /// How sure the rate and the latencies are.
+    /// Confidence intervals of the rate and the latencies.
     pub interval: Certainty,
-    /// From when to when was measured.
+    /// The measured time.
     pub measured: MeasuredTime,
-    /// Where no operation completed: what threads waited for.
+    /// If no operation completed: the reasons for which threads waited.
     pub waits: Option<String>,
-    /// From the start of an operation to its end; of verbs from post to completion seen, of signalled operations.
+    /// Latencies of operations, from start to end. For verbs: from post to the poll that finds the
+    /// completion, of signalled operations.
     pub latency_ns: Latency,
-    /// Messages dropped for want of a RECV, whole run.
+    /// Messages dropped because no RECV was posted, over the whole run.
     pub dropped: u64,
-    /// What reliable connections had to send again.
+    /// Retransmissions of reliable connections.
     pub sent_again: SentAgain,
-    /// What limits the rate.
+    /// Bottleneck of the run.
     pub bottleneck: Bottleneck,
-    /// What more of each resource brings; empty unless asked for.
+    /// Gain from more of each resource; empty unless requested.
     pub lift: Vec<Lift>,
-    /// Resources that limit the rate together; `None` where one alone does, or it was not asked for.
+    /// Resources that limit the rate together; `None` if one alone does, or if not requested.
     pub together: Option<TogetherLift>,
-    /// Other options or parameters with which the rate is higher, best first; `None` unless asked for.
+    /// Changed options or parameters with a higher rate, best first; `None` unless requested.
     pub advice: Option<Vec<Advice>>,
-    /// Use of each resource.
+    /// Utilization of each resource.
     pub resources: Vec<Utilization>,
     /// Hits and misses of each cache of the NICs.
     pub caches: Vec<Cache>,
     /// PCIe traffic of each machine.
     pub pcie: Vec<Pcie>,
-    /// Events of the simulator, whole run.
+    /// Number of simulator events, over the whole run.
     pub events: u64,
-    /// Hash over all of them in order, 16 hexadecimal digits: as a number it would be more than the
-    /// numbers of many JSON readers hold.
+    /// Hash over all simulator events in order, as 16 hexadecimal digits. Many JSON readers cannot hold it as
+    /// a number.
     pub event_hash: String,
-    /// Wall-clock seconds, whole run.
+    /// Wall-clock seconds of the whole run.
     pub wall_seconds: f64,
-    /// Resources of which more would have changed nothing at all; not part of the JSON.
+    /// Resources for which an increase cannot change the run at all; not part of the JSON.
     pub without_effect: Vec<Resource>,
-    /// What only runs of verbs have, or only systems.
+    /// Results that only verbs or only systems have.
     pub of: OutcomeOf,
 }
 
-/// What a run was of, and what only such runs have.
+/// The kind of a run, with the results that only this kind has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutcomeOf {
-    /// A workload of verbs.
+    /// Results of a verbs workload.
     Verbs(Box<OfVerbs>),
-    /// A system.
+    /// Results of a system.
     System(Box<OfSystem>),
 }
 
-/// What only a run of verbs has.
+/// Results that only a run of verbs has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfVerbs {
-    /// The workload as resolved.
+    /// The workload with all of its options resolved.
     pub workload: Resolved,
-    /// Operations that completed in the measured time, as they were counted. Where completions come in lumps the
-    /// rate is not this over the time: what the last lumps are of was not over.
+    /// Number of operations that completed in the measured time. With completions in lumps, the rate is not
+    /// this number over the time, because the last lumps are incomplete.
     pub completed: u64,
-    /// The rate by the machine that saw the completion (SEND: that received).
+    /// Rate per machine in millions per second, by the machine that saw the completion (for SEND: received
+    /// the message).
     pub mops_per_machine: Vec<f64>,
-    /// The operations of each class of threads, in their order; empty where there are no classes.
+    /// Results of each thread class, in the order of the workload; empty without classes.
     pub classes: Vec<OfClass>,
-    /// The operations of each item of a mix, in its order; empty where all are alike, or in classes, which say it then.
+    /// Results of each item of a mix, in its order. Empty without a mix. For threads in classes, each class
+    /// has its own.
     pub kinds: Vec<OfKind>,
-    /// What more of the resource that limits the rate brings on the machines of one group alone, for each group;
-    /// empty where machines are alike.
+    /// Gain from more of the limiting resource on each machine group alone; empty if machines are alike.
     pub group_lift: Vec<GroupLift>,
-    /// Where too little is outstanding, and it was asked for: what the time of an operation consists of.
+    /// Parts of an operation's latency, if latency is the bottleneck; `None` unless requested.
     pub operation_time: Option<OperationTime>,
-    /// Send work requests, whole run.
+    /// Number of send work requests, over the whole run.
     pub work_requests: u64,
 }
 
-/// What only a run of a system has.
+/// Results that only a run of a system has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfSystem {
-    /// What was run.
+    /// The system with its parameters.
     pub workload: SystemWorkload,
-    /// Bytes that operations moved, in GB per second; absent where the system moves none that are asked for, or nothing was done.
+    /// Data moved by operations, in GB per second. `None` if the system has no such result, or nothing
+    /// completed.
     pub gb_per_s: Option<f64>,
-    /// Mean number of replies that the server posted at a time; `None` where it posts none.
+    /// Mean number of replies that the server posts at a time; `None` if it posts none.
     pub replies_per_post: Option<f64>,
-    /// Share of GETs, among all operations, whose key had been evicted.
+    /// GETs of evicted keys, as a share of all operations.
     pub missed: f64,
     /// Share of operations answered without payload.
     pub header_only: f64,
-    /// Torn and stale reads, and locks that others held or took over, per operation.
+    /// Retries per operation: torn and stale reads, and locks that another client held or took over.
     pub again: f64,
-    /// How evenly clients were served that compete; absent where they do not, or nothing was done.
+    /// Fairness among clients that compete; `None` if clients do not compete, or nothing completed.
     pub served: Option<Served>,
-    /// What the uncore of each machine counted; none where caches have no size.
+    /// Uncore counters of each machine; empty if caches have no sizes.
     pub uncore: Vec<UncoreUse>,
-    /// What threads spent their time on, where the system tells it apart.
+    /// Time that threads spent per phase, for systems that distinguish phases.
     pub phases: Vec<PhaseTime>,
 }
 
-/// How evenly clients that compete were served.
+/// Fairness among clients that compete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Served {
-    /// Operations of the client that saw fewest done, by those of a client on average.
+    /// Operations of the client with the fewest, relative to the mean client.
     pub least: f64,
-    /// Operations of the client that saw most done, by those of a client on average.
+    /// Operations of the client with the most, relative to the mean client.
     pub most: f64,
 }
 
 impl Served {
-    /// Of operations that each client saw done; `None` where none did.
+    /// Fairness, given the operations that each client saw completed; `None` if no client saw any.
     pub(crate) fn of(done: impl Iterator<Item = u64> + Clone) -> Option<Served> {
         let (all, clients) = (done.clone().sum::<u64>(), done.clone().count());
         let part = |done: Option<u64>| done.unwrap_or(0) as f64 * clients as f64 / all as f64;
@@ -138,15 +142,16 @@ impl Served {
     }
 }
 
-/// Latencies from this on, in nanoseconds, tell more than rates: of shorter operations enough complete to be counted as finely.
+/// From this latency on, in nanoseconds, a latency is more precise than a rate. Shorter operations complete
+/// often enough for a precise rate.
 const FINE: f64 = 200.0;
 
-/// What a thread counted: of SENDs those that it received.
+/// Operations that a thread counts: received messages for SENDs, completions for all else.
 fn of_thread(thread: &ThreadResult) -> u64 {
     thread.completed + thread.received
 }
 
-/// Operations that completed.
+/// Number of operations that completed.
 fn completed(run: &RawRun) -> u64 {
     run.threads.iter().map(|(_, thread)| of_thread(thread)).sum()
 }
@@ -159,13 +164,13 @@ pub(crate) fn rates(w: &Resolved, run: &RawRun) -> Vec<f64> {
     }
     let seconds = run.shown.span().as_secs_f64();
     let all = operations.iter().sum::<u64>() as f64 / seconds / 1e6;
-    // Each machine's share is that of the completions that came.
+    // Each machine has its share of the counted completions.
     let evened = run.shown.evened.filter(|_| all > 0.0).map_or(1.0, |mops| mops / all);
     operations.into_iter().map(|n| n as f64 / seconds / 1e6 * evened).collect()
 }
 
 impl Outcome {
-    /// Of a run of verbs. Its bottleneck is the resource that was busiest, not confirmed.
+    /// The outcome of a run of verbs. Its bottleneck is the busiest resource, not confirmed by reruns.
     pub(crate) fn of_verbs(w: &Resolved, run: &RawRun) -> Outcome {
         let mops_per_machine = rates(w, run);
         let (m, mops) = (&run.metrics, mops_per_machine.iter().sum());
@@ -207,27 +212,27 @@ impl Outcome {
         }
     }
 
-    /// What only a run of verbs has.
+    /// Results that only a run of verbs has.
     ///
     /// # Panics
-    /// If it was a system's.
+    /// If this is the outcome of a system.
     pub fn verbs(&self) -> &OfVerbs {
         let OutcomeOf::Verbs(of) = &self.of else { panic!("verbs were asked for") };
         of
     }
 
-    /// What only a run of a system has.
+    /// Results that only a run of a system has.
     ///
     /// # Panics
-    /// If it was of verbs.
+    /// If this is the outcome of a verbs workload.
     pub fn system(&self) -> &OfSystem {
         let OutcomeOf::System(of) = &self.of else { panic!("a system was asked for") };
         of
     }
 
-    /// Its rate in millions per second with half of its interval, as reruns are compared by. One client with one
-    /// operation at a time does few in the time that is measured; its latency tells the same, and finer than their
-    /// number.
+    /// Rate in millions per second for comparisons of reruns, with the half-width of its interval. A single
+    /// client with one operation at a time completes few operations in the measured time. Its latency then
+    /// gives a finer rate than the count.
     pub(crate) fn rate(&self) -> (f64, Option<f64>) {
         match self.mean_alone() {
             Some(ns) => (1e3 / ns, self.interval.latency_ns.map(|half| 1e3 / ns * half / ns)),
@@ -235,7 +240,7 @@ impl Outcome {
         }
     }
 
-    /// The mean latency of a system's one client with one operation at a time.
+    /// Mean latency of a system with a single client and one operation at a time.
     fn mean_alone(&self) -> Option<f64> {
         let OutcomeOf::System(of) = &self.of else { return None };
         let Clients { clients, outstanding, .. } = of.workload.clients();
@@ -243,17 +248,17 @@ impl Outcome {
         self.latency_ns.mean.filter(|mean| alone && *mean >= FINE)
     }
 
-    /// Its rate as it is told, in millions per second, with half of its interval.
+    /// The reported rate in millions per second, with the half-width of its interval.
     pub(crate) fn told_rate(&self) -> (f64, Option<f64>) {
         (self.mops, self.interval.mops)
     }
 
-    /// Why it ended.
+    /// Why the run ended.
     pub(crate) fn ended(&self) -> Ended {
         self.measured.ended
     }
 
-    /// It, unless somebody stopped it: what was measured by then is not comparable.
+    /// The outcome, unless the run was interrupted. An interrupted measurement is not comparable.
     pub(crate) fn unless_interrupted(self) -> Result<Outcome, SimulateError> {
         match self.ended() {
             Ended::Interrupted => Err(SimulateError::Run(RunError::Interrupted)),
@@ -261,7 +266,7 @@ impl Outcome {
         }
     }
 
-    /// A machine in words.
+    /// Name of a machine in messages.
     pub(crate) fn machine_name(&self, machine: u32) -> String {
         match &self.of {
             OutcomeOf::Verbs(of) => of.workload.machine_name(machine),
@@ -269,12 +274,12 @@ impl Outcome {
         }
     }
 
-    /// Whether anything completed.
+    /// Whether any operation completed.
     pub(crate) fn completed(&self) -> bool {
         self.waits.is_none()
     }
 
-    /// The use of resources that operations depend on.
+    /// Utilization of the resources that operations depend on.
     pub(crate) fn used(&self) -> Vec<Utilization> {
         match &self.of {
             OutcomeOf::Verbs(_) => self.resources.clone(),
@@ -283,7 +288,7 @@ impl Outcome {
     }
 }
 
-/// Of the use of a system's resources that which operations depend on.
+/// The resources that operations of a system depend on, among all of its resources.
 pub(crate) fn used_by_operations(w: &SystemWorkload, all: &[Utilization]) -> Vec<Utilization> {
     let beside = w.beside().map(Meter::core);
     let is_beside = |r: &Utilization| r.machine == 0 && Some(r.meter) == beside;

@@ -1,4 +1,4 @@
-//! Rates in JSON: null where nothing completed, as nothing is known of them then.
+//! JSON form of rates: null if nothing completed, because the rate is unknown then.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

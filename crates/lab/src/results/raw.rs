@@ -1,31 +1,31 @@
-//! What a run of verbs gave, before anything is told of it.
+//! Raw results of a run of verbs, before they are summarized.
 
 use super::shown::{Shown, ShownOfClass};
 use doorbell_programs::worker::{OfKind, ThreadResult};
 use doorbell_sim::Metrics;
 
-/// What one run gave.
+/// Raw results of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct RawRun {
     /// Results of the threads, by machine and thread.
     pub(crate) threads: Vec<(u32, ThreadResult)>,
-    /// What all of them saw together.
+    /// The summary of the series that all threads share.
     pub(crate) shown: Shown,
-    /// The same of each class of threads.
+    /// Raw results of each thread class.
     pub(crate) classes: Vec<RawClass>,
-    /// What the simulator metered.
+    /// Measurements of the simulator.
     pub(crate) metrics: Metrics,
-    /// Wall-clock seconds it took.
+    /// Wall-clock seconds of the run.
     pub(crate) wall_seconds: f64,
 }
 
-/// What the threads of a class gave.
+/// Raw results of the threads of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct RawClass {
-    /// Operations that completed; of SENDs those that were received.
+    /// Operations that completed (for SEND: received messages).
     pub(crate) completed: u64,
-    /// Each kind of operations, where there are several.
+    /// Results per operation kind, if there are several kinds.
     pub(crate) kinds: Vec<OfKind>,
-    /// What its threads saw, where they are not all there are.
+    /// Summary of the class's own series, if there are several classes.
     pub(crate) shown: Option<ShownOfClass>,
 }

@@ -1,4 +1,4 @@
-//! What the threads of a run saw together: how long operations took, and how sure that is.
+//! Summary of the series that the threads of a run share: latencies, and their confidence intervals.
 
 use super::uses::Latency;
 use doorbell_nic::Digits;
@@ -12,69 +12,70 @@ use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// From when to when a run was measured.
+/// The measured time of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredTime {
-    /// Virtual time before, since threads or clients began.
+    /// Virtual time of the warm-up, from the start of the threads or clients.
     #[schemars(with = "String")]
     pub warmup: Duration,
-    /// Virtual time measured.
+    /// Virtual time that was measured.
     #[schemars(with = "String")]
     pub duration: Duration,
-    /// Why it ended.
+    /// Why the measurement ended.
     pub ended: Ended,
-    /// Why the warm-up ended; absent where it was said beforehand and not cut.
+    /// Why the warm-up ended; absent if its length was given and not cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmed: Option<Warmed>,
-    /// Virtual time after the latest that was asked for, of a run that ends then, where it is more than a tenth of that: it is
-    /// the least that can be measured after what threads had begun by then.
+    /// Virtual time beyond the given maximum, for a run that ended there, if it is more than 10% of the
+    /// maximum. The overrun is the shortest time that can be measured after work that threads had begun by
+    /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub overrun: Option<Duration>,
 }
 
-/// How sure means are: half of the intervals around them that hold the true ones in 95 of 100 cases; and intervals
+/// Precision of a result: half-widths of the 95% confidence intervals of means, and 95% confidence intervals
 /// of percentiles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Certainty {
-    /// Of the rate, in millions per second; absent where it is not known.
+    /// Half-width for the rate, in millions per second; absent if not known.
     pub mops: Option<f64>,
-    /// Of the mean latency in nanoseconds; absent where it is not known.
+    /// Half-width for the mean latency, in nanoseconds; absent if not known.
     pub latency_ns: Option<f64>,
-    /// From where to where the median is, in nanoseconds; absent where that is not known.
+    /// Interval of the median, in nanoseconds; absent if not known.
     #[serde(default)]
     pub p50_ns: Option<(u64, u64)>,
-    /// The same of the 99th percentile.
+    /// Interval of the 99th percentile, in nanoseconds; absent if not known.
     #[serde(default)]
     pub p99_ns: Option<(u64, u64)>,
-    /// The same of the 99.9th percentile.
+    /// Interval of the 99.9th percentile, in nanoseconds; absent if not known.
     #[serde(default)]
     pub p999_ns: Option<(u64, u64)>,
-    /// Whether operations are due faster than they complete: more and more wait, and no latency is given.
+    /// Whether operations are due faster than they complete. The backlog then grows, and no latency is given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overload: bool,
-    /// Why the measured time does not tell the rate in the long run, in words; absent where it does.
+    /// Why the measured rate may differ from the long-run rate, in words; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
 }
 
-/// What the threads of a run saw together.
+/// Summary of the series that all threads of a run share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) measured: MeasuredTime,
-    /// Operations per second in millions, where those that completed are not as many as were under way and ended.
+    /// Rate in millions per second from evened lumps; `None` if completions do not come in lumps.
     pub(crate) evened: Option<f64>,
     pub(crate) latency: Latency,
     pub(crate) certainty: Certainty,
-    /// What threads waited for at the end, where nothing completed.
+    /// The reasons for which threads waited at the end, if nothing completed.
     pub(crate) waits: Option<String>,
 }
 
-/// Part of the measured time that may look like warm-up.
+/// Share of the measured time that may look like warm-up.
 const LOOKS_WARM: f64 = 0.1;
 
 impl Certainty {
-    /// Where more is due than completes.
+    /// The precision of an overloaded run, which has only an interval of the rate.
     fn of_overload(self, due: &Due) -> Certainty {
         let of_class = due.class.as_ref().map(|(_, name)| format!("class {name}: ")).unwrap_or_default();
         let rate = Digits(due.rate as f64 / 1e6, 2);
@@ -85,7 +86,7 @@ impl Certainty {
     }
 }
 
-/// What the threads of a class saw.
+/// Summary of the series of a thread class.
 #[derive(Clone, Debug)]
 pub(crate) struct ShownOfClass {
     pub(crate) latency: Latency,
@@ -93,7 +94,7 @@ pub(crate) struct ShownOfClass {
 }
 
 impl ShownOfClass {
-    /// Of the class of this number.
+    /// Summarizes the series of the class with this number.
     pub(crate) fn of(measurement: &Measurement, wanted: &Wanted, number: usize) -> Option<ShownOfClass> {
         let own = |due: &&Due| due.class.as_ref().is_some_and(|(class, _)| *class == number);
         let due = wanted.due.iter().find(own);
@@ -125,7 +126,7 @@ impl Shown {
                 overrun,
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
-            // Of what waits longer and longer no time is one in the long run.
+            // If the backlog grows, no latency lasts.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
             certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
@@ -135,7 +136,7 @@ impl Shown {
         }
     }
 
-    /// Of a run that was not made.
+    /// The summary for a run that was not made.
     #[cfg(test)]
     pub(crate) fn nothing() -> Shown {
         let measured = MeasuredTime {
@@ -149,23 +150,24 @@ impl Shown {
         Shown { measured, evened: None, latency, certainty: Certainty::default(), waits: None }
     }
 
-    /// Virtual time measured.
+    /// Virtual time that was measured.
     pub(crate) fn span(&self) -> Span {
         self.measured.duration.span()
     }
 }
 
-/// What is no overrun: such a part of the time that a run may take, what ports have taken on being waited for.
+/// An overrun of at most the maximum time divided by this is ignored. It comes from waiting for the work of
+/// ports.
 const NEAR: u64 = 10;
 
-/// By how much a run took longer than it was to.
+/// Overrun of the maximum time, if it is long enough to report.
 fn overrun(end: Time, ended: Ended, wanted: &Wanted) -> Option<Duration> {
     let latest = wanted.latest();
     let over = (ended == Ended::MaxTime && end > latest).then(|| end - latest)?;
     (over.as_ps() > wanted.max_time.as_ps() / NEAR).then(|| Duration::new(over))
 }
 
-/// Why nothing completed in so long a time.
+/// Why nothing completed in the measured time.
 fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     let waits = Some(course.waits.clone()).filter(|waits| !waits.is_empty());
     let short = || "it takes longer, and no thread waits for anything";
@@ -190,7 +192,7 @@ fn nothing(series: &CompletionSeries) -> bool {
     series.batches().iter().all(|batch| batch.completed == 0)
 }
 
-/// How sure the answers of a series are.
+/// Confidence intervals of the answers of a series.
 fn intervals(series: &CompletionSeries) -> Certainty {
     if nothing(series) {
         return Certainty::default();
@@ -207,7 +209,7 @@ fn intervals(series: &CompletionSeries) -> Certainty {
     }
 }
 
-/// Why a measured time does not tell the rate in the long run.
+/// Why the measured rate may differ from the long-run rate.
 fn unsettled(
     series: &CompletionSeries,
     span: Span,
@@ -221,7 +223,7 @@ fn unsettled(
     match course.ended {
         Ended::Overload => return None,
         Ended::Settled if are_within(means, wanted.precision) => return None,
-        // What was under way when the end was decided has changed them.
+        // Operations outstanding when the end was decided have changed the intervals.
         Ended::Settled => return within("it ends"),
         Ended::MaxTime => {
             let later = |over: Duration| {

@@ -1,4 +1,4 @@
-//! What a run says of its latencies and of what its machines did.
+//! Latencies of a run, and the utilization of its machines.
 
 use doorbell_nic::{NicCache, Part, Resource, counted};
 use doorbell_programs::steady::{Batch, CompletionSeries, is_known};
@@ -9,14 +9,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What requesters of reliable connections had to send again, and why; whole run.
+/// Retransmissions by requesters of reliable connections and their causes, over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SentAgain {
-    /// RNR NAKs: a SEND found no RECV, and waited.
+    /// Number of RNR NAKs: a SEND found no RECV and waited.
     pub rnr_naks: u64,
-    /// Times that no answer came in time.
+    /// Number of timeouts without an answer.
     pub timeouts: u64,
-    /// Packets sent again.
+    /// Number of packets that were sent again.
     pub packets: u64,
 }
 
@@ -27,7 +27,7 @@ impl From<&doorbell_sim::SentAgain> for SentAgain {
 }
 
 impl SentAgain {
-    /// In words, if there is anything to tell.
+    /// Retransmissions in words; `None` if there are none.
     pub fn words(&self) -> Option<String> {
         let packets = counted(self.packets, "packet");
         let (naks, timeouts) = (counted(self.rnr_naks, "RNR NAK"), counted(self.timeouts, "time-out"));
@@ -35,10 +35,11 @@ impl SentAgain {
     }
 }
 
-/// Latencies in nanoseconds, of which all but the mean are cut to whole ones; `None` where no operation completed.
+/// Latencies in nanoseconds; `None` if no operation completed. All but the mean are truncated to whole
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// The least, to three digits.
+    /// Minimum, to three digits.
     pub min: Option<u64>,
     /// Mean.
     pub mean: Option<f64>,
@@ -50,37 +51,37 @@ pub struct Latency {
     pub p999: Option<u64>,
 }
 
-/// Use of a resource within the measurement.
+/// Utilization of a resource within the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "UtilizationJson", try_from = "UtilizationJson")]
 pub struct Utilization {
-    /// Which.
+    /// The resource.
     pub meter: Meter,
-    /// Whose.
+    /// The machine of the resource.
     pub machine: u32,
-    /// Share of time in which it was busy, 0 to 1.
+    /// Share of the time in which the resource was busy, 0 to 1.
     pub utilization: f64,
 }
 
 impl Utilization {
-    /// Which of the things that can limit a workload it is.
+    /// Class of the resource as a possible bottleneck.
     pub const fn class(&self) -> Resource {
         self.meter.part().resource()
     }
 }
 
-/// Use of a resource within the measurement.
+/// Utilization of a resource within the measured time.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct UtilizationJson {
-    /// Which.
+    /// Name of the resource.
     name: String,
-    /// Whose.
+    /// Number of the machine.
     machine: u32,
-    /// Share of time in which it was busy, 0 to 1.
+    /// Share of the time in which the resource was busy, 0 to 1.
     utilization: f64,
-    /// Which of the things that can limit a workload it is.
+    /// Class of the resource as a possible bottleneck.
     class: Resource,
-    /// Which part of the machine it is.
+    /// Part of the machine that the resource is.
     part: Part,
 }
 
@@ -111,30 +112,30 @@ impl JsonSchema for Utilization {
     }
 }
 
-/// Look-ups in a cache within the measurement.
+/// Lookups in a NIC cache within the measured time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
-    /// Which.
+    /// The cache.
     #[serde(rename = "name")]
     pub cache: NicCache,
-    /// Whose.
+    /// Number of the machine.
     pub machine: u32,
-    /// Found.
+    /// Lookups that found their entry.
     pub hits: u64,
-    /// Fetched over PCIe.
+    /// Lookups that fetched their entry over PCIe.
     pub misses: u64,
 }
 
-/// PCIe traffic of a machine within the measurement; payload bytes of TLPs.
+/// PCIe traffic of a machine within the measured time, in payload bytes of TLPs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pcie {
-    /// Whose.
+    /// Number of the machine.
     pub machine: u32,
-    /// CPU to NIC.
+    /// Bytes written by CPUs to the NIC by MMIO.
     pub mmio_bytes: u64,
-    /// Read by the NIC.
+    /// Bytes read by the NIC.
     pub dma_read_bytes: u64,
-    /// Written by the NIC.
+    /// Bytes written by the NIC.
     pub dma_write_bytes: u64,
     /// Cache lines read (PCIeRdCur).
     pub rdcur: u64,
@@ -142,35 +143,35 @@ pub struct Pcie {
     pub itom: u64,
 }
 
-/// What the uncore of a machine counted within the measurement, by the names of Intel's manual of the Xeon 7500's
+/// Uncore counters of a machine within the measured time, named as in Intel's manual of the Xeon 7500's
 /// uncore (323535).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UncoreUse {
-    /// Whose.
+    /// Number of the machine.
     pub machine: u32,
-    /// Lines that cores asked the LLC for, and it had.
+    /// Lines requested by cores and found in the LLC.
     pub llc_hits: u64,
-    /// Lines that cores asked the LLC for, and it had not.
+    /// Lines requested by cores and not found in the LLC.
     pub llc_misses: u64,
-    /// Lines that prefetchers asked the LLC for, and it had.
+    /// Lines requested by prefetchers and found in the LLC.
     pub prefetch_hits: u64,
-    /// Lines that prefetchers asked the LLC for, and it had not.
+    /// Lines requested by prefetchers and not found in the LLC.
     pub prefetch_misses: u64,
-    /// Lines that a prefetcher had brought from memory before a core asked for them.
+    /// Lines that a prefetcher had fetched from memory before a core requested them.
     pub used_prefetches: u64,
-    /// Snoops that the LLC saw.
+    /// Snoops that the LLC received.
     pub snps: u64,
-    /// Those that left a line shared, or asked for a snapshot.
+    /// Snoops that left a line shared, or asked for a snapshot.
     pub snp_hits_remote_rd: u64,
-    /// Those that took a line away.
+    /// Snoops that took a line away.
     pub snp_hits_remote_rfo: u64,
-    /// Write-backs that a snoop forced.
+    /// Write-backs forced by a snoop.
     pub implicit_wbs: u64,
-    /// Write-backs of lines that went for others.
+    /// Write-backs of evicted lines.
     pub write_backs: u64,
-    /// Share of requests that the LLC had, those of prefetchers included; `None` where there were none.
+    /// Share of LLC requests that hit, including requests of prefetchers; `None` without requests.
     pub llc_hit_rate: Option<f64>,
-    /// Share of snoops that found their line; `None` where there were none.
+    /// Share of snoops that found their line; `None` without snoops.
     pub snoop_hit_rate: Option<f64>,
 }
 
@@ -194,19 +195,20 @@ impl From<&(u32, Uncore)> for UncoreUse {
     }
 }
 
-/// What threads spent on a phase of a system within the measurement.
+/// Time that threads spent in a phase of a system within the measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseTime {
-    /// Which: `prepare`, `compute`, `respond`, `client-scan`, `tenant-pass`, `post`, `wait`, `partition`, `build`, `probe`.
+    /// Name of the phase: `prepare`, `compute`, `respond`, `client-scan`, `tenant-pass`, `post`, `wait`,
+    /// `partition`, `build`, `probe`.
     pub phase: String,
-    /// How often.
+    /// Number of times that the phase ran.
     pub times: u64,
-    /// Nanoseconds each time, on the average.
+    /// Mean duration in nanoseconds.
     pub mean_ns: f64,
 }
 
 impl PhaseTime {
-    /// Those that were measured.
+    /// Times of the phases that ran.
     pub(crate) fn of(measured: &Measured) -> Vec<PhaseTime> {
         let all = Phase::ALL.iter().zip(&measured.phases).filter(|(_, spent)| spent.times > 0);
         let time = |(phase, spent): (&Phase, &Spent)| PhaseTime {
@@ -244,7 +246,7 @@ impl Latency {
 }
 
 impl Latency {
-    /// Of latencies to the nanosecond, whose sum is known to the picosecond: so is their mean.
+    /// Latencies from a histogram in nanoseconds. The sum in picoseconds gives a more precise mean.
     fn of(all: &Histogram<u32>, picoseconds: u64) -> Latency {
         if all.is_empty() {
             return Latency::none();
@@ -267,7 +269,7 @@ impl From<&CompletionSeries> for Latency {
     }
 }
 
-/// The form of `event_hash`.
+/// The text form of `event_hash`.
 pub(crate) fn hash_text(hash: u64) -> String {
     format!("{hash:016x}")
 }

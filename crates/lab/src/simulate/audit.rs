@@ -1,5 +1,5 @@
-//! What must hold of every run of verbs, whatever it is of. Where it does not, the simulator, the programs and the
-//! measuring do not agree with each other: Doorbell is wrong, and there is no result.
+//! Consistency checks of verbs runs. If a check fails, the simulator, the programs and the measurement
+//! disagree. That is a fault of Doorbell, and the run has no result.
 
 use crate::results::{Certainty, RawClass, RawRun, rates};
 use doorbell_nic::{Digits, Profile, wqe};
@@ -10,10 +10,10 @@ use doorbell_systems::series::Batch;
 use doorbell_verbs::QpType;
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, ResolvedClass};
 
-/// A share of time is computed in doubles.
+/// Tolerance for rounding errors of shares of time.
 const ROUNDING: f64 = 1e-9;
 
-/// Of all threads together.
+/// Sum of the accounts of all threads.
 pub(crate) fn together(threads: &[(u32, ThreadResult)]) -> Accounts {
     let add = |all: Accounts, (_, thread): &(u32, ThreadResult)| {
         let of = thread.accounts;
@@ -30,7 +30,7 @@ pub(crate) fn together(threads: &[(u32, ThreadResult)]) -> Accounts {
     threads.iter().fold(Accounts::default(), add)
 }
 
-/// What does not hold of a run: one sentence.
+/// Describes a contradiction in a run, in one sentence; `None` if there is none.
 pub(crate) fn fault(profiles: &Profiles, w: &Resolved, run: &RawRun) -> Option<String> {
     let accounts = together(&run.threads);
     fault_of_devices(&run.metrics)
@@ -40,22 +40,22 @@ pub(crate) fn fault(profiles: &Profiles, w: &Resolved, run: &RawRun) -> Option<S
         .or_else(|| buses(profiles, w, &run.metrics))
 }
 
-/// What devices counted agrees with each other, in a run of anything.
+/// Describes a contradiction among the counts of the devices, in a run of any kind.
 pub(crate) fn fault_of_devices(metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
-    // What a READ asks for again comes again.
+    // A retransmitted READ is answered again.
     let placed = (of.placed_bytes > of.posted_bytes && metrics.sent_again.packets == 0)
         .then(|| format!("devices saw {} B posted, but {} B placed", of.posted_bytes, of.placed_bytes));
     let ended = (of.ended > of.posted).then(|| format!("{} work requests ended of {}", of.ended, of.posted));
     ended.or(placed).or_else(|| busy(metrics))
 }
 
-/// Each operation is posted, and then complete, implied by a later completion, or outstanding.
+/// Checks that each posted operation is complete or outstanding. A later completion may imply its own.
 fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     let Accounts { posted, completed, outstanding, .. } = *a;
     let all = completed + outstanding == posted && of.posted == posted;
-    // What threads know is complete has ended on the device; it may have ended more.
+    // The device has ended all operations that threads know as complete, and maybe more.
     let ended = completed <= of.ended;
     (!all || !ended).then(|| {
         format!(
@@ -65,25 +65,25 @@ fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     })
 }
 
-/// That of each class of threads.
+/// Transport of each thread class.
 fn transports(w: &Resolved) -> Vec<QpType> {
     w.classes().iter().map(|class| class.workload.transport).collect()
 }
 
-/// Each SEND that ended was received, dropped, or is on its way.
+/// Checks that each SEND that ended was received, was dropped, or is in flight.
 fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     if !w.consumes_recvs() {
         return None;
     }
     let of = &metrics.accounts;
-    // Of a mix, or of several transports, nothing says how many of those that ended were SENDs.
+    // For a mix or several transports, the number of SENDs among the ended operations is unknown.
     let sends = w.operations().iter().all(|operation| operation.verb.consumes_recv());
     let one_transport = transports(w).iter().all(|transport| *transport == w.transport);
     let (came, lost) = (of.received, metrics.dropped + metrics.lost + of.unclaimed);
     let held = a.received <= came
         && match w.transport {
             _ if !sends || !one_transport => came + metrics.dropped <= a.posted,
-            // Acknowledged ones were received, and none that was not posted.
+            // Each acknowledged SEND was received, and none was received without a post.
             QpType::Rc => a.completed <= came && came <= a.posted,
             QpType::Uc | QpType::Ud => {
                 came + metrics.dropped <= of.ended && of.ended <= came + lost + of.under_way
@@ -97,14 +97,14 @@ fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     })
 }
 
-/// The payload of each operation that is complete was placed once, or it went lost.
+/// Checks that the payload of each complete operation was placed once, or got lost.
 fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     let lost = match transports(w).iter().all(|transport| *transport == QpType::Rc) {
         true => 0,
         false => metrics.dropped + metrics.lost + of.unclaimed + of.under_way,
     };
-    // Of one kind of operations all that ended on UC and UD are known; of a mix those that threads know of.
+    // With one operation kind on UC or UD, all ended operations count; with a mix, those known to threads.
     let gone = match (w.transport, w.only_operation()) {
         (QpType::Uc | QpType::Ud, Some(only)) => of.ended * u64::from(only.size),
         _ => a.completed_bytes,
@@ -118,7 +118,7 @@ fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     })
 }
 
-/// Nothing is busy for longer than the time that was measured.
+/// Checks that no resource is busy for more than the measured time.
 fn busy(metrics: &Metrics) -> Option<String> {
     let over = |r: &&ResourceUse| !(0.0..=1.0 + ROUNDING).contains(&r.utilization);
     let found = metrics.resources.iter().find(over)?;
@@ -126,7 +126,7 @@ fn busy(metrics: &Metrics) -> Option<String> {
     Some(format!("{meter} of machine {machine} was busy for {utilization:.4} of the time"))
 }
 
-/// No PCIe link moved more payload than it can.
+/// Checks that no PCIe link moved more payload than it can.
 fn buses(profiles: &Profiles, w: &Resolved, metrics: &Metrics) -> Option<String> {
     let seconds = metrics.window_ps as f64 / 1e12;
     metrics.pcie.iter().find_map(|of| bus(profiles.of(w, of.machine), of, seconds))
@@ -147,12 +147,12 @@ fn bus(profile: &Profile, of: &PcieUse, seconds: f64) -> Option<String> {
     Some(format!("{what} of machine {} moved {moved:.2} GB/s over PCIe, which has {has:.2}", of.machine))
 }
 
-/// The most payload of one transfer, in bytes.
+/// Most payload of one transfer, in bytes.
 fn transfer(profile: &Profile) -> u64 {
     profile.device.link.mtu.max(4096).into()
 }
 
-/// Bytes of MMIOs that may wait for the link when they are counted: what write-combining buffers hold.
+/// Bytes of MMIOs that may wait for the link when they are counted: the contents of write-combining buffers.
 fn waiting_mmios(profile: &Profile) -> u64 {
     u64::from(profile.host.cores) * u64::from(profile.host.wc_buffers + 1) * u64::from(wqe::LINE)
 }
@@ -161,15 +161,17 @@ fn waiting_reads(profile: &Profile) -> u64 {
     u64::from(profile.device.pcie.max_outstanding_reads) * transfer(profile)
 }
 
-/// As much as a port takes in, what the units have, and a completion of each slot of some send queues.
+/// Bytes of writes that may wait: a port's receive buffer, one transfer per unit, and completions of some
+/// send queues.
 fn waiting_writes(profile: &Profile) -> u64 {
     let units = u64::from(profile.device.rx.units + 1) * transfer(profile);
     let completions = u64::from(profile.device.nic.max_qp_wr) * u64::from(wqe::LINE);
     u64::from(profile.device.link.receive_buffer) + units + completions
 }
 
-/// Why what was measured is not what is so in the long run, though its intervals may look narrow: one sentence without a
-/// full stop. Operations of which the measured time saw only an end, or a beginning, tell of another time.
+/// Explains why the measured values may differ from the long-run values even if their intervals look narrow,
+/// in one sentence without a full stop. The measured time may contain only the end or the beginning of
+/// operations.
 pub(crate) fn doubt(
     w: &Resolved,
     profiles: &Profiles,
@@ -179,7 +181,7 @@ pub(crate) fn doubt(
     long(run, series).or_else(|| little(run, series)).or_else(|| goodput(w, profiles, run))
 }
 
-/// Operations that take as long as what is measured are seen at its end, if at all.
+/// An operation as long as the measured time shows up only at the end of the measured time, or never.
 fn long(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let (longest, time) = (series.longest(), run.shown.span().as_ps());
     (longest > time / TURNS).then(|| {
@@ -188,15 +190,16 @@ fn long(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     })
 }
 
-/// Little's law of signalled operations: as many are under way as rate times mean latency. It holds within what the
-/// intervals leave open, those of both factors together, and what those amount to that are seen in part.
+/// Checks Little's law for signalled operations: their mean number in flight is rate times mean latency. The
+/// tolerance is the sum of both relative intervals, and an allowance for operations that are partly outside
+/// of the measured time.
 fn little(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let Certainty { mops, latency_ns, .. } = &run.shown.certainty;
     let all = Batch::all(series.batches());
     let (under_way, told) = (together(&run.threads).under_way as f64, all.latency as f64);
     let (mean, time) = (told / all.timed.max(1) as f64, run.shown.span().as_ps() as f64);
     let rate = run.shown.evened.unwrap_or(all.completed as f64 / time * 1e6);
-    // What is not known claims nothing.
+    // Without known intervals, nothing can be checked.
     let within = mops.map(|half| half / rate)? + latency_ns.map(|half| half * 1e3 / mean)?;
     let ends = 2.0 * mean / time;
     ((told - under_way).abs() > (within + ends) * under_way).then(|| {
@@ -205,19 +208,19 @@ fn little(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     })
 }
 
-/// Ports carry no more payload than their rate.
+/// Checks that ports carry no more payload than their rate allows.
 fn goodput(w: &Resolved, profiles: &Profiles, run: &RawRun) -> Option<String> {
     let ports = |profile: &Profile| u64::from(profile.device.link.ports.min(w.ports.unwrap_or(u32::MAX)));
     let of_machine = profiles.all().map(|p| ports(p) * p.device.link.port_bytes_per_s).max()?;
     let patterns: Vec<Pattern> = w.classes().iter().map(|class| class.workload.pattern).collect();
     let machines = match patterns.contains(&Pattern::AllToAll) {
         true => u64::from(w.machines),
-        // What some post to machine 0 and what it posts to them take different directions, too.
+        // With several patterns, posts to machine 0 and posts by machine 0 also take different directions.
         false if patterns.iter().any(|pattern| *pattern != w.pattern) => 2,
         false => 1,
     };
     let most = (of_machine * machines) as f64;
-    // What goes to responders and what comes back take different directions of a link.
+    // Payload to responders and returned payload take different directions of a link.
     let returns = |operation: &Operation| operation.opcode.returns_data();
     let rate = payload(w, run, |o| !returns(o)).max(payload(w, run, returns));
     let gbits = |bytes: f64| Digits(bytes * 8.0 / 1e9, 0);
@@ -230,7 +233,7 @@ fn goodput(w: &Resolved, profiles: &Profiles, run: &RawRun) -> Option<String> {
     })
 }
 
-/// Payload that completed, in bytes per second, of some kinds of operations.
+/// Completed payload of the selected operation kinds, in bytes per second.
 fn payload(w: &Resolved, run: &RawRun, of: impl Fn(&Operation) -> bool) -> f64 {
     let seconds = run.shown.span().as_secs_f64();
     if let (false, [one]) = (w.has_classes(), w.operations()) {
@@ -265,7 +268,7 @@ mod tests {
         (profiles, Arc::new(resolved))
     }
 
-    /// What is found where a run is not what it was.
+    /// The contradiction that the audit finds after a change to the run.
     fn found(toml: &str, change: impl FnOnce(&mut RawRun)) -> Option<String> {
         let (profiles, w) = resolved(toml);
         let control = Control::quiet();

@@ -1,4 +1,4 @@
-//! One run in virtual time: what machines do, and whether what it counted agrees.
+//! Executes one run in virtual time and audits its counts.
 
 mod audit;
 mod steered;

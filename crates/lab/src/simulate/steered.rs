@@ -1,11 +1,12 @@
-//! A run until it is to end.
+//! Runs a cluster until its measurement ends.
 
 use crate::watch::Watch;
 use doorbell_programs::steady::{Course, Ending, Stop, Wanted};
 use doorbell_sim::SimCluster;
 use doorbell_systems::Measurement;
 
-/// Runs what was made ready in a cluster until it is to end, traced where that is asked for; also says how it went.
+/// Runs a prepared cluster until its measurement ends, with a trace if the watcher wants one. Also returns
+/// the course.
 pub(crate) fn steered<R, E>(
     cluster: &mut SimCluster,
     wanted: Wanted,

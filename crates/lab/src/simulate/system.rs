@@ -1,4 +1,4 @@
-//! A system in virtual time.
+//! Runs a system in virtual time.
 
 use super::audit;
 use super::steered::steered;
@@ -16,7 +16,7 @@ use doorbell_systems::{Interval, Measured, site};
 use doorbell_verbs::RunError;
 use std::time::Instant;
 
-/// That some clients of those that compete saw nothing done, if so.
+/// A sentence if some of the competing clients were never served while other clients were.
 fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
     let (mut clients, mut never) = (0, 0);
     for done in done {
@@ -27,7 +27,7 @@ fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
         .then(|| format!("{never} of {clients} clients were never served, and the latency is of the others"))
 }
 
-/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
+/// Runs a system once. Its bottleneck is the busiest resource, not confirmed by reruns.
 pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
@@ -42,7 +42,7 @@ pub(crate) fn run_once(
     let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
     let (ended, course) =
         steered(&mut cluster, wanted.clone(), &measurement, stop, watch, |cluster| w.run(cluster, interval));
-    // Who was stopped before anything was known has threads that did not end.
+    // If the run stopped before anything was measured, its threads have no results.
     if course.stopped {
         return Err(RunError::Interrupted.into());
     }

@@ -1,4 +1,4 @@
-//! A workload in virtual time.
+//! Runs a verbs workload in virtual time.
 
 use super::audit;
 use super::steered::steered;
@@ -19,7 +19,7 @@ use doorbell_workload::{AtomicCounters, Profiles, Resolved, ResolvedClass};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the threads of each class gave, in the order of the threads.
+/// Raw results by thread class.
 fn by_class(
     w: &Resolved,
     threads: &[(u32, ThreadResult)],
@@ -87,13 +87,13 @@ fn spawn_all(
     Ok(tasks)
 }
 
-/// The NIC that a thread on a core uses: that of its socket, where each has one.
+/// The NIC for a thread on this core: the NIC of its socket, if each socket has one.
 fn device_of(profile: &Profile, core: u32) -> u32 {
     (core / profile.host.cores).min(profile.adapters() - 1)
 }
 
-/// What the threads measured; else what kept one from its end. That one gave up says more than that others,
-/// which may wait for it, did not end.
+/// Collects the results of all threads, or the error of one. A thread that failed is reported before threads
+/// that did not end, because these may be waiting for it.
 fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)>, SimulateError> {
     let mut unfinished = None;
     let mut results = Vec::with_capacity(tasks.len());
@@ -107,19 +107,19 @@ fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)
     unfinished.map_or(Ok(results), Err)
 }
 
-/// The devices of the machines of each group.
+/// Devices of the machines of each group.
 fn slots(profiles: &Profiles) -> Vec<Vec<DeviceSlot<'_>>> {
     profiles.all().map(devices).collect()
 }
 
-/// The machines that the groups consist of.
+/// The machines of all groups.
 fn machines<'a>(slots: &'a [Vec<DeviceSlot<'a>>], w: &Resolved) -> Vec<Machine<'a>> {
     let like = |devices: &'a Vec<DeviceSlot<'a>>| Machine { host: devices[0].profile, devices };
     let groups = slots.iter().zip(w.groups());
     groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }
 
-/// From when to when a workload is measured, as far as that is said.
+/// The measured time, as far as the workload gives it.
 fn wanted(w: &Resolved) -> Wanted {
     Wanted {
         begin: Time::START,
@@ -145,14 +145,14 @@ fn wanted(w: &Resolved) -> Wanted {
     }
 }
 
-/// What the threads of a class are to post whatever becomes of it, if anything.
+/// The operations of a class that are due independently of completions; `None` for a closed loop.
 fn due(w: &Resolved, number: usize, class: ResolvedClass<'_>) -> Option<Due> {
     let (_, rate) = class.workload.open_loop()?;
     let name = w.has_classes().then_some((number, class.name));
     Some(Due { class: name, rate, under_way: outstanding(class.workload) })
 }
 
-/// Runs `w` once on machines of these profiles.
+/// Runs `w` once on machines with these profiles.
 pub(crate) fn run_once(
     profiles: &Profiles,
     w: &Arc<Resolved>,
@@ -170,7 +170,7 @@ pub(crate) fn run_once(
     let tasks = spawn_all(&mut cluster, profiles, w, &measurement, &tallies)?;
     let (ended, course) = steered(&mut cluster, wanted.clone(), &measurement, stop, watch, SimCluster::run);
     if let Err(RunError::Deadlock(who)) = ended {
-        // Who waits for a thread that gave up is not what is wrong.
+        // A thread that failed explains more than the threads that wait for it.
         return Err(match collect(tasks) {
             Err(gave_up @ SimulateError::Thread { .. }) => gave_up,
             _ => RunError::Deadlock(who).into(),

@@ -1,4 +1,4 @@
-//! Why a sweep has no result.
+//! Errors of sweeps.
 
 use crate::run_error::SimulateError;
 use thiserror::Error;
@@ -6,21 +6,21 @@ use thiserror::Error;
 /// Why a sweep has no result.
 #[derive(Debug, Error)]
 pub enum SweepError {
-    /// What was asked for is to blame.
+    /// The request is invalid.
     #[error("{0}")]
     Refused(String),
     /// A point has no result.
     #[error("at {at}: {cause}")]
     Point {
-        /// Which.
+        /// Options of the point.
         at: String,
-        /// Why.
+        /// Error of the point's run.
         cause: SimulateError,
     },
 }
 
 impl SweepError {
-    /// Whether what was asked for is to blame.
+    /// Whether the request itself causes the error.
     pub fn is_bad_input(&self) -> bool {
         match self {
             SweepError::Refused(_) => true,

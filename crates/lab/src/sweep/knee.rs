@@ -1,4 +1,4 @@
-//! The knee: the highest load whose 99th percentile of latency stays under a bound.
+//! Finds the knee: the highest load with a 99th percentile of latency under a bound.
 
 use super::error::SweepError;
 use super::over::Over;
@@ -14,30 +14,31 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Options that say how much is asked of the machines.
+/// Options that set the load.
 const LOADS: [&str; 5] = ["window", "window_per_qp", "outstanding", "clients", "rate"];
 
-/// Loads that a step of the search tries at once, whatever the machine has cores: so it tries the same everywhere.
+/// Loads tried at once per search step. It does not depend on the number of cores, so that every machine
+/// tries equal loads.
 const AT_ONCE: u64 = 3;
 
-/// The search ends where neighbours are so close: this part of the load.
+/// The search ends when neighbouring loads differ by at most the load divided by this.
 const CLOSE: u64 = 100;
 
-/// What the latency must stay under.
+/// Upper bound (exclusive) of the 99th percentile of latency.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound(pub Duration);
 
-/// Loads by whether they stay under the bound.
+/// Tried loads; true if the load stays under the bound.
 type Tried = BTreeMap<u64, bool>;
 
-/// The last load under the bound before the first over it, and that one.
+/// The last load before the first one over the bound, and the first one over the bound.
 fn bracket(tried: &Tried) -> (Option<u64>, Option<u64>) {
     let over = tried.iter().find(|(_, under)| !**under).map(|(load, _)| *load);
     let below = tried.keys().copied().take_while(|load| over.is_none_or(|over| *load < over));
     (below.last(), over)
 }
 
-/// Loads to try between two; none where these are close.
+/// Loads to try between two; empty if they are close.
 fn between(under: u64, over: u64) -> Vec<u64> {
     let gap = over - under;
     if gap <= (over / CLOSE).max(1) {
@@ -50,8 +51,8 @@ fn between(under: u64, over: u64) -> Vec<u64> {
 }
 
 impl Plan {
-    /// Runs the points, and then loads between the last that stays under the bound and the first that does not,
-    /// until these are neighbours. Where somebody stops it, the result has what is known.
+    /// Runs the points. Then tries loads between the last load under the bound and the first load over it,
+    /// until these are close. If interrupted, the result has the points known so far.
     ///
     /// # Errors
     /// If the sweep is not over one load, even the least load exceeds the bound, or a point fails.
@@ -125,8 +126,7 @@ impl Plan {
             .collect())
     }
 
-    /// Has those points run again that ended when rate and mean latency were known and p99 was not: for as long as that
-    /// takes.
+    /// Reruns points that settled before p99 was known, for long enough to know it.
     fn lengthen(
         &self,
         points: &mut [Point],
@@ -164,10 +164,10 @@ impl Plan {
     }
 }
 
-/// Latencies of which 100 and some more are beyond the 99th percentile.
+/// Number of latencies with somewhat more than 100 beyond the 99th percentile.
 const LATENCIES: f64 = 12_000.0;
 
-/// Whether p99 is not known of a point that ended of itself.
+/// Whether a point settled without a known p99.
 fn is_short(point: &Point) -> bool {
     let found = &point.found;
     found.measured.ended == Ended::Settled && found.latency_ns.p99.is_none() && found.mops > 0.0
@@ -190,7 +190,7 @@ fn under(point: &Point, load: &Over, bound: Bound) -> Result<bool, SweepError> {
             load_of(point, load)
         )
     };
-    // What waits longer and longer exceeds any bound.
+    // A growing backlog exceeds any bound.
     if point.found.interval.overload {
         return Ok(false);
     }
@@ -202,7 +202,7 @@ fn under(point: &Point, load: &Over, bound: Bound) -> Result<bool, SweepError> {
 mod tests {
     use super::*;
 
-    /// What a search over these loads finds where all up to `knee` stay under the bound.
+    /// Result of a search over these loads, if all loads up to `knee` stay under the bound.
     fn search(grid: &[u64], knee: u64) -> (Option<u64>, Option<u64>, usize) {
         let mut tried: Tried = grid.iter().map(|load| (*load, *load <= knee)).collect();
         loop {

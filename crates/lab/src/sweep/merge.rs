@@ -1,13 +1,13 @@
-//! Parts of a sweep, put together.
+//! Merges the parts of a sweep.
 
 use super::error::SweepError;
 use super::result::Sweep;
 use super::shards::MOST_POINTS;
 
-/// Puts the parts of one sweep together, each with the name of its file.
+/// Merges the parts of one sweep, each with its file name.
 ///
 /// # Errors
-/// One sentence where they are not of one sweep, or a point is there twice or not at all.
+/// One sentence if the parts belong to different sweeps, or a point is duplicated or missing.
 pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
     let refused = |why: String| Err(SweepError::Refused(why));
     let mut parts = parts.into_iter();
@@ -36,7 +36,7 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
             from.push(file.clone());
         }
     }
-    // What one part lacks another may have.
+    // A point that one part lacks may be in another part.
     whole.missing.clear();
     let of = whole.shard.take();
     whole.points.sort_by_key(|point| point.number);
@@ -51,7 +51,7 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
     ))
 }
 
-/// In what two sweeps differ, if they do.
+/// A difference between two sweeps; `None` if they are equal.
 fn difference(one: &Sweep, other: &Sweep) -> Option<&'static str> {
     let differs = [
         (one.schema != other.schema, "their schemas differ"),

@@ -1,12 +1,12 @@
-//! What is swept over: an option, and its values in the notation of `--over`.
+//! The swept option and its values, in the notation of `--over`.
 
 use crate::asked;
 use doorbell_schema::{Field, FieldKind, Value};
 
-/// Values of an option at most.
+/// Most values of an option.
 const MOST: usize = 10_000;
 
-/// An option and the values that it takes in turn.
+/// A swept option and its values, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Over {
     pub(crate) field: &'static Field,
@@ -14,12 +14,12 @@ pub struct Over {
 }
 
 impl Over {
-    /// Reads `size=16,64,256`, `size=64..1024+64` (steps) or `qps=1..64*2` (powers), or several of these between
-    /// commas. A range begins with its first number and has no number beyond its second.
+    /// Reads `size=16,64,256`, `size=64..1024+64` (steps) or `qps=1..64*2` (powers), or several of these
+    /// separated by commas. A range starts at its first number and never exceeds its second.
     ///
     /// # Errors
-    /// One sentence, where the text is none of these, the option is none that workloads have, or a value none of the
-    /// option's.
+    /// One sentence if the text has another form, workloads have no such option, or the option has no such
+    /// value.
     pub fn parse(text: &str) -> Result<Over, String> {
         let wrong =
             || format!("`{text}` is not what to sweep over: write an option and its values, as {EXAMPLES}");
@@ -46,11 +46,11 @@ impl Over {
         Ok(Over { field, values: all })
     }
 
-    /// What sweeps go over, as `--over` and `over` in files have it: a text for each option, or one with blanks
-    /// between them. One option or two.
+    /// Reads one or two swept options, as given to `--over` and to `over` in files. Each text holds one
+    /// option, or several separated by blanks.
     ///
     /// # Errors
-    /// As [`Over::parse`], and where there are none, more than two, or two of one option.
+    /// As for [`Over::parse`], and if there are none, more than two, or two of one option.
     pub fn all(texts: &[String]) -> Result<Vec<Over>, String> {
         let words = texts.iter().flat_map(|text| text.split_whitespace());
         let all: Vec<Over> = words.map(Over::parse).collect::<Result<_, _>>()?;
@@ -64,7 +64,7 @@ impl Over {
         }
     }
 
-    /// The option's key.
+    /// Key of the option.
     pub fn key(&self) -> &'static str {
         self.field.key
     }
@@ -76,7 +76,7 @@ fn too_many(field: &Field) -> String {
     format!("{} has more than {MOST} values to sweep over", field.key)
 }
 
-/// How one number of a range leads to the next.
+/// The step from one number of a range to the next.
 #[derive(Clone, Copy)]
 enum Step {
     Plus(u64),
@@ -90,7 +90,7 @@ struct Range {
 }
 
 impl Range {
-    /// A range, if it is one.
+    /// Reads a range; `None` if the text is not a range.
     fn parse(field: &'static Field, text: &str) -> Result<Option<Range>, String> {
         let (Some((from, rest)), FieldKind::Number { .. }) = (text.split_once(".."), field.kind) else {
             return Ok(None);
@@ -127,7 +127,7 @@ impl Range {
     }
 }
 
-/// What a range grows by.
+/// Reads the increment of a range.
 fn amount(field: &Field, text: &str, by: &str, least: u64) -> Result<u64, String> {
     let amount = by.parse().ok().filter(|amount| *amount >= least);
     amount.ok_or_else(|| {
@@ -138,7 +138,7 @@ fn amount(field: &Field, text: &str, by: &str, least: u64) -> Result<u64, String
     })
 }
 
-/// A value as people write it.
+/// A value as users write it.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! A sweep that is asked for: its points, and the running of them.
+//! A requested sweep: its points, and their execution.
 
 use super::error::SweepError;
 use super::over::{Over, plain};
@@ -16,25 +16,26 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A sweep that is asked for and goes together.
+/// A requested and valid sweep.
 pub struct Plan {
     pub(super) given: Given,
     pub(super) over: Vec<Over>,
-    /// Of each point, by number.
+    /// Name and run of each point, by point number.
     pub(super) runs: Vec<(String, Run)>,
     explain: bool,
 }
 
-/// Values as JSON.
+/// Converts a value to JSON.
 pub(super) fn json(value: &Value) -> serde_json::Value {
     serde_json::to_value(value).expect("a value of a field is JSON")
 }
 
 impl Plan {
-    /// The workload of `given` at each combination of values. With `explain`, bottlenecks are observed by reruns.
+    /// Plans the workload of `given` at each combination of values. With `explain`, reruns find the
+    /// bottlenecks.
     ///
     /// # Errors
-    /// One sentence, with the point that it is about, where a workload does not go together.
+    /// One sentence that names the point, if its workload is invalid.
     pub fn new(given: Given, over: Vec<Over>, explain: bool) -> Result<Plan, SweepError> {
         let size = over.iter().map(|over| over.values.len()).product::<usize>();
         if size > MOST_POINTS {
@@ -46,12 +47,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What it goes over.
+    /// The swept options.
     pub fn axes(&self) -> Vec<Axis> {
         self.over.iter().map(axis).collect()
     }
 
-    /// What the options are at a point.
+    /// Values of the swept options at a point.
     fn values_of(&self, number: usize) -> Vec<Value> {
         let mut rest = number;
         let mut values: Vec<Value> = Vec::new();
@@ -97,7 +98,7 @@ impl Plan {
         self.over.iter().zip(values).map(|(over, value)| (over.key().to_owned(), json(value))).collect()
     }
 
-    /// What tells this sweep from others.
+    /// Identity of the sweep: equal ids mean equal sweeps.
     fn id(&self) -> String {
         let mut hash = Sha256::new().chain_update(MODEL);
         hash.update([u8::from(self.explain)]);
@@ -109,7 +110,7 @@ impl Plan {
         hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Runs the points of a shard, or all. Where somebody stops it, the result has what is known.
+    /// Runs the points of a shard, or all points. If interrupted, the result has the points known so far.
     ///
     /// # Errors
     /// If a point fails.

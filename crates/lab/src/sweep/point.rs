@@ -1,40 +1,40 @@
-//! What one point of a sweep gave.
+//! Points of a sweep.
 
 use crate::results::Found;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A point of a sweep.
+/// A point of a sweep, with its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Its number, from 0, the last option of the sweep changing fastest; those that a search tried come after all
-    /// of these.
+    /// Number of the point from 0; the last option of the sweep changes fastest. Points of a search have the
+    /// numbers after these.
     pub number: usize,
-    /// What the options are.
+    /// Values of the swept options.
     pub at: BTreeMap<String, serde_json::Value>,
-    /// What was found there.
+    /// Result of the run.
     #[serde(flatten)]
     pub found: Found,
 }
 
 impl Point {
-    /// The value of an option, as people write it.
+    /// The value of an option, as users write it.
     pub fn value(&self, key: &str) -> String {
         value(&self.at, key)
     }
 }
 
-/// A point that is not made.
+/// A point without a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Its number, as that of a [`Point`].
+    /// Number of the point, as for a [`Point`].
     pub number: usize,
-    /// What the options are.
+    /// Values of the swept options.
     pub at: BTreeMap<String, serde_json::Value>,
 }
 
 impl Missing {
-    /// The value of an option, as people write it.
+    /// The value of an option, as users write it.
     pub fn value(&self, key: &str) -> String {
         value(&self.at, key)
     }

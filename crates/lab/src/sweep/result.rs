@@ -1,74 +1,75 @@
-//! What a sweep gave.
+//! Result of a sweep.
 
 use super::point::{Missing, Point};
 use super::shards::Shard;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the JSON of a [`Sweep`]; fields are only ever added.
+/// Version of the JSON of a [`Sweep`]. Later versions only add fields.
 pub const SWEEP_SCHEMA: u32 = 1;
 
-/// An option of a sweep, in the form of its JSON.
+/// A swept option, as its JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// Its key.
+    /// Key of the option.
     pub option: String,
-    /// Its values, in order.
+    /// Values of the option, in order.
     pub values: Vec<serde_json::Value>,
 }
 
-/// What a sweep gave, in the form of its JSON. Equal sweeps give equal bytes: there is no wall-clock time in it.
+/// Result of a sweep, as its JSON output. Equal sweeps give equal bytes, because there is no wall-clock time
+/// in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// [`SWEEP_SCHEMA`].
+    /// Always [`SWEEP_SCHEMA`].
     pub schema: u32,
-    /// Tells this sweep from others: a hash of what each point runs and of the model that runs it.
+    /// Identity of the sweep: a hash of each point's run and of the model.
     pub sweep: String,
-    /// What is given of the workload at every point.
+    /// Options that were given for all points.
     pub workload: BTreeMap<String, serde_json::Value>,
-    /// What it goes over.
+    /// The swept options.
     pub over: Vec<Axis>,
-    /// Whether bottlenecks are observed by reruns.
+    /// Whether the bottlenecks come from reruns.
     pub explained: bool,
-    /// Which part of it this is; absent of a whole one.
+    /// The part of the sweep in this result; absent for a whole sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// Points that are known, in the order of their numbers.
+    /// Known points, in the order of their numbers.
     pub points: Vec<Point>,
-    /// Points that were to be made and are not, as somebody stopped it; absent where there are none.
+    /// Points without a result because the sweep was interrupted; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
-    /// What a search for a knee found; absent where none was asked for.
+    /// Result of a search for a knee; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<Knee>,
 }
 
 impl Sweep {
-    /// Points of the whole sweep, those of a search apart.
+    /// Number of points of the whole sweep, without points of a search.
     pub fn size(&self) -> usize {
         self.over.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul)
     }
 
-    /// Numbers of points that it should have and has not.
+    /// Numbers of the points that this part should have but lacks.
     pub(crate) fn numbers_missing(&self) -> Vec<usize> {
         let wanted = (0..self.size()).filter(|number| self.shard.is_none_or(|shard| shard.has(*number)));
         wanted.filter(|number| self.points.iter().all(|point| point.number != *number)).collect()
     }
 }
 
-/// What a search found, in the form of its JSON.
+/// Result of a search for a knee, as its JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// The option that is the load.
+    /// The option that sets the load.
     pub option: String,
-    /// Nanoseconds that p99 must be under.
+    /// Exclusive upper bound of p99, in nanoseconds.
     pub p99_under_ns: u64,
-    /// The highest load below which, itself included, no load that was tried exceeds the bound.
+    /// Highest tried load under the bound, below the first load that exceeds it.
     pub at: u64,
-    /// The least load that was tried and exceeds it; null where none does, so that the knee lies further up.
+    /// Lowest tried load that exceeds the bound; null if none does, so that the knee is higher.
     pub exceeded_at: Option<u64>,
-    /// All loads that were tried, the least first.
+    /// All tried loads, lowest first.
     pub tried: Vec<u64>,
-    /// Whether the search came to its end.
+    /// Whether the search finished.
     pub ended: bool,
 }

@@ -1,23 +1,23 @@
-//! Parts of a sweep, and putting them together.
+//! Shards: parts of a sweep that can run separately.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Points of a sweep at most.
+/// Most points of a sweep.
 pub(super) const MOST_POINTS: usize = 10_000;
 
-/// Every so many-th point of a sweep, written `2/4`: the second, the sixth and so on.
+/// Every n-th point of a sweep: `2/4` is the second, the sixth and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
-    /// From 1 to `of`.
+    /// Number of the shard, from 1 to `of`.
     number: usize,
-    /// How many there are.
+    /// Number of shards.
     pub(super) of: usize,
 }
 
 impl Shard {
-    /// Whether it has a point, by the point's number.
+    /// Whether the shard has the point with this number.
     pub(crate) fn has(self, number: usize) -> bool {
         number % self.of == self.number - 1
     }

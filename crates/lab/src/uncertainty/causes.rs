@@ -1,24 +1,26 @@
-//! Which parameters make a number uncertain.
+//! Parameters that make a number uncertain.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Shares of the variance below which nothing is told.
+/// Smallest share of the variance to report.
 const LEAST: f64 = 0.05;
 
-/// Correlation that of so few draws no parameter has by chance that does nothing, although there are many.
+/// Larger than the correlation that any of many parameters without effect reaches by chance in this few
+/// draws.
 const SURE: f64 = 0.6;
 
-/// A parameter that makes a number uncertain.
+/// A parameter that makes a result uncertain.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
-    /// As `tx.send_ns`.
+    /// Name of the parameter, such as `tx.send_ns`.
     pub parameter: String,
-    /// Share of the variance of the rate between draws that goes with it.
+    /// Share of the rate's variance between draws that this parameter explains.
     pub share: f64,
 }
 
-/// Those that explain most of how `numbers` vary, by steps: what is left is looked at after each.
+/// The parameters that explain most of the variance of `numbers`, found one by one. Each step examines the
+/// remaining variance.
 pub(crate) fn of(names: &[String], steps: &[&Vec<f64>], numbers: &[f64]) -> Vec<Cause> {
     let logarithms = numbers.iter().map(|n| n.max(f64::MIN_POSITIVE).ln());
     let mut left = centred(logarithms.collect());
@@ -65,7 +67,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
     use rand_xoshiro::rand_core::SeedableRng;
 
-    /// Of 80 parameters two count, one more than the other; of noise alone nothing is told.
+    /// Two of 80 parameters have an effect, one more than the other. Noise alone has no cause.
     #[test]
     fn those_that_count_are_found_among_many() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -1,25 +1,26 @@
-//! Profiles whose parameters are drawn from what they could be.
+//! Draws profiles from the ranges of their parameters.
 
 use doorbell_nic::{Calibrated, ModelError, NINETY_PERCENT, Profile, Spread};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Runs with drawn parameters: with the one whose parameters are those of the profile, at most 40.
+/// Number of runs with drawn parameters. With the run that has the profile's own parameters, there are 40 at
+/// most.
 pub const DRAWS: usize = 39;
 
-/// What a profile's parameters could be.
+/// A profile with uncertain parameters.
 pub(crate) struct Uncertain<'a> {
     pub(crate) profile: &'a Profile,
     calibrated: &'a Calibrated,
-    /// Parameters that are drawn.
+    /// Parameters to draw, with their spreads.
     pub(crate) moving: Vec<(&'a str, Spread)>,
 }
 
 impl<'a> Uncertain<'a> {
-    /// Of a profile.
+    /// Reads the uncertainty of a profile.
     ///
     /// # Errors
-    /// One sentence where nothing is known of how sure its calibrated parameters are.
+    /// One sentence if the uncertainty of its calibrated parameters is unknown.
     pub(crate) fn of(profile: &'a Profile) -> Result<Uncertain<'a>, String> {
         let Some(calibrated) = &profile.calibrated else {
             return Err(format!(
@@ -31,16 +32,16 @@ impl<'a> Uncertain<'a> {
         Ok(Uncertain { profile, calibrated, moving })
     }
 
-    /// The model's own error.
+    /// The error of the model itself.
     pub(crate) fn model(&self) -> ModelError {
         self.calibrated.model
     }
 
-    /// A draw: the profile, with how many standard deviations each parameter is away from its value. What nothing was drawn for
-    /// when the profile was set is drawn here.
+    /// Draws a profile. Also returns the deviation of each parameter from its value, in standard deviations.
+    /// Parameters without a draw from calibration are drawn here.
     ///
     /// # Errors
-    /// One sentence if no profile may have these values.
+    /// One sentence if the drawn values are not valid in a profile.
     pub(crate) fn draw(
         &self,
         draw: usize,
@@ -61,7 +62,7 @@ impl<'a> Uncertain<'a> {
     }
 }
 
-/// How many standard deviations away: as far as the ends of a range, beyond which a file may have none.
+/// Draws a number of standard deviations within the range that a profile file may have.
 fn within_its_range(random: &mut Xoshiro256PlusPlus) -> f64 {
     loop {
         let step: f64 = StandardNormal.sample(random);
@@ -95,12 +96,12 @@ mod tests {
         assert_eq!(steps.len(), DRAWS);
         for (drawn, &steps) in drawn(&cib, 1).iter().zip(steps) {
             assert_eq!(value(drawn, "tx.send_ns"), spread.value(steps));
-            // Its follower.
+            // The parameter that follows `tx.send_ns`.
             assert_eq!(value(drawn, "tx.fetched_wqe_ns"), spread.value(steps));
         }
     }
 
-    /// Of another host everything is drawn anew.
+    /// In another host, all parameters are drawn anew.
     #[test]
     fn a_nic_in_another_host_has_draws() {
         let profiles = Profile::names().map(|name| Profile::named(name).expect("a built-in profile"));

@@ -1,30 +1,31 @@
-//! Intervals of numbers that were found with drawn parameters.
+//! Intervals of results from drawn parameters.
 
-/// What lies beyond each end.
+/// Share of the distribution beyond each end.
 const BEYOND: f64 = 0.05;
 
-/// Halvings of the range in which an end is looked for.
+/// Number of bisection steps to find an end.
 const HALVINGS: u32 = 60;
 
-/// Between what 90% of a mixture lie: each number with the model's relative standard error about it.
+/// Interval that holds 90% of a mixture: each number, spread by the model's relative standard error.
 ///
 /// # Panics
-/// If there is no number.
+/// If there are no numbers.
 pub fn relative(numbers: &[f64], model: f64) -> [f64; 2] {
-    // Where nothing comes of a draw there is no logarithm.
+    // A draw without a result has no logarithm.
     let logarithms: Vec<f64> = numbers.iter().map(|n| n.max(f64::MIN_POSITIVE).ln()).collect();
     quantiles(&logarithms, model).map(f64::exp)
 }
 
-/// The same with the model's standard error in the unit of the numbers.
+/// Interval that holds 90% of a mixture: each number, spread by the model's standard error in the unit of the
+/// numbers.
 ///
 /// # Panics
-/// If there is no number.
+/// If there are no numbers.
 pub fn quantiles(numbers: &[f64], model: f64) -> [f64; 2] {
     [BEYOND, 1.0 - BEYOND].map(|share| quantile(numbers, model.max(1e-9), share))
 }
 
-/// Below which this share of normal distributions about these numbers lies, of this standard deviation.
+/// Quantile `share` of a mixture of normal distributions around these numbers, with this standard deviation.
 fn quantile(numbers: &[f64], deviation: f64, share: f64) -> f64 {
     let below = |x: f64| {
         let normal = |n: &f64| 0.5 * libm::erfc((n - x) / (deviation * std::f64::consts::SQRT_2));
@@ -47,12 +48,12 @@ mod tests {
     fn ninety_percent_lie_between() {
         let near =
             |[a, b]: [f64; 2], [c, d]: [f64; 2]| (a / c - 1.0).abs() < 0.002 && (b / d - 1.0).abs() < 0.002;
-        // One normal distribution of logarithms.
+        // A single normal distribution of the logarithm.
         assert!(near(relative(&[50.0; 3], 0.1), [50.0 * (-0.1645f64).exp(), 50.0 * 0.1645f64.exp()]));
-        // Of evenly spread numbers with no error of the model the outer twentieths are left out.
+        // Evenly spread numbers without model error lose a twentieth at each end.
         let numbers: Vec<f64> = (0..1000).map(|i| (f64::from(i) / 1000.0).exp()).collect();
         assert!(near(relative(&numbers, 0.0), [0.05f64.exp(), 0.95f64.exp()]));
-        // Nothing came of some draws.
+        // Some draws have no result.
         assert!(relative(&[0.0, 10.0], 0.1)[0] < 1e-300);
     }
 }

@@ -1,4 +1,4 @@
-//! How far off an answer may be: runs with the parameters drawn from what they could be, and the model's own error.
+//! Uncertainty of results, from runs with drawn parameters and from the model's own error.
 
 mod causes;
 mod draws;
@@ -18,50 +18,50 @@ use rand_xoshiro::rand_core::SeedableRng;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Within what a result lies with 90% probability, as far as the profile's ranges and data tell.
+/// Intervals that hold a result with 90% probability, as far as the profile's ranges and data tell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Uncertainty {
-    /// Runs with drawn parameters.
+    /// Number of runs with drawn parameters.
     pub runs: usize,
-    /// The rate, in millions per second.
+    /// Interval of the rate, in millions per second.
     pub mops: [f64; 2],
-    /// The mean latency, in nanoseconds; `None` where nothing completed in some of the runs.
+    /// Interval of the mean latency, in nanoseconds; `None` if nothing completed in some of the runs.
     pub latency_ns: Option<[f64; 2]>,
-    /// The model's own error, which is part of both: a relative standard error.
+    /// Relative standard error of the model itself, which is part of both intervals.
     pub model: f64,
-    /// Parameters that make the rate uncertain, those that do so most first.
+    /// Parameters that make the rate uncertain, most important first.
     pub because: Vec<Cause>,
 }
 
-/// That profiles say how sure they are.
+/// Checks that the uncertainty of all profiles is known.
 ///
 /// # Errors
-/// One sentence if one does not.
+/// One sentence if the uncertainty of a profile is unknown.
 pub fn known<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Result<(), UncertaintyError> {
     profiles.into_iter().try_for_each(|p| Uncertain::of(p).map(drop)).map_err(UncertaintyError::Unknown)
 }
 
-/// Why there is no uncertainty.
+/// Why a result has no uncertainty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UncertaintyError {
-    /// It is not known.
+    /// The uncertainty of a profile is unknown.
     #[error("{0}")]
     Unknown(String),
-    /// The run itself was stopped, or took too long.
+    /// The run itself was interrupted, or took too long.
     #[error("the run was cut, so there is no interval: those of drawn parameters are measured for as long")]
     Itself,
-    /// Somebody stopped the runs, or they took too long.
+    /// Runs with drawn parameters were interrupted, or took too long.
     #[error("of {DRAWS} runs with drawn parameters {0} came to their end, so there is no interval")]
     Cut(usize),
-    /// A run failed.
+    /// A run with drawn parameters failed.
     #[error("{0}")]
     Run(#[from] SimulateError),
 }
 
-/// Of a run that took this time with the profiles as they are.
+/// Computes the uncertainty of a run that measured this time with its own profiles.
 ///
 /// # Errors
-/// If a profile does not say how sure it is, one sentence; or as the runs.
+/// One sentence if the uncertainty of a profile is unknown; else the error of a run.
 pub fn of(
     run: &Run,
     measured: &MeasuredTime,
@@ -87,7 +87,7 @@ pub fn of(
     let model = drawn.model(run.is_of_system());
     let rates: Vec<f64> = ended.iter().map(|ran| ran.told_rate().0).collect();
     let latencies: Option<Vec<f64>> = ended.iter().map(|ran| ran.latency_ns.mean).collect();
-    // However fast the machines are, no more completes than is due.
+    // Even on faster machines, no more operations complete than are due.
     let most = run.due().map_or(f64::INFINITY, |due| due as f64 / 1e6);
     Ok(Uncertainty {
         runs: ended.len(),
@@ -98,23 +98,23 @@ pub fn of(
     })
 }
 
-/// Profiles that are drawn, the same for machines that are alike.
+/// Drawn profiles of all machine groups. Groups with equal profiles have equal draws.
 pub struct Drawn {
-    /// Parameters that are drawn, by name, with that of the profile where there are several.
+    /// Names of the drawn parameters; with several profiles, each with the name of its profile.
     names: Vec<String>,
-    /// By draw: how far each is moved.
+    /// For each draw, the deviation of each parameter in standard deviations.
     steps: Vec<Vec<f64>>,
-    /// By draw: the profiles, in their order.
+    /// For each draw, the profiles in the order of the groups.
     pub profiles: Vec<Vec<Profile>>,
-    /// The largest of those of the profiles.
+    /// The largest model error of the profiles.
     model: ModelError,
 }
 
 impl Drawn {
-    /// Of these, drawn with a seed.
+    /// Draws profiles with this seed.
     ///
     /// # Errors
-    /// One sentence where nothing is known of how sure one is.
+    /// One sentence if the uncertainty of a profile is unknown.
     pub fn of(profiles: &[Profile], seed: u64) -> Result<Drawn, String> {
         let mut distinct: Vec<&Profile> = Vec::new();
         for profile in profiles {
@@ -127,7 +127,7 @@ impl Drawn {
         let of = |i: usize, u: &Uncertain<'_>| match (uncertain.len(), alike(&u.profile.name)) {
             (1, _) => String::new(),
             (_, 1) => format!(" of {}", u.profile.name),
-            // Groups of machines stand in the order of the file.
+            // The number identifies groups by the order of profiles in the file.
             _ => format!(" of {} (profile {} of {})", u.profile.name, i + 1, uncertain.len()),
         };
         let names = uncertain.iter().enumerate().flat_map(|(i, u)| {
@@ -148,7 +148,7 @@ impl Drawn {
         Ok(Drawn { names, steps, profiles: all, model })
     }
 
-    /// The model's own error: a relative standard error.
+    /// Relative standard error of the model itself.
     pub fn model(&self, of_system: bool) -> f64 {
         if of_system { self.model.systems } else { self.model.verbs }
     }
@@ -158,7 +158,7 @@ impl Drawn {
 mod tests {
     use super::*;
 
-    /// Two machines of one profile, of which one was set otherwise, are two.
+    /// Two machines of one profile count as two if one has changed parameters.
     #[test]
     fn profiles_of_one_name_are_drawn_each() {
         let cib = Profile::named("cib").expect("a built-in profile");

@@ -1,5 +1,5 @@
-//! The simulator's memory: none is allocated per event, and what is held grows with QPs and
-//! outstanding operations only.
+//! Memory of the simulator: events allocate nothing, and memory grows only with QPs and outstanding
+//! operations.
 
 use allocation_counter::{AllocationInfo, measure};
 use doorbell_lab::{Control, Outcome, Run, Workload};
@@ -18,8 +18,8 @@ fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
     (outcome.expect("a run"), info)
 }
 
-/// Allocations that a longer run may add: queues that reach their greatest length late. There are
-/// some hundred queues, and each at most doubles its room.
+/// Allocations that a longer run may add, because queues reach their greatest length late. There are some
+/// hundred queues, and each at most doubles its capacity.
 const LATE: u64 = 64;
 
 #[test]
@@ -54,7 +54,7 @@ fn a_longer_run_takes_no_more_allocations() {
                      duration = \"{duration}us\"\n{workload}"
                 ))
             };
-            // Of both there are as many batches, as these last a power of two.
+            // Batches last a power of two, so both runs have equally many.
             let ((short, less), (long, more)) = (run(300), run(1200));
             let events = long.events - short.events;
             assert!(events > 5_000, "{profile}, {workload}: {events} more events");
@@ -75,7 +75,7 @@ fn memory_is_linear_in_qps() {
     };
     let [small, medium, large] = [8, 16, 32].map(held);
     let (first, second) = (medium - small, large - medium);
-    // Twice as many more QPs; a vector that grows can hold twice what it needs.
+    // The second step adds twice as many QPs. A growing vector may have twice the capacity that it needs.
     assert!(second <= 4 * first, "{small}, {medium} and {large} bytes with 8, 16 and 32 QPs a thread");
 }
 

@@ -1,4 +1,4 @@
-//! Classes of threads on the simulator.
+//! Thread classes on the simulator.
 
 use doorbell_lab::{Control, Ended, OfClass, Outcome, Profiles, Resolved, Run, Workload};
 use doorbell_nic::cost::Costs;
@@ -46,7 +46,7 @@ fn one_class_that_says_nothing_is_the_same_run() {
     }
 }
 
-/// What all classes count is what is counted of all.
+/// Checks that the counts of all classes add up to the total.
 fn adds_up(o: &Outcome, what: &str) {
     let sum = |of: fn(&OfClass) -> f64| o.verbs().classes.iter().map(of).sum::<f64>();
     assert_eq!(sum(|class| class.completed as f64), o.verbs().completed as f64, "{what}");
@@ -95,7 +95,7 @@ fn a_class_reaches_less_than_it_would_alone() {
     assert!(readers.latency_ns.mean > read.latency_ns.mean);
 }
 
-/// How long a READ of 8 bytes takes PCIe at both ends, in microseconds.
+/// Time that a READ of 8 bytes takes on PCIe at both ends, in microseconds.
 fn on_pcie(p: &Profile) -> f64 {
     let pcie = Costs::new(p).pcie;
     let requester = pcie.mmio_line + pcie.write(8) + pcie.write(p.device.nic.cqe.into());
@@ -103,7 +103,7 @@ fn on_pcie(p: &Profile) -> f64 {
     (requester + responder) as f64 / 1e6
 }
 
-/// One at each port, far from what units can do.
+/// One thread on each port, with a load far below the capacity of the units.
 #[test]
 fn classes_disturb_each_other_no_more_than_what_they_share() {
     let toml = |classes: &str| {
@@ -113,7 +113,7 @@ fn classes_disturb_each_other_no_more_than_what_they_share() {
     let both = simulate(&toml("[[class]]\nthreads = 1\nwindow = 1\n[[class]]\nthreads = 1\nwindow = 2"));
     for (class, (own, other)) in both.verbs().classes.iter().zip([(1.0, 2.0), (2.0, 1.0)]) {
         let alone = simulate(&toml(&format!("threads = 1\nwindow = {own}"))).mops;
-        // Where they fall into step, one waits for all that the other has under way, each time.
+        // If the classes fall into step, each waits for all outstanding operations of the other, every time.
         let least = own / (own / alone + other * of_pcie);
         assert!((class.mops - alone).abs() < alone - least, "{own}: {} {alone}", class.mops);
     }
@@ -151,7 +151,7 @@ fn bounds_of_all_classes_hold_and_are_no_looser_than_their_sum() {
     let (all, each) = (doorbell_lab::limits(&profiles, &w), doorbell_lab::limits_of_classes(&profiles, &w));
     let sum: f64 = each.iter().map(|class| class.limits[0].mops).sum();
     assert!(all[0].mops < sum && all.is_sorted_by(|a, b| a.mops <= b.mops), "{all:?}");
-    // The others may do nothing.
+    // The other class may do nothing.
     let best = each.iter().map(|class| class.limits[0].mops).fold(0.0, f64::max);
     assert!(all[0].mops > 0.999 * best, "{best} {all:?}");
     for limit in &all {
@@ -159,7 +159,7 @@ fn bounds_of_all_classes_hold_and_are_no_looser_than_their_sum() {
         assert!((limit.capacity / terms / limit.mops - 1.0).abs() < 1e-9, "{limit:?}");
         assert!(limit.terms.iter().all(|term| term.class.is_some()), "{limit:?}");
     }
-    // Alike classes are bounded as one class of all their threads where they share a resource.
+    // For equal classes, the bound of a shared resource is the bound of one class with all their threads.
     let alike = |classes: &str| {
         let (profiles, w) = resolved(&format!("verb = \"read\"\n{classes}"));
         doorbell_lab::limits(&profiles, &w)[0].mops
@@ -176,7 +176,7 @@ fn an_explanation_is_of_all_classes_and_says_no_time_of_an_operation() {
     );
     let o = doorbell_lab::explain(&Run::verbs(profiles.clone(), w.clone()), &Control::quiet()).unwrap();
     assert!(!o.lift.is_empty() && o.verbs().operation_time.is_none() && o.verbs().classes.len() == 2);
-    // Twice the READs that a QP may have under way are twice those that the class asks for.
+    // Doubling the READs that a QP may have outstanding also doubles the limit that the class sets.
     let reads = o.lift.iter().find(|lift| lift.resource == Resource::OutstandingReads && lift.factor == 2.0);
     assert!(reads.is_some_and(|lift| lift.gain > 0.2), "{:?}", o.lift);
 }

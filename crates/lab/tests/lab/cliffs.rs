@@ -1,6 +1,8 @@
-//! Cliffs: options of which one step loses much of the rate. The explanation's first advice gives most of it back.
+//! Cliffs: options for which one step loses much of the rate. The first advice of the explanation must
+//! restore most of it.
 //!
-//! The profiles beside this file are copies, so that what a later measurement says of the machines leaves them alone.
+//! The profiles beside this file are copies, so that later measurements of the machines do not change these
+//! tests.
 
 use doorbell_lab::{
     Advice, Control, Given, Outcome, Run, Schema, Typed, Watch, Workload, advise, explain, simulate,
@@ -9,10 +11,10 @@ use doorbell_nic::Resource;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Part of the lost rate that the first advice gives back, at least.
+/// The first advice must restore at least this share of the lost rate.
 const BACK: f64 = 0.8;
 
-/// Part of the rate that a cliff loses, at least.
+/// A cliff must lose at least this share of the rate.
 const LOST: f64 = 0.1;
 
 fn resolved(typed: &Typed) -> (doorbell_lab::Profiles, doorbell_lab::Resolved) {
@@ -29,10 +31,10 @@ fn advised(typed: &Typed) -> Outcome {
     advise(typed, &run, outcome, &control)
 }
 
-/// A step of a workload on a profile from `good` to `bad`, measured for so many microseconds.
+/// A step of a workload from `good` to `bad` on a profile, measured for `us` microseconds.
 struct Cliff {
     profile: &'static str,
-    /// Parameters of the profile.
+    /// Changed parameters of the profile.
     set: &'static [&'static str],
     workload: &'static [&'static str],
     good: &'static str,
@@ -51,8 +53,8 @@ impl Cliff {
         Typed { flags, ..Typed::default() }
     }
 
-    /// It is one: `class` is the bottleneck beyond it, the first advice gives most of the rate back, and so does
-    /// one that says `advice`.
+    /// Checks that the step is a cliff and that its bottleneck has this class. The first advice must restore
+    /// most of the rate, and so must one that contains `advice`.
     fn is_seen(&self, class: &str, advice: &str) {
         let (profiles, good) = resolved(&self.typed(self.good));
         let good = simulate(&Run::verbs(profiles.clone(), good.clone()), &Control::quiet()).unwrap().mops;
@@ -79,7 +81,7 @@ impl Cliff {
     }
 }
 
-/// Stops everything once so many runs are done.
+/// Interrupts the work once this many runs are done.
 struct Stops {
     left: AtomicUsize,
     interrupt: Arc<AtomicBool>,
@@ -109,7 +111,7 @@ fn what_is_interrupted_tells_what_is_known() {
     let some = advice_after(6).unwrap();
     assert!(!some.is_empty() && some.len() < all.len(), "{some:#?}");
     assert!(some.iter().all(|advice| all.contains(advice)), "{some:#?}");
-    // That nothing helps is not known of what was not tried.
+    // If candidates were not tried, it is not known that nothing helps.
     let interrupt = Arc::new(AtomicBool::new(true));
     let control = Control { interrupt, ..Control::quiet() };
     assert_eq!(advise(&typed, &run, explained, &control).advice, None);

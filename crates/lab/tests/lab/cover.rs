@@ -1,13 +1,14 @@
-//! Intervals hold what they say: of many seeds, about 95 of 100 runs' intervals hold what a far longer run finds.
+//! Coverage of confidence intervals: over many seeds, about 95% of the intervals hold the result of a far
+//! longer run.
 
 use doorbell_lab::{Asked, Certainty, Control, Given, MeasuredTime, Run};
 use doorbell_verbs::Span;
 
 const SEEDS: u64 = 200;
-/// The long run measures so many times as long as the others do on average.
+/// Duration of the long run, as a multiple of the mean duration of the others.
 const LONGER: u64 = 100;
 
-/// What a run found of rate and mean latency, and how sure it is.
+/// Rate and mean latency of a run, with their intervals.
 struct Answer {
     rate: f64,
     latency: f64,
@@ -23,7 +24,7 @@ fn answer(toml: &str) -> Answer {
     Answer { rate: o.mops, latency, sure: o.interval, measured: o.measured }
 }
 
-/// In percent of the seeds, the intervals of rate and of mean latency that hold what the long run finds.
+/// Percentage of the seeds for which the intervals of rate and mean latency hold the result of the long run.
 fn covers(workload: &str, precision: &str) -> (f64, f64) {
     let runs: Vec<Answer> = (0..SEEDS)
         .map(|seed| answer(&format!("{workload}\nprecision = \"{precision}\"\nseed = {}", seed + 1)))
@@ -47,12 +48,13 @@ const READS: &str =
 
 #[test]
 fn intervals_hold_what_a_far_longer_run_finds() {
-    // One worker that serves requests as they come.
+    // A single worker that serves requests as they arrive.
     let (rate, latency) = covers(QUEUE, "5%");
     assert!((90.0..=99.0).contains(&rate), "{rate}% of a queue's rates hold");
     assert!((90.0..=99.0).contains(&latency), "{latency}% of a queue's latencies hold");
-    // Who is posted to is drawn. As many are under way at any time, so that a batch with more completions is followed by
-    // one with fewer: intervals of rates are wider than they need be.
+    // Destinations are drawn, and the number of outstanding operations is constant. A batch with more
+    // completions is therefore followed by one with fewer, so that intervals of rates are wider than
+    // necessary.
     let (rate, latency) = covers(READS, "0.5%");
     assert!(rate >= 90.0, "{rate}% of the rates of READs hold");
     assert!((90.0..=99.0).contains(&latency), "{latency}% of the latencies of READs hold");

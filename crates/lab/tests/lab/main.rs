@@ -1,4 +1,5 @@
-//! Tests of runs, on the simulator. One program: its tests run beside each other, and each program would be linked anew.
+//! Tests of runs on the simulator. They are one program, so that they run in parallel and are linked only
+//! once.
 
 mod allocation;
 mod classes;

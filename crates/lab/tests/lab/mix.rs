@@ -12,7 +12,7 @@ fn simulate(toml: &str) -> Outcome {
 
 const SMALL: &str = "machines = 3\nthreads = 2\nwarmup = \"20us\"\nduration = \"200us\"\n";
 
-/// The part of all that completed that each item is.
+/// Share of each item among all completed operations.
 fn shares(o: &Outcome) -> Vec<f64> {
     o.verbs().kinds.iter().map(|kind| kind.completed as f64 / o.verbs().completed as f64).collect()
 }
@@ -41,7 +41,7 @@ fn items_are_drawn_by_their_weights_and_add_up() {
         assert_eq!(of_kinds, outcome.verbs().completed, "{mix} {rest}");
         let mops: f64 = outcome.verbs().kinds.iter().map(|kind| kind.mops).sum();
         assert!((mops / outcome.mops - 1.0).abs() < 1e-9, "{mix} {rest}");
-        // What was posted is what came, but for what is under way at both ends of the time.
+        // Apart from operations in flight at either end of the measured time, all posted operations complete.
         let all = outcome.verbs().work_requests as f64 * 200.0 / 220.0;
         assert!(
             (outcome.verbs().completed as f64 / all - 1.0).abs() < 0.15,
@@ -119,7 +119,7 @@ fn bounds_of_a_mix_are_weighted_sums_by_item() {
         let of_writes: f64 = mix.terms.iter().filter(|t| t.item == Some(1)).map(|t| t.amount()).sum();
         assert!((of_writes / mix.capacity * write - 0.25).abs() < 1e-9, "{text}: {of_writes}");
     }
-    // The directions of a link are apart: READs fill one and WRITEs the other.
+    // The directions of a link are separate: READs fill one, WRITEs fill the other.
     let out = least("mix = \"read/4096:1,write/4096:1\"", "ports out of machine 0").mops;
     let alone = least("mix = \"read/4096:1\"", "ports out of machine 0").mops;
     assert!(out > 1.9 * alone, "{out} {alone}");

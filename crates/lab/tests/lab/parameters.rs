@@ -1,8 +1,8 @@
-//! Parameters of a profile act on what they say, and on nothing else.
+//! Profile parameters affect only the costs that they describe.
 
 use doorbell_lab::{Control, Outcome, Run, Workload};
 
-/// A workload with parameters set.
+/// Runs a workload with these parameters set.
 fn simulate(toml: &str, set: &str) -> Outcome {
     let text = format!("{toml}\nwarmup = \"50us\"\nduration = \"200us\"\n[set]\n{set}");
     let workload = Workload::from_toml("w.toml", &text).expect("a workload");
@@ -12,7 +12,7 @@ fn simulate(toml: &str, set: &str) -> Outcome {
         .expect("a result")
 }
 
-/// Taking up a QP costs nothing.
+/// Taking up an idle QP costs nothing.
 const NEVER: &str = "\"tx.idle_qp_ns\" = 0";
 
 fn latency(outcome: &Outcome) -> f64 {
@@ -23,9 +23,9 @@ fn latency(outcome: &Outcome) -> f64 {
 fn taking_up_an_idle_qp_costs_each_request_that_finds_it_idle() {
     let lone = "verb = \"read\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 1";
     let taken = latency(&simulate(lone, "\"tx.idle_qp_ns\" = 100")) - latency(&simulate(lone, NEVER));
-    // To within a pass of the loop that polls.
+    // Accurate to one pass of the poll loop.
     assert!((taken - 100.0).abs() < 10.0, "{taken} ns more");
-    // A QP that always has something under way is never idle, and UC QPs wait for no answer.
+    // A QP that always has an outstanding operation is never idle, and UC QPs wait for no answer.
     for busy in [
         "verb = \"read\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 16",
         "verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 1",
@@ -46,7 +46,7 @@ fn a_cqe_of_the_requester_costs_where_it_is_signalled() {
             "\"rx.packet_ns\" = 60\n\"rx.dma_write_ns\" = 70\n\"rx.ack_ns\" = 45\n\"tx.idle_qp_ns\" = 0";
         simulate(&toml, &format!("{others}\n\"rx.requester_cqe_ns\" = {ns}")).mops
     };
-    // 16 units that take 130 ns for a WRITE that comes, 45 for an ACK and this for its CQE.
+    // 16 units, each with 130 ns for an inbound WRITE, 45 ns for an ACK and 300 ns for the CQE.
     let most = 6.0 * 16e3 / (130.0 + 45.0 + 300.0);
     assert!((writes(1, 300) / most - 1.0).abs() < 0.02, "{} of {most}", writes(1, 300));
     assert!(writes(16, 300) > 1.5 * most, "{} of {most}", writes(16, 300));
@@ -62,7 +62,7 @@ fn contexts_that_are_read_one_at_a_time_are_the_limit() {
         );
         simulate(few, &set).mops
     };
-    // Nearly each READ misses its responder's context, which takes 405 and 95 ns to read.
+    // Nearly each READ misses its responder's context. A miss takes 405 ns and 95 ns to read.
     assert!((1.9..2.2).contains(&reads(1)), "{}", reads(1));
     assert!((3.8..4.4).contains(&reads(2)), "{}", reads(2));
     assert!(reads(256) > 4.0 * reads(2), "{}", reads(256));
@@ -70,7 +70,7 @@ fn contexts_that_are_read_one_at_a_time_are_the_limit() {
 
 #[test]
 fn an_answer_with_data_needs_its_wqe_again() {
-    // Of two READs under way the older one's WQE has made room for the younger one's.
+    // With two READs outstanding, the WQE of the younger has evicted the WQE of the older.
     let two = |verb: &str, set: &str| {
         let toml = format!("verb = \"{verb}\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 2");
         let outcome = simulate(&toml, set);
@@ -81,7 +81,7 @@ fn an_answer_with_data_needs_its_wqe_again() {
     let ((kept, _), (again, lines)) = (two("read", ""), two("read", short));
     assert!((405.0..480.0).contains(&(again - kept)), "{kept} and {again} ns");
     assert!((lines - 1.0).abs() < 0.02, "{lines} lines a READ");
-    // Nobody needs the WQE of what is only acknowledged.
+    // A WRITE is only acknowledged and does not need its WQE again.
     assert_eq!(two("write", short), two("write", ""));
 }
 
@@ -102,7 +102,7 @@ fn a_payload_beyond_the_buffer_costs_its_sending_unit_once() {
 
 #[test]
 fn what_a_program_does_itself_takes_a_core_for_each_operation() {
-    // One core that posts all the time.
+    // A single core that posts all the time.
     let ns = |batch: u32, set: &str| {
         let window = 2 * batch.max(8);
         let toml = format!(
@@ -112,7 +112,7 @@ fn what_a_program_does_itself_takes_a_core_for_each_operation() {
     };
     for batch in [1, 16] {
         let more = ns(batch, "\"host.program_ns\" = 300") - ns(batch, "\"host.program_ns\" = 200");
-        // To within a list at either end.
+        // Accurate to one list at either end.
         assert!((more - 100.0).abs() < 10.0, "lists of {batch}: {more} ns more");
     }
 }

@@ -70,7 +70,7 @@ fn unusual_shapes_run() {
 fn what_is_sent_again_is_told() {
     let calm = simulate(&format!("{SMALL}verb = \"send\"\ntransport = \"rc\""));
     assert_eq!(calm.sent_again, SentAgain::default());
-    // Seven machines send more than one thread posts RECVs for.
+    // Seven machines send faster than one thread posts RECVs.
     let busy = "machines = 8\nthreads = 1\nsignal_every = 1\npattern = \"inbound\"\nduration = \"3ms\"";
     let told =
         simulate(&format!("{busy}\nprofile = \"cib\"\nverb = \"send\"\ntransport = \"rc\"")).sent_again;
@@ -95,12 +95,12 @@ fn same_seed_same_result() {
     assert_ne!(a.event_hash, other.event_hash);
 }
 
-/// A short run on such groups of machines.
+/// A short run on these groups of machines.
 fn mixed(toml: &str, groups: &[(&str, u32)]) -> Outcome {
     mixed_after(20, toml, groups)
 }
 
-/// The same with so many microseconds of warm-up.
+/// A run on these groups of machines with `us` microseconds of warm-up.
 fn mixed_after(us: u32, toml: &str, groups: &[(&str, u32)]) -> Outcome {
     let tables = groups.iter().map(|(p, n)| format!("[[machine]]\nprofile = \"{p}\"\ncount = {n}\n"));
     let short = format!("warmup = \"{us}us\"\nduration = \"50us\"\n");
@@ -119,7 +119,7 @@ fn every_verb_runs_between_machines_that_differ() {
         ("fetch-add", "rc"),
     ] {
         for pattern in ["outbound", "inbound", "all-to-all"] {
-            // Several packets, which must be cut as the NIC with the smaller MTU does.
+            // Messages of several packets must be cut to the smaller MTU of the two NICs.
             for size in
                 [8, 5000].into_iter().filter(|size| *size == 8 || transport != "ud" && verb != "fetch-add")
             {
@@ -149,11 +149,12 @@ fn groups_of_like_machines_are_like_machines() {
 #[test]
 fn clients_drive_a_server_by_what_they_can_post_together() {
     let toml = "verb = \"write\"\npattern = \"inbound\"\nsize = 16\nthreads = 4\n";
-    // Once a cx3 has read the contexts of its QPs one by one, and all have the translations that they need.
+    // The warm-up lasts until a cx3 has read its QP contexts one by one, and all NICs have the translations
+    // they need.
     let rate = |groups: &[(&str, u32)]| mixed_after(60, toml, groups).mops;
     let (alone, cx) = (rate(&[("cib", 1), ("cx3", 1)]), rate(&[("cib", 1), ("cx", 1)]));
     let (both, three) = (rate(&[("cib", 1), ("cx3", 1), ("cx", 1)]), rate(&[("cib", 1), ("cx3", 3)]));
-    // As long as the server has more to give, each posts what it can.
+    // As long as the server has capacity left, each client posts at its own maximum.
     assert!((three / alone / 3.0 - 1.0).abs() < 0.05, "{alone} alone, {three} of three");
     assert!((0.9..1.01).contains(&(both / (alone + cx))), "{alone} and {cx}, {both} together");
     let posts = simulate(&format!(
@@ -163,15 +164,15 @@ fn clients_drive_a_server_by_what_they_can_post_together() {
     assert!(three < 3.05 * posts.mops, "{three} of three cx3, of which one posts {}", posts.mops);
 }
 
-/// A cx3 posts more than the server takes from its QPs, and what waits fills the server's receive buffer. A cx, of
-/// which the server could take more, gets its turn there all the same.
+/// A cx3 posts faster than the server accepts from its QPs, and the waiting packets fill the server's receive
+/// buffer. A cx posts more slowly than the server accepts, and still gets its turn.
 #[test]
 fn who_waits_for_room_gets_it_in_turn() {
-    // Long enough that it matters little how full the buffer is at both ends.
+    // Long enough that the fill level of the buffer at both ends matters little.
     let toml = "verb = \"write\"\ntransport = \"uc\"\npattern = \"inbound\"\nsize = 16\nthreads = 4\nwarmup = \"200us\"\nduration = \"1ms\"\n";
     let rx = Profile::named("cib").unwrap().device.rx;
-    // Each thread has one QP to the server, and each QP a unit there. Units take a quarter longer to look at a packet,
-    // so that they take less than a cx3 posts, whatever it posts exactly.
+    // Each thread has one QP to the server, and each QP has a unit there. Units take a quarter longer per
+    // packet, so that they certainly accept less than a cx3 posts.
     let packet_ns = 1.25 * rx.packet.as_ps() as f64 / 1e3;
     let taken = 4e3 / (packet_ns + rx.dma_write.as_ps() as f64 / 1e3);
     let rates = |clients: &str| {
@@ -191,7 +192,8 @@ fn who_posts_in_turn_waits_for_the_slowest() {
     let rate = |groups: &[(&str, u32)]| mixed(toml, groups).mops;
     let [fast, mix, slow] = [[("cib", 1), ("cx3", 2)], [("cib", 2), ("cx", 1)], [("cib", 1), ("cx", 2)]]
         .map(|groups| rate(&groups));
-    // The link of a cx has less than a third of the rate of the others', of whose two ports one is used.
+    // The link of a cx has less than a third of the rate of the other links. Only one of their two ports is
+    // used.
     assert!(mix < 1.1 * slow && slow < 0.9 * fast, "{fast} {mix} {slow}");
 }
 
@@ -218,20 +220,20 @@ fn assert_near(found: [f64; 3], expected: [f64; 3], what: &str) {
     }
 }
 
-/// Operations are outstanding as many as the window says, however they are signalled.
+/// The number of outstanding operations is the window, whether or not each is signalled.
 #[test]
 fn a_window_is_a_threads_or_a_qps() {
     let base = "verb = \"write\"\nmachines = 5\nthreads = 2\nwarmup = \"50us\"\nduration = \"400us\"\n";
     let outstanding = |window: &str| {
         let outcome = simulate(&format!("{base}{window}"));
-        // By Little's law, where each operation is signalled.
+        // By Little's law, if each operation is signalled.
         outcome.mops * outcome.latency_ns.mean.unwrap() / 1e3 / 2.0
     };
     let one = outstanding("window = 1");
     assert!((0.9..=1.0).contains(&one), "{one}");
     let four = outstanding("window_per_qp = 1");
     assert!((3.5..=4.0).contains(&four), "four QPs: {four}");
-    // Also where not each is signalled: 5 and 20.
+    // This also holds if not each operation is signalled: 5 and 20.
     let rate = |window: &str| simulate(&format!("{base}transport = \"rc\"\nsignal_every = 2\n{window}")).mops;
     let [few, many] = ["window = 5", "window_per_qp = 5"].map(rate);
     assert!(few < 0.7 * many, "5 and 20 operations per thread: {few} and {many} Mops");
@@ -248,14 +250,14 @@ fn less_of_the_nic_does_less() {
     assert!(one < 0.2 * all, "READs under way: {one} of {all}");
 }
 
-/// Lines that an operation between two machines reads where it is posted, and writes where it goes.
+/// Cache lines per operation that the posting NIC reads and the other NIC writes.
 fn lines(toml: &str) -> [f64; 2] {
     let outcome = simulate(toml);
     let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
     [outcome.pcie[0].rdcur, outcome.pcie[1].itom].map(|lines| lines as f64 / operations)
 }
 
-/// Lines that the NICs of machine 0 and 1 read and write for an operation.
+/// Cache lines that the NICs of machines 0 and 1 read and write for an operation.
 #[test]
 fn buffers_lie_where_it_is_said() {
     let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 1\nsize = 64\nsignal_every = 1\n\
@@ -276,8 +278,8 @@ fn buffers_lie_where_it_is_said() {
     }
 }
 
-/// A payload of `size` from any byte on touches this many lines, on average: one more for all bytes but the first that
-/// may be the first of a line.
+/// A payload that starts at any byte touches one line, plus one for each further byte that may be the first
+/// of a line.
 #[test]
 fn operations_begin_at_any_byte() {
     let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 2\nsignal_every = 1\n\
@@ -286,7 +288,7 @@ fn operations_begin_at_any_byte() {
         let base = format!("{base}size = {size}\nbatch = {batch}\n");
         let aligned = f64::from((size as u32).div_ceil(64));
         let any = 1.0 + f64::from(size - 1) / 64.0;
-        // What is posted in lists is read by DMA, a line each.
+        // WQEs posted in lists are read by DMA, one line each.
         let wqe = if batch > 1 { 1.0 } else { 0.0 };
         let both = "local_region = 2097152\nremote_region = 2097152";
         for (regions, read, written) in [
@@ -305,7 +307,7 @@ fn operations_begin_at_any_byte() {
     }
 }
 
-/// A read of 64 bytes from any byte on crosses the end of a completion of 128 in 63 of 128 cases.
+/// A read of 64 bytes from any byte crosses the end of a 128-byte completion in 63 of 128 cases.
 #[test]
 fn what_crosses_the_end_of_a_completion_takes_one_more() {
     let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 1\nsignal_every = 1\nsize = 64\n\
@@ -330,17 +332,17 @@ fn a_thread_waits_for_its_oldest_operation_at_the_cq_of_its_qp() {
     let base = "verb = \"read\"\nprofile = \"cib\"\nmachines = 4\nthreads = 2\nwarmup = \"50us\"\nduration = \"300us\"\n\
                 pattern = \"all-to-all\"\nqps = 8\n";
     let rate = |toml: &str| simulate(&format!("{base}{toml}")).mops;
-    // A short window of operations that take alike: which is awaited first hardly matters.
+    // With a short window of similar operations, the order of waiting hardly matters.
     let [one, own] = ["window = 4", "window = 4\ncq_per_qp = true"].map(rate);
     assert!((own / one - 1.0).abs() < 0.05, "{own} and {one} Mops");
-    // One completion at a time keeps a core busier than a poll that takes them all.
+    // Polling for one completion at a time keeps a core busier than taking all of them.
     let busy = "window = 64\nthreads = 1\n";
     let base = base.replace("threads = 2\n", "");
     let rate = |toml: &str| simulate(&format!("{base}{busy}{toml}"));
     let [one, own] = ["", "cq_per_qp = true"].map(rate);
     assert!(own.mops < one.mops, "{} and {} Mops", own.mops, one.mops);
     assert_ne!(own.event_hash, one.event_hash);
-    // QPs with windows of their own are polled in turn.
+    // QPs with their own windows are polled in turn.
     let own_windows = "window_per_qp = 8\ncq_per_qp = true\nsignal_every = 4\nverb = \"write\"";
     let outcome = simulate(&format!("{SMALL}{own_windows}"));
     assert!(outcome.mops > 1.0, "{}", outcome.mops);
@@ -367,11 +369,11 @@ fn regions_larger_than_the_nics_translations_miss() {
 fn posts_cost_what_batch_inline_and_signals_say() {
     let base = "verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 1\nsize = 28\nwarmup = \"50us\"\nduration = \"200us\"\n";
     for (toml, expected) in [
-        // One line of MMIO; a CQE of 64 bytes for each 16th.
+        // One line of MMIO, and a 64-byte CQE for each 16th operation.
         ("", [64.0, 0.0, 4.0]),
         ("signal_every = 1", [64.0, 0.0, 64.0]),
         ("signal_every = 4", [64.0, 0.0, 16.0]),
-        // A Doorbell of 8 bytes for 16; the line is read by DMA.
+        // An 8-byte Doorbell for 16 operations; the line is read by DMA.
         ("batch = 16", [0.5, 64.0, 4.0]),
         // The payload is read by DMA, too.
         ("inline = false", [64.0, 28.0, 4.0]),
@@ -380,7 +382,7 @@ fn posts_cost_what_batch_inline_and_signals_say() {
     }
 }
 
-/// Lines written to the receiving machine for each message.
+/// Cache lines per message that are written at the receiving machine.
 fn lines_per_message(inline_recv: bool) -> f64 {
     let outcome = simulate(&format!(
         "profile = \"cx3\"\npattern = \"inbound\"\nmachines = 3\nthreads = 4\nqps = 2\ninline_recv = {inline_recv}\nwarmup = \"50us\"\nduration = \"100us\""
@@ -396,7 +398,7 @@ fn inline_receive_writes_the_completion_alone() {
 
 #[test]
 fn a_drained_window_waits_for_its_last() {
-    // One thread, four at a time: a window takes one latency, however many it holds.
+    // One thread with four outstanding operations: a drained window takes one latency, whatever its size.
     let base = "verb = \"read\"\ntransport = \"rc\"\npattern = \"outbound\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 4\n";
     let [kept_full, drained] = ["", "drain = true\n"].map(|d| simulate(&format!("{base}{d}")).mops);
     assert!(drained > 0.0 && drained < 0.95 * kept_full, "{drained} and {kept_full}");
@@ -415,7 +417,7 @@ fn messages_are_counted_where_they_arrive() {
     assert_eq!(write.verbs().mops_per_machine[0], 0.0);
 }
 
-/// Whether a look-up in a hundred misses in the caches of this resource.
+/// Whether at least 1% of the lookups miss in the caches of this resource.
 fn misses(outcome: &Outcome, resource: Resource) -> bool {
     let caches = outcome.caches.iter().filter(|c| c.cache.resource() == resource);
     let (hits, misses) = caches.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses));
@@ -434,7 +436,7 @@ fn explanation_names_what_lifts_most() {
         let outcome =
             doorbell_lab::explain(&Run::verbs(profiles.clone(), workload.clone()), &control).unwrap();
         assert_eq!(outcome.bottleneck.class_name(), class, "{toml}\n{:?}", outcome.lift);
-        // Caches that miss are tried once more, much larger.
+        // Caches with misses have one more rerun, with a much larger size.
         let missing = Resource::COUNTED.iter().filter(|resource| misses(&outcome, **resource)).count();
         let tried = Resource::FASTER.len() + Resource::COUNTED.len() + missing;
         assert_eq!(outcome.lift.len(), tried, "{:?}", outcome.lift);
@@ -450,7 +452,7 @@ fn explanation_names_the_group_that_matters() {
         let control = Control::quiet();
         doorbell_lab::explain(&Run::verbs(profiles.clone(), workload.clone()), &control).unwrap()
     };
-    // One cx has less to send answers with than three cib to take them in.
+    // One cx has less bandwidth to send answers than three cib have to receive them.
     let outcome = explained("[[machine]]\nprofile = \"cx\"\n[[machine]]\nprofile = \"cib\"\ncount = 3\n");
     assert_eq!(
         (outcome.bottleneck.class_name(), outcome.bottleneck.group),
@@ -564,7 +566,7 @@ fn senders_that_nobody_answers_are_held_back_before_a_run_settles() {
         let (usual, long) = (of(""), of("warmup = \"5ms\"\nduration = \"5ms\""));
         assert_eq!((usual.interval.unsettled, usual.measured.ended), (None, Ended::Settled));
         assert!((usual.mops / long.mops - 1.0).abs() < 0.01, "{} of {}", usual.mops, long.mops);
-        // Ports take in what receiving units do not keep up with.
+        // Ports accept packets that receiving units cannot keep up with.
         let short = of("warmup = \"20us\"\nduration = \"150us\"");
         assert!(short.mops > 1.1 * long.mops, "{} of {}", short.mops, long.mops);
         let why = short.interval.unsettled.expect("what fills a buffer does not last");
@@ -578,18 +580,18 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
     assert_eq!(late.measured.ended, Ended::MaxTime);
     let said = "rate and mean latency are not known to 1% when 2ms of virtual time (--max-time) are over";
     assert_eq!(late.interval.unsettled.as_deref(), Some(said));
-    // Also where that is before the first look at it, or it is never steady.
+    // This also holds for a limit before the first check, and for a run that is never steady.
     for (workload, max_us) in
         [("verb = \"read\"", 10), ("verb = \"read\"\nsize = 1048576\nthreads = 14\nwindow = 256", 900)]
     {
         let late = simulate(&format!("{workload}\nmax_time = \"{max_us}us\""));
         let took = late.measured.warmup.span() + late.measured.duration.span();
         assert_eq!(late.measured.ended, Ended::MaxTime);
-        // What ports have taken on by then is waited for.
+        // The run waits for work that ports have accepted by then.
         assert!(took.as_ns() <= max_us * 1120, "{took:?} of {max_us} us");
         assert_eq!(late.measured.warmed, Some(Warmed::MaxTime));
     }
-    // At the end of the warm-up a duration that was asked for is measured none the less.
+    // A given duration is measured in full after a warm-up that ends by itself.
     let asked = simulate("verb = \"read\"\nduration = \"300us\"");
     assert_eq!(
         (asked.measured.ended, asked.measured.duration.to_string().as_str()),
@@ -605,7 +607,7 @@ fn a_long_time_that_was_said_can_be_cut() {
         let control = Control { max_wall: Some(std::time::Duration::from_millis(200)), ..Control::quiet() };
         doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &control).unwrap()
     };
-    // Threads that wait for nothing sleep until its end, far beyond where it is cut.
+    // Threads that wait for nothing sleep until the end, far beyond the cut.
     let measuring = cut("warmup = \"10us\"\nduration = \"900s\"");
     assert_eq!((measuring.measured.ended, measuring.measured.warmed), (Ended::MaxWall, None));
     assert!(measuring.mops > 0.0);
@@ -647,7 +649,8 @@ fn system(toml: &str) -> Outcome {
     doorbell_lab::simulate(&run, &Control::quiet()).unwrap()
 }
 
-/// Time-outs of a hashtable's blocks, laps of a log, rounds of a shuffle: four are measured at least, however little is asked for.
+/// Timeouts of a hashtable's blocks, laps of a log, rounds of a shuffle: at least four are measured, however
+/// low the requested precision.
 #[test]
 fn what_comes_round_is_seen_several_times() {
     let ended = |text: &str| {
@@ -664,7 +667,7 @@ fn what_comes_round_is_seen_several_times() {
     }
 }
 
-/// Of a client with an operation at a time no more is under way, nor does it wait before it begins.
+/// A client with one operation at a time has at most one outstanding, without a wait before it begins.
 #[test]
 fn an_operation_of_a_hashtable_begins_when_there_is_room_for_it() {
     for (clients, outstanding) in [(1, 1), (4, 3)] {

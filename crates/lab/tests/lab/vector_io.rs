@@ -1,4 +1,4 @@
-//! The strategy of vector I/O that is chosen by what things cost, without a run, beside what runs say.
+//! Compares the vector I/O strategy that costs predict with simulated results.
 
 use doorbell_lab::{Control, Run, Timing, simulate, vector_io};
 use doorbell_nic::Profile;
@@ -9,12 +9,12 @@ use doorbell_verbs::Span;
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Sgl, Strategy::Doorbell];
 
-/// Bytes of a piece, pieces, threads.
+/// Bytes of a piece, numbers of pieces, numbers of threads.
 const SIZES: [u32; 5] = [8, 32, 128, 512, 2048];
 const COUNTS: [u32; 5] = [2, 4, 8, 16, 32];
 const THREADS: [u32; 3] = [1, 4, 8];
 
-/// Some dozens of calls, which a link of 4 GB/s passes.
+/// Time for some dozens of calls over a link of 4 GB/s.
 fn measured(call_bytes: u32) -> Span {
     Span::from_us(200 + u64::from(call_bytes) / 100)
 }
@@ -34,7 +34,7 @@ fn simulated(profile: &Profile, io: &VectorIo, strategy: Chosen) -> f64 {
     simulate(&Run::system(profile, io.into()), &Control::quiet()).unwrap().mops
 }
 
-/// What the chosen strategy lacks of the best, by point.
+/// The relative loss of the chosen strategy against the best, by point.
 fn lacks(name: &str) -> Vec<(String, f64)> {
     let profile = Profile::named(name).unwrap();
     let points = SIZES.iter().flat_map(|size| COUNTS.iter().map(move |count| (*size, *count)));

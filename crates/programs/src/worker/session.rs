@@ -1,4 +1,4 @@
-//! A thread's verbs objects, and how it meets its peers.
+//! A thread's verbs objects, and the exchange of addresses with its peers.
 
 use super::result::ProgramError;
 use super::tally::Tally;
@@ -21,30 +21,30 @@ pub(super) struct Session<'a, P: Provider> {
     queues: Queues,
     port: u8,
     pd: Pd<P>,
-    /// One, or one for each QP.
+    /// One CQ, or one for each QP.
     pub(super) send_cqs: Vec<Cq<P>>,
     pub(super) recv_cq: Cq<P>,
     pub(super) qps: Vec<Qp<P>>,
-    /// Memory that RECVs take messages to; empty of use where none are posted.
+    /// Memory for received messages; `None` if no RECVs are posted.
     recv_mr: Option<Mr<P>>,
-    /// Local side of what this thread posts.
+    /// Local memory of the operations that this thread posts.
     pub(super) send_mr: Option<Mr<P>>,
-    /// What peers may read and write.
+    /// Memory that peers may read and write.
     exposed: Option<Mr<P>>,
-    /// What peers may count in.
+    /// Counters for the atomics of peers.
     counters: Option<Mr<P>>,
 }
 
-/// What both ends of a connection must be able to do.
+/// Abilities of a NIC that both ends of a connection must share.
 #[derive(Clone, Copy)]
 struct Abilities {
     mtu: Mtu,
-    /// READs and atomics under way.
+    /// Outstanding READs and atomics.
     rd_atomic: u8,
 }
 
 impl Abilities {
-    /// How two NICs are connected that may differ.
+    /// Connection attributes that both NICs support.
     fn together_with(self, peer: Abilities) -> ConnectAttr {
         ConnectAttr {
             mtu: Some(self.mtu.min(peer.mtu)),
@@ -54,14 +54,14 @@ impl Abilities {
     }
 }
 
-/// What a thread tells its peers of a QP.
+/// The data about a QP that a thread publishes to its peers.
 struct Introduction {
     endpoint: Endpoint,
     nic: Abilities,
 }
 
 impl Introduction {
-    /// For [`Provider::publish`].
+    /// Encodes the introduction for [`Provider::publish`].
     fn to_bytes(&self) -> Vec<u8> {
         let mtu = self.nic.mtu.bytes().to_be_bytes();
         [self.endpoint.to_bytes().as_slice(), &[self.nic.rd_atomic], &mtu].concat()
@@ -78,22 +78,22 @@ impl Introduction {
     }
 }
 
-/// Memory of a target, of which each verb has its own.
+/// Memory of a target: one region per group of verbs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Remote {
-    /// For WRITEs and READs, where there are some.
+    /// Region for WRITEs and READs, if the workload has any.
     pub(super) buffers: RemoteAddr,
-    /// For atomics, where there are some.
+    /// Counters for atomics, if the workload has any.
     pub(super) counters: RemoteAddr,
 }
 
-/// Where a thread's operations go.
+/// Destinations of a thread's operations.
 pub(super) struct Paths<P: Provider> {
     /// Memory of each target, in the order of `topology::targets`.
     pub(super) remotes: Vec<Remote>,
-    /// For UD: the destinations through each QP, in the same order.
+    /// For UD, the destinations through each QP, in the order of `topology::targets`.
     pub(super) dests: Vec<Vec<UdDest>>,
-    /// Held as long as the destinations are used.
+    /// Address handles that must outlive the destinations.
     _ahs: Vec<Ah<P>>,
 }
 
@@ -101,10 +101,11 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
-/// Buffers of which the SGEs are kept: of more each operation makes its own.
+/// Largest number of buffers with precomputed SGEs. With more buffers, each operation makes its own SGEs.
 const KEPT: u64 = 1 << 16;
 
-/// Whether SGEs are made anew for each operation: there would be too many to keep, or one for any byte.
+/// Whether SGEs are made for each operation, because there are too many to keep or operations start at any
+/// byte.
 pub(super) fn makes_sges(w: &Resolved) -> bool {
     let any_byte = w.local_region.is_some() && w.addresses() == Addresses::AnyByte;
     any_byte || Buffers::local(w).count > KEPT
@@ -114,7 +115,7 @@ fn recv_length(w: &Resolved) -> u32 {
     w.longest_send() + if ud(w) { GRH_BYTES } else { 0 }
 }
 
-/// Bytes of each of the allocations of a thread of `machine`.
+/// Sizes in bytes of the allocations of a thread of `machine`.
 pub fn buffers(w: &Resolved, machine: u32, queues: &Queues) -> impl Iterator<Item = u64> {
     let own = if topology::requests(w, machine) { Buffers::local(w).bytes() } else { 0 };
     let exposed = if topology::responds(w, machine) { Buffers::remote(w).bytes() } else { 0 };
@@ -125,12 +126,12 @@ pub fn buffers(w: &Resolved, machine: u32, queues: &Queues) -> impl Iterator<Ite
     [own, exposed, recvs].into_iter()
 }
 
-/// What peers read and write.
+/// Name of the memory that peers read and write.
 const BUFFERS: &str = "buffers";
-/// What peers count in.
+/// Name of the counters for the atomics of peers.
 const COUNTERS: &str = "counters";
 
-/// Key under which QP `k` of a thread tells where it is.
+/// Key under which a thread publishes its QP `k`.
 fn qp_key(machine: u32, thread: u32, k: u32) -> String {
     format!("qp {machine}.{thread}.{k}")
 }
@@ -144,7 +145,7 @@ fn ready_key(machine: u32, thread: u32) -> String {
 }
 
 impl<'a, P: Provider> Session<'a, P> {
-    /// Makes everything that takes no peer. QPs are in Init, so that RECVs can be posted.
+    /// Creates every object that needs no peer. QPs are in Init, so that RECVs can be posted.
     pub(super) fn open(worker: &'a Worker, provider: &'a P) -> Result<Session<'a, P>, ProgramError> {
         let w = &*worker.workload;
         let context = Context::open(provider, worker.device)?;
@@ -154,7 +155,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let limits = QueueLimits { max_qp_wr: attr.max_qp_wr, max_cqe: attr.max_cqe };
         let queues = Queues::of(w, worker.machine, worker.number, limits);
         let requests = topology::requests(w, worker.machine);
-        // More than a CQ can have is refused by the device.
+        // The device refuses a size beyond its limit.
         let entries = |wanted: u64| u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
         let send_cqs = (0..queues.send_cqs).map(|_| context.create_cq(entries(queues.send_cqe)));
         let send_cqs: Vec<Cq<P>> = send_cqs.collect::<Result<_, _>>()?;
@@ -199,7 +200,7 @@ impl<'a, P: Provider> Session<'a, P> {
         &self.worker.workload
     }
 
-    /// RECVs to keep posted on each QP.
+    /// Number of RECVs to keep posted on each QP.
     pub(super) fn recv_depth(&self) -> u32 {
         self.queues.recv_depth
     }
@@ -232,7 +233,7 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(())
     }
 
-    /// Where RECV number `i` of QP `k` takes its message: element `(k * depth + i) % len`.
+    /// SGE of RECV number `i` of QP `k`, as element `(k * depth + i) % len`.
     pub(super) fn recv_sges(&self) -> Vec<Sge> {
         let Some(mr) = &self.recv_mr else { return Vec::new() };
         let w = self.w();
@@ -244,12 +245,12 @@ impl<'a, P: Provider> Session<'a, P> {
             .collect()
     }
 
-    /// What is known of each kind of operations.
+    /// Counts and latencies per operation kind.
     pub(super) fn tally(&self) -> &'a Tally {
         &self.worker.tally
     }
 
-    /// The SENDs among the kinds of operations, by the lengths that completions of their RECVs have.
+    /// For each SEND kind: the length that its RECV's completion reports, and the kind.
     pub(super) fn lengths(&self) -> Vec<(u32, usize)> {
         let header = if ud(self.w()) { GRH_BYTES } else { 0 };
         let operations = self.w().operations().iter().enumerate();
@@ -257,7 +258,7 @@ impl<'a, P: Provider> Session<'a, P> {
         sends.map(|(kind, operation)| (operation.size + header, kind)).collect()
     }
 
-    /// The SGEs of each local buffer, for an operation of each kind; of none where each operation makes its own.
+    /// SGEs of each local buffer, by operation kind; empty if each operation makes its own.
     pub(super) fn send_sges(&self) -> Vec<Vec<Sge>> {
         let Some(mr) = self.send_mr.as_ref().filter(|_| !makes_sges(self.w())) else { return Vec::new() };
         let (w, buffers) = (self.w(), Buffers::local(self.w()));
@@ -268,7 +269,7 @@ impl<'a, P: Provider> Session<'a, P> {
         w.operations().iter().map(of_kind).collect()
     }
 
-    /// Tells where the QPs and the memory are.
+    /// Publishes the addresses of the QPs and the memory.
     fn introduce(&self) -> Result<(), ProgramError> {
         let (machine, thread) = (self.worker.machine, self.worker.thread);
         let nic = self.abilities()?;
@@ -283,7 +284,7 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(())
     }
 
-    /// What this thread's NIC can do.
+    /// Abilities of this thread's NIC.
     fn abilities(&self) -> Result<Abilities, ProgramError> {
         let mtu = self.pd.context().query_port(self.port)?.active_mtu;
         let able = self.attr.max_qp_init_rd_atom.min(self.attr.max_qp_rd_atom);
@@ -313,7 +314,7 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(remote)
     }
 
-    /// Brings the QPs up, and returns once every target is up, too.
+    /// Connects the QPs. Returns once every target is connected, too.
     pub(super) fn connect(&self) -> Result<Paths<P>, ProgramError> {
         let (machine, thread) = (self.worker.machine, self.worker.thread);
         let own = self.abilities()?;

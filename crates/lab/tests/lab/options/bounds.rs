@@ -1,17 +1,18 @@
-//! No run is faster than `doorbell limits` says.
+//! Checks that no run is faster than `doorbell limits` allows.
 
 use doorbell_lab::{OfKind, Operation, Outcome, Pattern, Profiles, Resolved, Verb, Window};
 use doorbell_nic::Profile;
 use doorbell_nic::limits::Limit;
 use doorbell_verbs::{QpType, Span};
 
-/// A bound may be exceeded by so much: times are rounded to picoseconds and femtoseconds per byte.
+/// Factor by which a run may exceed a bound, because times are rounded to picoseconds and femtoseconds per
+/// byte.
 const ROUNDING: f64 = 1.01;
 
 /// RECVs that responders post with one doorbell.
 const RECV_BATCH: u64 = 16;
 
-/// Machines that post, and that are posted to.
+/// Number of machines that post, and number of machines that are posted to.
 fn ends(w: &Resolved) -> (u64, u64) {
     let others = u64::from(w.machines - 1);
     match w.pattern {
@@ -21,7 +22,7 @@ fn ends(w: &Resolved) -> (u64, u64) {
     }
 }
 
-/// RECVs that wait on a QP.
+/// RECVs that are posted on a QP.
 fn recv_depth(w: &Resolved, profiles: &Profiles) -> u64 {
     let window = 2 * u64::from(w.window().operations());
     let others = u64::from(w.machines - 1);
@@ -33,29 +34,31 @@ fn recv_depth(w: &Resolved, profiles: &Profiles) -> u64 {
     wanted.next_multiple_of(RECV_BATCH).min(most(profiles, |profile| profile.device.nic.max_qp_wr.into()))
 }
 
-/// What the profile says that says most.
+/// The largest value of the profiles.
 fn most(profiles: &Profiles, of: impl Fn(&Profile) -> u64) -> u64 {
     profiles.all().map(of).max().unwrap()
 }
 
-/// Operations of which a part is paid for in the measured time and another is not.
+/// Operations with only a part of their cost inside the measured time.
 struct UnderWay {
-    /// Posted by all threads together and not yet seen completed.
+    /// Posted by all threads together, and not yet seen as completed.
     outstanding: u64,
-    /// SENDs: on QPs that messages come to, received and not yet polled.
+    /// SENDs received but not yet polled, over all receiving QPs.
     received: u64,
-    /// SENDs: polled, and their RECVs not yet posted anew.
+    /// SENDs that were polled, with RECVs that are not yet reposted.
     taken: u64,
-    /// On UC and UD: complete at the requester, and not yet taken up by a receiving unit. Ports send only
-    /// what the receive buffer of their peer has room for.
+    /// Operations over UC and UD that are complete at the requester, and not yet accepted by a receiving
+    /// unit. Ports send only as much as the receive buffer of their peer has room for.
     in_ports: u64,
-    /// Answered or counted, while a receiving unit still issues their DMAs, or a lock is still held.
+    /// Operations that are answered or counted while a receiving unit still issues their DMAs, or a lock is
+    /// still held.
     in_units: u64,
-    /// WRITEs: acknowledged or dropped from sight, while their DMA writes wait for the PCIe link. A NIC has
-    /// room for as many bytes as a port takes in.
+    /// WRITEs that are acknowledged or no longer visible while their DMA writes wait for the PCIe link. A NIC
+    /// has room for as many bytes as a port's receive buffer.
     unwritten: u64,
-    /// Where machines differ, one bounds all by its share of the operations, which it has but for a round of
-    /// batches, and what is under way at it counts for as many at the others: QPs share them up to 1 to 2.
+    /// If machines differ, one of them bounds all by its share of the operations. The share is exact but for
+    /// a round of batches. Outstanding operations there count double at the other machines: QPs share them up
+    /// to 1 to 2.
     shares: u64,
 }
 
@@ -97,7 +100,7 @@ impl UnderWay {
         }
     }
 
-    /// What can be under way when measuring begins: nothing at the start of the run.
+    /// Operations that can be outstanding when measuring begins: none at the start of the run.
     fn at_begin(&self, w: &Resolved) -> u64 {
         match w.warmup.map(|warmup| warmup.span()) {
             Some(Span::ZERO) => 0,
@@ -105,8 +108,8 @@ impl UnderWay {
         }
     }
 
-    /// What can be counted when measuring ends and not all paid for. A SEND counts once received, when
-    /// its requester may not have seen it completed.
+    /// Operations that can be counted when measuring ends without their full cost. A SEND counts once it is
+    /// received, possibly before its requester sees it completed.
     fn at_end(&self, w: &Resolved) -> u64 {
         let sent = if w.consumes_recvs() { self.outstanding } else { 0 };
         sent + self.taken + self.in_ports + self.in_units + self.unwritten
@@ -116,24 +119,24 @@ impl UnderWay {
         if self.shares == 0 {
             return (self.at_begin(w) + self.at_end(w)) as f64;
         }
-        // Also where nothing is under way at the start: by the end what is posted to the machine that bounds all
-        // may wait there, and as much that was posted to the others be done.
+        // This holds even if nothing is outstanding at the start. By the end, posts to the slowest machine
+        // may wait there while equally many posts to other machines are done.
         let at_begin = (2 * self.at_begin(w)).max(self.outstanding);
         (at_begin + 2 * self.at_end(w) + self.shares) as f64
     }
 }
 
-/// By how much `operations` may exceed a bound by chance: all to all, it is posted to who is drawn, and
-/// where machines differ, a bound is one for equal shares. Five standard deviations of a machine's share.
+/// Number of operations by which a run may exceed a bound by chance. All-to-all destinations are drawn, and
+/// if machines differ, a bound assumes equal shares. It is five standard deviations of a machine's share.
 fn chance(w: &Resolved, profiles: &Profiles, operations: f64) -> f64 {
     let drawn = w.pattern == Pattern::AllToAll && !profiles.are_alike();
     let at_a_time = if w.transport == QpType::Ud { 1 } else { w.batch };
-    // A share is that of one QP, or destination, at least.
+    // A share is at least the share of a single QP or destination.
     let of = w.machines.max(w.qps);
     if drawn { 5.0 * (operations * f64::from(at_a_time * of)).sqrt() } else { 0.0 }
 }
 
-/// What an operation of each kind takes of what sets a bound: of what all take on average.
+/// Cost of an operation of each kind on the limiting resource, relative to the mean cost.
 fn costs(w: &Resolved, limit: &Limit) -> Vec<f64> {
     let operations = w.operations();
     let weight: u64 = operations.iter().map(|o| u64::from(o.weight)).sum();
@@ -145,8 +148,8 @@ fn costs(w: &Resolved, limit: &Limit) -> Vec<f64> {
     operations.iter().enumerate().map(of).collect()
 }
 
-/// Operations that a bound has to let through, as many as average ones took as much: what was drawn is known. Where
-/// machines differ, it is not whose they were, and by how much they may be off by chance, is let go.
+/// Number of average operations with the cost of the completed ones, because the drawn kinds are known. If
+/// machines differ, the kinds per machine are unknown, so a chance deviation is subtracted.
 fn taken(w: &Resolved, profiles: &Profiles, outcome: &Seen<'_>, costs: &[f64]) -> f64 {
     let done = outcome.completed as f64;
     if outcome.kinds.len() < 2 {
@@ -159,14 +162,14 @@ fn taken(w: &Resolved, profiles: &Profiles, outcome: &Seen<'_>, costs: &[f64]) -
     }
 }
 
-/// What came of a workload, or of a class of threads.
+/// Result of a workload or a thread class.
 struct Seen<'a> {
     completed: u64,
     kinds: &'a [OfKind],
     least_ns: Option<u64>,
 }
 
-/// What is wrong with the bounds of a workload, by what a run of it gave.
+/// A contradiction between the bounds of a workload and the result of its run.
 pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Option<String> {
     let us = outcome.measured.duration.span().as_secs_f64() * 1e6;
     let (completed, least_ns) = (outcome.verbs().completed, outcome.latency_ns.min);
@@ -182,7 +185,8 @@ pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Opti
     each.flatten().next().or_else(|| flaw_of_all(profiles, w, outcome, us))
 }
 
-/// What is wrong with the bounds of all classes together. Of drawn kinds of operations each class is judged alone.
+/// A contradiction between the bounds of all classes together and the result. Mixes are only checked per
+/// class.
 fn flaw_of_all(profiles: &Profiles, w: &Resolved, outcome: &Outcome, us: f64) -> Option<String> {
     let of_classes: u64 = outcome.verbs().classes.iter().map(|class| class.completed).sum();
     if of_classes != outcome.verbs().completed {
@@ -236,7 +240,7 @@ fn flaw_of(profiles: &Profiles, w: &Resolved, outcome: &Seen<'_>, us: f64) -> Op
         }
     }
     let bound = doorbell_lab::least_latency(profiles, w).as_ps() as f64 / 1e3;
-    // Measured in whole nanoseconds, of which three digits are kept.
+    // Latencies are measured in whole nanoseconds and kept to three digits.
     let least = outcome.least_ns.map_or(f64::INFINITY, |min| (min as f64 + 1.0) * 1.001);
     (least < bound).then(|| format!("{least:.0} ns, at least {bound:.0}"))
 }

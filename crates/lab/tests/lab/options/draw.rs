@@ -1,4 +1,4 @@
-//! Option sets as somebody may type them: a file of a workload or a system, drawn line by line.
+//! Draws option sets as a user may write them: a workload or system file, line by line.
 
 use doorbell_lab::{SYSTEMS, Schema, SystemEntry, ThreadClass, Workload};
 use doorbell_nic::Profile;
@@ -6,7 +6,7 @@ use doorbell_schema::{Field, FieldKind};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Draws of a case.
+/// Random draws of a case.
 pub(crate) struct Draws(Xoshiro256PlusPlus);
 
 impl Draws {
@@ -20,19 +20,19 @@ impl Draws {
         least + ((u128::from(self.0.next_u64()) * span) >> 64) as u64
     }
 
-    /// A number from `least` to `most`, small ones as likely as large ones.
+    /// A number from `least` to `most`, with a log-uniform distribution.
     fn of_any_magnitude(&mut self, least: u64, most: u64) -> u64 {
         let (low, high) = ((least as f64 + 1.0).ln(), (most as f64 + 1.0).ln());
         let drawn = (low + (high - low) * self.share()).exp() - 1.0;
         (drawn as u64).clamp(least, most)
     }
 
-    /// From 0 to 1.
+    /// A number from 0 to 1.
     fn share(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.among(0, 99) < percent
     }
@@ -42,10 +42,10 @@ impl Draws {
     }
 }
 
-/// A line of a file: an option, and what it is.
+/// A line of a file: an option and its value.
 type Line = (&'static str, String);
 
-/// What is said, in lines of a file; tables of machines and of classes last.
+/// An option set as lines of a file. Tables of machines and classes come last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) lines: Vec<Line>,
@@ -63,7 +63,7 @@ impl Said {
         std::iter::once(lines(&self.lines)).chain(machines).chain(classes).collect()
     }
 
-    /// All with one thing less.
+    /// All sets with one thing less.
     pub(crate) fn with_less(&self) -> impl Iterator<Item = Said> {
         let without_line = |at: usize| {
             let mut less = self.clone();
@@ -95,10 +95,10 @@ impl Said {
     }
 }
 
-/// Systems that need no UC and no UD.
+/// Systems that need neither UC nor UD.
 const OVER_RC: [&str; 3] = ["rpc", "touch", "ping-pong"];
 
-/// An option of a workload of verbs, or of a system.
+/// An option of a verbs workload or of a system.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     system: Option<&'static SystemEntry>,
@@ -106,7 +106,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Every option that there is; of the same for several systems, each.
+    /// All options. An option of several systems is listed for each of them.
     pub(crate) fn all() -> Vec<Wanted> {
         let of = |system: Option<&'static SystemEntry>, fields: &[&'static Field]| -> Vec<Wanted> {
             fields.iter().map(|field| Wanted { system, key: field.key }).collect()
@@ -115,19 +115,20 @@ impl Wanted {
         verbs.into_iter().chain(SYSTEMS.iter().flat_map(|entry| of(Some(entry), &entry.fields))).collect()
     }
 
-    /// Whether it may have an answer on a profile: iWARP has only RC, which these can do with.
+    /// Whether the option may have an answer on a profile. iWARP has only RC, which is enough for
+    /// [`OVER_RC`].
     pub(crate) fn is_for(&self, profile: &str) -> bool {
         let iwarp = Profile::named(profile).is_ok_and(|profile| profile.device.generation.is_iwarp());
         !iwarp || self.system.is_none_or(|system| OVER_RC.contains(&system.name))
     }
 
-    /// It in words.
+    /// The option in words.
     pub(crate) fn name(&self) -> String {
         self.system.map_or_else(|| self.key.to_owned(), |system| format!("{} of {}", self.key, system.name))
     }
 }
 
-/// Options of a workload or system on machines of a profile, the wanted one among them.
+/// Draws options of a workload or system on machines of a profile, including the wanted one.
 pub(crate) fn said(draws: &mut Draws, profile: &str, wanted: Wanted) -> Said {
     match wanted.system {
         Some(entry) => system(draws, profile, entry, wanted.key),
@@ -148,7 +149,7 @@ fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     for field in Workload::fields() {
         match field.key {
             "machine" | "class" => {}
-            // A small world on these machines.
+            // Keep the cluster small.
             "profile" if !unlike => said.lines.push(("profile", quoted(profile))),
             "machines" if !unlike => said.lines.push(("machines", draws.among(2, 5).to_string())),
             "threads" => said.lines.push(("threads", draws.among(1, 3).to_string())),
@@ -175,12 +176,12 @@ fn is_mixed(draws: &mut Draws, wanted: &str) -> bool {
     ["mix", "inline_up_to"].contains(&wanted) || draws.percent(20)
 }
 
-/// Says in classes what threads do: mostly there alone, else some of it of all of them.
+/// Moves the options of threads into classes. Usually all of them move; otherwise classes inherit some.
 fn in_classes(draws: &mut Draws, said: &mut Said, profile: &str, wanted: &str) {
     let is_own = |key: &str| ThreadClass::FIELDS.iter().any(|field| field.key == key);
     let inherit = draws.percent(20);
     said.lines.retain(|(key, _)| *key != "threads" && (inherit || !is_own(key)));
-    // Counters are of machines, for those that count.
+    // Counters belong to machines, and only atomics use them.
     said.lines.retain(|(key, _)| inherit || !["counters", "counter_stride"].contains(key) || *key == wanted);
     let classes = draws.among(1, 3);
     let with_wanted = draws.among(0, classes - 1);
@@ -200,7 +201,7 @@ fn in_classes(draws: &mut Draws, said: &mut Said, profile: &str, wanted: &str) {
     }
 }
 
-/// What a class says.
+/// Draws the options of a class.
 fn class(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     let (mut said, mixed) = (Said::default(), is_mixed(draws, wanted));
     for field in ThreadClass::FIELDS {
@@ -223,7 +224,7 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
     let flat = Profile::named(profile).is_ok_and(|profile| profile.hierarchy.is_none());
     for key in ["host", "set"] {
         let field = Workload::fields().into_iter().find(|field| field.key == key).unwrap();
-        // What asks for caches with sizes finds them there.
+        // A flat profile gets a host with cache sizes for options that need them.
         let wanted = if entry.name == "touch" && flat && draws.percent(80) { "host" } else { wanted };
         line(draws, &mut said, field, profile, wanted);
     }
@@ -231,7 +232,7 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
         match field.key {
             "clients" => said.lines.push(("clients", draws.among(1, 5).to_string())),
             "pairs" => said.lines.push(("pairs", draws.of_any_magnitude(64, 4096).to_string())),
-            // A run lasts until what it has begun is over, as a round or a join.
+            // A run lasts until the rounds or joins that it began are over.
             key @ ("tuples" | "round_entries") => {
                 said.lines.push((key, draws.of_any_magnitude(1, 512).to_string()));
             }
@@ -251,7 +252,7 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
     said
 }
 
-/// Says something of an option, in some cases.
+/// Adds an option with some probability.
 fn line(draws: &mut Draws, said: &mut Said, field: &'static Field, profile: &str, wanted: &str) {
     let often = match field.key {
         "warmup" | "duration" | "max_time" | "precision" => 0,
@@ -265,7 +266,7 @@ fn line(draws: &mut Draws, said: &mut Said, field: &'static Field, profile: &str
     }
 }
 
-/// What goes with what: an option, and the values that another must have for it.
+/// Dependencies: an option, another option, and the values of the other option that it requires.
 const GOES_WITH: &[(&str, &str, &[&str])] = &[
     ("counters", "verb", &["\"fetch-add\"", "\"compare-swap\""]),
     ("counter_stride", "verb", &["\"fetch-add\"", "\"compare-swap\""]),
@@ -285,10 +286,10 @@ const GOES_WITH: &[(&str, &str, &[&str])] = &[
     ("reply", "request", &["\"send-rc\"", "\"write-rc\""]),
 ];
 
-/// Of options that go with a value of another, the wanted one has it, and others go without.
+/// Makes options consistent: the wanted one gets what it requires, and other options are dropped.
 fn coherent(draws: &mut Draws, said: &mut Said, wanted: &str, has: impl Fn(&str) -> bool) {
     for &(key, other, values) in GOES_WITH.iter().filter(|(_, other, _)| has(other)) {
-        // A rate that is asked for is any, and arrivals go with it.
+        // A wanted rate may have any value, and arrivals go with it.
         let any = (key, other, wanted) == ("arrivals", "rate", "rate");
         let fits = |said: &Said| {
             said.lines.iter().any(|(k, v)| *k == other && (any || values.contains(&v.as_str())))
@@ -304,7 +305,7 @@ fn coherent(draws: &mut Draws, said: &mut Said, wanted: &str, has: impl Fn(&str)
     }
 }
 
-/// Measured for a short time, or until it is known roughly.
+/// Limits the run to a short time, or to a low precision.
 fn in_time(draws: &mut Draws, said: &mut Said, wanted: &str) {
     let us = |draws: &mut Draws, least, most| quoted(format!("{}us", draws.among(least, most)));
     let mut say = |key, value| said.lines.push((key, value));
@@ -320,7 +321,7 @@ fn in_time(draws: &mut Draws, said: &mut Said, wanted: &str) {
     }
 }
 
-/// Two or three groups of machines, some with a parameter of their own.
+/// Two or three groups of machines, some with a changed parameter.
 fn machines(draws: &mut Draws, profile: &str) -> Vec<String> {
     let all: Vec<&str> = Profile::names().collect();
     let groups = draws.among(2, 3);
@@ -332,7 +333,7 @@ fn machines(draws: &mut Draws, profile: &str) -> Vec<String> {
     (0..groups).map(&mut group).collect()
 }
 
-/// A parameter of a profile that is up to twice or half of what it was.
+/// A profile parameter with a value between half and twice its own.
 fn setting(draws: &mut Draws, profile: &str) -> String {
     let of = Profile::named(profile).unwrap();
     let parameter = &of.parameters[draws.among(0, of.parameters.len() as u64 - 1) as usize];
@@ -346,7 +347,7 @@ fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
         FieldKind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
         FieldKind::Switch => draws.percent(60).to_string(),
         FieldKind::Name(names) => quoted(draws.one_of(names)),
-        // Who gives up sooner is refused, as he may have lost nothing.
+        // A shorter timeout is refused, because the message may not be lost.
         FieldKind::Time { .. } if field.key == "give_up" => quoted(format!("{}ms", draws.among(9, 100))),
         FieldKind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
         FieldKind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
@@ -369,7 +370,7 @@ fn number(draws: &mut Draws, key: &str, unit: &str, least: u64, most: u64) -> u6
     draws.of_any_magnitude(least, most.min(small))
 }
 
-/// Texts that mean something to an option.
+/// Texts that are valid for an option.
 fn text(draws: &mut Draws, key: &str) -> String {
     let size = |draws: &mut Draws| draws.of_any_magnitude(1, 4000);
     match key {

@@ -1,8 +1,9 @@
-//! Whatever is asked for is answered rightly or refused: random option sets of workloads and systems on each profile.
+//! Random option sets of workloads and systems on each profile are answered correctly or refused.
 //!
-//! Each set is refused in one sentence, or run; a run is audited (`lab/simulate/audit`), is no faster than its bounds, ends as it was
-//! to, and says of itself what is so. The seed is printed: `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many
-//! sets of each profile; hundreds are for a release build. `DOORBELL_SHOW=1` prints every set and how long it took. What fails is made simpler before it is told.
+//! Each set is refused in one sentence, or run. A run is audited (`lab/simulate/audit`), respects its bounds,
+//! ends as intended, and describes itself correctly. The test prints its seed; `DOORBELL_SEED` repeats it.
+//! `DOORBELL_CASES` is the number of sets per profile; hundreds need a release build. `DOORBELL_SHOW=1`
+//! prints every set and its run time. A failing set is simplified before it is reported.
 
 mod bounds;
 mod draw;
@@ -16,28 +17,28 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Sets of each profile in a usual run.
+/// Number of sets per profile, by default.
 const CASES: u64 = 40;
 
-/// Of a hundred sets so many may be refused.
+/// Percentage of sets that may be refused.
 const REFUSED: u64 = 20;
 
-/// The longest sentence of a refusal, in characters.
+/// Most characters of a refusal.
 const SENTENCE: usize = 500;
 
-/// From one option to the next, of those in a list: a prime that is no divisor of its length.
+/// Stride through the list of options: a prime that does not divide the length of the list.
 const STRIDE: usize = 7919;
 
-/// The rate that is told is that of all that completed, its interval that of whole batches.
+/// Tolerance: the reported rate covers all completions, its interval only whole batches.
 const SLACK: f64 = 1.02;
 
-/// What became of an option set.
+/// Outcome of an option set.
 enum End {
-    /// It has an answer.
+    /// The set has a correct answer.
     Answered,
-    /// It was refused, in one sentence.
+    /// The set was refused in one sentence.
     Refused,
-    /// It has a wrong one, or none.
+    /// The set has a wrong answer, or none.
     Wrong(String),
 }
 
@@ -46,7 +47,7 @@ fn number(name: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value}, not a number")))
 }
 
-/// A refusal, which must be one sentence.
+/// Checks that a refusal is one sentence.
 fn refused(why: String) -> End {
     let is_one =
         !why.is_empty() && !why.contains('\n') && !why.ends_with('.') && why.chars().count() <= SENTENCE;
@@ -57,7 +58,7 @@ fn failed(error: SimulateError) -> End {
     if error.is_bad_input() { refused(error.to_string()) } else { End::Wrong(error.to_string()) }
 }
 
-/// What becomes of an option set; also where the answer itself panics.
+/// Runs an option set. A panic counts as a wrong answer.
 fn end_of(said: &Said) -> End {
     let toml = said.toml();
     catch_unwind(AssertUnwindSafe(|| answered(&toml))).unwrap_or_else(|panic| {
@@ -98,7 +99,7 @@ fn verbs(workload: &Workload) -> End {
     }
 }
 
-/// What is wrong with what an outcome says of itself.
+/// A contradiction in an outcome's description of itself.
 fn wrong_of(o: &Outcome) -> Option<String> {
     let json = serde_json::to_string(o).expect("an outcome has a JSON");
     let again: Outcome = serde_json::from_str(&json).expect("the JSON is an outcome's");
@@ -124,7 +125,7 @@ fn wrong_of_system(o: &Outcome) -> Option<String> {
         .or_else(|| ordered(&o.latency_ns))
 }
 
-/// A run ends at its duration, or else settled or at the end of its time, and then says so.
+/// Checks how a run ended: at its duration, settled, or at its time limit with an explanation.
 fn ended(measured: &MeasuredTime, has_duration: bool, unsettled: Option<&String>) -> Option<String> {
     let fits = match measured.ended {
         Ended::Duration => has_duration,
@@ -135,7 +136,7 @@ fn ended(measured: &MeasuredTime, has_duration: bool, unsettled: Option<&String>
     (!fits).then(|| format!("ended by {:?}, unsettled: {unsettled:?}", measured.ended))
 }
 
-/// What settled is known to the precision that was asked for.
+/// Checks that a settled run has the requested precision.
 fn known(sure: &Certainty, ended: Ended, share: f64, (rate, latency): (f64, Option<f64>)) -> Option<String> {
     let narrow = |half: Option<f64>, mean: f64| half.is_some_and(|half| half <= share * mean * SLACK);
     let all = narrow(sure.mops, rate) && latency.is_none_or(|mean| narrow(sure.latency_ns, mean));
@@ -158,20 +159,21 @@ fn simplest(said: Said, why: String) -> (Said, String) {
     simpler.map_or((said, why), |(less, why)| simplest(less, why))
 }
 
-/// Sets that are drawn until one with the wanted option is answered.
+/// Most sets to draw until one with the wanted option is answered.
 const TRIES: u64 = 40;
 
 #[derive(Default)]
 struct Tally {
     answered: u64,
     refused: u64,
-    /// Options that were in a set that was answered.
+    /// Options that were in an answered set.
     seen: BTreeSet<String>,
     wrong: Vec<String>,
 }
 
 impl Tally {
-    /// Draws sets with an option until one is answered. Of some cases the first counts though it is refused.
+    /// Draws sets with an option until one is answered. In some cases, the first set counts even if it is
+    /// refused.
     fn case(&mut self, profile: &str, seed: u64, wanted: Wanted) {
         let mut draws = Draws::new(seed);
         let mut may_be_refused = draws.percent(REFUSED / 2);
@@ -209,14 +211,14 @@ fn what_is_asked_for_is_answered_rightly_or_refused() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = number("DOORBELL_SEED").unwrap_or(now);
     println!("DOORBELL_SEED={seed}");
-    // What panics is told with what it was of.
+    // Panics are reported together with their option set.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let (mut tally, all) = (Tally::default(), Wanted::all());
     let (mut turn, mut drawn) = (0, 0);
     for profile in Profile::names() {
         for _ in 0..cases {
-            // Options take turns, whichever profile it is.
+            // Options take turns independently of the profile.
             let mut next = || {
                 turn += 1;
                 all[turn * STRIDE % all.len()]
@@ -232,7 +234,7 @@ fn what_is_asked_for_is_answered_rightly_or_refused() {
     let told = wrong.join("\n");
     assert!(wrong.is_empty(), "DOORBELL_SEED={seed}: {} of {drawn} sets:\n{told}", wrong.len());
     assert!(refused * 100 <= REFUSED * drawn, "DOORBELL_SEED={seed}: {refused} refused");
-    // Of few sets not each option is in one.
+    // A small number of sets cannot contain every option.
     let unseen: Vec<String> = all.iter().map(Wanted::name).filter(|name| !seen.contains(name)).collect();
     let few = drawn < 2 * all.len() as u64;
     assert!(few || unseen.is_empty(), "DOORBELL_SEED={seed}: no set that was answered has {unseen:?}");

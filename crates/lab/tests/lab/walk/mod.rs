@@ -1,9 +1,10 @@
-//! No artefacts of our own: no small step of an option changes the rate out of proportion.
+//! Checks for artefacts of the simulator: no small step of an option changes the rate out of proportion.
 //!
-//! Curves over QPs, window, threads and size are walked on each of ATC'16's profiles. From one value to the next the rate must
-//! not fall by more than a quarter, and not grow by more than a quarter beyond what the option does, but for what layout
-//! derives (`layout.rs`). Some walks are fixed, where there was trouble; others are drawn, and the seed is printed:
-//! `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many. `DOORBELL_SHOW=1` prints every curve.
+//! The tests walk along QPs, window, threads and size on each profile of ATC'16. From one value to the next,
+//! the rate must not fall by more than a quarter. It must not grow by more than a quarter beyond the growth
+//! of the option. Changes that layout explains (`layout.rs`) are allowed. Some walks are fixed, at points of
+//! earlier trouble; other walks are drawn. The test prints its seed; `DOORBELL_SEED` repeats it.
+//! `DOORBELL_CASES` is the number of drawn steps. `DOORBELL_SHOW=1` prints every curve.
 
 mod layout;
 
@@ -17,26 +18,27 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const PROFILES: [&str; 3] = ["cx", "cx3", "cib"];
 
-/// Steps that are drawn.
+/// Number of drawn steps.
 const CASES: u64 = 24;
 
-/// The next value is at most so many times the one before. Of small numbers it is the next number, from which falls are not judged.
+/// Largest factor between neighbouring values. After a small number comes the next number; falls there are
+/// not judged.
 const NEAR: f64 = 1.1;
 
-/// Of the rate before a fall so much is left at least.
+/// Smallest share of the rate that a step must leave.
 const LEFT: f64 = 0.75;
 
-/// A gain is at most so many times that of the option.
+/// Largest growth of the rate, relative to the growth of the option.
 const GAIN: f64 = 1.25;
 
-/// Microseconds of warm-up, beside what it takes to read all contexts once, and of measurement; of a step that is refused, and
-/// of few operations, so many times as many.
+/// Microseconds of warm-up, beyond the time to read all contexts once, and of measurement. A suspicious step
+/// and a run with few operations take longer by these factors.
 const WARMUP: f64 = 20.0;
 const DURATION: f64 = 20.0;
 const LONGER: f64 = 6.0;
 const LONGEST: f64 = 200.0;
 
-/// Fewer operations than these are few.
+/// Fewer operations than this are few.
 const FEW: u64 = 200;
 
 /// A workload.
@@ -51,11 +53,11 @@ struct WalkPoint {
     qps: u32,
     window: u32,
     size: u32,
-    /// As usual where it is 0; completions then come in lumps, the larger the longer the window is.
+    /// 0 for the usual value. Completions then come in lumps, which grow with the window.
     signal_every: u32,
 }
 
-/// An option that is walked along.
+/// An option that a walk changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Threads,
@@ -112,7 +114,7 @@ impl WalkPoint {
         options
     }
 
-    /// Resolved; none where there is no such workload.
+    /// Resolves the point; `None` if it is not a valid workload.
     fn resolved(&self) -> Option<(Profiles, Resolved)> {
         let line = |(key, value): (&str, String)| match value.parse::<u32>() {
             Ok(number) => format!("{key} = {number}\n"),
@@ -125,7 +127,7 @@ impl WalkPoint {
         Some((profiles, resolved))
     }
 
-    /// Its rate, measured so many times as long as usual, and longer where that is of few operations.
+    /// Measures the rate for `times` the usual duration, or longer if few operations complete.
     fn rate(&self, times: f64) -> Option<f64> {
         let (profiles, mut workload) = self.resolved()?;
         let contexts =
@@ -135,7 +137,7 @@ impl WalkPoint {
         let outcome =
             doorbell_lab::simulate(&Run::verbs(profiles.clone(), workload.clone()), &Control::quiet());
         let outcome = outcome.unwrap_or_else(|e| panic!("{self}: {e}"));
-        // What is outstanding may end at once.
+        // All outstanding operations may end at once.
         let at_once = u64::from(self.window * self.threads * self.machines);
         let enough = if times < LONGER { FEW } else { FEW + 4 * at_once };
         if outcome.verbs().completed < enough && times < LONGEST {
@@ -146,7 +148,7 @@ impl WalkPoint {
     }
 }
 
-/// As somebody types it.
+/// The point as a command line.
 impl fmt::Display for WalkPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "doorbell simulate")?;
@@ -154,7 +156,7 @@ impl fmt::Display for WalkPoint {
     }
 }
 
-/// What is wrong with a step from one value to the next, with these rates.
+/// Describes the flaw of a step from one value to the next with these rates, if it has one.
 fn flaw(at: WalkPoint, axis: Axis, (from, to): (u32, u32), rates: (f64, f64)) -> Option<String> {
     let [one, other] = [from, to].map(|value| at.at(axis, value));
     let (profiles, before) = one.resolved()?;
@@ -172,7 +174,7 @@ fn flaw(at: WalkPoint, axis: Axis, (from, to): (u32, u32), rates: (f64, f64)) ->
     })
 }
 
-/// Walks from value to value, where the next is near; tells what is wrong.
+/// Walks along these values and returns the flaws of steps between near values.
 fn walk(at: WalkPoint, axis: Axis, values: &[u32]) -> Vec<String> {
     let rates: Vec<(u32, f64)> =
         values.iter().filter_map(|&value| Some((value, at.at(axis, value).rate(1.0)?))).collect();
@@ -182,19 +184,19 @@ fn walk(at: WalkPoint, axis: Axis, values: &[u32]) -> Vec<String> {
     let step = |pair: &[(u32, f64)]| {
         let [(from, before), (to, after)] = *pair else { unreachable!("windows of two") };
         let flawed = to <= next(from) && flaw(at, axis, (from, to), (before, after)).is_some();
-        // In a short time it may be chance, or threads with many QPs have not all begun.
+        // A flaw in a short time may be chance, or threads with many QPs may not have begun yet.
         let [before, after] = [from, to].map(|value| flawed.then(|| at.at(axis, value).rate(LONGEST))?);
         flaw(at, axis, (from, to), (before?, after?))
     };
     rates.windows(2).filter_map(step).collect()
 }
 
-/// The number after `value` that is near.
+/// The next larger near value.
 fn next(value: u32) -> u32 {
     ((f64::from(value) * NEAR) as u32).max(value + 1)
 }
 
-/// Numbers from one to another, each near the one before.
+/// Values from `from` to `to`, each near the one before.
 fn near(from: u32, to: u32) -> Vec<u32> {
     std::iter::successors(Some(from), |&value| Some(next(value))).take_while(|&value| value <= to).collect()
 }
@@ -205,7 +207,7 @@ fn profile(name: &str) -> Profile {
 
 const PATTERNS: [&str; 3] = ["inbound", "outbound", "all-to-all"];
 
-/// READ, WRITE and SEND, with the transport of each.
+/// READ, WRITE and SEND, with their transports.
 const VERBS: [(&str, &str); 3] = [("read", "rc"), ("write", "rc"), ("send", "ud")];
 
 fn point(
@@ -234,7 +236,7 @@ fn all() -> impl Iterator<Item = WalkPoint> {
     PROFILES.into_iter().flat_map(|profile| VERBS.map(|verb| (profile, verb))).flat_map(of)
 }
 
-/// The same but all to all, which takes longest.
+/// Each profile and verb without the pattern all-to-all, which takes longest.
 fn one_way() -> impl Iterator<Item = WalkPoint> {
     all().filter(|at| at.pattern != "all-to-all")
 }
@@ -254,18 +256,19 @@ fn qps_of_a_thread() {
     none(all().flat_map(|at| walk(at, Axis::Qps, &near(1, 8))));
 }
 
-/// From fewer than contexts fit to more.
+/// From QPs with contexts that fit to QPs with contexts that do not.
 #[test]
 fn qps_beyond_the_caches() {
     none(all().filter(|at| at.transport == "rc").flat_map(|at| {
         let at = WalkPoint { threads: 4, window: 64, signal_every: 1, ..at };
         let entries = profile(at.profile).device.caches.responder_entries;
-        // Inbound 8 QPs of the two other machines lead to each thread's number.
+        // With the pattern inbound, 8 QPs of the two other machines lead to each thread number.
         walk(at, Axis::Qps, &near(entries / 16, entries / 5))
     }));
 }
 
-/// From fewer QPs of a thread than its window to more, where not all contexts fit: no longer do two operations wait at one.
+/// From fewer QPs per thread than the window to more, if not all contexts fit. Two operations then no longer
+/// wait at one QP.
 #[test]
 fn qps_beyond_the_window() {
     let at =
@@ -273,7 +276,7 @@ fn qps_beyond_the_window() {
     none(walk(at, Axis::Qps, &[14, 15, 16, 17]).into_iter());
 }
 
-/// One machine has a QP to the other, which has two; then each has two.
+/// One machine has one QP to the other, which has two; then each has two.
 #[test]
 fn qps_of_two_machines() {
     let at = WalkPoint {
@@ -287,14 +290,14 @@ fn qps_of_two_machines() {
     none(walk(at, Axis::Qps, &near(2, 8)).into_iter());
 }
 
-/// READs of 60 to 420 QPs.
+/// READs with 60 to 420 QPs.
 #[test]
 fn qps_of_inbound_reads() {
     let at = WalkPoint { threads: 7, window: 64, ..point("cib", ("read", "rc"), "inbound") };
     none(walk(at, Axis::Qps, &near(4, 30)).into_iter());
 }
 
-/// Those of all threads are as many as WQEs fit, and as a READ keeps: 128 of cx and cx3, 256 of cib.
+/// Windows at which all WQEs of the threads fit, or a READ's WQE is kept: 128 on cx and cx3, 256 on cib.
 #[test]
 fn windows() {
     none(one_way().flat_map(|at| {
@@ -303,7 +306,7 @@ fn windows() {
     }));
 }
 
-/// Where lines, TLPs, packets and inline payload end.
+/// Sizes around the limits of lines, TLPs, packets and inline payload.
 #[test]
 fn sizes() {
     none(one_way().flat_map(|at| {
@@ -316,11 +319,11 @@ fn sizes() {
     }));
 }
 
-/// Draws of a case.
+/// Random draws of a case.
 struct Draws(Xoshiro256PlusPlus);
 
 impl Draws {
-    /// A number from `least` to `most`, small ones as likely as large ones.
+    /// A number from `least` to `most`, with a log-uniform distribution.
     fn among(&mut self, least: u32, most: u32) -> u32 {
         let share = (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let (low, high) = (f64::from(least).ln(), (f64::from(most) + 1.0).ln());
