@@ -1,4 +1,4 @@
-//! When operations are due.
+//! Arrival processes of operations.
 
 use crate::Duration;
 use doorbell_verbs::Span;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// When earlier ones have ended: the closed loop.
+    /// When earlier ones have ended: a closed loop.
     Closed,
     /// At equal distances: an open loop.
     Fixed,
@@ -17,24 +17,24 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// The names of all.
+    /// All names, in the order of the variants.
     pub const NAMES: &'static [&'static str] = &["closed", "fixed", "poisson"];
 
-    /// Its name.
+    /// Name in options and files.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Whether operations are due whatever becomes of earlier ones.
+    /// Whether operations are due regardless of earlier ones.
     pub fn is_open(self) -> bool {
         self != Arrivals::Closed
     }
 
-    /// What does not go together with it: one sentence. `waits` is who thinks, and `windows` says that a window begins
-    /// when the one before has ended.
+    /// Checks that other options fit these arrivals. `waits` names the things that think in the message.
+    /// `windows` is the option by which a window begins when the previous one has ended, if it is given.
     ///
     /// # Errors
-    /// If something does not.
+    /// One sentence if an option does not fit.
     pub fn refuse(
         self,
         rate: u64,

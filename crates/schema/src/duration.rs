@@ -1,4 +1,4 @@
-//! Spans of virtual time as people write them.
+//! Spans of virtual time as users write them.
 
 use doorbell_verbs::Span;
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use thiserror::Error;
 #[serde(try_from = "String", into = "String")]
 pub struct Duration(Span);
 
-/// A text that is no duration.
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadDuration {
-    /// It is not written like one.
+    /// It does not have the form of a duration.
     #[error("`{0}` is not a duration; write a number and one of ps, ns, us, ms, s, as in 2ms")]
     Malformed(String),
-    /// It is written like one, of more picoseconds than 64 bits count.
+    /// It has the form of a duration, but exceeds 64 bits of picoseconds.
     #[error("`{0}` is too long, durations are at most {seconds}s", seconds = u64::MAX / UNITS[0].1)]
     TooLong(String),
 }
@@ -27,26 +27,26 @@ const UNITS: [(&str, u64); 5] =
     [("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
 
 impl Duration {
-    /// This span.
+    /// The duration of this span.
     pub const fn new(span: Span) -> Duration {
         Duration(span)
     }
 
-    /// As a span of virtual time.
+    /// The duration as a span of virtual time.
     pub const fn span(self) -> Span {
         self.0
     }
 }
 
-/// Picoseconds of `number` units of `scale` picoseconds each, if they are a whole number; as many as can be said
-/// where they are more.
+/// Picoseconds of `number` units of `scale` picoseconds each, if they are a whole number. The result
+/// saturates.
 fn scaled(number: &str, scale: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) || fraction.len() > 12 {
         return None;
     }
-    // Of digits alone only too many are no number.
+    // Digits fail to parse only if there are too many.
     let whole = whole.parse().unwrap_or(u128::MAX).saturating_mul(scale.into());
     let parts = fraction.parse::<u128>().ok()? * u128::from(scale);
     let unit = 10u128.pow(fraction.len() as u32);
@@ -82,7 +82,7 @@ impl From<Duration> for String {
 }
 
 impl fmt::Display for Duration {
-    /// In the largest unit that leaves a whole number.
+    /// Formats in the largest unit that gives a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ps = self.0.as_ps();
         let unit = UNITS.iter().find(|(_, scale)| ps >= *scale && ps.is_multiple_of(*scale));

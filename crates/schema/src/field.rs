@@ -3,104 +3,104 @@
 use crate::{BadDuration, Duration, Given, Settings, Share, Value};
 use doorbell_verbs::Span;
 
-/// What can be said about something: one key of a file, one or two flags.
+/// One setting that a user can give: one key of a file, one or two flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// Its name in TOML and JSON.
+    /// Name in TOML and JSON.
     pub key: &'static str,
     /// One sentence, without its full stop.
     pub about: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: FieldKind,
-    /// What it is where nothing is said, in words; empty where that follows from a value.
+    /// The value if it is not given, in words; empty if the text follows from a value.
     pub usual: &'static str,
-    /// Its flags.
+    /// The flags that set it.
     pub flags: Flags,
-    /// Whether a table must say it.
+    /// Whether a table must have it.
     pub required: bool,
 }
 
-/// What the values of a field are.
+/// The kind of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldKind {
     /// A whole number.
     Number {
-        /// Its unit; empty where it is a count.
+        /// Unit; empty for a count.
         unit: &'static str,
-        /// The least it may be.
+        /// Smallest value.
         least: u64,
-        /// The most it may be, for any hardware.
+        /// Largest value, on any hardware.
         most: u64,
     },
     /// Yes or no.
     Switch,
     /// One of these names.
     Name(&'static [&'static str]),
-    /// A span of virtual time; none at all only where that has a meaning.
+    /// A span of virtual time; zero only if it has a meaning.
     Time {
-        /// Whether it may be none.
+        /// Whether zero is allowed.
         zero: bool,
     },
-    /// A share, as "1%", of at least the first and at most the second.
+    /// A share, such as "1%", within these bounds.
     Share(Share, Share),
     /// A text.
     Text,
     /// Tables, each with these fields.
     Tables(&'static [Field]),
-    /// Numbers by names, of which whoever takes them knows which there are.
+    /// Numbers by names. The code that uses them knows which names exist.
     Settings,
 }
 
-/// How a field is given on a command line.
+/// How a command line gives a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Flags {
-    /// By a flag of its name, with `-` for `_`, whose value is shown as this. A switch takes no value: its
-    /// flag says yes.
+    /// By a flag with the field's name, with `-` for `_`. The help shows its value as this text. A switch
+    /// takes no value: its flag means yes.
     Own(&'static str),
-    /// By these.
+    /// By these flags.
     These(&'static [Flag]),
-    /// Not at all: only by files.
+    /// Not at all: only files can give it.
     None,
 }
 
 /// A flag of another name than its field, or one that negates it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flag {
-    /// Its name, without dashes.
+    /// Name, without dashes.
     pub name: &'static str,
-    /// How its value is shown, or what it says of a switch.
+    /// The value's name in the help, or the value of a switch.
     pub says: Says,
-    /// One sentence instead of the field's; empty for the field's.
+    /// One sentence that replaces the field's; empty for the field's own.
     pub about: &'static str,
 }
 
-/// What a flag says.
+/// The meaning of a flag.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Says {
-    /// The value that follows it, shown as this.
+    /// The following argument is the value, and the help shows it as this text.
     Value(&'static str),
-    /// This, of a switch.
+    /// The flag sets a switch to this value.
     Switch(bool),
 }
 
 impl Flag {
-    /// A flag that says no.
+    /// A flag that sets a switch to no.
     pub const fn no(name: &'static str, about: &'static str) -> Flag {
         Flag { name, says: Says::Switch(false), about }
     }
 
-    /// A flag that says yes.
+    /// A flag that sets a switch to yes.
     pub const fn yes(name: &'static str, about: &'static str) -> Flag {
         Flag { name, says: Says::Switch(true), about }
     }
 
-    /// A flag of another name than its field's.
+    /// A flag with another name than its field's.
     pub const fn renamed(name: &'static str, shown: &'static str) -> Flag {
         Flag { name, says: Says::Value(shown), about: "" }
     }
 }
 
-/// Whether two keys are equal; `==` is no constant.
+/// Whether two keys are equal. `==` is not possible in constants.
 const fn is_same(a: &[u8], b: &[u8]) -> bool {
     let mut at = 0;
     while at < a.len() && at < b.len() && a[at] == b[at] {
@@ -124,7 +124,7 @@ impl Field {
         Field::of(FieldKind::Number { unit: "B", least, most }).shown("BYTES")
     }
 
-    /// Yes or no.
+    /// A yes or no.
     pub const fn switch() -> Field {
         Field::of(FieldKind::Switch)
     }
@@ -134,12 +134,12 @@ impl Field {
         Field::of(FieldKind::Name(names)).shown("NAME")
     }
 
-    /// A span of virtual time, or none.
+    /// A span of virtual time; zero is allowed.
     pub const fn time() -> Field {
         Field::of(FieldKind::Time { zero: true }).shown("D")
     }
 
-    /// A span of virtual time that is longer than none.
+    /// A span of virtual time that is longer than zero.
     pub const fn positive_time() -> Field {
         Field::of(FieldKind::Time { zero: false }).shown("D")
     }
@@ -154,7 +154,7 @@ impl Field {
         Field::of(FieldKind::Text).shown("TEXT")
     }
 
-    /// Tables, each with these fields; only in files.
+    /// Tables, each with these fields. Only files can give them.
     pub const fn tables(fields: &'static [Field]) -> Field {
         Field::of(FieldKind::Tables(fields)).in_files()
     }
@@ -164,35 +164,35 @@ impl Field {
         Field::of(FieldKind::Settings).shown("NAME=NUMBER")
     }
 
-    /// The same with what is usual, in words.
+    /// This field with its usual value, in words.
     pub const fn usual(self, usual: &'static str) -> Field {
         Field { usual, ..self }
     }
 
-    /// The same, its flag's value shown as this.
+    /// This field, whose flag shows its value as this text.
     pub const fn shown(self, shown: &'static str) -> Field {
         Field { flags: Flags::Own(shown), ..self }
     }
 
-    /// The same with these flags.
+    /// This field with these flags.
     pub const fn flags(self, flags: &'static [Flag]) -> Field {
         Field { flags: Flags::These(flags), ..self }
     }
 
-    /// The same without a flag.
+    /// This field without a flag.
     pub const fn in_files(self) -> Field {
         Field { flags: Flags::None, ..self }
     }
 
-    /// The same, which a table must say.
+    /// This field as one that a table must have.
     pub const fn required(self) -> Field {
         Field { required: true, ..self }
     }
 
-    /// The field of this key, for a constant: code that names a field no longer compiles once the field is renamed.
+    /// The field with this key, for constants: code that names a renamed field does not compile.
     ///
     /// # Panics
-    /// If none of the fields has the key.
+    /// If no field has the key.
     pub const fn called(fields: &'static [Field], key: &str) -> &'static Field {
         let mut at = 0;
         while at < fields.len() {
@@ -204,7 +204,7 @@ impl Field {
         panic!("no field has this key")
     }
 
-    /// For [`crate::schema!`]: what the type's field says.
+    /// For [`crate::schema!`]: adds the key and the doc comment of the type's field.
     #[doc(hidden)]
     pub const fn named(self, key: &'static str, about: &'static str) -> Field {
         let about = about.trim_ascii();
@@ -215,10 +215,10 @@ impl Field {
         Field { key, about, ..self }
     }
 
-    /// The value that `text` says, as the value of a flag.
+    /// The value in `text`, the argument of a flag.
     ///
     /// # Errors
-    /// One sentence where it is none of this field's.
+    /// One sentence if the field cannot have this value.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
             FieldKind::Number { unit: "B", .. } => {
@@ -235,7 +235,7 @@ impl Field {
         check(self, &value).map(|()| value)
     }
 
-    /// A setting, as `name=number`.
+    /// A setting written as `name=number`.
     fn setting(&self, text: &str) -> Result<Settings, String> {
         let Some((name, number)) = text.split_once('=') else {
             return Err(format!("{} is `{text}`, but must be a name, =, and a number", self.key));
@@ -266,19 +266,19 @@ impl Field {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match text.strip_prefix('-') {
             Some(rest) if digits(rest) => self.refuse(text, &format!("at least {least}")),
-            // Digits that are no number are too many.
+            // Digits that do not parse are too many.
             None if digits(text) => self.refuse(text, &format!("at most {most}")),
             None if text.is_empty() => self.refuse("empty", wanted),
             _ => self.refuse(text, wanted),
         }
     }
 
-    /// Its range or names, for docs.
+    /// Range or names of the field, for pages.
     pub fn range(&self) -> String {
         match self.kind {
             FieldKind::Number { unit, least, most } => {
                 let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-                // What hardware limits has no bound here.
+                // A number that only hardware limits has no upper bound here.
                 match most >= u64::from(u32::MAX) {
                     true => format!("from {least}{unit}"),
                     false => format!("{least} to {most}{unit}"),
@@ -297,7 +297,7 @@ impl Field {
         }
     }
 
-    /// Its flags with their names, what they say, and what they are about.
+    /// Flags of the field with their names, meanings and descriptions.
     pub fn all_flags(&self) -> Vec<(String, Says, &'static str)> {
         match self.flags {
             Flags::None => Vec::new(),
@@ -314,15 +314,15 @@ impl Field {
     }
 }
 
-/// Units of bytes on a command line, each 2 to this power of them.
+/// Units of bytes on a command line, with the power of two that each stands for.
 const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 
 const GIB: u64 = 1 << 30;
 
-/// A number of bytes on a command line: a whole number, also as `256KiB`, `4MiB` or `1GiB`.
+/// A number of bytes on a command line: a whole number, or one such as `256KiB`, `4MiB` or `1GiB`.
 ///
 /// # Errors
-/// In words, where it is none, or more than 64 bits have.
+/// In words, if it is not a number of bytes, or exceeds 64 bits.
 fn bytes(text: &str) -> Result<u64, String> {
     let unit = UNITS.into_iter().find(|(unit, _)| text.ends_with(unit));
     let (digits, bits) = unit.map_or((text, 0), |(unit, bits)| (&text[..text.len() - unit.len()], bits));
@@ -330,14 +330,14 @@ fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << bits).ok_or_else(|| "number too large to fit in target type".to_owned())
 }
 
-/// The longest time that a field may say: more than anybody simulates, and far from where a clock of
-/// picoseconds in 64 bits ends, which is after 213 days.
+/// The longest time that a field may have. Nobody simulates longer, and it is far from the end of a 64-bit
+/// clock of picoseconds, which is after 213 days.
 const LONGEST: Span = Span::from_ms(1_000_000);
 
-/// Whether a value is one of the field's.
+/// Checks that a value is valid for the field.
 ///
 /// # Errors
-/// One sentence where it is not.
+/// One sentence if it is not valid.
 pub fn check(field: &Field, value: &Value) -> Result<(), String> {
     let Field { key, .. } = field;
     match (field.kind, value) {
@@ -382,10 +382,10 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
 }
 
 impl Given {
-    /// Says what a field is.
+    /// Sets the value of a field.
     ///
     /// # Errors
-    /// One sentence where the value is none of the field's.
+    /// One sentence if the value is not valid for the field.
     pub fn set(&mut self, field: &Field, value: Value) -> Result<(), String> {
         check(field, &value)?;
         self.put(field.key, value);
@@ -416,7 +416,7 @@ impl FieldKind {
     }
 }
 
-/// `a, b or c`.
+/// Joins names as `a, b or c`.
 pub fn one_of(names: &[&str]) -> String {
     match names {
         [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
@@ -424,7 +424,7 @@ pub fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// A table of fields in Markdown, for docs; `usual` says what is usual for one where that is not said by
+/// A Markdown table of fields, for pages. `usual` gives the usual value of a field that does not give it
 /// itself.
 pub fn table<'f>(fields: impl IntoIterator<Item = &'f Field>, usual: impl Fn(&Field) -> String) -> String {
     let mut text = String::from("| field | values | usual | flags | meaning |\n|---|---|---|---|---|\n");

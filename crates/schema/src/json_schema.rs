@@ -1,17 +1,17 @@
-//! JSON Schemas of what is made of fields.
+//! JSON Schemas of types that consist of fields.
 
 use crate::{Field, FieldKind};
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-/// Whether an object has a field, and whether it says something of it.
+/// Whether an object has a field, and whether the field may be null.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Presence {
-    /// It has it.
+    /// The field is present and not null.
     Always,
-    /// It has it, and there may be nothing to say: null.
+    /// The field is present and may be null.
     OrNull,
-    /// It may have it.
+    /// The field may be absent.
     OrAbsent,
 }
 
@@ -22,7 +22,7 @@ pub fn of_field(field: &Field) -> Schema {
     schema.into()
 }
 
-/// The schema of an object with these fields, and no others.
+/// The schema of an object with these fields and no others.
 pub fn of_object<'f>(fields: impl IntoIterator<Item = (&'f Field, Presence)>) -> Schema {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (field, presence) in fields {

@@ -1,9 +1,9 @@
-//! Fields of what can be asked for, each said once: its name, unit, range, what is usual, one sentence.
+//! Fields of user input. Each field is described once: its name, unit, range, usual value and one sentence.
 //!
-//! [`schema!`] makes types of lists of [`Field`]s. What people write in TOML, in JSON and as flags becomes a
-//! [`Given`], which is checked against the fields as it is read; types take their values from it. Docs are
-//! tables of the fields ([`table`]). Nothing here knows what the fields are about: durations, shares and arrivals are types of
-//! values that several of them have.
+//! [`schema!`] makes types of lists of [`Field`]s. TOML, JSON and flags become a [`Given`], which is checked
+//! against the fields as it is read. Types take their values from it. Pages contain tables of the fields
+//! ([`table`]). This crate does not know the meaning of the fields: durations, shares and arrivals are types
+//! of values that several fields have.
 #![forbid(unsafe_code)]
 
 mod arrivals;
@@ -25,6 +25,6 @@ pub use share::{BadShare, Share};
 pub use types::Schema;
 pub use value::{Given, Value};
 
-/// For [`schema!`].
+/// Re-exported for [`schema!`].
 #[doc(hidden)]
 pub use {schemars, serde};

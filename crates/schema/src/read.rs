@@ -1,4 +1,4 @@
-//! Files: TOML and JSON, each value checked where it stands, so that an error says its line.
+//! TOML and JSON files. Each value is checked as it is read, so that an error names its line.
 
 use crate::field::FieldKind;
 use crate::{Field, Given, Says, Value, settings};
@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 use std::fmt;
 use thiserror::Error;
 
-/// What is wrong with what somebody said: one sentence, with the line where that stands.
+/// An error in user input: one sentence, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}:{line}: {message}")]
 pub struct SchemaError {
@@ -15,7 +15,7 @@ pub struct SchemaError {
     pub file: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong: not TOML or JSON, an unknown key, or a value that is none of its field's.
+    /// The error: not TOML or JSON, an unknown key, or a value that is not valid for its field.
     pub message: String,
 }
 
@@ -24,21 +24,21 @@ pub fn line_of(text: &str, at: usize) -> usize {
     text.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
 }
 
-/// The version of what Doorbell writes; it reads those before it, too.
+/// The version of the files that Doorbell writes. It also reads earlier versions.
 pub const VERSION: u64 = 2;
 
-/// The key under which a file says its version.
+/// The key of a file's version.
 const SCHEMA: &str = "schema";
 
-/// The field of a TOML file that says its version.
+/// The field for the version of a TOML file.
 static OF_TOML: Field = Field::count(1, VERSION).usual("2").named(SCHEMA, "Version of the fields' meanings");
 
 impl Given {
-    /// Reads TOML; `file` is for messages. Where it says of itself that its `schema` is an older one, so does
-    /// what was read, see [`Given::take_version`].
+    /// Reads TOML; `file` is for messages. If the text has an older `schema`, the result keeps this version,
+    /// see [`Given::take_version`].
     ///
     /// # Errors
-    /// If it is not TOML, has a key that is no field's, or a value that is not of its field.
+    /// If it is not TOML, has an unknown key, or has a value that is not valid for its field.
     pub fn from_toml(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, SchemaError> {
         let malformed = |error: toml::de::Error| SchemaError {
             file: file.to_owned(),
@@ -52,7 +52,8 @@ impl Given {
         Ok(given.of_version(version))
     }
 
-    /// This, as it was read from a file of a version, which [`Given::take_version`] then has if it is an older one.
+    /// These values as read from a file of this version. [`Given::take_version`] returns the version if it is
+    /// older.
     pub fn of_version(self, version: u64) -> Given {
         let mut given = self;
         given.remove(SCHEMA);
@@ -62,8 +63,8 @@ impl Given {
         given
     }
 
-    /// Takes out the version of what was read, if it is one before that of today. Who knows the fields knows
-    /// what they meant then.
+    /// Removes and returns the version of the file, if it is older than [`VERSION`]. The owner of the fields
+    /// knows their meaning in that version.
     pub fn take_version(&mut self) -> Option<u64> {
         match self.remove(SCHEMA) {
             Some(Value::Number(version)) => Some(version),
@@ -74,7 +75,7 @@ impl Given {
     /// Reads JSON; `file` is for messages.
     ///
     /// # Errors
-    /// As [`Given::from_toml`].
+    /// See [`Given::from_toml`].
     pub fn from_json(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, SchemaError> {
         let malformed = |error: serde_json::Error| SchemaError::of_json(file, &error);
         serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(error).not("JSON"))?;
@@ -84,9 +85,9 @@ impl Given {
 }
 
 impl SchemaError {
-    /// What the parser of JSON says of a file.
+    /// The error of the JSON parser for a file.
     pub fn of_json(file: &str, error: &serde_json::Error) -> SchemaError {
-        // The parser appends the position, which we give in front.
+        // The parser appends the position, but our messages begin with it.
         let message = error.to_string();
         let message = match error.is_eof() {
             true => "it ends too early",
@@ -95,13 +96,13 @@ impl SchemaError {
         SchemaError { file: file.to_owned(), line: error.line().max(1), message: message.to_owned() }
     }
 
-    /// This error, of a text that is not in this language at all.
+    /// This error for a text that is not in the language at all.
     pub fn not(self, language: &str) -> SchemaError {
         SchemaError { message: format!("this is not {language}: {}", self.message), ..self }
     }
 }
 
-/// Reads a table with values of these fields, each checked where it stands.
+/// Reads a table with values of these fields, and checks each value as it is read.
 #[derive(Clone, Copy)]
 pub struct FieldTable<'f>(pub &'f [&'static Field]);
 
@@ -136,7 +137,7 @@ impl<'de> Visitor<'de> for FieldTable<'_> {
     }
 }
 
-/// The key of one of these fields.
+/// Reads the key of one of these fields.
 struct FieldKey<'f>(&'f [&'static Field]);
 
 impl<'de> DeserializeSeed<'de> for FieldKey<'_> {
@@ -159,18 +160,18 @@ impl Visitor<'_> for FieldKey<'_> {
     }
 }
 
-/// Likeness from which on a name may be meant for another, 1 being the same.
+/// Similarity from which on a name may be meant for another; equal names have 1.
 const LIKE: f64 = 0.8;
 
-/// The one of `names` that may be meant by `word`, if there is one.
+/// The name that `word` may be meant for, if there is one.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let like = names.into_iter().map(|name| (strsim::jaro(name, word), name));
     let nearest = like.max_by(|(a, _), (b, _)| a.total_cmp(b));
     nearest.filter(|(likeness, _)| *likeness > LIKE).map(|(_, name)| name)
 }
 
-/// What may be meant by a key that none of `fields` has: the field of a flag of that name, with its value where the flag
-/// says one, else the nearest key.
+/// The field that an unknown key may be meant for. If the key is the name of a flag, it is the flag's field,
+/// with its value if the flag sets one. Otherwise it is the nearest key.
 pub fn meant(key: &str, fields: &[&'static Field]) -> Option<String> {
     let of_a_flag = fields.iter().find_map(|field| of_flag(key, field));
     of_a_flag.or_else(|| nearest(key, fields.iter().map(|field| field.key)).map(str::to_owned))
@@ -186,7 +187,7 @@ fn unknown(key: &str, fields: &[&'static Field]) -> String {
     }
 }
 
-/// What stands in a file for the flag of a field that is called `key`.
+/// The text that a file needs in place of a flag that is named `key`.
 fn of_flag(key: &str, field: &Field) -> Option<String> {
     let flag = key.replace('_', "-");
     let (_, says, _) = field.all_flags().into_iter().find(|(name, ..)| *name == flag)?;
@@ -196,7 +197,7 @@ fn of_flag(key: &str, field: &Field) -> Option<String> {
     })
 }
 
-/// A value of a field; none where it is null.
+/// Reads a value of a field; null becomes `None`.
 struct ValueOf(&'static Field);
 
 impl<'de> DeserializeSeed<'de> for ValueOf {
@@ -213,7 +214,7 @@ impl ValueOf {
         Ok(Some(value))
     }
 
-    /// An error: what is given is of no kind that the field's values are.
+    /// An error for a value of the wrong kind.
     fn refuse<E: Error>(&self, got: impl fmt::Display) -> E {
         E::custom(self.0.refuse(got, self.0.kind.wanted()))
     }
@@ -248,7 +249,7 @@ impl<'de> Visitor<'de> for ValueOf {
         Err(E::custom(self.0.refuse(number, &format!("{wanted} {bound}"))))
     }
 
-    /// Shown with its point or exponent, as 1e3 is 1000 and yet no whole number.
+    /// The message shows the point or exponent, because 1e3 is 1000 but not a whole number.
     fn visit_f64<E: Error>(self, number: f64) -> Result<Option<Value>, E> {
         Err(self.refuse(format_args!("{number:?}")))
     }

@@ -1,4 +1,4 @@
-//! Numbers by names that only whoever takes them knows.
+//! Numbers by names. Only the code that uses the numbers knows the names.
 
 use serde::de::value::{Error as ValueError, F64Deserializer};
 use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
@@ -17,13 +17,13 @@ pub type Settings = BTreeMap<String, Real>;
 pub struct Real(f64);
 
 impl Real {
-    /// It, if it is finite.
+    /// The number, if it is finite.
     pub fn new(number: f64) -> Option<Real> {
-        // There is one zero, so that equal ones have equal bits.
+        // Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bits.
         number.is_finite().then_some(Real(number + 0.0))
     }
 
-    /// It as a number.
+    /// The number as a float.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -61,7 +61,7 @@ impl fmt::Display for Real {
     }
 }
 
-/// What a setting must be.
+/// The kind of value that a setting must have.
 const WANTED: &str = "a number, true or false";
 
 impl FromStr for Real {
@@ -78,7 +78,7 @@ impl FromStr for Real {
 }
 
 impl Serialize for Real {
-    /// Whole numbers as people write them, without a point.
+    /// Writes whole numbers without a point.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const EXACT: f64 = (1_u64 << 53) as f64;
         match self.0.fract() == 0.0 && self.0.abs() <= EXACT {
@@ -105,7 +105,7 @@ impl<'de> Deserialize<'de> for Real {
     }
 }
 
-/// A setting, or those of a section: in TOML `tx.send_ns = 20` is a table `tx`.
+/// A setting, or the settings of a section: in TOML `tx.send_ns = 20` is a table `tx`.
 enum SettingOrSection {
     Number(Real),
     Section(Settings),
@@ -159,7 +159,7 @@ fn insert<E: Error>(settings: &mut Settings, name: String, number: Real) -> Resu
     }
 }
 
-/// Reads settings, of which some may be in sections.
+/// Reads settings, some of which may be in sections.
 pub(crate) fn read<'de, A: MapAccess<'de>>(mut map: A) -> Result<Settings, A::Error> {
     let mut settings = Settings::new();
     while let Some((name, told)) = map.next_entry::<String, SettingOrSection>()? {

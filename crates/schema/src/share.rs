@@ -1,4 +1,4 @@
-//! Shares as people write them.
+//! Shares as users write them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,31 +10,31 @@ use thiserror::Error;
 #[serde(try_from = "String", into = "String")]
 pub struct Share(u32);
 
-/// A text that is no share.
+/// A text that is not a share.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not a share; write a number with at most four decimals and %, as in 1% or 0.5%")]
 pub struct BadShare(String);
 
-/// Millionths of a percent.
+/// Millionths in a percent.
 const PERCENT: u32 = 10_000;
 
 impl Share {
-    /// So many millionths.
+    /// A share of this many millionths.
     pub const fn of_millionths(millionths: u32) -> Share {
         Share(millionths)
     }
 
-    /// So many percent.
+    /// A share of this many percent.
     pub const fn of_percent(percent: u32) -> Share {
         Share(percent * PERCENT)
     }
 
-    /// As so many millionths.
+    /// The share in millionths.
     pub const fn millionths(self) -> u32 {
         self.0
     }
 
-    /// As a part of one.
+    /// The share as a fraction of one.
     pub fn of_one(self) -> f64 {
         f64::from(self.0) / 1e6
     }

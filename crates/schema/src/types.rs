@@ -1,31 +1,31 @@
-//! Types whose fields are of a schema.
+//! Types that consist of fields.
 
 use crate::{Field, Given, Value, check};
 
-/// A type made of fields.
+/// A type that consists of fields.
 pub trait Schema {
-    /// Its fields, in the order of docs.
+    /// Its fields, in the order of the pages.
     fn fields() -> Vec<&'static Field>;
 
-    /// The value of each field; none where there is nothing to say.
+    /// The value of each field; `None` if the field has no value.
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
 
-    /// Takes over what is given; values that are not of its fields are left alone.
+    /// Takes the given values. Values of other fields are ignored.
     ///
     /// # Errors
-    /// One sentence where a value is none of the type's.
+    /// One sentence if a value does not fit the type.
     fn apply(&mut self, given: &Given) -> Result<(), String>;
 
-    /// What it says, as given.
+    /// Its values.
     fn given(&self) -> Given {
         let values = self.values().into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         Given::of(values)
     }
 
-    /// Whether each value is within its range.
+    /// Checks that each value is within its range.
     ///
     /// # Errors
-    /// One sentence for the first that is not.
+    /// One sentence for the first value that is not.
     fn check_ranges(&self) -> Result<(), String> {
         let given = self.given();
         let values = Self::fields().into_iter().filter_map(|field| Some((field, given.get(field.key)?)));
@@ -36,18 +36,19 @@ pub trait Schema {
     }
 }
 
-/// Makes types of fields, each said once.
+/// Makes types from a list of fields.
 ///
-/// `pub struct A; fields` makes a type of what is said, all of it optional. Each field may say whether it is there once
-/// everything is filled in: `| null` where some have no value, which is then written as null, and `| absent` where most
-/// have none, which is then left out. It can be read again, unchecked, from what it was written as, for which the crate
-/// needs serde.
-/// `pub struct C { fields }` makes one type with all values; it may begin with
-/// `groups { name: Type, ... }`, whose fields are its own, too. Generic code has a group by `AsRef` and `AsMut`, so a
-/// type has one group of a type at most.
+/// `pub struct A; fields` makes a type in which every field is optional. A field may state its presence once
+/// everything is filled in. With `| null` it may have no value, and is then written as null. With `| absent`
+/// it usually has no value, and is then left out. The written form can be read again without checks; for this
+/// the crate needs serde.
 ///
-/// A field is its docs, of which the first paragraph is the sentence, its name, its type (as serde has it), and
-/// the rest of its [`Field`].
+/// `pub struct C { fields }` makes a type with all values. It may begin with `groups { name: Type, ... }`,
+/// whose fields become its own. Generic code gets a group by `AsRef` and `AsMut`, so a type has at most one
+/// group of a type.
+///
+/// A field consists of its doc comment, its name, its type (as serde has it), and the rest of its [`Field`].
+/// The whole doc comment is the field's sentence.
 #[macro_export]
 macro_rules! schema {
     (
@@ -65,17 +66,17 @@ macro_rules! schema {
         }
 
         impl $given {
-            /// Its fields.
+            /// All fields of the type.
             pub const FIELDS: &'static [$crate::Field] = &[$( $given::$key, )*];
 
-            /// Which of its fields are there where everything is filled in, in the order of [`Self::FIELDS`].
+            /// Presence of each field once everything is filled in, in the order of [`Self::FIELDS`].
             pub const FILLED_IN: &'static [$crate::json_schema::Presence] =
                 &[$( $crate::schema!(@presence $($none)?), )*];
 
-            /// Writes it where everything is filled in: see [`Self::FILLED_IN`].
+            /// Writes the value once everything is filled in: see [`Self::FILLED_IN`].
             ///
             /// # Errors
-            /// As `serializer`.
+            /// Errors of `serializer`.
             pub fn serialize_filled_in<S: $crate::serde::Serializer>(
                 &self,
                 serializer: S,
@@ -86,13 +87,13 @@ macro_rules! schema {
                 map.end()
             }
 
-            /// This, and of what it does not speak, `base`.
+            /// These values; fields that are not given come from `base`.
             pub fn over(self, base: $given) -> $given {
                 $given { $( $key: self.$key.or(base.$key), )* }
             }
         }
 
-        /// Its fields, each by its key.
+        /// The fields of the type, each under its key.
         #[allow(non_upper_case_globals)]
         impl $given {
             $(
@@ -167,7 +168,7 @@ macro_rules! schema {
         )* )?
 
         impl $name {
-            /// Its own fields, those of its groups apart.
+            /// The type's own fields, without the fields of its groups.
             pub const FIELDS: &'static [$crate::Field] =
                 &[$( ($field).named(stringify!($key), concat!($($about),+)), )*];
         }
@@ -225,14 +226,14 @@ mod tests {
     use crate::{Field, Flag, Given, Schema, Value};
 
     schema! {
-        /// What somebody says.
+        /// Values that a user gives.
         pub struct Said;
 
-        /// How many.
+        /// A count.
         count: u32 = Field::count(1, 9).usual("3"),
-        /// What some have not.
+        /// A field that some have not.
         stride: u32 | null = Field::bytes(8, 64),
-        /// What most have not.
+        /// A field that most have not.
         name: String | absent = Field::text(),
     }
 
@@ -245,10 +246,10 @@ mod tests {
     }
 
     schema! {
-        /// With a group.
+        /// A type with a group.
         pub struct Config {
             groups {
-                /// Who asks.
+                /// The group.
                 who: Clients,
             }
             /// Whether replies are posted together.

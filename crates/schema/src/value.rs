@@ -1,4 +1,4 @@
-//! Values of fields, and what somebody has said: values by the names of their fields. Tables are values, too.
+//! Values of fields, and the values that a user has given, by the keys of their fields.
 
 use crate::{Real, Settings};
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
@@ -23,16 +23,16 @@ pub enum Value {
 }
 
 impl Value {
-    /// What a type's field holds; none where it is an `Option` that holds nothing, or not of any kind of
+    /// The value in a type's field. It is `None` if the field is an empty `Option`, or not of any kind of
     /// field.
     pub fn of(field: &impl Serialize) -> Option<Value> {
         from_json(serde_json::to_value(field).ok()?)
     }
 
-    /// It as a type.
+    /// Converts the value to a type.
     ///
     /// # Errors
-    /// If it is no value of the type.
+    /// If the value does not fit the type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
         T::deserialize(self.clone()).map_err(|error| error.to_string())
     }
@@ -104,7 +104,7 @@ impl<'de> Deserializer<'de> for Value {
         }
     }
 
-    /// A value that is there is some.
+    /// A value that is present is `Some`.
     fn deserialize_option<V: serde::de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_some(self)
     }
@@ -135,7 +135,7 @@ impl<'de> IntoDeserializer<'de, Error> for Given {
     }
 }
 
-/// Values by the keys of their fields; each is one of its field's.
+/// Values by the keys of their fields. Each is valid for its field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Given(BTreeMap<String, Value>);
 
@@ -152,28 +152,28 @@ impl Given {
     /// The value of a field as its type, if it is given.
     ///
     /// # Errors
-    /// One sentence where it is none of the type's.
+    /// One sentence if the value does not fit the type.
     pub fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, String> {
         let read = |value: &Value| value.read().map_err(|error| format!("{key}: {error}"));
         self.0.get(key).map(read).transpose()
     }
 
-    /// Says what the field of a key is, unchecked.
+    /// Sets the value of a key without a check.
     pub(crate) fn put(&mut self, key: &str, value: Value) {
         self.0.insert(key.to_owned(), value);
     }
 
-    /// Forgets what was said of a field.
+    /// Removes the value of a field.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.0.remove(key)
     }
 
-    /// The fields of which something is said.
+    /// Keys of the fields that are given.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// This, and of what it does not speak, `base`; of settings each by itself.
+    /// These values; fields that are not given come from `base`. Settings are merged one by one.
     pub fn over(self, base: Given) -> Given {
         let mut all = base.0;
         for (key, value) in self.0 {
