@@ -1,5 +1,4 @@
-//! Where the buffers of operations lie: how far apart, at which byte of a cache line, in how many pieces, and in
-//! how much memory.
+//! The layout of operations' buffers: their distance, offset in a cache line, pieces, and total memory.
 
 use crate::error::{at_most, invalid};
 use crate::resolved::{BufferOffset, Operation, Resolved};
@@ -7,24 +6,24 @@ use crate::taking::{Taking, least, sges};
 use crate::{Addresses, Pieces, Workload, WorkloadError, topology};
 use doorbell_verbs::{GRH_BYTES, QpType};
 
-/// Bytes of a cache line; buffers of different operations do not share one.
+/// Bytes of a cache line. Buffers of different operations do not share one.
 const LINE: u64 = 64;
 
-/// Bytes a thread spends on buffers before its operations begin to share them, where no region is given.
+/// Bytes of a thread's buffers before its operations share them, if no region is given.
 const BUFFER_BYTES: u64 = 1 << 20;
 
 /// Padding that puts the payload of a UD message, which follows the GRH, at the start of a line.
 const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
 
-/// Bytes at most that the regions of all threads take together.
+/// Most bytes that the regions of all threads take together.
 const MAX_REGIONS: u64 = 4 << 30;
 
-/// At which byte of a line buffers begin.
+/// The byte of a line at which buffers begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offset {
-    /// At this one.
+    /// All buffers begin at this byte.
     At(u64),
-    /// Each at one that this seed says.
+    /// Each buffer begins at a byte that this seed determines.
     Drawn(u64),
 }
 
@@ -37,7 +36,7 @@ impl Offset {
         }
     }
 
-    /// The last byte at which one begins.
+    /// The last byte of a line at which a buffer begins.
     fn most(self) -> u64 {
         match self {
             Offset::At(byte) => byte,
@@ -45,7 +44,7 @@ impl Offset {
         }
     }
 
-    /// That of a buffer. Both ends of an operation find the same.
+    /// The offset of a buffer. Both ends of an operation compute an equal one.
     fn of_buffer(self, number: u64) -> u64 {
         match self {
             Offset::At(byte) => byte,
@@ -58,25 +57,26 @@ impl Offset {
     }
 }
 
-/// A piece of a buffer: bytes from the beginning of its memory, and length.
+/// A piece of a buffer: its offset from the beginning of the memory, and its length.
 pub type Piece = (u64, u32);
 
 /// Buffers of like operations, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
-    /// Bytes from one to the next.
+    /// Bytes from one buffer to the next.
     stride: u64,
-    /// How many there are.
+    /// Number of buffers.
     pub count: u64,
     offset: Offset,
-    /// Bytes before what is wanted, where what is before it ends with a line.
+    /// Padding before each payload, so that the data before the payload ends with a line.
     before: u64,
-    /// Bytes beyond the beginning of the next one, which the last one has: buffers that begin at any byte overlap.
+    /// Bytes of the last buffer beyond its stride. Buffers that begin at any byte overlap.
     beyond: u64,
 }
 
 impl Buffers {
-    /// For up to `operations` of `bytes`; where they would take too much, operations share them.
+    /// Buffers for up to `operations` operations of `bytes`. If they take too much memory, operations share
+    /// them.
     fn of(w: &Resolved, bytes: u64, before: u64, operations: u64) -> Buffers {
         let offset = Offset::of(w);
         let stride = (before + bytes.max(1) + offset.most()).next_multiple_of(LINE);
@@ -84,7 +84,8 @@ impl Buffers {
         Buffers { stride, count, offset, before, beyond: 0 }
     }
 
-    /// As many as a region holds, where one is given; of `bytes` where they begin at any byte.
+    /// Fills the region with buffers, if one is given. `bytes` is the length of buffers that begin at any
+    /// byte.
     fn within(self, w: &Resolved, region: Option<u64>, bytes: u64) -> Buffers {
         match region {
             None => self,
@@ -102,10 +103,10 @@ impl Buffers {
         }
     }
 
-    /// At a thread that posts.
+    /// Buffers of a thread that posts.
     pub fn local(w: &Resolved) -> Buffers {
         let bytes = match w.pieces {
-            // Each begins with a line as a buffer does; that of the last ends it.
+            // Each piece begins a line as a buffer does, and the last one ends the buffer.
             Some(Pieces::Apart) => {
                 let apart = apart(w);
                 u64::from(w.sges() - 1) * apart + (apart - Offset::of(w).most())
@@ -116,13 +117,13 @@ impl Buffers {
         Buffers::of(w, bytes, 0, operations).within(w, w.local_region, bytes)
     }
 
-    /// At a thread that is posted to, for WRITEs and READs.
+    /// Buffers of a thread that responds to WRITEs and READs.
     pub fn remote(w: &Resolved) -> Buffers {
         let (bytes, operations) = (w.longest().into(), w.window().operations().into());
         Buffers::of(w, bytes, 0, operations).within(w, w.remote_region, bytes)
     }
 
-    /// Of the RECVs of a QP that keeps `depth` of them posted.
+    /// Buffers of the RECVs of a QP that keeps `depth` of them posted.
     pub fn received(w: &Resolved, depth: u32) -> Buffers {
         let (before, bytes) = match w.transport {
             QpType::Ud => (GRH_PAD, u64::from(w.longest_send() + GRH_BYTES)),
@@ -131,17 +132,17 @@ impl Buffers {
         Buffers::of(w, bytes, before, depth.into())
     }
 
-    /// Bytes that they take.
+    /// Total bytes of the buffers.
     pub fn bytes(&self) -> u64 {
         self.stride * self.count + self.beyond
     }
 
-    /// Where a buffer begins.
+    /// The offset at which a buffer begins.
     pub fn at(&self, number: u64) -> u64 {
         number * self.stride + self.before + self.offset.of_buffer(number)
     }
 
-    /// The pieces of a buffer at a thread that posts, one for each SGE: the payload is spread evenly.
+    /// The pieces of a posting thread's buffer, one for each SGE. The payload is spread evenly.
     pub fn pieces(&self, w: &Resolved, operation: Operation, number: u64) -> impl Iterator<Item = Piece> {
         let (buffers, size, n) = (*self, operation.size, operation.sges);
         let length = move |i| size / n + u32::from(i < size % n);
@@ -160,7 +161,7 @@ impl Buffers {
     }
 }
 
-/// Bytes from one piece to the next, where each begins at a line.
+/// Bytes from one piece to the next, if each begins at a line.
 fn apart(w: &Resolved) -> u64 {
     (u64::from(w.longest().div_ceil(w.sges())) + Offset::of(w).most()).next_multiple_of(LINE)
 }
@@ -171,17 +172,17 @@ impl Resolved {
         self.sges.unwrap_or(1)
     }
 
-    /// Where in a region operations go.
+    /// The addresses of operations in a region.
     pub fn addresses(&self) -> Addresses {
         self.addresses.unwrap_or(Addresses::Sequential)
     }
 
-    /// The same of the memory of those who are posted to.
+    /// The addresses of operations in a responder's region.
     pub fn remote_addresses(&self) -> Addresses {
         self.remote_addresses.unwrap_or(self.addresses())
     }
 
-    /// What is said of buffers has an effect, and they fit.
+    /// Checks that the options about buffers have an effect, and that the buffers fit.
     pub(crate) fn check_buffers(&self, given: &Workload, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let said = [
             ("sges", self.sges.is_some()),
@@ -216,7 +217,7 @@ impl Resolved {
         self.check_regions(given)
     }
 
-    /// An operation that begins at any byte begins at none that something else says.
+    /// With operations that begin at any byte, no other option may determine the first byte.
     fn check_any_byte(&self, given: &Workload) -> Result<(), WorkloadError> {
         let elsewhere = [
             ("offset", given.offset.is_some()),
@@ -321,7 +322,7 @@ mod tests {
         workload.resolve(&workload.load_profiles().unwrap()).expect(toml)
     }
 
-    /// Pieces of all buffers lie within them, share no byte, and are together as long as the payload.
+    /// All pieces lie within their buffers, share no byte, and add up to the payload.
     #[test]
     fn pieces_lie_within_their_buffers() {
         for offset in ["", "offset = 63", "random_offset = true"] {

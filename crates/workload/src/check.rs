@@ -1,4 +1,4 @@
-//! What a workload that is filled in asks of its machines, and of the simulator: not more than they have.
+//! Checks that a resolved workload does not exceed the limits of its machines and of the simulator.
 
 use crate::error::{at_most, at_most_of, invalid};
 use crate::resolved::{AtomicCounters, Operation, Resolved};
@@ -8,17 +8,16 @@ use doorbell_nic::Profile;
 use doorbell_schema::{Arrivals, Duration};
 use doorbell_verbs::{QpType, Span};
 
-/// Threads of a run at most. Each has a stack, which with its guard page is two mappings of memory; Linux
-/// gives a process 65530.
+/// Most threads of a run. Each has a stack, which with its guard page is two mappings of memory. Linux gives
+/// a process 65530 mappings.
 const MAX_THREADS: u64 = 30_000;
-/// QPs of a run at most.
+/// Most QPs of a run.
 const MAX_QPS: u64 = 1 << 22;
-/// Destinations at most that the UD QPs of a run have together.
+/// Most destinations of all UD QPs of a run together.
 const MAX_DESTINATIONS: u64 = 1 << 24;
-/// Bytes that all counters of a machine may span.
+/// Most bytes that all counters of a machine may span.
 const MAX_COUNTER_BYTES: u64 = 1 << 30;
-/// Payload bytes at most, what the buffers of all threads may take together, and the counters of all
-/// machines.
+/// Most bytes of the payload buffers of all threads together, and of the counters of all machines.
 const MAX_BYTES: u64 = 4 << 30;
 
 fn check_qps(all: u64) -> Result<(), WorkloadError> {
@@ -28,7 +27,7 @@ fn check_qps(all: u64) -> Result<(), WorkloadError> {
     }
 }
 
-/// What classes of threads take together; each by itself is in order.
+/// Checks the total demand of classes of threads. Each class has passed its own checks.
 pub(crate) fn check_together(classes: &[Resolved]) -> Result<(), WorkloadError> {
     check_qps(classes.iter().map(Resolved::all_qps).sum())?;
     let destinations: u64 = classes.iter().map(Resolved::destinations).sum();
@@ -49,7 +48,7 @@ pub(crate) fn check_together(classes: &[Resolved]) -> Result<(), WorkloadError> 
 }
 
 impl Workload {
-    /// When operations are due goes together with the window.
+    /// Checks that arrivals and think time fit the window.
     pub(crate) fn check_pace(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let think = self.think.unwrap_or(Duration::new(Span::ZERO));
         let windows = r.drain.then_some("drain is asked for");
@@ -65,7 +64,7 @@ impl Workload {
 }
 
 impl Resolved {
-    /// There are no more threads than cores, and stacks.
+    /// Checks that there are no more threads than cores and stacks.
     pub(crate) fn check_threads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let (what, of): (_, fn(&Profile) -> u32) =
             if self.is_placed() { ("socket", cores) } else { ("machine", Profile::all_cores) };
@@ -84,7 +83,7 @@ impl Resolved {
 
     pub(crate) fn check_counts(&self) -> Result<(), WorkloadError> {
         let threads = u64::from(self.machines) * u64::from(self.threads);
-        // This bounds what is added up.
+        // This bounds the sum below.
         check_qps(threads * u64::from(self.qps))?;
         check_together(std::slice::from_ref(self))?;
         if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
@@ -109,7 +108,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// The window, batches and signals go together, and fit into queues of at most `limit` work requests.
+    /// Checks that window, batches and signals fit together and into queues of at most `limit` work requests.
     pub(crate) fn check_window(&self, lanes: u32, limit: u32, why: &str) -> Result<(), WorkloadError> {
         let (name, window) = match self.window() {
             Window::PerThread(operations) => ("window", operations),
@@ -131,7 +130,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Each port that is asked for is there, and some thread uses it.
+    /// Checks that all requested ports exist and that some thread uses each.
     pub(crate) fn check_ports(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let Some(asked) = self.ports else { return Ok(()) };
         let (profile, most) = least(&taking.all, ports);
@@ -140,7 +139,7 @@ impl Resolved {
         at_most("ports", asked, self.threads, "each thread uses one, and threads is")
     }
 
-    /// READs under way are what some verbs and both NICs have.
+    /// Checks that some verb uses outstanding READs, and that the NICs allow so many.
     pub(crate) fn check_reads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let Some(asked) = self.max_rd_atomic else { return Ok(()) };
         if !self.operations().iter().any(|operation| operation.opcode.returns_data()) {
@@ -153,7 +152,7 @@ impl Resolved {
         at_most("max_rd_atomic", asked, most, &format!("a QP of profile {} has at most", profile.name))
     }
 
-    /// The devices offer what is asked for, and speak one language.
+    /// Checks that the devices offer the verbs and can talk to each other.
     pub(crate) fn check_links(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         for Operation { verb, opcode, .. } in self.operations() {
             let lacks = |profile: &&&Profile| !profile.device.generation.offers(*opcode, self.transport);
@@ -182,13 +181,13 @@ impl Resolved {
         }
     }
 
-    /// QPs of all threads. The posted-to have some, too, and all-to-all makes whole rounds of them.
+    /// QPs of all threads. Responders also have QPs, and all-to-all rounds their number up to whole rounds.
     fn all_qps(&self) -> u64 {
         let threads = (0..self.machines).flat_map(|m| (0..self.threads).map(move |t| (m, t)));
         threads.map(|(machine, thread)| u64::from(topology::qps(self, machine, thread))).sum()
     }
 
-    /// Destinations of all its UD QPs, each of which knows each of its own.
+    /// Destinations of all UD QPs. Each QP stores its own destinations.
     fn destinations(&self) -> u64 {
         if self.transport != QpType::Ud {
             return 0;
@@ -201,7 +200,7 @@ impl Resolved {
         pairs * u64::from(self.threads) * u64::from(self.qps)
     }
 
-    /// Bytes of payload of all threads, if each has one buffer.
+    /// Bytes of payload of all threads, with one buffer each.
     fn payload_bytes(&self) -> u64 {
         let threads = u64::from(self.machines) * u64::from(self.threads);
         threads * u64::from(self.longest())
@@ -238,7 +237,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// What is to be received inline fits a CQE.
+    /// Checks that payload that is received inline fits a CQE.
     fn check_inline_recv(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let size = self.longest_send();
         let places = |p: &&&Profile| !p.device.nic.receives_inline(size, self.transport == QpType::Ud);
@@ -251,7 +250,7 @@ impl Resolved {
         }
     }
 
-    /// No CQ of a thread has more completions waiting than its device lets it have.
+    /// Checks that no CQ of a thread can have more completions waiting than its device allows.
     pub(crate) fn check_cqs(&self, profiles: &Profiles) -> Result<(), WorkloadError> {
         for (profile, machines) in profiles.all().zip(self.groups()) {
             let limits =

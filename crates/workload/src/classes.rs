@@ -1,8 +1,9 @@
-//! Classes of threads: threads of each machine that do one thing, beside others that do another.
+//! Classes of threads: threads of each machine that do one thing, beside threads that do another.
 //!
-//! A class is a workload of its own, of fewer threads: what it does not say is the workload's. Thread t of every machine
-//! is of the same class, so that both ends of a queue pair agree. What machines have in common (which there are, their
-//! ports, counters, pages) and what is of the run (times, precision, seed) is not a class's to say.
+//! A class is a workload of its own with fewer threads. It inherits the workload's options that it does not
+//! give. Thread t of every machine belongs to one class, so both ends of a queue pair agree. A class cannot
+//! give options that machines share (groups, ports, counters, pages) or options of the run (times, precision,
+//! seed).
 
 use crate::check::check_together;
 use crate::error::{WorkloadError, invalid};
@@ -13,15 +14,15 @@ use crate::{Pattern, Profiles};
 use doorbell_schema::{Given, Value};
 
 impl Workload {
-    /// That an option said over a file, by a flag or a sweep, is not one that a class of the file says for itself: it would
-    /// mean nothing to that class.
+    /// Checks that no class of the file has its own value of an option that a flag or a sweep sets over the
+    /// file. The option would have no effect on this class.
     ///
     /// # Errors
-    /// One sentence, if it is.
+    /// One sentence, if a class has its own value.
     pub fn check_over_classes(file: &Given, key: &str) -> Result<(), WorkloadError> {
         let Some(Value::Tables(classes)) = file.get("class") else { return Ok(()) };
         let own = |class: &Given| alternatives(key).find(|key| class.get(key).is_some()).map(str::to_owned);
-        // That there are classes says how many threads there are.
+        // The number of threads follows from the classes.
         let said = classes.iter().enumerate().filter(|_| key != "threads").find_map(|(number, class)| {
             let name: Option<String> = class.read("name").ok().flatten();
             Some((name_of(number, name.as_deref()), own(class)?))
@@ -34,7 +35,7 @@ impl Workload {
         }
     }
 
-    /// Tables of classes say what `threads` and, where there are several, `rate` say of all threads.
+    /// Checks the tables of classes. They replace `threads` and, if there are several, `rate`.
     fn check_classes(&self, classes: &[ThreadClass]) -> Result<(), WorkloadError> {
         if classes.is_empty() {
             return invalid("class is an empty list, but a machine has at least 1 thread".into());
@@ -57,7 +58,7 @@ impl Workload {
         }
     }
 
-    /// A class as a workload of its own. Its ports are those of all threads.
+    /// A class as a workload of its own. Ports are checked for all threads together, so the class has none.
     fn of_class(&self, class: &ThreadClass) -> Result<Workload, WorkloadError> {
         let mut base = Workload { class: None, ports: None, ..self.clone() };
         let says = class.says.clone();
@@ -74,8 +75,8 @@ impl Workload {
         }
     }
 
-    /// Who posts to whom where neither a class nor the workload says it: what is usual of all such classes together, as it
-    /// is of a mix.
+    /// The pattern if neither a class nor the workload gives it: the usual one of all such classes together,
+    /// as of a mix.
     fn usual_pattern(all: &[Workload]) -> Result<Pattern, WorkloadError> {
         let mut carry = true;
         for own in all.iter().filter(|own| own.pattern.is_none()) {
@@ -84,7 +85,7 @@ impl Workload {
         Ok(if carry { Pattern::Outbound } else { Pattern::Inbound })
     }
 
-    /// Fills in each class, and checks what they take together.
+    /// Fills in each class, and checks their total demand.
     pub(crate) fn resolve_classes(
         &self,
         classes: &[ThreadClass],
@@ -149,7 +150,7 @@ mod tests {
         resolve().map_err(|error: WorkloadError| error.to_string())
     }
 
-    /// Ten threads READ 64 bytes, four WRITE 4 KiB at a rate.
+    /// Ten threads READ 64 bytes; four WRITE 4 KiB at a rate.
     const TWO: &str = "size = 64\n[[class]]\nname = \"readers\"\nthreads = 10\nverb = \"read\"\n\
         [[class]]\nthreads = 4\nverb = \"write\"\ntransport = \"rc\"\nsize = 4096\narrivals = \"poisson\"\nrate = 1000000";
 
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(said(readers.workload), (Verb::Read, 64, 10, None));
         let open = Some((Arrivals::Poisson, 1_000_000));
         assert_eq!(said(writers.workload), (Verb::Write, 4096, 4, open));
-        // Of READs it is inbound, so that it is of all that do not say it.
+        // READs are inbound, so the pattern is inbound for all classes that do not give it.
         assert!(classes.iter().all(|class| class.workload.pattern == Pattern::Inbound));
         let alone = from("verb = \"read\"\nsize = 64\nthreads = 10").unwrap();
         assert_eq!(*readers.workload, alone);

@@ -1,23 +1,23 @@
-//! What may be wrong with a workload.
+//! Errors in workloads.
 
 use crate::file::FileError;
 use doorbell_nic::{ProfileError, counted};
 use doorbell_schema::SchemaError;
 use thiserror::Error;
 
-/// What is wrong with a workload: one sentence.
+/// An error in a workload: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WorkloadError {
-    /// What was said of it.
+    /// A given value is not valid for its field.
     #[error("{0}")]
     Schema(#[from] SchemaError),
-    /// The file that says it.
+    /// The file of the workload cannot be read or has no workload.
     #[error("{0}")]
     File(#[from] FileError),
-    /// The profile.
+    /// A profile cannot be loaded.
     #[error("{0}")]
     Profile(#[from] ProfileError),
-    /// A value is out of its range, or two do not go together.
+    /// A value is out of range, or two values do not fit together.
     #[error("{0}")]
     Invalid(String),
 }
@@ -26,7 +26,7 @@ pub(crate) fn invalid<T>(message: String) -> Result<T, WorkloadError> {
     Err(WorkloadError::Invalid(message))
 }
 
-/// Refuses more than `most`.
+/// Refuses a value above `most`.
 pub(crate) fn at_most(name: &str, value: u32, most: u32, why: &str) -> Result<(), WorkloadError> {
     if value > most { invalid(format!("{name} is {value}, but {why} {most}")) } else { Ok(()) }
 }

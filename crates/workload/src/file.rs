@@ -1,4 +1,4 @@
-//! Files with workloads: TOML, JSON, and what Doorbell itself has written with them.
+//! Files with workloads: TOML, JSON, and files that Doorbell has written.
 
 use doorbell_schema::{Field, FieldTable, Given, SchemaError, VERSION, line_of};
 use serde::Deserializer;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// The key under which a file says its version.
+/// The key of a file's version.
 const SCHEMA: &str = "schema";
 
-/// What is wrong with a file that is to have a workload: one sentence.
+/// An error in a file that should hold a workload: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
@@ -18,29 +18,29 @@ pub enum FileError {
     Unreadable {
         /// The file.
         file: String,
-        /// Why not.
+        /// The cause.
         cause: String,
     },
-    /// Something that no workload can be.
+    /// The file cannot be a workload.
     #[error(
         "{file} is no workload: {found}, but a workload names fields, as verb = \"read\" or {{\"verb\": \"read\"}}"
     )]
     NoWorkload {
         /// The file.
         file: String,
-        /// What is there instead.
+        /// What the file holds instead.
         found: &'static str,
     },
-    /// Not TOML or JSON, an unknown key, or a value that is none of its field's.
+    /// Not TOML or JSON, an unknown key, or a value that is not valid for its field.
     #[error("{0}")]
     Schema(#[from] SchemaError),
-    /// What Doorbell wrote about a process that posted no send work requests.
+    /// Doorbell's output about a process that posted no send work requests.
     #[error("{file} holds no workload: its process has posted no send work requests")]
     Missing {
         /// The file.
         file: String,
     },
-    /// What Doorbell wrote about something that has no workload.
+    /// Doorbell's output about something without a workload.
     #[error("{file} has no workload: statistics of `run` have one, and results of `simulate` and `limits`")]
     OfNoWorkload {
         /// The file.
@@ -48,14 +48,14 @@ pub enum FileError {
     },
 }
 
-/// What JSON says of its schema: unlike a workload by itself, what Doorbell has written says that.
+/// The schema version in JSON. Doorbell's output has one, but a plain workload does not.
 fn schema_of(json: &str) -> Option<serde_json::Value> {
     let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
     object.remove(SCHEMA)
 }
 
-/// Reads JSON: values, or what Doorbell itself has written with them (statistics of `doorbell run`,
-/// results), of which it takes the `workload`, with its version as [`Given::from_toml`]. `file` is for messages.
+/// Reads JSON: fields, or Doorbell's output with a `workload` (statistics of `doorbell run`, results). From
+/// output it takes the workload and the version, see [`Given::from_toml`]. `file` is for messages.
 pub(crate) fn given_of_json(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, FileError> {
     let malformed = |error: serde_json::Error| SchemaError::of_json(file, &error);
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(error).not("JSON"))?;
@@ -81,7 +81,7 @@ pub(crate) fn given_of_json(file: &str, text: &str, fields: &[&'static Field]) -
     }
 }
 
-/// Reads a file: JSON where its name ends in `.json` or it begins with a brace, else TOML.
+/// Reads a file: JSON if its name ends in `.json` or its text begins with a brace, otherwise TOML.
 pub(crate) fn given_of_file(path: &Path, fields: &[&'static Field]) -> Result<Given, FileError> {
     let file = path.display().to_string();
     let no_workload = |found| FileError::NoWorkload { file: file.clone(), found };
@@ -90,13 +90,13 @@ pub(crate) fn given_of_file(path: &Path, fields: &[&'static Field]) -> Result<Gi
         ErrorKind::InvalidData => no_workload("it is not text"),
         _ => FileError::Unreadable { file: file.clone(), cause: error.to_string() },
     })?;
-    // Some editors begin a file with a mark of its encoding.
+    // Some editors begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     if text.trim().is_empty() {
         return Err(no_workload("it is empty"));
     }
     let named_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
-    // No TOML begins with a brace, and none that has a workload's keys is JSON.
+    // TOML never begins with a brace, and TOML with the keys of a workload is never JSON.
     let given = match named_json || text.trim_start().starts_with('{') || no_object(text).is_some() {
         true => given_of_json(&file, text, fields)?,
         false => Given::from_toml(&file, text, fields)?,
@@ -105,7 +105,7 @@ pub(crate) fn given_of_file(path: &Path, fields: &[&'static Field]) -> Result<Gi
     if says_something { Ok(given) } else { Err(no_workload("it names no field")) }
 }
 
-/// What JSON is that is no object; none where it is one, or not JSON.
+/// The kind of JSON that is not an object; `None` for an object, or text that is not JSON.
 fn no_object(text: &str) -> Option<&'static str> {
     match serde_json::from_str(text).ok()? {
         serde_json::Value::Object(_) => None,
@@ -116,7 +116,8 @@ fn no_object(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What Doorbell has written: values of these fields as its `workload`, if it has one; none where that is null.
+/// Reads Doorbell's output: the values of its `workload`. The outer `Option` is empty if there is no such
+/// key, the inner one if it is null.
 struct WrittenWith<'f>(&'f [&'static Field]);
 
 impl<'de> DeserializeSeed<'de> for WrittenWith<'_> {
@@ -150,7 +151,7 @@ impl<'de> Visitor<'de> for WrittenWith<'_> {
     }
 }
 
-/// A table, or null.
+/// Reads a table or null.
 struct NullOrTable<'f>(FieldTable<'f>);
 
 impl<'de> DeserializeSeed<'de> for NullOrTable<'_> {

@@ -1,4 +1,4 @@
-//! Verbs, and who posts to whom.
+//! Verbs, and which machines post to which.
 
 use doorbell_verbs::{Opcode, QpType};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ const fn names<T: Copy, const N: usize>(table: [(&'static str, T); N]) -> [&'sta
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
-    /// SEND, with immediate where it is header-only.
+    /// SEND, with an immediate if it is header-only.
     Send,
     /// WRITE.
     Write,
@@ -42,12 +42,12 @@ impl Verb {
     ];
     pub(crate) const NAMES: &'static [&'static str] = &names(Verb::ALL);
 
-    /// Its name in options and files.
+    /// Name in options and files.
     pub fn name(self) -> &'static str {
         Verb::NAMES[self as usize]
     }
 
-    /// Its opcode.
+    /// Opcode of the verb.
     pub fn opcode(self, header_only: bool) -> Opcode {
         match self {
             Verb::Send if header_only => Opcode::SendWithImm,
@@ -59,12 +59,12 @@ impl Verb {
         }
     }
 
-    /// Whether it is an atomic.
+    /// Whether the verb is an atomic.
     pub fn is_atomic(self) -> bool {
         self.opcode(false).is_atomic()
     }
 
-    /// Whether its messages take RECVs.
+    /// Whether its messages consume RECVs.
     pub fn consumes_recv(self) -> bool {
         self.opcode(false).consumes_recv()
     }
@@ -74,17 +74,17 @@ impl Verb {
         matches!(self, Verb::Send | Verb::Write)
     }
 
-    /// Whether a request of so many bytes has payload that could be inlined.
+    /// Whether a request of this size has payload that could be inlined.
     pub(crate) fn has_payload(self, size: u32) -> bool {
         self.carries_payload() && size > 0
     }
 
-    /// Whether it works on buffers of the peer that it names.
+    /// Whether it accesses buffers of the peer by their addresses.
     pub fn reaches_buffers(self) -> bool {
         matches!(self, Verb::Write | Verb::Read)
     }
 
-    /// The size of its messages, where it has but one.
+    /// The only possible size of its messages, if there is one.
     pub(crate) fn only_size(self, header_only: bool) -> Option<u32> {
         match self {
             Verb::Send if header_only => Some(0),
@@ -93,7 +93,7 @@ impl Verb {
         }
     }
 
-    /// The transport that ATC'16 studies it on (Figure 3).
+    /// The transport on which ATC'16 studies the verb (Figure 3).
     pub(crate) fn usual_transport(self) -> QpType {
         match self {
             Verb::Send => QpType::Ud,
@@ -115,7 +115,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Who posts to whom.
+/// Which machines post to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -134,7 +134,7 @@ impl Pattern {
     pub(crate) const NAMES: &'static [&'static str] = &names(Pattern::ALL);
 }
 
-/// How the pieces of a payload lie that several SGEs give.
+/// Layout of the pieces of a payload that several SGEs describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pieces {
@@ -145,20 +145,20 @@ pub enum Pieces {
 }
 
 impl Pieces {
-    /// All of them with their names.
+    /// All layouts with their names.
     pub const ALL: [(&str, Pieces); 2] = [("contiguous", Pieces::Contiguous), ("apart", Pieces::Apart)];
     pub(crate) const NAMES: &'static [&'static str] = &names(Pieces::ALL);
 }
 
-/// Where in a region operations go.
+/// The addresses of operations in a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// To its buffers, one after the other, and again from the first.
+    /// Its buffers, one after the other, and again from the first.
     Sequential,
-    /// To its buffers, each at random.
+    /// A random buffer for each operation.
     Random,
-    /// To as many bytes as they have, from any byte on, drawn for each operation.
+    /// A random byte for each operation; the operation has the length of a buffer.
     AnyByte,
 }
 
@@ -170,6 +170,6 @@ impl Addresses {
         ("any-byte", Addresses::AnyByte),
     ];
     pub(crate) const NAMES: &'static [&'static str] = &names(Addresses::ALL);
-    /// Those that keep to buffers.
+    /// The kinds of addresses that are beginnings of buffers.
     pub(crate) const IN_BUFFERS: &'static [&'static str] = Addresses::NAMES.split_at(2).0;
 }

@@ -1,7 +1,7 @@
 //! Workloads of verbs.
 //!
-//! A [`Workload`] is what people say; [`Workload::resolve`] fills it in and checks it against the profiles
-//! of its machines. [`topology`] says which queue pair leads where.
+//! A [`Workload`] holds what a user gives. [`Workload::resolve`] fills it in and checks it against the
+//! profiles of its machines. [`topology`] connects the queue pairs.
 #![forbid(unsafe_code)]
 
 mod buffers;

@@ -1,43 +1,43 @@
-//! Mixes: what is posted, and how often.
+//! Mixes: the operations that are posted, and their frequencies.
 
 use crate::Verb;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Items of a mix at most.
+/// Most items of a mix.
 const MOST_ITEMS: usize = 64;
 
-/// How mixes are written.
+/// The syntax of mixes.
 const EXAMPLES: &str = "write a mix as read:95,write:5 or read/64:50,read/4096:50";
 
-/// An item of a mix: a verb with the payload of its operations, and how often it is drawn.
+/// An item of a mix: a verb with the payload of its operations, and its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Which verb.
+    /// Verb of the operations.
     pub verb: Verb,
-    /// Payload in bytes, where it is said.
+    /// Payload in bytes, if the item gives it.
     pub size: Option<u32>,
-    /// How often it is drawn, beside the weights of the others.
+    /// Relative frequency among the weights of all items.
     pub weight: u32,
 }
 
-/// What operations are drawn from: written as `read:95,write:5`, or with sizes as `read/64:50,read/4096:50`.
+/// The operations to draw from, written as `read:95,write:5`, or with sizes as `read/64:50,read/4096:50`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Mix(Vec<Item>);
 
 impl Mix {
-    /// A mix of these.
+    /// A mix of these items.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no items.
     pub fn of(items: Vec<Item>) -> Mix {
         assert!(!items.is_empty(), "a mix is of something");
         Mix(items)
     }
 
-    /// Its items, as they were written: one at least.
+    /// The items in their written order; at least one.
     pub fn items(&self) -> &[Item] {
         &self.0
     }
@@ -152,7 +152,7 @@ mod tests {
             (r.transport, r.inlines(), r.counters),
             (QpType::Rc, false, Some(AtomicCounters { count: 1, stride: 8 }))
         );
-        // Half of them have no payload.
+        // Half of the operations have no payload.
         let r = from("mix = \"read:1,send:1\"\nheader_only = true\nsize = 100").unwrap();
         assert_eq!(r.mix().unwrap().to_string(), "read/100:1,send/0:1");
     }

@@ -1,16 +1,16 @@
-//! Files of schema 1: what they meant, in the words of today.
+//! Files of schema 1, translated to the meaning of today.
 
 use crate::Verb;
 use doorbell_schema::{Field, Given, Value};
 
-/// What was read, in the words of today, of these fields of a workload.
+/// The values of a file with their meaning of today, for these fields of a workload.
 ///
-/// By schema 1, a window was each QP's where not each operation was signalled, and was silently made as long as
-/// two signalled operations, or a batch beside those that no completion had covered, need.
+/// In schema 1, a window belonged to each QP unless every operation was signalled. It was silently raised to
+/// two signalled operations, or to a batch plus the operations that no completion had covered.
 pub(crate) fn as_meant(given: Given, fields: &[Field]) -> Given {
     let mut given = given;
     let older = given.take_version().is_some();
-    // Systems have fields of their own, which mean what they meant.
+    // Systems have fields of their own, whose meaning did not change.
     if !older || given.get("system").is_some() {
         return given;
     }

@@ -1,4 +1,4 @@
-//! At which sockets threads and their memory are.
+//! The sockets of threads and of their memory.
 
 use crate::error::invalid;
 use crate::taking::{Taking, least};
@@ -6,25 +6,26 @@ use crate::{Pattern, Resolved, WorkloadError, topology};
 use doorbell_nic::Profile;
 
 impl Resolved {
-    /// The core of a thread of a machine of this profile.
+    /// The core of a thread on a machine of this profile.
     pub fn core(&self, profile: &Profile, machine: u32, thread: u32) -> u32 {
         let socket = if topology::requests(self, machine) { self.socket } else { self.peer_socket };
         socket.unwrap_or(0) * profile.host.cores + thread
     }
 
-    /// A core at whose socket the memory of a machine's threads is, where that is not each thread's own.
+    /// A core at the socket that holds the memory of a machine's threads. `None` if it is each thread's own
+    /// socket.
     pub fn memory_near(&self, profile: &Profile, machine: u32) -> Option<u32> {
         let requests = topology::requests(self, machine);
         let socket = if requests { self.memory_socket } else { self.peer_memory_socket };
         socket.map(|socket| socket * profile.host.cores)
     }
 
-    /// Whether it is said on which socket threads are.
+    /// Whether the sockets of threads are given.
     pub(crate) fn is_placed(&self) -> bool {
         self.socket.is_some() || self.peer_socket.is_some()
     }
 
-    /// Sockets that are named are there, and those who are placed are in the workload.
+    /// Checks that the named sockets exist, and that the placed threads take part in the workload.
     pub(crate) fn check_placement(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let of_peers = [("peer_socket", self.peer_socket), ("peer_memory_socket", self.peer_memory_socket)];
         let of_posters = [("socket", self.socket), ("memory_socket", self.memory_socket)];

@@ -5,7 +5,7 @@ use doorbell_nic::{More, Profile, ProfileError};
 use doorbell_schema::Settings;
 use serde::Serialize;
 
-/// The profiles of the machines of a run: of each group of like machines one, in the order of their
+/// The profiles of the machines of a run: one for each group of like machines, in the order of machine
 /// numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Profiles {
@@ -14,7 +14,7 @@ pub struct Profiles {
 }
 
 impl From<Profile> for Profiles {
-    /// All machines are of this profile.
+    /// All machines have this profile.
     fn from(profile: Profile) -> Profiles {
         Profiles { first: profile, others: Vec::new() }
     }
@@ -27,7 +27,7 @@ impl From<&Profile> for Profiles {
 }
 
 impl Profiles {
-    /// Those of groups of machines.
+    /// The profiles of groups of machines.
     pub fn of_groups(first: Profile, others: Vec<Profile>) -> Profiles {
         Profiles { first, others }
     }
@@ -37,7 +37,7 @@ impl Profiles {
         self.others.iter().all(|profile| *profile == self.first)
     }
 
-    /// The least of something that profiles say, among all of them.
+    /// The least value of a number among all profiles.
     pub fn least(&self, of: impl Fn(&Profile) -> u32) -> u32 {
         self.all().map(of).min().unwrap_or(0)
     }
@@ -47,18 +47,18 @@ impl Profiles {
         &self.first
     }
 
-    /// That of each group.
+    /// The profile of each group.
     pub fn all(&self) -> impl Iterator<Item = &Profile> + Clone {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// That of a machine of the workload.
+    /// The profile of a machine of the workload.
     pub fn of(&self, w: &Resolved, machine: u32) -> &Profile {
         let group = w.groups().iter().position(|group| group.contains(&machine)).unwrap_or(0);
         self.all().nth(group).unwrap_or(&self.first)
     }
 
-    /// The same with more of something on the machines of one group.
+    /// These profiles with more of a resource on the machines of one group.
     pub fn with_of_group(&self, group: usize, more: More) -> Profiles {
         let mut all = self.clone();
         let profile = match group.checked_sub(1) {
@@ -71,7 +71,7 @@ impl Profiles {
         all
     }
 
-    /// The same with more of something on all machines.
+    /// These profiles with more of a resource on all machines.
     pub fn with(&self, more: More) -> Profiles {
         let with = |profile: &Profile| profile.with(more);
         Profiles { first: with(&self.first), others: self.others.iter().map(with).collect() }
@@ -79,7 +79,7 @@ impl Profiles {
 }
 
 impl Workload {
-    /// Name or path of its host, where it is not the profile's own; of the first group's, where there are groups.
+    /// Name or path of its host, if it is not the profile's own; with groups, of the first group's.
     fn host_name(&self) -> Option<&str> {
         let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
         self.host.as_deref().or_else(of_group)
@@ -97,7 +97,7 @@ impl Workload {
     }
 }
 
-/// A profile, in the host of this name where one is given, with what is set over it.
+/// A profile with these parameters set, in the host of this name if one is given.
 fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Profile, ProfileError> {
     let profile = Profile::named_or_file(profile)?;
     let profile = match host {
@@ -107,10 +107,10 @@ fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Pro
     set.map_or(Ok(profile.clone()), |set| with_set(&profile, set))
 }
 
-/// A profile with what is set over it.
+/// A profile with these parameters set.
 ///
 /// # Errors
-/// As [`Profile::with_set`].
+/// See [`Profile::with_set`].
 pub fn with_set(profile: &Profile, set: &Settings) -> Result<Profile, ProfileError> {
     profile.with_set(&set.iter().map(|(name, number)| (name.clone(), number.get())).collect())
 }

@@ -1,41 +1,41 @@
-//! How many entries the queues of a thread have.
+//! Sizes of the queues of a thread.
 
 use crate::{Resolved, Window, topology};
 use doorbell_verbs::QpType;
 
-/// RECVs that a responder posts anew with one doorbell.
+/// RECVs that a responder reposts with one doorbell.
 pub const RECV_BATCH: u32 = 16;
 
-/// Bounds of the RECVs posted on a UD QP, whose senders nothing holds back.
+/// Bounds of the RECVs posted on a UD QP, because nothing holds back its senders.
 const UD_RECVS: std::ops::RangeInclusive<u64> = 256..=1024;
 
-/// What a device takes at most.
+/// Limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Work requests of a queue.
+    /// Most work requests of a queue.
     pub max_qp_wr: u32,
-    /// Entries of a CQ.
+    /// Most entries of a CQ.
     pub max_cqe: u32,
 }
 
 /// The queues of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
-    /// QPs that it makes.
+    /// QPs that the thread creates.
     pub qps: u32,
-    /// RECVs to keep posted on each, 0 where it takes no messages: twice what its senders can have under
-    /// way, or what the device takes.
+    /// RECVs to keep posted on each QP, or 0 if it receives no messages. It is twice the number that its
+    /// senders can have outstanding, or the device's limit.
     pub recv_depth: u32,
-    /// CQs that it makes for what it posts: one, or one for each QP.
+    /// CQs that the thread creates for its own operations: one, or one for each QP.
     pub send_cqs: u32,
-    /// Completions of sends that can wait in each of these, 0 where it posts nothing.
+    /// Completions of sends that can wait in each such CQ, or 0 if the thread posts nothing.
     pub send_cqe: u64,
     /// Completions of RECVs that can wait in their CQ.
     pub recv_cqe: u64,
 }
 
 impl Queues {
-    /// Those of a thread on a device that takes no more than `limits`.
+    /// The queues of a thread on a device with these limits.
     pub fn of(w: &Resolved, machine: u32, thread: u32, limits: QueueLimits) -> Queues {
         let qps = topology::qps(w, machine, thread);
         let receives = topology::responds(w, machine) && w.consumes_recvs();
@@ -61,17 +61,17 @@ fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 
         }
         QpType::Rc | QpType::Uc => window + u64::from(RECV_BATCH),
     };
-    // Each RECV may have a completion that waits.
+    // Each RECV may have a completion waiting in the CQ.
     let most = limits.max_qp_wr.min(limits.max_cqe / qps.max(1)).max(1);
     wanted.next_multiple_of(RECV_BATCH.into()).min(most.into()) as u32
 }
 
-/// Of a CQ that so many QPs have.
+/// Entries of a CQ that so many QPs share.
 fn send_cqe(w: &Resolved, qps: u32) -> u64 {
     let (qps, s) = (u64::from(qps), w.signal_every);
     match w.window() {
         Window::PerQp(operations) => qps * u64::from(operations.div_ceil(s)),
-        // Each QP may have begun to count anew.
+        // Each QP may have just restarted its count.
         Window::PerThread(operations) => u64::from(operations).min(u64::from(operations / s) + qps),
     }
 }

@@ -1,4 +1,4 @@
-//! A workload filled in and checked against the profiles of its machines.
+//! Filling in a workload and checking it against the profiles of its machines.
 
 use crate::error::{at_most, invalid};
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
@@ -8,7 +8,7 @@ use doorbell_schema::{Duration, Schema, Share};
 use doorbell_verbs::{QpType, Span};
 
 impl Workload {
-    /// Fills in what is not given, and checks everything against the profiles of its machines.
+    /// Fills in missing values, and checks everything against the profiles of the machines.
     pub fn resolve(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
         match &self.class {
             Some(classes) => self.resolve_classes(classes, profiles),
@@ -16,7 +16,7 @@ impl Workload {
         }
     }
 
-    /// The same where all threads are alike.
+    /// Fills in and checks a workload whose threads are all alike.
     pub(crate) fn resolve_threads(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
         self.check_groups()?;
         let items = self.items()?;
@@ -116,10 +116,10 @@ impl Workload {
         Ok(resolved)
     }
 
-    /// Payload up to which bytes is copied into WQEs, where some is. In a workload of one verb what is asked for is taken,
-    /// and refused later where it cannot be.
+    /// The largest payload in bytes that is copied into WQEs, or `None` if no payload is. A workload of one
+    /// verb gets what it asks for, and is refused later if that is impossible.
     fn inlines(&self, items: &[(Verb, u32, u32)], limit: u32) -> Option<u32> {
-        // What is said of the payload's memory is said of a payload that is there.
+        // Options about the payload's memory imply a payload in memory.
         let of_memory = self.sges.is_some_and(|sges| sges > 1) || self.local_region.is_some();
         let up_to = match (&self.mix, self.inline) {
             (None, Some(true)) => u32::MAX,
@@ -132,7 +132,7 @@ impl Workload {
     fn check_combinations(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let operations = r.operations();
         let any = |is: fn(Verb) -> bool| operations.iter().any(|operation| is(operation.verb));
-        // Where nothing that is posted has what an option is of.
+        // If no operation has what an option describes, the message names the verbs.
         let verbs = r.verb_names();
         for Operation { verb, opcode, .. } in operations {
             let transport = r.transport;
@@ -176,7 +176,7 @@ impl Workload {
         Ok(())
     }
 
-    /// What is said of the inlining of a mix has an effect.
+    /// Checks that the inline options of a mix have an effect.
     fn check_inline_of_mix(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let up_to = self.inline_up_to.map(|bytes| format!("inline_up_to is {bytes}, but "));
         if self.mix.is_none() {
@@ -192,7 +192,8 @@ impl Workload {
         }
     }
 
-    /// What is given fits a queue, and what follows from it. What is usual always fits if that does.
+    /// Checks that the given values, and values that follow from them, fit a queue. Usual values then always
+    /// fit.
     fn check_queues(&self, r: &Resolved, taking: &Taking<'_>, lanes: u32) -> Result<(), WorkloadError> {
         let (profile, limit) = least(&taking.posters, queue);
         let why = format!("a queue of {} holds at most", profile.name);
@@ -211,14 +212,14 @@ impl Workload {
     }
 }
 
-/// Payload where no size is given, of what has no size of its own.
+/// Payload in bytes if no size is given and the verb has no fixed size.
 const USUAL_SIZE: u32 = 32;
 
 impl Workload {
-    /// What is posted, with sizes: of the mix, or of one verb.
+    /// The operations with sizes and weights, from the mix or from the one verb.
     ///
     /// # Errors
-    /// If a mix says what something else says, too, or twice the same.
+    /// If a mix contradicts another option, or names an operation twice.
     pub(crate) fn items(&self) -> Result<Vec<(Verb, u32, u32)>, WorkloadError> {
         let header_only = self.header_only.unwrap_or(false);
         let Some(mix) = &self.mix else {
@@ -247,15 +248,15 @@ impl Workload {
     }
 }
 
-/// A mix of these.
+/// A mix of these items.
 fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
     let item =
         |(verb, size, weight): &(Verb, u32, u32)| Item { verb: *verb, size: Some(*size), weight: *weight };
     Mix::of(items.iter().map(item).collect())
 }
 
-/// The QPs that a thread posts to, of the thread that has most: all to all, connected QPs that lead to the
-/// own machine are not used.
+/// The most QPs that a thread posts to. All to all, connected QPs that lead to their own machine are not
+/// used.
 fn most_lanes(transport: QpType, pattern: Pattern, machines: u32, qps: u32) -> u32 {
     match (transport, pattern) {
         (QpType::Rc | QpType::Uc, Pattern::AllToAll) => qps - qps / machines.max(1),
@@ -263,8 +264,8 @@ fn most_lanes(transport: QpType, pattern: Pattern, machines: u32, qps: u32) -> u
     }
 }
 
-/// Where not each operation is signalled, the usual window holds two signalled ones, and a whole
-/// batch beside those that no completion has covered yet.
+/// The usual window if not every operation is signalled. It holds two signalled operations, and a whole batch
+/// plus the operations that no completion has covered yet.
 fn needed_window(signal_every: u32, batch: u32) -> u32 {
     match signal_every {
         0 | 1 => 1,
@@ -272,23 +273,23 @@ fn needed_window(signal_every: u32, batch: u32) -> u32 {
     }
 }
 
-/// What the devices of those that post have room for.
+/// Limits of the devices of the posting machines.
 struct Room {
-    /// Work requests of a queue.
+    /// Most work requests of a queue.
     queue: u32,
-    /// Completions of a CQ, and those of them that each QP of a thread may have.
+    /// Most completions of a CQ. The next field is the share of each QP of a thread.
     cq: u32,
     cq_share: u32,
 }
 
 impl Room {
-    /// Where a thread that posts makes so many QPs.
+    /// The limits for threads that create so many QPs.
     fn of(taking: &Taking<'_>, qps: u32) -> Room {
         let cq = least(&taking.posters, cq).1;
         Room { queue: least(&taking.posters, queue).1, cq, cq_share: cq / qps.max(1) }
     }
 
-    /// Each 16th operation of a QP is signalled, or as many as its queue and CQ make necessary.
+    /// Every 16th operation of a QP is signalled, or more often if its queue and CQ require it.
     fn usual_signal(&self, batch: u32) -> u32 {
         match self.cq_share {
             0 | 1 => 1,
@@ -296,7 +297,8 @@ impl Room {
         }
     }
 
-    /// A thread's where each operation is signalled, else each QP's: their completions cover one QP.
+    /// A window of each thread if every operation is signalled, otherwise of each QP, because a completion
+    /// covers one QP.
     fn usual_window(&self, signal_every: u32, batch: u32) -> Window {
         let (usual, completions) = match signal_every {
             1 => (16, self.cq),
@@ -309,14 +311,14 @@ impl Room {
     }
 }
 
-/// That of each verb, if it is that of all.
+/// The usual transport of the verbs, if they all have the same one; otherwise RC.
 fn usual_transport(verbs: impl Iterator<Item = Verb>) -> QpType {
     let mut all: Vec<QpType> = verbs.map(Verb::usual_transport).collect();
     all.dedup();
     if all.len() == 1 { all[0] } else { QpType::Rc }
 }
 
-/// One QP per peer; a UD QP reaches all.
+/// One QP per peer. One UD QP reaches all peers.
 fn usual_qps(transport: QpType, pattern: Pattern, machines: u32) -> u32 {
     match (transport, pattern) {
         (QpType::Ud, _) | (_, Pattern::Inbound) => 1,

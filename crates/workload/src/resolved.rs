@@ -9,21 +9,22 @@ use std::ops::Range;
 
 /// A workload with everything filled in and checked against the profiles of its machines.
 ///
-/// It is written as the [`crate::Workload`] that says all of it. Where its threads are in classes, each class is a
-/// workload of its own, see [`Resolved::classes`]; the whole then has the first class's values of what all workloads have.
+/// It is written as the [`crate::Workload`] that describes all its values. If its threads are in classes,
+/// each class is a workload of its own, see [`Resolved::classes`]. The fields of the whole workload then have
+/// the first class's values.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Workload")]
 #[non_exhaustive]
 pub struct Resolved {
-    /// Built-in profile or path of a profile's TOML file; where machines differ, of the first group.
+    /// Built-in profile or path of a profile's TOML file; if machines differ, the first group's.
     pub profile: String,
-    /// Host that the NIC is in, where it is not the profile's own.
+    /// Host that holds the NIC, if it is not the profile's own.
     pub host: Option<String>,
-    /// Parameters of the profile with other values, by their names.
+    /// Overridden parameters of the profile, by their names.
     pub set: Option<Settings>,
-    /// Groups of like machines in the order of their numbers, where machines differ.
+    /// Groups of like machines in the order of their numbers, if machines differ.
     pub machine: Option<Vec<MachineGroup>>,
-    /// What its threads post, and when.
+    /// The operations of its threads, and when they post them.
     pub work: ThreadWork,
     /// Transport.
     pub transport: QpType,
@@ -31,39 +32,39 @@ pub struct Resolved {
     pub machines: u32,
     /// Threads of each machine, one per core.
     pub threads: u32,
-    /// QPs of each thread that posts.
+    /// QPs of each posting thread.
     pub qps: u32,
-    /// READs or atomics that a QP has in flight at most, where it is not what the NICs can.
+    /// Most READs or atomics that a QP has outstanding, if lower than the NICs' limit.
     pub max_rd_atomic: Option<u32>,
-    /// Ports of each machine that its threads use, where it is not all.
+    /// Ports of each machine that its threads use, if not all.
     pub ports: Option<u32>,
-    /// Socket whose cores run the threads that post.
+    /// Socket whose cores run the posting threads.
     pub socket: Option<u32>,
-    /// Socket whose memory the threads that post have, where it is not each core's own.
+    /// Socket that holds the memory of the posting threads, if not each core's own.
     pub memory_socket: Option<u32>,
-    /// Socket whose cores run the threads that are posted to.
+    /// Socket whose cores run the responding threads.
     pub peer_socket: Option<u32>,
-    /// Socket whose memory the threads that are posted to have, where it is not each core's own.
+    /// Socket that holds the memory of the responding threads, if not each core's own.
     pub peer_memory_socket: Option<u32>,
     /// Work requests per doorbell.
     pub batch: u32,
-    /// Each so many-th operation of a QP is signalled.
+    /// One of this many operations of a QP is signalled.
     pub signal_every: u32,
-    /// Whether each QP has a CQ of its own for what it posts.
+    /// Whether each QP has a CQ of its own for its operations.
     pub cq_per_qp: bool,
-    /// SGEs of each work request, where that is given.
+    /// SGEs of each work request, if given.
     pub sges: Option<u32>,
-    /// How the pieces that several SGEs give lie, where that is given.
+    /// Layout of the pieces of several SGEs, if given.
     pub pieces: Option<Pieces>,
-    /// At which byte of a cache line buffers begin, where that is given.
+    /// Byte of a cache line at which buffers begin, if given.
     pub offset: Option<BufferOffset>,
-    /// Bytes of memory of each posting thread over which its operations go, where a region is given.
+    /// Bytes of memory of each posting thread that its operations use, if given.
     pub local_region: Option<u64>,
-    /// Bytes of memory of each thread that is posted to over which WRITEs or READs go, where a region is given.
+    /// Bytes of memory of each responding thread that WRITEs or READs use, if given.
     pub remote_region: Option<u64>,
-    /// Where in a region operations go, where that is given.
+    /// Addresses of operations in a region, if given.
     pub addresses: Option<Addresses>,
-    /// Where in `remote_region` operations go, where that is given.
+    /// Addresses of operations in `remote_region`, if given.
     pub remote_addresses: Option<Addresses>,
     /// Whether SENDs have an immediate and no payload.
     pub header_only: bool,
@@ -71,17 +72,17 @@ pub struct Resolved {
     pub inline_recv: bool,
     /// Whether a window is filled only once it is empty.
     pub drain: bool,
-    /// The counters of a responder machine; of atomics only.
+    /// The counters of a responder machine; only for atomics.
     pub counters: Option<AtomicCounters>,
-    /// Memory in pages of 2 MB, not 4 kB.
+    /// Whether memory has pages of 2 MB instead of 4 kB.
     pub huge_pages: bool,
     /// Which machines post to which.
     pub pattern: Pattern,
-    /// Virtual time before measuring begins, where it is given.
+    /// Virtual time before measurement begins, if given.
     pub warmup: Option<Duration>,
-    /// Virtual time to measure for, where it is given.
+    /// Virtual time to measure, if given.
     pub duration: Option<Duration>,
-    /// Width to each side of the 95% intervals at which a run ends.
+    /// Half-width of the 95% intervals at which a run ends.
     pub precision: Share,
     /// Virtual time after which a run ends.
     pub max_time: Duration,
@@ -89,7 +90,7 @@ pub struct Resolved {
     pub seed: u64,
 }
 
-/// What the threads of each machine post, and when.
+/// The operations that the threads of each machine post, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadWork {
     /// All threads do the same.
@@ -98,56 +99,56 @@ pub enum ThreadWork {
     Classes(ClassWork),
 }
 
-/// What threads post that all do the same.
+/// The work of threads that all do the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniformWork {
-    /// What they post.
+    /// The operations that they post.
     pub posts: Posts,
-    /// How much of it may be outstanding.
+    /// The operations that may be outstanding.
     pub window: Window,
-    /// When they post it.
+    /// When they post operations.
     pub pace: LoadLoop,
 }
 
-/// The classes of threads of a workload: one at least.
+/// The classes of threads of a workload; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassWork {
     classes: Vec<NamedWork>,
-    /// What each class posts, one class after the other.
+    /// Operations of all classes, one class after the other.
     operations: Vec<Operation>,
 }
 
-/// A class of threads: its name, where it has one, and its threads as a workload of their own.
+/// A class of threads: its name, if it has one, and its threads as a workload of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedWork {
     pub(crate) name: Option<String>,
     pub(crate) workload: Resolved,
 }
 
-/// What a thread posts.
+/// The operations that a thread posts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Posts {
     /// Operations that are all alike.
     One(Operation),
-    /// Operations that are drawn from several: one at least.
+    /// Operations that are drawn from several kinds; at least one.
     Mix {
-        /// What they are drawn from.
+        /// The kinds of operations to draw from.
         operations: Vec<Operation>,
-        /// Payload up to which bytes is copied into WQEs; none where no payload is.
+        /// The largest payload in bytes that is copied into WQEs; `None` if no payload is.
         inline_up_to: Option<u32>,
     },
 }
 
-/// Operations that are alike: those of a workload of one verb, or of an item of its mix.
+/// Like operations: all operations of a workload of one verb, or of an item of its mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Verb.
     pub verb: Verb,
     /// Payload in bytes.
     pub size: u32,
-    /// How often it is drawn, beside the weights of the others.
+    /// Relative frequency among the weights of all operations.
     pub weight: u32,
-    /// Its opcode.
+    /// Opcode of the work requests.
     pub opcode: Opcode,
     /// Whether its payload is copied into the WQE.
     pub inline: bool,
@@ -158,16 +159,16 @@ pub struct Operation {
 /// When threads post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadLoop {
-    /// An operation, or a window, is posted when an earlier one has ended.
+    /// An operation, or a window, is posted after an earlier one has ended.
     Closed {
-        /// How long after that, where that is not at once.
+        /// Time in between, if it is not zero.
         think: Option<Duration>,
     },
-    /// Operations are due at a rate, whatever becomes of earlier ones.
+    /// Operations are due at a rate regardless of earlier ones.
     Open {
-        /// At which distances.
+        /// The arrival process.
         arrivals: Arrivals,
-        /// Operations in a second, of all posting threads together.
+        /// Operations per second, of all posting threads together.
         rate: u64,
     },
 }
@@ -175,33 +176,33 @@ pub enum LoadLoop {
 /// The counters of a responder machine that atomics change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicCounters {
-    /// How many there are.
+    /// Number of counters.
     pub count: u32,
     /// Bytes from one counter to the next.
     pub stride: u32,
 }
 
-/// At which byte of a cache line buffers begin.
+/// The byte of a cache line at which buffers begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferOffset {
-    /// At this one.
+    /// All buffers begin at this byte.
     At(u32),
-    /// Each at one that is drawn.
+    /// Each buffer begins at a random byte.
     Drawn,
 }
 
 /// A class of threads of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedClass<'w> {
-    /// What it is called.
+    /// Name of the class.
     pub name: String,
     /// Its threads, by their numbers on each machine.
     pub threads: Range<u32>,
-    /// What they do: a workload of these threads alone.
+    /// The workload of these threads alone.
     pub workload: &'w Resolved,
 }
 
-/// What a class is called.
+/// The name of a class, or its number.
 pub(crate) fn name_of(number: usize, name: Option<&str>) -> String {
     name.map_or_else(|| number.to_string(), str::to_owned)
 }
@@ -222,7 +223,7 @@ impl ClassWork {
 }
 
 impl Posts {
-    /// All that is posted, in the order of the mix.
+    /// All operations, in the order of the mix.
     pub fn operations(&self) -> &[Operation] {
         match self {
             Posts::One(operation) => std::slice::from_ref(operation),
@@ -230,7 +231,7 @@ impl Posts {
         }
     }
 
-    /// The mix that its operations are drawn from, where there are several.
+    /// The mix that its operations are drawn from, if there are several kinds.
     pub fn mix(&self) -> Option<Mix> {
         let item = |o: &Operation| Item { verb: o.verb, size: Some(o.size), weight: o.weight };
         match self {
@@ -241,14 +242,14 @@ impl Posts {
 }
 
 impl Operation {
-    /// In words.
+    /// The operation in words.
     pub fn name(&self) -> String {
         format!("{} of {} B", self.verb, self.size)
     }
 }
 
 impl BufferOffset {
-    /// The byte, where it is one for all buffers.
+    /// The byte, if it is fixed for all buffers.
     pub fn byte(self) -> Option<u32> {
         match self {
             BufferOffset::At(byte) => Some(byte),
@@ -258,15 +259,15 @@ impl BufferOffset {
 }
 
 impl AtomicCounters {
-    /// Bytes that they take together.
+    /// Bytes of all counters together.
     pub fn bytes(self) -> u64 {
         u64::from(self.count) * u64::from(self.stride)
     }
 }
 
-/// What its threads do.
+/// Work of the threads.
 impl Resolved {
-    /// The whole workload of classes of threads, each of which is a workload of its own.
+    /// The whole workload of several classes of threads. Each class is a workload of its own.
     ///
     /// # Panics
     /// If there are no classes, or one has classes itself.
@@ -294,7 +295,7 @@ impl Resolved {
         Resolved { work, ..self }
     }
 
-    /// What all its threads do; none where they are in classes.
+    /// The work of all threads; `None` if they are in classes.
     pub fn uniform(&self) -> Option<&UniformWork> {
         match &self.work {
             ThreadWork::Uniform(work) => Some(work),
@@ -302,7 +303,7 @@ impl Resolved {
         }
     }
 
-    /// What its threads do, in the order of their numbers: each class as a workload of its own, or the whole as one.
+    /// The classes in the order of their threads. Without classes, the whole workload is one class.
     pub fn classes(&self) -> Vec<ResolvedClass<'_>> {
         let ThreadWork::Classes(work) = &self.work else {
             return vec![ResolvedClass { name: name_of(0, None), threads: 0..self.threads, workload: self }];
@@ -316,21 +317,21 @@ impl Resolved {
         all
     }
 
-    /// Whether its threads are in classes, of which each has results of its own.
+    /// Whether its threads are in classes. Each class has its own results.
     pub fn has_classes(&self) -> bool {
         matches!(self.work, ThreadWork::Classes(_))
     }
 
-    /// How many operations may be outstanding.
+    /// The operations that may be outstanding.
     ///
     /// # Panics
-    /// If its threads are in classes: each class has a window of its own.
+    /// If its threads are in classes, because each class has its own window.
     pub fn window(&self) -> Window {
         self.uniform().expect("each class of threads has a window of its own").window
     }
 
-    /// What is posted: one thing, or the items of the mix in its order; where threads are in classes, what each of these
-    /// posts, one class after the other.
+    /// The operations that are posted: one kind, or the items of the mix in order. With classes, the
+    /// operations of each class, one class after the other.
     pub fn operations(&self) -> &[Operation] {
         match &self.work {
             ThreadWork::Uniform(work) => work.posts.operations(),
@@ -338,7 +339,7 @@ impl Resolved {
         }
     }
 
-    /// What is posted, where that is of one verb and size.
+    /// The operation that is posted, if there is only one verb and size.
     pub fn only_operation(&self) -> Option<&Operation> {
         match &self.uniform()?.posts {
             Posts::One(operation) => Some(operation),
@@ -346,7 +347,7 @@ impl Resolved {
         }
     }
 
-    /// Whether its operations are drawn from several.
+    /// Whether its operations are drawn from a mix.
     pub fn is_mix(&self) -> bool {
         self.uniform().is_some_and(|work| matches!(work.posts, Posts::Mix { .. }))
     }
@@ -356,7 +357,7 @@ impl Resolved {
         self.uniform()?.posts.mix()
     }
 
-    /// Whether payload is copied into WQEs; of a workload in classes the first class's.
+    /// Whether payload is copied into WQEs; with classes, in the first class.
     pub fn inlines(&self) -> bool {
         match &self.work {
             ThreadWork::Uniform(work) => work.posts.operations().iter().any(|operation| operation.inline),
@@ -364,7 +365,7 @@ impl Resolved {
         }
     }
 
-    /// Payload of a mix up to which bytes is copied into WQEs, if any is.
+    /// The largest payload of a mix that is copied into WQEs, if any is.
     pub fn inline_up_to(&self) -> Option<u32> {
         match self.uniform()?.posts {
             Posts::One(_) => None,
@@ -372,7 +373,7 @@ impl Resolved {
         }
     }
 
-    /// When its operations are due whatever becomes of earlier ones: at which distances, and how many in a second.
+    /// The arrival process and the operations per second, if operations are due regardless of earlier ones.
     pub fn open_loop(&self) -> Option<(Arrivals, u64)> {
         match self.uniform()?.pace {
             LoadLoop::Open { arrivals, rate } => Some((arrivals, rate)),
@@ -380,7 +381,7 @@ impl Resolved {
         }
     }
 
-    /// Time from the end of an operation, or a window, until the next one begins, where there is any.
+    /// Time from the end of an operation, or a window, until the next begins, if it is not zero.
     pub fn think(&self) -> Option<Duration> {
         match self.uniform()?.pace {
             LoadLoop::Closed { think } => think,
@@ -395,34 +396,34 @@ impl Resolved {
         names.join(" and ")
     }
 
-    /// The longest payload.
+    /// The longest payload in bytes.
     pub fn longest(&self) -> u32 {
         self.operations().iter().map(|operation| operation.size).max().unwrap_or(0)
     }
 
-    /// The longest payload of a SEND.
+    /// The longest payload of a SEND in bytes.
     pub fn longest_send(&self) -> u32 {
         let sends = self.operations().iter().filter(|operation| operation.verb.consumes_recv());
         sends.map(|operation| operation.size).max().unwrap_or(0)
     }
 
-    /// The longest payload that is copied into WQEs; 0 where none is.
+    /// The longest payload in bytes that is copied into WQEs; 0 if none is.
     pub fn longest_inline(&self) -> u32 {
         let inline = self.operations().iter().filter(|operation| operation.inline);
         inline.map(|operation| operation.size).max().unwrap_or(0)
     }
 
-    /// Whether some of its messages take RECVs.
+    /// Whether some of its messages consume RECVs.
     pub fn consumes_recvs(&self) -> bool {
         self.operations().iter().any(|operation| operation.verb.consumes_recv())
     }
 
-    /// Whether some of its operations are of buffers at the peer that they name.
+    /// Whether some of its operations access buffers of the peer by their addresses.
     pub fn reaches_buffers(&self) -> bool {
         self.operations().iter().any(|operation| operation.verb.reaches_buffers())
     }
 
-    /// The same workload, where each class asks for another number of READs in flight, if it asks for one.
+    /// This workload with another number of outstanding READs in each class that limits it.
     pub fn with_reads_under_way(&self, change: impl Fn(u32) -> u32) -> Resolved {
         let mut more = self.clone();
         more.max_rd_atomic = more.max_rd_atomic.map(&change);
@@ -435,14 +436,14 @@ impl Resolved {
     }
 }
 
-/// Its machines.
+/// Machines of the workload.
 impl Resolved {
-    /// The machines of each group of like ones, by their numbers.
+    /// The machines of each group of like machines, by their numbers.
     pub fn groups(&self) -> Vec<Range<u32>> {
         ranges(self.machine.as_deref(), self.machines)
     }
 
-    /// Names of the profiles of the groups, and of their hosts where they are others'.
+    /// The profile's name of a group, with its host if that is not the profile's own.
     fn profile_of_group(&self, group: usize) -> String {
         let named = self.machine.as_ref().and_then(|groups| groups.get(group));
         let (profile, host) =
@@ -455,7 +456,7 @@ impl Resolved {
         self.machine.as_ref().is_some_and(|groups| groups.len() > 1)
     }
 
-    /// Machines of a group in words: as `machines 1 to 6 (cib)`.
+    /// Machines of a group in words, such as `machines 1 to 6 (cib)`.
     pub fn name_of(&self, group: usize, machines: &Range<u32>) -> String {
         let profile = self.profile_of_group(group);
         match machines.len() {
@@ -464,12 +465,12 @@ impl Resolved {
         }
     }
 
-    /// The groups in words.
+    /// The names of the groups.
     pub fn group_names(&self) -> Vec<String> {
         self.groups().iter().enumerate().map(|(i, machines)| self.name_of(i, machines)).collect()
     }
 
-    /// A machine in words, with its profile where machines differ.
+    /// A machine in words, with its profile if machines differ.
     pub fn machine_name(&self, machine: u32) -> String {
         match self.groups().iter().position(|group| group.contains(&machine)) {
             Some(group) if self.has_groups() => self.name_of(group, &(machine..machine + 1)),
@@ -477,13 +478,13 @@ impl Resolved {
         }
     }
 
-    /// Machine 0, and what is left of each group: machines that take the same part, and are alike.
+    /// Machine 0, and the rest of each group: machines that are alike and have one role.
     pub fn parts(&self) -> Vec<(usize, Range<u32>)> {
         let rest = self.groups().into_iter().map(|group| group.start.max(1)..group.end).enumerate();
         std::iter::once((0, 0..1)).chain(rest.filter(|(_, machines)| !machines.is_empty())).collect()
     }
 
-    /// Pages of its memory.
+    /// Page size of its memory.
     pub fn page_size(&self) -> PageSize {
         if self.huge_pages { PageSize::Huge } else { PageSize::Small }
     }

@@ -1,11 +1,11 @@
-//! Who takes which part in a workload, and what its device has room for.
+//! Roles of machines in a workload, and limits of their devices.
 
 use crate::error::invalid;
 use crate::{Pattern, Profiles, WorkloadError, topology};
 use doorbell_nic::Profile;
 use std::ops::Range;
 
-/// The profiles of the machines that post, of those that are posted to, and of all.
+/// The profiles of the machines that post, of the machines that respond, and of all machines.
 pub(crate) struct Taking<'a> {
     pub(crate) posters: Vec<&'a Profile>,
     pub(crate) responders: Vec<&'a Profile>,
@@ -23,11 +23,11 @@ impl<'a> Taking<'a> {
             return invalid(format!("{} profiles do not fit {} groups of machines", all.len(), groups.len()));
         }
         let those = |take: fn(Pattern, u32) -> bool| {
-            // Of a group, at most machine 0 takes another part than the last one.
+            // In a group, only machine 0 can have another role than the last machine.
             let any = |group: &Range<u32>| take(pattern, group.start) || take(pattern, group.end.max(1) - 1);
             let taking: Vec<&Profile> =
                 all.iter().zip(groups).filter(|(_, group)| any(group)).map(|(profile, _)| *profile).collect();
-            // Where there are too few machines, which is refused later.
+            // This happens with too few machines, which is refused later.
             if taking.is_empty() { all.clone() } else { taking }
         };
         let (posters, responders) = (those(topology::posts), those(topology::is_posted_to));
@@ -35,7 +35,7 @@ impl<'a> Taking<'a> {
     }
 }
 
-/// The profile of which `of` is least, and what it is there.
+/// The profile with the least value of `of`, and this value.
 pub(crate) fn least<'a>(profiles: &[&'a Profile], of: impl Fn(&Profile) -> u32) -> (&'a Profile, u32) {
     let least = profiles.iter().min_by_key(|profile| of(profile)).expect("a run has machines of each part");
     (least, of(least))

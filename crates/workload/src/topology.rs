@@ -1,9 +1,9 @@
-//! Which queue pair leads where.
+//! Connections of the queue pairs.
 //!
-//! A thread only ever talks to the same-numbered thread of other machines. Its ports follow from
-//! its number, so peers are always on the same port: where ports do not reach each other (Connect-IB
-//! in ATC'16, Table 2) nothing is lost. Where machines differ, threads use the ports that all of them have:
-//! any other would reach only some.
+//! A thread only ever talks to the same-numbered thread of other machines. Its ports follow from its number,
+//! so peers are always on the same port. Nothing is lost if ports do not reach each other (Connect-IB in
+//! ATC'16, Table 2). If machines differ, threads use only the ports that all machines have, because any other
+//! port reaches only some of them.
 
 use crate::{Pattern, Resolved};
 use doorbell_verbs::QpType;
@@ -11,9 +11,9 @@ use doorbell_verbs::QpType;
 /// The other end of a connected queue pair: QP `qp` of the same-numbered thread of `machine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its machine.
+    /// The peer's machine.
     pub machine: u32,
-    /// Its number among those of its thread.
+    /// The peer's number among the QPs of its thread.
     pub qp: u32,
 }
 
@@ -26,7 +26,7 @@ pub fn posts(pattern: Pattern, machine: u32) -> bool {
     }
 }
 
-/// Whether the threads of `machine` are posted to.
+/// Whether the threads of `machine` respond.
 pub fn is_posted_to(pattern: Pattern, machine: u32) -> bool {
     match pattern {
         Pattern::Outbound => machine != 0,
@@ -40,17 +40,17 @@ pub fn requests(w: &Resolved, machine: u32) -> bool {
     posts(w.pattern, machine)
 }
 
-/// Whether the threads of `machine` are posted to.
+/// Whether the threads of `machine` respond.
 pub fn responds(w: &Resolved, machine: u32) -> bool {
     is_posted_to(w.pattern, machine)
 }
 
-/// Threads that post.
+/// Number of threads that post.
 pub fn posting_threads(w: &Resolved) -> u64 {
     (0..w.machines).filter(|machine| requests(w, *machine)).count() as u64 * u64::from(w.threads)
 }
 
-/// The place of a thread that posts among all that do, from 0.
+/// Index of a posting thread among all posting threads, from 0.
 pub fn posting_number(w: &Resolved, machine: u32, thread: u32) -> u64 {
     let before = (0..machine).filter(|machine| requests(w, *machine)).count() as u64;
     before * u64::from(w.threads) + u64::from(thread)
@@ -61,19 +61,19 @@ pub fn targets(w: &Resolved, machine: u32) -> Vec<u32> {
     (0..w.machines).filter(|&m| m != machine && requests(w, machine) && responds(w, m)).collect()
 }
 
-/// The first QP of thread `thread` of machine 0 that leads to `machine`, outbound: threads begin with
-/// different machines, so that few QPs per thread reach them all.
+/// The first QP of thread `thread` of machine 0 that leads to `machine`, outbound. Threads begin with
+/// different machines, so that few QPs per thread reach all machines.
 fn rank(w: &Resolved, machine: u32, thread: u32) -> u32 {
     let others = w.machines - 1;
     (machine - 1 + others - thread % others) % others
 }
 
-/// QPs that thread `thread` of `machine` makes.
+/// QPs that thread `thread` of `machine` creates.
 pub fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
     let others = w.machines - 1;
     match (w.transport, w.pattern) {
         (QpType::Ud, _) => w.qps,
-        // Made up to a whole round over the machines, so that each QP has its other end.
+        // Rounded up to a whole round over the machines, so that each QP has a peer.
         (_, Pattern::AllToAll) => w.qps.next_multiple_of(w.machines),
         (_, Pattern::Outbound) if machine == 0 => w.qps,
         (_, Pattern::Outbound) => w.qps / others + u32::from(rank(w, machine, thread) < w.qps % others),
@@ -86,8 +86,8 @@ pub fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
 pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     let others = w.machines - 1;
     match w.pattern {
-        // QP k leads to machine k mod M. Rounds keep to themselves: in each, the QP that leads to
-        // me is the one with my number.
+        // QP k leads to machine k mod M. In each round of M QPs, the QP that leads to this machine is the one
+        // with this machine's number.
         Pattern::AllToAll => Peer { machine: k % w.machines, qp: k - k % w.machines + machine },
         Pattern::Outbound if machine == 0 => Peer { machine: 1 + (k + thread) % others, qp: k / others },
         Pattern::Outbound => Peer { machine: 0, qp: k * others + rank(w, machine, thread) },
@@ -96,8 +96,8 @@ pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     }
 }
 
-/// The QPs that thread `thread` of `machine` posts to. In all-to-all those that lead to its own machine
-/// exist and are never used.
+/// The QPs that thread `thread` of `machine` posts to. In all-to-all, QPs that lead to their own machine
+/// exist but are never used.
 pub fn usable(w: &Resolved, machine: u32, thread: u32) -> Vec<u32> {
     let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, thread, *k).machine == machine;
     if requests(w, machine) { (0..w.qps).filter(|k| !own(k)).collect() } else { Vec::new() }

@@ -1,23 +1,23 @@
-//! Windows: how many operations may be outstanding, of a thread or of each of its QPs.
+//! Windows: the number of operations that a thread or a QP may have outstanding.
 
-/// Operations that may be outstanding.
+/// A limit of outstanding operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// On all QPs of a thread together.
+    /// Operations on all QPs of a thread together.
     PerThread(u32),
-    /// On each QP.
+    /// Operations on each QP.
     PerQp(u32),
 }
 
 impl Window {
-    /// How many these are, of a thread or of a QP.
+    /// The number of operations, of a thread or of a QP.
     pub fn operations(self) -> u32 {
         match self {
             Window::PerThread(operations) | Window::PerQp(operations) => operations,
         }
     }
 
-    /// How many these are of a thread, if it is a thread's.
+    /// The number of operations, if the window belongs to a thread.
     pub(crate) fn per_thread(self) -> Option<u32> {
         match self {
             Window::PerThread(operations) => Some(operations),
@@ -25,7 +25,7 @@ impl Window {
         }
     }
 
-    /// How many these are of a QP, if it is a QP's.
+    /// The number of operations, if the window belongs to a QP.
     pub(crate) fn per_qp(self) -> Option<u32> {
         match self {
             Window::PerThread(_) => None,
@@ -33,7 +33,7 @@ impl Window {
         }
     }
 
-    /// QPs that a thread posts to, as far as they share the window.
+    /// Number of a thread's QPs that share one window.
     pub(crate) fn sharing(self, lanes: u32) -> u32 {
         match self {
             Window::PerThread(_) => lanes,
@@ -41,15 +41,15 @@ impl Window {
         }
     }
 
-    /// The least that lets a whole batch be posted beside what no completion has covered yet, which may be
-    /// all but one of `signal_every` on each QP.
+    /// The smallest window that lets a thread post a whole batch. Up to `signal_every` - 1 operations of each
+    /// QP may still be outstanding because no completion covers them yet.
     pub(crate) fn least(self, signal_every: u32, batch: u32, lanes: u32) -> u64 {
         let uncovered = u64::from(self.sharing(lanes)) * u64::from(signal_every.saturating_sub(1));
         uncovered + u64::from(batch)
     }
 
-    /// The most of `usual` that this window lets `signal_every` be: two operations on each QP are signalled
-    /// where there is room for that.
+    /// The largest `signal_every` up to `usual` that fits this window. If possible, two operations on each QP
+    /// are signalled.
     pub(crate) fn usual_signal(self, usual: u32, batch: u32, lanes: u32) -> u32 {
         let (operations, sharing) = (self.operations(), self.sharing(lanes).max(1));
         let two_signalled = operations / sharing / 2;

@@ -1,4 +1,4 @@
-//! What people say about a workload.
+//! Workloads as users describe them.
 
 use crate::error::{WorkloadError, invalid};
 use crate::file::{given_of_file, given_of_json};
@@ -16,25 +16,25 @@ use std::path::Path;
 
 /// Names of the transports.
 const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
-/// What is said of a host.
+/// Description of a host.
 const HOST: &str = "Host that the NIC is in: a host's name, as e7520, or a profile whose host it is";
-/// What is said of parameters that are set.
+/// Description of parameters that are set.
 const SET: &str = "Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as tx.send_ns=20";
-/// The most of what only hardware limits.
+/// Upper bound of counts that only hardware limits.
 const ANY: u64 = u32::MAX as u64;
 
-/// Like machines, as a workload names them.
+/// A group of like machines, as a workload describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineGroup {
     /// Name of a built-in profile, or path of a profile's TOML file.
     pub profile: String,
-    /// How many there are.
+    /// Number of machines.
     #[serde(default = "one")]
     pub count: u32,
-    /// The host that the NIC is in, where it is not the profile's own.
+    /// The host that holds the NIC, if it is not the profile's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Parameters of their profile that have other values, each in its unit.
+    /// Parameters of the profile to override, each in its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<Settings>,
 }
@@ -52,32 +52,32 @@ impl MachineGroup {
     ];
 }
 
-/// How many machines groups are together.
+/// Number of machines in all groups.
 pub(crate) fn sum(groups: &[MachineGroup]) -> u32 {
     groups.iter().fold(0, |sum, group| sum.saturating_add(group.count))
 }
 
 schema! {
-    /// A workload as it is described; what is not given takes its usual value, see [`Workload::resolve`].
+    /// A workload as a user describes it. [`Workload::resolve`] fills in the usual values of missing fields.
     pub struct Workload;
 
-    /// Built-in profile or path of a profile's TOML file; where machines differ, of the first group.
+    /// Built-in profile or path of a profile's TOML file; if machines differ, the first group's.
     profile: String = Field::text().shown("NAME").usual("cib"),
-    /// Host that the NIC is in: a host's name, as e7520, or a profile whose host it is.
+    /// Host that holds the NIC: a host's name, such as e7520, or a profile with this host.
     host: String | absent = Field::text().shown("NAME").usual("the profile's own"),
-    /// Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as
+    /// Parameters of the profile to override, by their names in `doorbell profiles NAME`, such as
     /// tx.send_ns=20.
     set: Settings | absent = Field::settings().usual("none"),
-    /// Where machines differ: groups of like ones, in the order of their numbers, in place of profile, host,
+    /// If machines differ: groups of like machines in the order of their numbers, instead of profile, host,
     /// set and machines.
     machine: Vec<MachineGroup> | absent = Field::tables(MachineGroup::FIELDS).usual("one group"),
-    /// Where threads differ: classes of like ones, in the order of their numbers, in place of threads; what a class does not
-    /// say is the workload's.
+    /// If threads differ: classes of like threads in the order of their numbers, instead of threads; a class
+    /// inherits the other options of the workload.
     class: Vec<ThreadClass> | absent = Field::tables(ThreadClass::FIELDS).usual("one class"),
     /// Verb.
     verb: Verb | null = Field::name(Verb::NAMES).usual("send, if no mix is given"),
-    /// What each operation is drawn from, in place of verb: items as VERB:WEIGHT or, where size does not say it,
-    /// VERB/SIZE:WEIGHT, as read:95,write:5.
+    /// Operations to draw from, instead of verb: items VERB:WEIGHT or, with a size of their own,
+    /// VERB/SIZE:WEIGHT, such as read:95,write:5.
     mix: Mix | absent = Field::text().shown("ITEMS").usual("none"),
     /// Transport.
     transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for the others and for a mix of these"),
@@ -87,7 +87,7 @@ schema! {
     machines: u32 = Field::count(2, 1024).shown("M").usual("8"),
     /// Threads of each machine, one per core.
     threads: u32 = Field::count(1, ANY).shown("T").usual("all cores of a socket"),
-    /// QPs of each thread that posts.
+    /// QPs of each posting thread.
     qps: u32 = Field::count(1, ANY).shown("Q").usual("one per peer, on UD one"),
     /// Operations outstanding per thread, on all its QPs together.
     window: u32 | null = Field::count(1, ANY)
@@ -97,48 +97,49 @@ schema! {
     window_per_qp: u32 | null = Field::count(1, ANY)
         .shown("W")
         .usual("64 where not each operation is signalled, or what batch and signal_every need, if window is not given"),
-    /// READs or atomics that a QP has under way, at most.
+    /// Most READs or atomics that a QP has outstanding.
     max_rd_atomic: u32 | absent = Field::count(1, 255).shown("N").usual("as many as the NICs can"),
-    /// Ports of each machine that its threads use; thread t uses port t mod so many.
+    /// Ports of each machine that its threads use; thread t uses port t modulo this number.
     ports: u32 | absent = Field::count(1, ANY).shown("P").usual("as many as each machine has"),
-    /// Socket whose cores run the threads that post, from 0; the first NIC is at 0, and where each socket has one its threads
-    /// use that.
+    /// Socket whose cores run the posting threads, from 0; the first NIC is at 0, and if each socket has a
+    /// NIC, threads use their own socket's.
     socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and where there are more threads the next, too"),
-    /// Socket whose memory they have.
+    /// Socket that holds the memory of the posting threads.
     memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("each its own core's"),
-    /// Socket whose cores run the threads that are posted to.
+    /// Socket whose cores run the responding threads.
     peer_socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and where there are more threads the next, too"),
-    /// Socket whose memory these have.
+    /// Socket that holds the memory of the responding threads.
     peer_memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("each its own core's"),
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
-    /// Each so many-th operation of a QP is signalled.
+    /// Signal one of this many operations of a QP.
     signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
-    /// A CQ for what each QP posts, not one for all of a thread; where QPs share a window, a thread polls that of its oldest
-    /// operation alone, for one completion at a time.
+    /// Give each QP a CQ for its own operations, instead of one CQ per thread; if QPs share a window, a
+    /// thread polls only the CQ of its oldest operation, for one completion at a time.
     cq_per_qp: bool | absent = Field::switch().usual("false"),
     /// Whether payload is copied into the WQE.
     inline: bool = Field::switch().usual("if it fits, and neither several sges nor local_region are given").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
         Flag::no("no-inline", "Let the NIC read payload by DMA"),
     ]),
-    /// Payload of a mix that is copied into the WQE where anything is: of up to so many bytes.
+    /// Largest payload of a mix that is copied into the WQE, if any is.
     inline_up_to: u32 | absent = Field::bytes(1, ANY).usual("what the NICs inline"),
-    /// SGEs of each work request, over which its payload is spread evenly; not for inline payload.
+    /// SGEs of each work request, with its payload spread evenly; not for inline payload.
     sges: u32 | absent = Field::count(1, 256).shown("N").usual("1"),
-    /// Whether the pieces that several SGEs give lie side by side, or each in cache lines of its own.
+    /// Layout of the pieces of several SGEs: side by side, or each in cache lines of its own.
     pieces: Pieces | absent = Field::name(Pieces::NAMES).usual("contiguous"),
-    /// Bytes from the start of a cache line at which each buffer begins, local, remote and of RECVs.
+    /// Byte of a cache line at which each buffer begins: local, remote and RECV buffers.
     offset: u32 | absent = Field::bytes(0, 63).usual("0"),
-    /// Let each buffer begin at a byte of a cache line that is drawn.
+    /// Begin each buffer at a random byte of a cache line.
     random_offset: bool | absent = Field::switch().usual("false"),
-    /// Memory of each posting thread over which its operations go, of which the NIC reads payload or to which it writes.
+    /// Memory of each posting thread that its operations use, from which the NIC reads or to which it writes.
     local_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
-    /// Memory of each thread that is posted to over which WRITEs or READs go.
+    /// Memory of each responding thread that WRITEs or READs use.
     remote_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
-    /// Whether operations take the buffers of a region one after the other or at random, or begin at any byte of it, drawn for each.
+    /// Addresses of operations in a region: its buffers one after the other, random buffers, or a random byte
+    /// for each operation.
     addresses: Addresses | absent = Field::name(Addresses::NAMES).usual("sequential"),
-    /// How operations take the buffers of remote_region, where that is otherwise than those of local_region.
+    /// Addresses of operations in remote_region, if they differ from local_region.
     remote_addresses: Addresses | absent = Field::name(Addresses::IN_BUFFERS).usual("as addresses"),
     /// SEND an immediate and no payload.
     header_only: bool = Field::switch().usual("false"),
@@ -146,48 +147,49 @@ schema! {
     inline_recv: bool = Field::switch().usual("false"),
     /// Fill the window only once it is empty.
     drain: bool = Field::switch().usual("false"),
-    /// When operations are due: as earlier ones end, or at a rate whatever becomes of earlier ones.
+    /// When operations are due: as earlier ones end, or at a rate regardless of earlier ones.
     arrivals: Arrivals | absent = Field::name(Arrivals::NAMES).usual("closed"),
-    /// Operations that are due in a second, of all clients or posting threads together, where arrivals have a rate.
+    /// Operations due per second, of all clients or posting threads together, if arrivals have a rate.
     rate: u64 | absent = Field::count(0, 10_000_000_000).usual("0"),
-    /// Time from the end of an operation, or a window, until the next begins in its place, as 2us.
+    /// Time from the end of an operation, or a window, until the next begins in its place, such as 2us.
     think: Duration | absent = Field::time().usual("0s"),
     /// Counters of a responder machine, for atomics.
     counters: u32 | null = Field::count(1, ANY).shown("Z").usual("1"),
     /// Bytes from one counter to the next, for atomics.
     counter_stride: u32 | null = Field::bytes(8, ANY).usual("8"),
-    /// Memory in pages of 2 MB, not 4 kB.
+    /// Memory in pages of 2 MB instead of 4 kB.
     huge_pages: bool = Field::switch()
         .usual("true")
         .flags(&[Flag::no("small-pages", "Memory in pages of 4 kB instead of 2 MB")]),
-    /// Who posts: machine 0 to the others, the others to machine 0, or all to all.
+    /// Posting pattern: machine 0 to the others, the others to machine 0, or all to all.
     pattern: Pattern = Field::name(Pattern::NAMES).usual("outbound for send and write and a mix of these, else inbound"),
-    /// Virtual time before measuring begins, as 500us.
+    /// Virtual time before measurement begins, such as 500us.
     warmup: Duration | absent = Field::time().usual("until rate and latency are steady"),
-    /// Virtual time to measure for, as 2ms.
+    /// Virtual time to measure, such as 2ms.
     duration: Duration | absent = Field::positive_time().usual("until the intervals are within the precision"),
-    /// Width to each side of the 95% intervals of rate and mean latency at which a run ends, where no duration is given.
+    /// Half-width of the 95% intervals of rate and mean latency at which a run ends, if no duration is given.
     precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)).usual("1%"),
-    /// Virtual time after which a run ends, settled or not, where no duration is given; one that does not become steady is measured from two thirds of it on.
+    /// Virtual time after which a run ends even if it is not settled, if no duration is given; a run that
+    /// does not become steady is measured from two thirds of this time on.
     max_time: Duration = Field::positive_time().usual("1s"),
     /// Seed of all random draws.
     seed: u64 = Field::count(0, u64::MAX).usual("1"),
 }
 
-/// Like threads of each machine, as a workload names them.
+/// A class of like threads of each machine, as a workload describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "BTreeMap<String, serde_json::Value>")]
 pub struct ThreadClass {
-    /// What it is called; else it has its number, counted from 0.
+    /// Name of the class; without one it is called by its number, counted from 0.
     pub name: Option<String>,
     /// Threads of each machine.
     pub threads: u32,
-    /// What is so of them and not of the whole workload, of [`ThreadClass::FIELDS`].
+    /// Options of the class that differ from the workload's, of [`ThreadClass::FIELDS`].
     pub says: Workload,
 }
 
 impl ThreadClass {
-    /// What a table says.
+    /// Fields of a class table.
     pub const FIELDS: &'static [Field] = &[
         Field::count(1, ANY).required().named("threads", "Threads of each machine, one per core"),
         Field::text().usual("its number").named("name", "Name"),
@@ -221,7 +223,7 @@ impl ThreadClass {
         Workload::pattern,
     ];
 
-    /// Whether a class says this field of a workload.
+    /// Whether a class can give this field of a workload.
     pub(crate) fn says_field(key: &str) -> bool {
         key != "threads" && ThreadClass::FIELDS.iter().any(|field| field.key == key)
     }
@@ -253,20 +255,20 @@ impl Serialize for ThreadClass {
     }
 }
 
-/// Pairs of options of which one takes the place of the other.
+/// Pairs of options that replace each other.
 const ALTERNATIVES: [[&str; 2]; 2] = [["window", "window_per_qp"], ["verb", "mix"]];
 
-/// The options that say what this one says: it, and the one that takes its place.
+/// The option itself, and the option that it replaces.
 pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
     let pair = ALTERNATIVES.into_iter().find(|pair| pair.contains(&key));
     std::iter::once(key).chain(pair.into_iter().flatten().filter(move |other| *other != key))
 }
 
 impl Workload {
-    /// What was said of a workload.
+    /// The workload of these values.
     ///
     /// # Errors
-    /// If a value is none of its field's type.
+    /// If a value does not fit the type of its field.
     pub fn of(given: &Given) -> Result<Workload, WorkloadError> {
         let mut workload = Workload::default();
         workload.apply(&as_meant(given.clone(), Workload::FIELDS)).map_err(WorkloadError::Invalid)?;
@@ -276,16 +278,17 @@ impl Workload {
     /// Reads TOML; `file` is for messages.
     ///
     /// # Errors
-    /// As [`Given::from_toml`].
+    /// See [`Given::from_toml`].
     pub fn from_toml(file: &str, text: &str) -> Result<Workload, WorkloadError> {
         Workload::of(&Given::from_toml(file, text, &Workload::fields())?)
     }
 
-    /// Reads JSON: a workload, or what Doorbell itself has written with one (statistics of `doorbell run`, results);
+    /// Reads JSON: a workload, or Doorbell's output with a workload (statistics of `doorbell run`, results).
     /// `file` is for messages.
     ///
     /// # Errors
-    /// If it is not JSON, has no workload, a key that is no field's, or a value that is not of its field.
+    /// If it is not JSON, has no workload, has an unknown key, or has a value that is not valid for its
+    /// field.
     pub fn from_json(file: &str, text: &str) -> Result<Workload, WorkloadError> {
         Workload::of(&given_of_json(file, text, &Workload::fields())?)
     }
@@ -293,16 +296,16 @@ impl Workload {
     /// Reads a file, TOML or JSON.
     ///
     /// # Errors
-    /// As [`Workload::given_of_file`].
+    /// See [`Workload::given_of_file`].
     pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
         Workload::of(&Workload::given_of_file(path, &Workload::fields())?)
     }
 
-    /// What a file gives, TOML or JSON, of a workload's fields and others, in today's words: a relative path of a profile
-    /// in it begins where the file lies.
+    /// The values that a TOML or JSON file gives of a workload's fields and others, with their meaning of
+    /// today. The path of a profile is relative to the file's folder.
     ///
     /// # Errors
-    /// If it cannot be read, and as [`Workload::from_json`].
+    /// If it cannot be read, and in the cases of [`Workload::from_json`].
     pub fn given_of_file(file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         let mut given = as_meant(given_of_file(file, fields)?, Workload::FIELDS);
         let directory = file.parent().unwrap_or(Path::new(""));
@@ -315,11 +318,11 @@ impl Workload {
         Ok(given)
     }
 
-    /// `flags`, and of what they do not speak, a file. A window of a thread takes the place of one of a QP, a mix that of
-    /// a verb, and the other way round.
+    /// The values of `flags`, and of `file` for fields without flags. A window of a thread replaces one of a
+    /// QP, a mix replaces a verb, and vice versa.
     ///
     /// # Errors
-    /// As [`Workload::check_over_classes`].
+    /// See [`Workload::check_over_classes`].
     pub fn flags_over(flags: Given, file: Given) -> Result<Given, WorkloadError> {
         let mut file = file;
         for key in flags.keys() {
@@ -329,7 +332,7 @@ impl Workload {
         Ok(flags.over(file))
     }
 
-    /// What is given without what a resolved workload says of groups and classes that follows from them.
+    /// The values without totals that a resolved workload derives from groups and classes.
     pub fn without_sums_of(given: Given) -> Given {
         let mut rest = given;
         if let Ok(said) = Workload::of(&rest) {
@@ -343,7 +346,7 @@ impl Workload {
         rest
     }
 
-    /// What is given, and these parameters of the profile of one group of its machines, counted from 0.
+    /// The values, with these parameters of the profile of one group of machines, counted from 0.
     ///
     /// # Errors
     /// If there is no such group.
@@ -370,7 +373,7 @@ impl Workload {
         Ok(all)
     }
 
-    /// Threads of all classes, where there are some.
+    /// Threads of all classes, if there are classes.
     pub(crate) fn threads_of_classes(&self) -> Option<u32> {
         let classes = self.class.as_ref()?;
         Some(classes.iter().fold(0, |sum, class| sum.saturating_add(class.threads)))
@@ -379,7 +382,7 @@ impl Workload {
     /// The window that is given.
     ///
     /// # Errors
-    /// If two are.
+    /// If both windows are given.
     pub(crate) fn given_window(&self) -> Result<Option<Window>, WorkloadError> {
         match (self.window, self.window_per_qp) {
             (Some(thread), Some(qp)) => invalid(format!(
@@ -391,7 +394,7 @@ impl Workload {
         }
     }
 
-    /// A resolved workload with groups or classes says also what follows from them; this leaves it out.
+    /// Removes totals that a resolved workload derives from groups or classes.
     fn without_sums(self) -> Workload {
         let follows = self.threads.is_some() && self.threads == self.threads_of_classes();
         let threads = self.threads.filter(|_| !follows);
@@ -407,13 +410,13 @@ impl Workload {
         }
     }
 
-    /// Name or path of its profile; of the first group's, where there are groups.
+    /// Name or path of its profile; with groups, of the first group's.
     pub fn profile_name(&self) -> &str {
         let of_group = || self.machine.as_ref()?.first().map(|group| group.profile.as_str());
         self.profile.as_deref().or_else(of_group).unwrap_or("cib")
     }
 
-    /// Groups say what `profile` and `machines` say of like machines.
+    /// Checks that groups replace `profile` and `machines`, and that they are valid.
     pub(crate) fn check_groups(&self) -> Result<(), WorkloadError> {
         let Some(groups) = &self.machine else { return Ok(()) };
         if groups.is_empty() {
@@ -447,7 +450,7 @@ impl Workload {
     }
 }
 
-/// A name of a profile as it is, a path from this directory, or tables with them.
+/// Rebases a path on this directory, also in tables. A profile's name stays.
 fn moved(value: &Value, directory: &Path) -> Value {
     match value {
         Value::Text(name) if Profile::is_path(name) => {
@@ -470,7 +473,7 @@ fn moved_group(group: &Given, directory: &Path) -> Given {
     group
 }
 
-/// The machines of each group; one of all where none are named.
+/// The machines of each group. Without groups there is one range of all machines.
 pub(crate) fn ranges(groups: Option<&[MachineGroup]>, machines: u32) -> Vec<Range<u32>> {
     let mut end = 0u32;
     let mut next = |count: u32| {
@@ -534,7 +537,7 @@ pub(crate) mod tests {
             ("window = 64", thread(64), 16),
             ("window_per_qp = 1", qp(1), 1),
             ("verb = \"write\"\nwindow_per_qp = 16", qp(16), 8),
-            // Seven QPs share it.
+            // Seven QPs share the window.
             ("verb = \"write\"\nwindow = 64", thread(64), 4),
             ("verb = \"write\"\nwindow = 64\nbatch = 60", thread(64), 1),
             ("window = 16\nbatch = 14", thread(16), 3),
@@ -589,7 +592,7 @@ pub(crate) mod tests {
         assert_eq!((both.window, both.window_per_qp, both.size), (None, Some(64), Some(9)));
     }
 
-    /// `cx3` with 64 cores, or less than usual of what a queue or a CQ holds.
+    /// Resolves on a `cx3` with these parameters, for example 64 cores, or smaller limits of a queue or a CQ.
     fn unusual(workload: &str, section: &str, parameters: &[(&str, u32)]) -> Result<Resolved, WorkloadError> {
         let assumed = |(key, value): &(&str, u32)| {
             format!(
@@ -802,7 +805,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What is left out of these is one `cib` that posts to three `cx` with two cores of four.
+    /// Groups in which one `cib` posts to three `cx`. A cx has four cores.
     const MIXED: &str = "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx\"\ncount = 3\n";
 
     #[test]
@@ -844,7 +847,7 @@ pub(crate) mod tests {
         for (toml, part) in [
             ("threads = 5", "threads is 5, but a machine of profile cx has 4 cores"),
             ("verb = \"send\"\nsize = 2049", "at most 2048 bytes (the MTU of cx)"),
-            // Who is posted to inlines nothing, and who posts receives nothing.
+            // A responder inlines nothing, and a poster receives nothing.
             ("pattern = \"inbound\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
             ("pattern = \"all-to-all\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
             ("transport = \"rc\"\ninline_recv = true", "cx does not receive 32 bytes inline on RC"),
@@ -931,7 +934,7 @@ pub(crate) mod tests {
         let workload = Workload::from_json("w.json", written).unwrap();
         assert_eq!((workload.verb, workload.size), (Some(Verb::Read), Some(8)));
         for (json, message) in [
-            // By itself, a workload has no such keys.
+            // A plain workload has no such keys.
             (r#"{"size": 8, "workload": {}}"#, "w.json:1: unknown field `workload`"),
             (r#"{"verb": "read", "total": 1}"#, "w.json:1: unknown field `total`"),
             ("{\"schema\": 1,\n\"workload\": {\"threadz\": 1}}", "w.json:2: unknown field `threadz`"),

@@ -1,4 +1,5 @@
-//! A workload that is filled in as the [`Workload`] that says all of it: so it is written, and read again.
+//! Conversions between a resolved workload and the [`Workload`] that describes it completely. Files hold the
+//! latter.
 
 use crate::resolved::{
     AtomicCounters, BufferOffset, LoadLoop, NamedWork, Operation, Posts, ThreadWork, UniformWork,
@@ -11,7 +12,7 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
 impl Resolved {
-    /// The workload that says all of it.
+    /// The workload that describes all values of this one.
     pub(crate) fn written(&self) -> Workload {
         let (only, open) = (self.only_operation(), self.open_loop());
         let window = self.uniform().map(|work| work.window);
@@ -67,7 +68,7 @@ impl Resolved {
         }
     }
 
-    /// Its classes as tables, where its threads are in classes.
+    /// Its classes as tables, if its threads are in classes.
     fn tables(&self) -> Option<Vec<ThreadClass>> {
         let ThreadWork::Classes(work) = &self.work else { return None };
         let table = |class: &NamedWork| ThreadClass {
@@ -79,7 +80,7 @@ impl Resolved {
     }
 }
 
-/// A workload that says of another the fields of these keys.
+/// A workload with only the fields whose keys satisfy `of`.
 fn said(workload: Workload, of: impl Fn(&str) -> bool) -> Workload {
     let mut given: Given = workload.given();
     let others = Workload::FIELDS.iter().filter(|field| !of(field.key));
@@ -89,12 +90,12 @@ fn said(workload: Workload, of: impl Fn(&str) -> bool) -> Workload {
     said
 }
 
-/// What a field says, which is filled in.
+/// The value of a field that must be filled in.
 fn filled<T>(field: Option<T>, key: &str) -> Result<T, String> {
     field.ok_or_else(|| format!("a workload that is filled in says its {key}"))
 }
 
-/// What is posted by threads that all do the same.
+/// The operations of threads that all do the same.
 fn posts(written: &Workload) -> Result<Posts, String> {
     let header_only = filled(written.header_only, "header_only")?;
     let (inline, sges) = (filled(written.inline, "inline")?, written.sges.unwrap_or(1));
@@ -120,7 +121,7 @@ fn posts(written: &Workload) -> Result<Posts, String> {
     Ok(Posts::Mix { operations, inline_up_to })
 }
 
-/// When that is posted.
+/// The pace at which threads post.
 fn pace(written: &Workload) -> LoadLoop {
     match written.arrivals {
         Some(arrivals @ (Arrivals::Fixed | Arrivals::Poisson)) => {
@@ -183,7 +184,7 @@ fn uniform(written: Workload) -> Result<Resolved, String> {
     })
 }
 
-/// A workload in classes: what a class does not say itself is the whole workload's.
+/// A workload in classes. Each class inherits the fields that it does not give.
 fn in_classes(whole: Workload, tables: Vec<ThreadClass>) -> Result<Resolved, String> {
     if tables.is_empty() {
         return Err("a workload in classes has one at least".to_owned());
@@ -203,7 +204,7 @@ fn in_classes(whole: Workload, tables: Vec<ThreadClass>) -> Result<Resolved, Str
 impl TryFrom<Workload> for Resolved {
     type Error = String;
 
-    /// Of a workload that says all of it. Nothing is checked but that.
+    /// Converts a workload that gives all values. The only check is that none is missing.
     fn try_from(written: Workload) -> Result<Resolved, String> {
         let mut written = written;
         match written.class.take() {
