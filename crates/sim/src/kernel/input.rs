@@ -1,4 +1,4 @@
-//! The way of a segment from the driver to its socket.
+//! Segments from the driver to their socket.
 
 use super::socket::{HeldBytes, SocketState, SocketWant, TcpSocket};
 use super::state::{Kernel, KernelContext};
@@ -8,7 +8,7 @@ use crate::core::queue::{SimEvent, TcpStep};
 use crate::fabric::{Segment, SegmentControl, SegmentTo};
 
 impl Kernel {
-    /// A segment without data has come.
+    /// Handles a received segment without data.
     pub(super) fn input(&mut self, at: &mut KernelContext<'_>, segment: Segment, from: PortId) {
         at.clock += Ps(self.costs.ack_in);
         let id = match segment.to {
@@ -39,7 +39,7 @@ impl Kernel {
         self.let_go(at.device, id);
     }
 
-    /// A segment with data has come, which is in `held`.
+    /// Handles a received segment with data. The data is in `held`.
     pub(super) fn input_data(
         &mut self,
         at: &mut KernelContext<'_>,
@@ -51,7 +51,7 @@ impl Kernel {
         self.acknowledged(at, id, &segment);
         let socket = &mut self.sockets[id];
         if socket.closed || socket.state != SocketState::Connected {
-            // Nobody will take it.
+            // No program will take the data.
             at.device.ethernet().buffers.extend(held.drain(..).map(|held| held.buffer));
             if socket.state == SocketState::Connected {
                 self.forsake(at, id);
@@ -63,7 +63,7 @@ impl Kernel {
         self.answer(at, id);
     }
 
-    /// A program has taken what a socket had received: its peer may have to know.
+    /// Called when a program has taken received data. Tells the peer about new room if necessary.
     pub(crate) fn taken(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         let mss = self.costs.mss;
         let TcpSocket { into, state, .. } = &self.sockets[id];
@@ -72,8 +72,9 @@ impl Kernel {
         }
     }
 
-    /// A program has closed a socket. What was written is still sent, and then its end; but where it has not taken all
-    /// that came, the peer, which may wait for that, hears that it never will (RFC 2525, 2.17).
+    /// Closes a socket for a program. Written data is still sent, and then the end. If the program has not
+    /// taken all received data, the connection is reset instead, so that the peer does not wait in vain (RFC
+    /// 2525, 2.17).
     pub(crate) fn close(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         let socket = &mut self.sockets[id];
         if socket.state == SocketState::Connected && socket.into.bytes() > 0 {
@@ -92,7 +93,7 @@ impl Kernel {
         self.let_go(at.device, id);
     }
 
-    /// Somebody asks for a connection.
+    /// Handles a peer's request for a connection.
     fn asked(&mut self, at: &mut KernelContext<'_>, port: u16, segment: Segment, from: PortId) {
         let (owner, state) = match self.listener(port) {
             Some(listener) => (self.sockets[listener].owner, SocketState::Asked(listener)),
@@ -103,21 +104,22 @@ impl Kernel {
         self.send_control(at, id, SegmentControl::SynAck, None);
     }
 
-    /// Says that nobody listens there.
+    /// Tells a peer that no socket listens at the port.
     fn refuse(&mut self, at: &mut KernelContext<'_>, segment: Segment, from: PortId) {
         at.clock += Ps(self.costs.ack_out);
         let to = SegmentTo::Socket(segment.from);
         self.post_to(at, from, Segment { to, control: SegmentControl::Reset, ..Segment::BLANK });
     }
 
-    /// A connection has ended, or has not come about.
+    /// Ends a connection, or an attempt to connect.
     fn ends(&mut self, at: &mut KernelContext<'_>, id: SocketId, state: SocketState) {
         self.sockets[id].state = state;
         self.wake_all(id);
         self.let_go(at.device, id);
     }
 
-    /// A segment of the peer says what it has and what it has room for; the first makes the connection.
+    /// Handles the acknowledgement and the window of a peer's segment. The first one establishes the
+    /// connection.
     fn acknowledged(&mut self, at: &mut KernelContext<'_>, id: SocketId, segment: &Segment) {
         let socket = &mut self.sockets[id];
         if let SocketState::Asked(listener) = socket.state {
@@ -129,7 +131,7 @@ impl Kernel {
         }
     }
 
-    /// A listener has a connection; where it has been closed meanwhile, nobody will accept it.
+    /// Queues a connection at its listener. If the listener was closed meanwhile, resets the connection.
     fn accepted(&mut self, at: &mut KernelContext<'_>, listener: SocketId, id: SocketId) {
         if let (false, SocketState::Listening(backlog)) =
             (self.sockets[listener].closed, &mut self.sockets[listener].state)
@@ -140,14 +142,14 @@ impl Kernel {
         self.forsake(at, id);
     }
 
-    /// Ends a connection that nobody has accepted, or will take anything of.
+    /// Resets a connection that no program will accept, or take data from.
     fn forsake(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         self.sockets[id].closed = true;
         self.send_control(at, id, SegmentControl::Reset, None);
         self.ends(at, id, SocketState::Reset);
     }
 
-    /// Sends what may be sent now, and an ACK by itself where one must not wait for data.
+    /// Sends the segments that may be sent now, and a bare ACK if the ACK must not wait for data.
     fn answer(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         self.send_all(at, id);
         let mss = self.costs.mss;

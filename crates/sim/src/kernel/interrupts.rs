@@ -1,7 +1,8 @@
-//! Interrupts, and the driver's poll that they begin.
+//! Interrupts, and the driver's poll that they start.
 //!
-//! The NIC holds an interrupt back for a time after the first frame, or until there are enough. The driver then takes
-//! frame after frame, without interrupts, until none is left (NAPI); meanwhile the core does nothing else.
+//! The NIC holds an interrupt back for a time after the first frame, or until there are enough frames. The
+//! driver then takes one frame after another, without interrupts, until none is left (NAPI). Meanwhile the
+//! core does nothing else.
 
 use super::socket::HeldBytes;
 use super::state::{INTERRUPTED, Kernel, KernelContext};
@@ -14,12 +15,12 @@ use crate::fabric::{Segment, SegmentControl, SegmentTo};
 use crate::host::{AccessKind, Agent, Host};
 
 impl Kernel {
-    /// The core that is interrupted.
+    /// The core that takes the NIC's interrupts.
     pub(crate) const fn core(&self) -> CoreId {
         INTERRUPTED
     }
 
-    /// A frame is in memory.
+    /// Handles a frame that is in memory.
     pub(crate) fn frame_visible(&mut self, device: &SimDevice, env: &mut Env, frame: ReceivedFrame) {
         let Kernel { interrupts, tcp, costs, .. } = self;
         interrupts.waiting.push_back(frame);
@@ -35,14 +36,15 @@ impl Kernel {
         }
     }
 
-    /// An interrupt comes, unless another came before it; returns what it takes of the core until the driver polls.
+    /// Handles an interrupt, unless an earlier one has replaced it. Returns the core's time until the driver
+    /// polls.
     pub(crate) fn interrupted(&mut self, device: &SimDevice, env: &mut Env) -> Ps {
         let Kernel { interrupts, costs, .. } = self;
         if interrupts.next != Some(env.now) {
             return Ps::ZERO;
         }
         if interrupts.busy > env.now {
-            // The core is in the kernel for something else.
+            // The core is in the kernel for other work.
             interrupts.next = Some(interrupts.busy);
             env.queue.push(
                 interrupts.busy,
@@ -60,7 +62,7 @@ impl Kernel {
         Ps(costs.interrupt_entry)
     }
 
-    /// The driver takes the next frame, or ends its poll where there is none; returns what that takes of the core.
+    /// Lets the driver take the next frame, or end its poll if there is none. Returns the core's time.
     pub(crate) fn poll(&mut self, host: &mut Host, device: &mut SimDevice, env: &mut Env) -> Ps {
         let clock = env.now;
         let mut at = KernelContext { host, device, env, core: INTERRUPTED, clock };
@@ -78,7 +80,7 @@ impl Kernel {
         at.clock - clock
     }
 
-    /// An ACK has waited long enough; returns what sending it takes of the core.
+    /// Sends an ACK that has waited long enough. Returns the core's time.
     pub(crate) fn delayed_ack(
         &mut self,
         host: &mut Host,
@@ -113,7 +115,8 @@ impl Kernel {
         at.clock - now
     }
 
-    /// A frame's way through the driver, and as part of a segment to its socket where that is whole.
+    /// Takes a frame through the driver. The frame becomes part of a segment, which goes to its socket when
+    /// complete.
     fn take_frame(&mut self, at: &mut KernelContext<'_>, frame: ReceivedFrame) {
         let (ring, entry) = at.device.ethernet().read_descriptor();
         let read = at.host.reach_entry(at.clock, Agent::Core(at.core), ring.whole(entry), AccessKind::Load);
@@ -144,14 +147,14 @@ impl Kernel {
         }
     }
 
-    /// Whether a frame goes on where the last ones end.
+    /// Whether a frame continues the last frames.
     fn continues(&self, segment: &Segment) -> bool {
         let follows =
             |merged: &Segment| merged.to == segment.to && merged.seq + u64::from(merged.len) == segment.seq;
         self.interrupts.merged.as_ref().is_some_and(follows)
     }
 
-    /// What the frames taken last make is a segment.
+    /// Hands the segment merged from the last frames to its socket.
     fn end_merging(&mut self, at: &mut KernelContext<'_>) {
         let Some(segment) = self.interrupts.merged.take() else { return };
         let mut held = std::mem::take(&mut self.interrupts.held);

@@ -1,8 +1,13 @@
-//! A machine's kernel: TCP of Linux over its first device, used as a plain Ethernet NIC.
+//! A machine's kernel: Linux's TCP over the machine's first device, used as a plain Ethernet NIC.
 //!
-//! `state` is all that a kernel has, `socket` has the rules of TCP, `output` the way of a segment to the NIC, `interrupts` what the NIC's interrupts have a
-//! core do, `input` the way of a segment to its socket. What a program calls is `provider/sockets`. All of it costs
-//! a core time, as the profile says: that of the thread that calls, or that of the core that is interrupted.
+//! - `state`: the state of a kernel.
+//! - `socket`: the rules of TCP.
+//! - `output`: a segment from its socket to the NIC.
+//! - `interrupts`: the NIC's interrupts, and the driver's poll on the interrupted core.
+//! - `input`: a segment from the driver to its socket.
+//!
+//! Programs call `provider/sockets`. All of it takes time of a core, as the profile says: of the core that
+//! calls, or of the core that is interrupted.
 
 mod input;
 mod interrupts;

@@ -1,4 +1,4 @@
-//! The way of a segment from its socket to the NIC.
+//! Segments from their socket to the NIC.
 
 use super::socket::{SocketState, TcpSocket};
 use super::state::{Kernel, KernelContext};
@@ -9,14 +9,15 @@ use crate::fabric::{Segment, SegmentControl, SegmentTo};
 use crate::host::{AccessKind, Agent};
 
 impl Kernel {
-    /// What it costs a core to send the next segment of a socket; none where nothing may be sent.
+    /// A core's time to send the next segment of a socket; none if nothing may be sent.
     pub(crate) fn next_costs(&self, socket: SocketId) -> Option<Ps> {
         let socket = &self.sockets[socket];
         let (len, _) = socket.out.next().filter(|_| socket.state == SocketState::Connected)?;
         Some(Ps(self.costs.segment_out(len)))
     }
 
-    /// Hands the next segment of a socket to the NIC, if there is one; what that costs the core has been spent.
+    /// Hands the next segment of a socket to the NIC, if there is one. The caller has spent the core's time
+    /// for it.
     pub(crate) fn send_next(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         let socket = &mut self.sockets[id];
         if let Some((len, control)) = socket.out.next().filter(|_| socket.state == SocketState::Connected) {
@@ -25,7 +26,7 @@ impl Kernel {
         }
     }
 
-    /// Sends what may be sent of a socket.
+    /// Sends all segments of a socket that may be sent.
     pub(super) fn send_all(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         while let Some(cost) = self.next_costs(id) {
             at.clock += cost;
@@ -46,19 +47,19 @@ impl Kernel {
         self.post(at, id, Segment { to: to.unwrap_or(segment.to), ..segment });
     }
 
-    /// Hands a segment of a socket to the NIC.
+    /// Hands a socket's segment to the NIC.
     fn post(&mut self, at: &mut KernelContext<'_>, id: SocketId, segment: Segment) {
         let TcpSocket { out, peer: (into, _), .. } = &self.sockets[id];
         let posted = PostedSegment { segment, data: out.data, into: *into };
         self.tell(at, posted);
     }
 
-    /// Sends a segment that is of no socket.
+    /// Sends a segment that belongs to no socket.
     pub(super) fn post_to(&mut self, at: &mut KernelContext<'_>, into: PortId, segment: Segment) {
         self.tell(at, PostedSegment { segment, data: None, into });
     }
 
-    /// Tells the NIC of a segment.
+    /// Writes a segment's descriptor, and rings the NIC's doorbell.
     fn tell(&mut self, at: &mut KernelContext<'_>, posted: PostedSegment) {
         self.sent.segments += 1;
         self.sent.acks += u64::from(posted.segment.len == 0);

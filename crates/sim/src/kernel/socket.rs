@@ -1,5 +1,5 @@
-//! A socket: what it has to send, what it has received, and the rules of TCP for a fabric that loses nothing. No time,
-//! no memory.
+//! A socket: the data to send, the received data, and the rules of TCP for a fabric that loses nothing. Time
+//! and memory are not part of it.
 
 use crate::core::index::{PortId, SocketId, ThreadId};
 use crate::core::ps::Ps;
@@ -7,56 +7,56 @@ use crate::device::SocketBuffer;
 use crate::fabric::{Segment, SegmentControl};
 use std::collections::VecDeque;
 
-/// Segments without an ACK after which one is due (RFC 1122, 4.2.3.2).
+/// Unacknowledged segments after which an ACK is due (RFC 1122, 4.2.3.2).
 const SEGMENTS_PER_ACK: u64 = 2;
 
-/// Where a connection is.
+/// The state of a socket's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SocketState {
-    /// Peers connect to it; those that have and that nobody has accepted.
+    /// Peers connect to this socket. Holds the established connections that no program has accepted.
     Listening(VecDeque<SocketId>),
-    /// It waits for an answer.
+    /// The socket waits for the peer's response.
     Connecting,
-    /// A peer has asked for it, at this listener.
+    /// A peer has requested this connection at this listener.
     Asked(SocketId),
     Connected,
-    /// Nobody listens there.
+    /// No socket listens at the destination.
     Refused,
-    /// The peer has ended it, though not all was said.
+    /// The connection was ended before all data was delivered.
     Reset,
 }
 
-/// What a thread that sleeps for a socket waits for.
+/// The event for which a thread sleeps on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketWant {
-    /// Something to take: data, its end, a connection, or the answer to one that it asked for.
+    /// Something to take: data, the stream's end, a connection, or the response to a connection request.
     Take,
-    /// Room for data.
+    /// Room for data to send.
     Room,
 }
 
-/// Bytes that have been received and are in a buffer.
+/// Received bytes in a frame's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldBytes {
     pub(crate) addr: u64,
     pub(crate) len: u32,
-    /// The buffer, which the NIC may have again.
+    /// Address of the buffer, which is returned to the NIC when the bytes have been taken.
     pub(crate) buffer: u64,
 }
 
-/// One direction, as its sender knows it. Bytes are numbered from 0; the end is numbered as a byte is.
+/// The sending direction. Bytes are numbered from 0; the end has a number as a byte has.
 pub(crate) struct Outgoing {
-    /// Where the bytes are that the peer may not have; none of a listener, and of a socket that is over.
+    /// Buffer of the unacknowledged bytes; none for a listener, and for a socket that has ended.
     pub(crate) data: Option<SocketBuffer>,
-    /// Bytes that the peer has, that have been sent, and that the program has written.
+    /// Number of bytes that the peer has acknowledged, that have been sent, and that the program has written.
     acked: u64,
     sent: u64,
     written: u64,
     /// The first byte that the peer has no room for.
     edge: u64,
-    /// Nothing will be written any more.
+    /// Whether the program will write no more.
     ends: bool,
-    /// Bytes of a frame, and of a segment, at most.
+    /// Most bytes of a frame, and of a segment.
     mss: u32,
     most: u32,
 }
@@ -66,39 +66,39 @@ impl Outgoing {
         Outgoing { data, acked: 0, sent: 0, written: 0, edge: 0, ends: false, mss, most }
     }
 
-    /// What the peer has said of itself.
+    /// Records the window and the segment size that the peer has announced.
     fn meets(&mut self, edge: u64, mss: u32) {
         self.edge = edge;
         self.mss = self.mss.min(mss);
         self.most = (self.most / self.mss).max(1) * self.mss;
     }
 
-    /// Bytes of the buffer.
+    /// Size of the buffer in bytes.
     fn bytes(&self) -> u64 {
         self.data.map_or(0, |data| data.bytes)
     }
 
-    /// Bytes that there is room for.
+    /// Free bytes of the buffer.
     pub(crate) fn room(&self) -> u64 {
         self.bytes().saturating_sub(self.written.saturating_sub(self.acked))
     }
 
-    /// The address of a byte by its number, and how many follow it until the end of the buffer.
+    /// The address of a byte by its number, and the bytes from it to the buffer's end.
     pub(crate) fn at(&self, number: u64) -> (u64, u64) {
         self.data.expect("a socket that a program writes to has a buffer").at(number)
     }
 
-    /// Whether there is so much that a thread that waits for it is woken: a third.
+    /// Whether enough room is free to wake a thread that waits for room: a third of the buffer.
     pub(crate) fn has_room_again(&self) -> bool {
         self.room() >= self.bytes() / 3
     }
 
-    /// Bytes that are written and not sent.
+    /// Bytes that are written but not sent.
     pub(crate) fn pending(&self) -> u64 {
         self.written.saturating_sub(self.sent)
     }
 
-    /// Number of the next byte that is written.
+    /// Number of the next byte to be written.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
@@ -116,18 +116,19 @@ impl Outgoing {
         self.ends = true;
     }
 
-    /// The peer has all up to `ack`, and room up to `edge`. What is lower is old.
+    /// Records that the peer has all bytes before `ack` and has room for bytes before `edge`. Lower values
+    /// are old.
     fn acknowledged(&mut self, ack: u64, edge: u64) {
         self.acked = self.acked.max(ack);
         self.edge = self.edge.max(edge);
     }
 
-    /// Whether all is acknowledged, the end included.
+    /// Whether everything is acknowledged, including the end.
     fn is_over(&self) -> bool {
         self.ends && self.acked > self.written
     }
 
-    /// How many bytes the next segment has, or that it is the end; none where nothing may be sent.
+    /// Length and kind of the next segment; none if nothing may be sent.
     pub(crate) fn next(&self) -> Option<(u32, SegmentControl)> {
         if self.pending() == 0 {
             let ends = self.ends && self.sent == self.written;
@@ -137,14 +138,14 @@ impl Outgoing {
         let len = self.pending().min(room).min(self.most.into()) as u32;
         let whole = if u64::from(len) < self.pending() { len / self.mss * self.mss } else { len };
         match whole {
-            // ACKs of what is under way open the window further.
+            // ACKs of bytes in flight will open the window further.
             0 if len == 0 || self.acked < self.sent => None,
             0 => Some((len, SegmentControl::None)),
             whole => Some((whole, SegmentControl::None)),
         }
     }
 
-    /// Takes the next segment; returns the number of its first byte, and whether nothing is behind it.
+    /// Takes the next segment. Returns the number of its first byte, and whether no data is left behind it.
     fn take(&mut self, len: u32, control: SegmentControl) -> (u64, bool) {
         let seq = self.sent;
         self.sent += u64::from(len) + u64::from(control == SegmentControl::Fin);
@@ -152,20 +153,20 @@ impl Outgoing {
     }
 }
 
-/// The other direction, as its receiver knows it.
+/// The receiving direction.
 pub(crate) struct Incoming {
-    /// Bytes that have come, and of them, such as the peer has been told of.
+    /// Number of bytes that have arrived, and number of bytes that have been acknowledged.
     next: u64,
     told: u64,
-    /// The first byte that the peer has been told there is no room for.
+    /// The first byte for which the peer has not been promised room.
     edge: u64,
     size: u64,
     pub(crate) held: VecDeque<HeldBytes>,
     bytes: u64,
     ended: bool,
-    /// When an ACK is due at the latest; [`Ps::NEVER`]: none is.
+    /// Latest time of the next ACK; [`Ps::NEVER`] if none is due.
     pub(crate) ack_due: Ps,
-    /// An event stands where one was due.
+    /// Whether an event for a delayed ACK is scheduled.
     pub(crate) ack_timed: bool,
 }
 
@@ -184,7 +185,7 @@ impl Incoming {
         }
     }
 
-    /// Whether a program finds something to take, or the end.
+    /// Whether a program finds data to take, or the stream's end.
     pub(crate) fn has_some(&self) -> bool {
         self.bytes > 0 || self.ended
     }
@@ -198,30 +199,30 @@ impl Incoming {
         self.edge.max(self.next + self.size.saturating_sub(self.bytes))
     }
 
-    /// Bytes that the peer has not been told of.
+    /// Bytes that have not been acknowledged.
     fn untold(&self) -> u64 {
         self.next - self.told
     }
 
-    /// Whether an ACK must not wait.
+    /// Whether an ACK must be sent at once.
     pub(crate) fn owes_ack(&self, mss: u32) -> bool {
         self.ended && self.untold() > 0 || self.untold() >= SEGMENTS_PER_ACK * u64::from(mss)
     }
 
-    /// Whether an ACK may wait.
+    /// Whether an ACK is due, now or later.
     pub(crate) fn may_ack(&self) -> bool {
         self.untold() > 0
     }
 
-    /// Whether the peer is to hear that the program has taken something: where less than half of the room was left, and
-    /// it has doubled and takes a frame, or half of the buffer.
+    /// Whether the peer must be told about new room. At most half of the buffer was open to the peer. The
+    /// room now is at least twice as large, and takes a frame or half of the buffer.
     pub(crate) fn owes_room(&self, mss: u32) -> bool {
         let left = self.edge.saturating_sub(self.next);
         let room = self.room_up_to().saturating_sub(self.next);
         2 * left <= self.size && room >= (2 * left).max(u64::from(mss).min(self.size / 2))
     }
 
-    /// Data has come.
+    /// Adds received data.
     pub(crate) fn receive(&mut self, segment: &Segment, held: impl Iterator<Item = HeldBytes>) {
         assert_eq!(segment.seq, self.next, "a fabric that loses no frame keeps their order");
         self.next += u64::from(segment.len);
@@ -229,13 +230,13 @@ impl Incoming {
         self.held.extend(held);
     }
 
-    /// No more will come.
+    /// Records that the peer sends no more.
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.next += 1;
     }
 
-    /// The program has taken `bytes` of the first that are held; returns the buffer that is free then.
+    /// Removes `bytes` from the first held bytes. Returns their buffer if it is free then.
     pub(crate) fn take(&mut self, bytes: u32) -> Option<u64> {
         self.bytes -= u64::from(bytes);
         let first = self.held.front_mut()?;
@@ -248,23 +249,22 @@ impl Incoming {
     }
 }
 
-/// A socket.
 pub(crate) struct TcpSocket {
-    /// The thread that has it; of one that nobody has accepted, the one that listens.
+    /// The thread that owns the socket. Before a connection is accepted, the listener's thread.
     pub(crate) owner: ThreadId,
-    /// The program has closed it.
+    /// Whether the program has closed the socket.
     pub(crate) closed: bool,
     pub(crate) state: SocketState,
-    /// Port and socket of the peer; the socket is known when it has answered.
+    /// Port and socket of the peer. The socket is known once the peer has answered.
     pub(crate) peer: (PortId, SocketId),
     pub(crate) out: Outgoing,
     pub(crate) into: Incoming,
-    /// Its thread sleeps for it.
+    /// The event for which the owner sleeps on this socket.
     pub(crate) sleeper: Option<SocketWant>,
 }
 
 impl TcpSocket {
-    /// What the peer has said of itself in its first segment.
+    /// Records the contents of the peer's first segment.
     pub(crate) fn meets(&mut self, segment: &Segment) {
         self.peer.1 = segment.from;
         self.out.meets(segment.edge, segment.mss);
@@ -280,18 +280,18 @@ impl TcpSocket {
         }
     }
 
-    /// A segment acknowledges what was sent; returns whether its thread is to be woken for the room.
+    /// Handles an acknowledgement. Returns whether the thread must be woken because there is room.
     pub(crate) fn acknowledged(&mut self, segment: &Segment) -> bool {
         self.out.acknowledged(segment.ack, segment.edge);
         self.sleeper == Some(SocketWant::Room) && self.out.has_room_again()
     }
 
-    /// Whether nothing will come of it any more.
+    /// Whether the socket has ended for good.
     pub(crate) fn is_over(&self) -> bool {
         self.closed && (self.out.is_over() || self.state != SocketState::Connected)
     }
 
-    /// Makes the next segment: it also tells what has come and what there is room for.
+    /// Makes the next segment. It also acknowledges received bytes and announces room.
     pub(crate) fn make(&mut self, from: SocketId, len: u32, control: SegmentControl, mss: u32) -> Segment {
         let (seq, push) = self.out.take(len, control);
         let Incoming { next, .. } = self.into;

@@ -1,4 +1,4 @@
-//! A machine's kernel: its sockets, its interrupts, and what it has of its program's threads.
+//! A machine's kernel: its sockets, its interrupts, and the threads that it wakes.
 
 use super::socket::{HeldBytes, Incoming, Outgoing, SocketState, SocketWant, TcpSocket};
 use crate::core::index::{CoreId, Id, IdVec, PortId, SocketId, ThreadId};
@@ -12,14 +12,14 @@ use doorbell_nic::cost::TcpCost;
 use doorbell_verbs::PageSize;
 use std::collections::VecDeque;
 
-/// The core that is interrupted.
+/// The core that takes the NIC's interrupts.
 pub(super) const INTERRUPTED: CoreId = CoreId(0);
-/// The first port that sockets get.
+/// The first port that listeners get.
 const FIRST_PORT: u16 = 32768;
-/// How many there are, up to Linux's last for this purpose.
+/// Number of ports, up to the last one of Linux's range for this purpose.
 const PORTS: usize = 28232;
 
-/// What the kernel works with at the moment: on which core, and at which time that core has come to.
+/// The kernel's surroundings during a call: host, device, core, and that core's clock.
 pub(crate) struct KernelContext<'a> {
     pub(crate) host: &'a mut Host,
     pub(crate) device: &'a mut SimDevice,
@@ -28,26 +28,26 @@ pub(crate) struct KernelContext<'a> {
     pub(crate) clock: Ps,
 }
 
-/// What is known of interrupts, and what the driver has under way.
+/// State of interrupts, and of the driver's poll.
 #[derive(Default)]
 pub(super) struct Interrupts {
     /// Frames in memory that the driver has not taken.
     pub(super) waiting: VecDeque<ReceivedFrame>,
-    /// The driver polls.
+    /// Whether the driver polls.
     pub(super) polls: bool,
-    /// When the next interrupt comes.
+    /// When the next interrupt comes, if one is scheduled.
     pub(super) next: Option<Ps>,
-    /// Until when the core is in the kernel for the last.
+    /// When the core leaves the kernel after the last interrupt.
     pub(super) busy: Ps,
-    /// Frames for whose buffers the NIC has no others yet.
+    /// Frames whose buffers the driver has not yet replaced in the NIC.
     pub(super) emptied: u32,
-    /// The segment that the frames taken last make, and where they are.
+    /// The segment merged from the last frames, and the places of their data.
     pub(super) merged: Option<Segment>,
     pub(super) held: Vec<HeldBytes>,
     pub(super) count: u64,
 }
 
-/// Segments that the NIC was handed, and those without data among them.
+/// Counts of segments handed to the NIC, and of those without data.
 #[derive(Default)]
 pub(crate) struct SegmentsSent {
     pub(crate) segments: u64,
@@ -62,10 +62,10 @@ pub(crate) struct Kernel {
     /// Listeners by port, from [`FIRST_PORT`] on.
     listeners: Vec<SocketId>,
     pub(super) interrupts: Interrupts,
-    /// Buffers of sockets that are over.
+    /// Buffers of sockets that have ended.
     buffers: Vec<SocketBuffer>,
     pub(crate) sent: SegmentsSent,
-    /// Threads to wake when the kernel is done with what it does.
+    /// Threads to wake when the kernel has finished its present work.
     pub(crate) woken: Vec<ThreadId>,
 }
 
@@ -83,17 +83,17 @@ impl Kernel {
         }
     }
 
-    /// Lines that copies prefetch ahead, and instructions of a copy for each 8 bytes.
+    /// Number of lines by which copies prefetch ahead, and instructions of a copy per 8 bytes.
     pub(crate) const fn copies(&self) -> (u64, u32) {
         (self.tcp.copy_prefetch as u64, self.tcp.copy_instructions)
     }
 
-    /// Has the device used for TCP from now on.
+    /// Starts to use the device for TCP.
     pub(crate) fn bring_up(&self, host: &mut Host, device: &mut SimDevice) {
         device.bring_up(&self.tcp, host);
     }
 
-    /// Makes a socket of a thread.
+    /// Creates a socket for a thread.
     pub(crate) fn open(
         &mut self,
         host: &mut Host,
@@ -116,7 +116,7 @@ impl Kernel {
         })
     }
 
-    /// Makes a listener; returns its port, if one is left.
+    /// Creates a listener. Returns it with its port, or none if no port is left.
     pub(crate) fn listen(&mut self, host: &mut Host, owner: ThreadId) -> Option<(SocketId, u16)> {
         let number = self.listeners.len();
         if number == PORTS {
@@ -127,20 +127,20 @@ impl Kernel {
         Some((socket, FIRST_PORT + number as u16))
     }
 
-    /// Who listens at a port.
+    /// The socket that listens at a port.
     pub(super) fn listener(&self, port: u16) -> Option<SocketId> {
         let socket = *self.listeners.get(usize::from(port.checked_sub(FIRST_PORT)?))?;
         (!self.sockets[socket].closed).then_some(socket)
     }
 
-    /// The socket of a handle, if it is a thread's.
+    /// The socket of a handle, if it belongs to this thread and is open.
     pub(crate) fn socket_of(&self, thread: ThreadId, handle: u32) -> Option<SocketId> {
         let socket = SocketId::from_index(handle as usize);
         self.sockets.get(socket).filter(|s| s.owner == thread && !s.closed)?;
         Some(socket)
     }
 
-    /// The thread of a socket is to be woken if it waits for that.
+    /// Marks a socket's thread to be woken if it waits for `want`.
     pub(super) fn wake(&mut self, socket: SocketId, want: SocketWant) {
         let socket = &mut self.sockets[socket];
         if socket.sleeper == Some(want) {
@@ -149,13 +149,13 @@ impl Kernel {
         }
     }
 
-    /// Whoever waits for a socket is to look at it.
+    /// Marks a socket's thread to be woken, whatever it waits for.
     pub(super) fn wake_all(&mut self, socket: SocketId) {
         self.wake(socket, SocketWant::Take);
         self.wake(socket, SocketWant::Room);
     }
 
-    /// Gives back what a socket holds that is over.
+    /// Frees the buffers of a socket that has ended.
     pub(super) fn let_go(&mut self, device: &mut SimDevice, socket: SocketId) {
         let socket = &mut self.sockets[socket];
         if socket.is_over()
@@ -166,7 +166,7 @@ impl Kernel {
         }
     }
 
-    /// Interrupts that the machine has had.
+    /// Number of interrupts that the machine has taken.
     pub(crate) const fn interrupts(&self) -> u64 {
         self.interrupts.count
     }

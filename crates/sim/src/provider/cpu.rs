@@ -19,7 +19,8 @@ impl SimProvider<'_> {
         MemPlace { allocation: mem.allocation(), offset: start }
     }
 
-    /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
+    /// Accesses lines at this thread's clock, and moves the clock to the end of the access. Returns the time
+    /// taken.
     pub(super) fn access(&self, w: &mut World, lines: Lines, kind: AccessKind) -> (Ps, Access) {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
@@ -32,7 +33,7 @@ impl SimProvider<'_> {
         (cost, access)
     }
 
-    /// The same for a scan's steps within a line.
+    /// Accesses a line in steps at this thread's clock, and moves the clock to the end of the access.
     pub(super) fn scan_line(&self, w: &mut World, line: MemPlace, steps: ScanSteps) -> Access {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
@@ -44,7 +45,7 @@ impl SimProvider<'_> {
         access
     }
 
-    /// A load that a pass may be skipped with.
+    /// Loads a word. A pass with such loads may be skipped.
     fn load(&self, mem: Mem, offset: u64, len: u64) -> u64 {
         assert!(offset.is_multiple_of(len), "a word must be naturally aligned");
         let (place, replayed) = self.with(|w| {
@@ -101,8 +102,8 @@ impl SimProvider<'_> {
         })
     }
 
-    /// Whether everything the last pass looked at is still as it was, and at hand as it was then: two passes
-    /// that both had to fetch a line are alike, and the next one has it.
+    /// Whether everything that the last pass looked at is unchanged, and as close as it was then. Two passes
+    /// that both had to fetch a line are alike, but the next pass has the line.
     fn unchanged(&self, w: &mut World) -> bool {
         let World { env, threads, hosts, devices, .. } = w;
         let host = &mut hosts[self.machine];
@@ -121,7 +122,7 @@ impl SimProvider<'_> {
         })
     }
 
-    /// Asks to be woken when something changes that the last pass looked at.
+    /// Asks to be woken when something that the last pass looked at changes.
     fn watch(&self, w: &mut World) {
         let World { env, threads, hosts, devices, .. } = w;
         let host = &mut hosts[self.machine];
@@ -147,7 +148,7 @@ impl SimProvider<'_> {
     }
 }
 
-/// Lines of a scan after which others may look at the run: whether somebody stops it.
+/// Lines of a scan after which the run can be stopped.
 const LONG_SCAN: u32 = 1024;
 
 impl Cpu for SimProvider<'_> {
@@ -169,7 +170,7 @@ impl Cpu for SimProvider<'_> {
             thread.note(PassLook::Work, took);
             devices[self.first_device].ethernet.is_some()
         });
-        // It is done later where interrupts have come meanwhile.
+        // The work ends later if interrupts have come meanwhile.
         if interruptible {
             self.sync();
         }
@@ -189,10 +190,10 @@ impl Cpu for SimProvider<'_> {
             thread.idle += window.overlap(started, since);
             let deadline = Ps::from(deadline);
             if !skip || !steady || since >= deadline || !self.unchanged(w) {
-                // A thread that does nothing else would go on and on.
+                // Without this, a thread that only pauses would never stop.
                 return (false, since > w.end);
             }
-            // What changes before the clock comes to `since` wakes the thread at once.
+            // A change before the clock reaches `since` wakes the thread at once.
             self.watch(w);
             w.threads[self.thread].waiting =
                 Waiting::Pause { since, pass: since - started, deadline, waking: false };
@@ -270,7 +271,7 @@ impl Cpu for SimProvider<'_> {
     }
 
     fn write(&self, mem: Mem, offset: u64, from: &[u8]) {
-        // Line by line, so that the NIC can see it half done.
+        // Line by line, so that the NIC can see a partial write.
         let mut done = 0;
         while done < from.len() {
             let at = mem.start() + offset + done as u64;

@@ -1,4 +1,4 @@
-//! A thread's verbs and processor in virtual time: how it keeps in step with the world.
+//! A thread's verbs and processor in virtual time, and how the thread keeps in step with the world.
 
 mod cpu;
 mod poll;
@@ -25,15 +25,15 @@ pub struct SimProvider<'y> {
     thread: ThreadId,
     machine: MachineId,
     core: CoreId,
-    /// The first device of its machine; the others follow.
+    /// The first device of the thread's machine; the other devices follow.
     first_device: DeviceId,
     yielder: &'y Yielder<(), ()>,
 }
 
-/// A handle names the device of its machine in the highest byte, and the object on it in the others.
+/// Bits of a handle that hold an object's number. The bits above hold the device's number on its machine.
 const OBJECT_BITS: u32 = 24;
 
-/// The handle of an object on a device of a machine, whose devices begin with `first`.
+/// The handle of an object on a device. `first` is the first device of the machine.
 fn handle(first: DeviceId, device: DeviceId, object: usize) -> u32 {
     let local = device.index() - first.index();
     (local as u32) << OBJECT_BITS | object as u32
@@ -60,39 +60,39 @@ impl<'y> SimProvider<'y> {
         SimProvider { world, thread, machine, core, first_device, yielder }
     }
 
-    /// Does something with the world.
+    /// Runs `f` on the world.
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut World) -> R) -> R {
         f(&mut self.world.borrow_mut())
     }
 
-    /// The device of a handle; one that no device has given out may name one that is not there.
+    /// The device of a handle. A handle that no device has given out may name a device that does not exist.
     fn device_of(&self, handle: u32) -> DeviceId {
         DeviceId(self.first_device.0 + (handle >> OBJECT_BITS) as u16)
     }
 
-    /// Does something with the device of a handle.
+    /// Runs `f` on the device of a handle.
     fn on_device<R>(&self, handle: u32, f: impl FnOnce(&mut SimDevice) -> R) -> R {
         self.with(|w| f(&mut w.devices[self.device_of(handle)]))
     }
 
-    /// Does something with the device of a handle and its host.
+    /// Runs `f` on the device of a handle and its host.
     fn on_device_with_host<R>(&self, handle: u32, f: impl FnOnce(&mut SimDevice, &mut Host) -> R) -> R {
         let device = self.device_of(handle);
         self.with(|w| f(&mut w.devices[device], &mut w.hosts[self.machine]))
     }
 
-    /// Stops until this thread's turn.
+    /// Suspends this thread until its turn.
     fn suspend(&self) {
         let here = 0u8;
         self.with(|w| w.threads[self.thread].stopped_at = std::ptr::from_ref(&here).addr());
         self.yielder.suspend(());
     }
 
-    /// Ends this thread's turn for a moment, in the middle of what takes long.
+    /// Interrupts this thread's turn during a long operation, so that the run can be stopped.
     fn let_look(&self) {
         if std::thread::panicking() {
-            return; // The thread is being taken down.
+            return; // The thread is being dropped.
         }
         self.with(|w| {
             let clock = w.threads[self.thread].clock;
@@ -104,35 +104,37 @@ impl<'y> SimProvider<'y> {
     /// Lets everything happen that comes before this thread's clock.
     fn sync(&self) {
         if std::thread::panicking() {
-            return; // The thread is being taken down.
+            return; // The thread is being dropped.
         }
         if !self.with(|w| self.catch_up(w)) {
             self.suspend();
         }
     }
 
-    /// [`SimProvider::sync`] up to where another thread comes first, or an interrupt; false then.
+    /// Does the work of [`SimProvider::sync`]. Stops and returns false if another thread or an interrupt
+    /// comes first.
     #[inline]
     fn catch_up(&self, w: &mut World) -> bool {
         let clock = w.threads[self.thread].clock;
         if clock <= w.end && w.run_before(EventKey::thread(clock, self.thread)) {
             return true;
         }
-        // An interrupt may have put it off.
+        // An interrupt may have delayed the thread.
         let clock = w.threads[self.thread].clock;
         w.schedule(self.thread, clock);
         false
     }
 
-    /// Lets what this thread has written by MMIO leave, before it makes an object. Objects are numbered as they
-    /// are made: a thread that makes one has not run ahead of others that make some after their MMIOs, too.
+    /// Lets this thread's MMIO writes leave before the thread creates an object. Objects are numbered in
+    /// order of creation. So a thread that creates one must not be ahead of other threads that create some
+    /// after their MMIOs.
     fn make_in_turn(&self) {
         if self.with(|w| !w.hosts[self.machine].cores[self.core].mmio.is_empty()) {
             self.sync();
         }
     }
 
-    /// Begins something that has an effect, at this thread's clock.
+    /// Begins an operation with an effect, at this thread's clock.
     fn effect(&self) {
         if std::thread::panicking() {
             return;
@@ -146,7 +148,7 @@ impl<'y> SimProvider<'y> {
         }
     }
 
-    /// The QP of a handle, if it lives.
+    /// The QP of a handle, if it is alive.
     fn live_qp(&self, qp: QpHandle) -> Result<(DeviceId, QpId), VerbsError> {
         let (device, id) = (self.device_of(qp.0), object(qp.0));
         let lives = |d: &SimDevice| d.qps.get(id).is_some_and(|slot| slot.alive);

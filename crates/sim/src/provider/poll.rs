@@ -1,4 +1,4 @@
-//! Polling: what the driver does to hand completions over.
+//! Polling: the driver's part in handing completions over.
 
 use super::{SimProvider, invalid, object};
 use crate::core::index::DeviceId;
@@ -10,8 +10,8 @@ use crate::world::World;
 use doorbell_verbs::{CqHandle, VerbsError, Wc};
 
 impl SimProvider<'_> {
-    /// Whether all completions are on their way that are visible at this thread's clock: those that the world
-    /// still has to come to will not be by then. Only this thread takes any from its CQs.
+    /// Whether all completions visible at this thread's clock are on their way already. Completions that the
+    /// world has still to produce come later than that. Only this thread takes completions from its CQs.
     fn knows_completions(&self, w: &World, device: DeviceId) -> bool {
         let clock = w.threads[self.thread].clock;
         let ahead = |d: &SimDevice| clock < w.env.now + d.pcie.least_write();
@@ -24,7 +24,7 @@ impl SimProvider<'_> {
         let look = PassLook::Poll { device, cq };
         let (replayed, known) = self.with(|w| {
             let replayed = w.threads[self.thread].replayed(self.thread, |l| *l == look);
-            // Where caches have sizes, even a poll that finds nothing changes what others find.
+            // With cache sizes, even an empty poll affects the accesses of other agents.
             (replayed.is_some(), !w.sized && self.knows_completions(w, device))
         });
         if replayed {

@@ -1,4 +1,4 @@
-//! Posting: what the driver does until the NIC knows of a work request.
+//! Posting: the driver's work until the NIC knows of a work request.
 
 use super::{SimProvider, invalid, object};
 use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
@@ -14,8 +14,8 @@ use doorbell_nic::{PostShape, wqe};
 use doorbell_verbs::{PostError, QpHandle, RecvWr, SendFlags, SendWr, VerbsError};
 
 impl SimProvider<'_> {
-    /// Writes lines of a WQE, or doorbells, through the core's write-combining buffers; `then` happens when
-    /// the last is at the NIC. The thread waits only where all buffers may be taken.
+    /// Writes lines of a WQE, or doorbells, through the core's write-combining buffers. `then` happens when
+    /// the last write is at the NIC. The thread waits only if all buffers may be taken.
     fn mmio(&self, device: DeviceId, writes: u32, doorbell: bool, then: Packed) {
         for behind in (0..writes).rev() {
             let last = behind == 0;
@@ -36,15 +36,16 @@ impl SimProvider<'_> {
                 self.await_buffer();
                 self.with(|w| self.write_by_mmio(w, device, doorbell, last, then));
             }
-            // A trace is written in the order in which threads do things: who is watched does not run ahead. Nor
-            // does a thread whose caches have sizes, as what it finds there depends on what others did before.
+            // A trace is written in the order of threads' actions, so a traced thread does not run ahead. Nor
+            // does a thread whose caches have sizes, because their contents depend on earlier accesses of
+            // other agents.
             if watched {
                 self.sync();
             }
         }
     }
 
-    /// Writes a line or a doorbell at this thread's clock. It leaves the core in an event of its own.
+    /// Writes a line or a doorbell at this thread's clock. The write leaves the core in a later event.
     #[inline]
     fn write_by_mmio(&self, w: &mut World, device: DeviceId, doorbell: bool, last: bool, then: Packed) {
         let World { env, hosts, threads, devices, .. } = w;
@@ -58,7 +59,8 @@ impl SimProvider<'_> {
         env.queue.push(leaves.max(env.now), SimEvent::MmioOut { device, thread: self.thread });
     }
 
-    /// What an MMIO tells of must be in memory, or the cache, before it: waits for that where it takes time.
+    /// Waits for the core's stores: they must be in memory or the cache before an MMIO write that announces
+    /// them.
     #[cold]
     fn await_stores(&self, w: &mut World) {
         w.wake_others(self.machine);
@@ -66,7 +68,6 @@ impl SimProvider<'_> {
         *clock = w.hosts[self.machine].stored(*clock, self.core);
     }
 
-    /// Waits until a write-combining buffer is free.
     #[cold]
     fn await_buffer(&self) {
         self.sync();
@@ -80,7 +81,7 @@ impl SimProvider<'_> {
         });
     }
 
-    /// Writes one WQE to the send queue; returns how many lines it has.
+    /// Writes one WQE to the send queue. Returns the WQE's number of lines.
     fn build_wqe(&self, w: &mut World, qp: QpHandle, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         let World { env, hosts, threads, devices, .. } = w;
         let (number, id): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
@@ -139,7 +140,7 @@ impl SimProvider<'_> {
         Ok(lines)
     }
 
-    /// Inline data of what was posted last are as the core has them, where these are not memory's.
+    /// Copies the inline data of the last posted WQEs from the caches, if these may differ from memory.
     #[cold]
     #[inline(never)]
     fn gather_from_caches(&self, w: &mut World, qp: QpHandle, posted: &[SendWr<'_>]) {
@@ -162,7 +163,7 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Shows the tracer the last `count` WQEs of a QP, built since `called`.
+    /// Shows the tracer the last `count` WQEs of a QP, which were built since `called`.
     #[cold]
     #[inline(never)]
     fn trace_post(&self, w: &mut World, qp: QpHandle, count: usize, called: Ps) {
@@ -175,7 +176,7 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
+    /// Announces `count` WQEs to the NIC. If there is one only, it has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         let (method, life) = self.with(|w| {
@@ -220,8 +221,8 @@ impl SimProvider<'_> {
 
     /// ibv_post_send(3).
     pub(super) fn post_list(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
-        // Inline payload is read from memory as it is now. Else nobody sees what is posted before the MMIO
-        // has left, which is an event.
+        // Inline payload is read from memory now. Otherwise posted WQEs are seen only when the MMIO write
+        // leaves, which is an event.
         if list.iter().any(|wr| wr.flags.contains(SendFlags::INLINE)) {
             self.effect();
         }
@@ -263,11 +264,11 @@ impl SimProvider<'_> {
     }
 }
 
-/// Why a work request was refused: one word, which a register holds. A large result that is written in parts and
-/// copied as a whole would have the processor wait until all its stores before are done.
+/// The reason why a work request was refused, in one word that fits a register. A large result would be
+/// written in parts and copied as a whole, so that the processor would wait for all its earlier stores.
 type Refused = Box<PostError>;
 
-/// Posts the work requests of a list up to the first that is refused.
+/// Posts the work requests of a list up to the first refused one.
 fn post_all<W>(list: &[W], mut post: impl FnMut(&W) -> Result<(), VerbsError>) -> Result<(), Refused> {
     for (index, wr) in list.iter().enumerate() {
         if let Err(cause) = post(wr) {
@@ -277,7 +278,7 @@ fn post_all<W>(list: &[W], mut post: impl FnMut(&W) -> Result<(), VerbsError>) -
     Ok(())
 }
 
-/// How many work requests of a list were posted.
+/// Number of work requests of a list that were posted.
 fn posted_of<W>(list: &[W], refused: &Result<(), Refused>) -> usize {
     refused.as_ref().map_or_else(|error| error.index, |()| list.len())
 }

@@ -1,7 +1,7 @@
-//! Kernel TCP: what a thread does in system calls on sockets.
+//! Kernel TCP: system calls of a thread on sockets.
 //!
-//! What a call costs is spent before it has its effect, and what happens meanwhile comes first: an interrupt may put
-//! the thread off, and do what it was about to do.
+//! A call spends its time before it has its effect, and events of that time come first. An interrupt may
+//! delay the thread, and may do the work that the thread was about to do.
 
 use super::SimProvider;
 use crate::core::index::{DeviceId, Id, MachineId, SocketId};
@@ -14,23 +14,23 @@ use crate::world::World;
 use doorbell_verbs::{Mem, SocketError, SocketHandle, Sockets, Time, Touch};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// errno(3) of Linux.
+/// Error numbers of Linux, see errno(3).
 const EADDRINUSE: i32 = 98;
 const EHOSTUNREACH: i32 = 113;
 
-/// Why a thread that has a socket has a kernel.
+/// Why the machine of a thread with sockets has a kernel.
 const HAS_TCP: &str = "a machine with sockets has TCP";
 
-/// Bytes of a word that copies load and store.
+/// Bytes of a word that a copy loads and stores.
 const WORD: u64 = 8;
 
-/// The address of a machine.
+/// The IP address of a machine.
 fn address(machine: MachineId) -> IpAddr {
     let [high, low] = machine.0.to_be_bytes();
     Ipv4Addr::new(10, high, low, 1).into()
 }
 
-/// The machine with an address.
+/// The machine with this IP address.
 fn machine_at(address: IpAddr) -> Option<MachineId> {
     match address {
         IpAddr::V4(v4) => match v4.octets() {
@@ -46,7 +46,7 @@ fn invalid<T>(why: &str) -> Result<T, SocketError> {
 }
 
 impl SimProvider<'_> {
-    /// Does something in the kernel, at this thread's clock, which then is where that is done.
+    /// Runs something in the kernel at this thread's clock, and moves the clock to its end.
     fn in_kernel<R>(&self, run: impl FnOnce(&mut Kernel, &mut KernelContext<'_>) -> R) -> R {
         self.with(|w| {
             let World { kernels, hosts, devices, env, threads, .. } = w;
@@ -60,7 +60,7 @@ impl SimProvider<'_> {
         })
     }
 
-    /// Looks at a socket.
+    /// Runs `look` on a socket.
     fn on_socket<R>(&self, socket: SocketId, look: impl FnOnce(&mut TcpSocket) -> R) -> R {
         self.in_kernel(|kernel, _| look(&mut kernel.sockets[socket]))
     }
@@ -74,7 +74,10 @@ impl SimProvider<'_> {
         self.sync();
     }
 
-    /// Begins a system call on sockets; an error where there are none.
+    /// Begins a system call on sockets.
+    ///
+    /// # Errors
+    /// If the machine has no TCP.
     fn call(&self) -> Result<(), SocketError> {
         let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| Ps(kernel.costs.call)));
         let Some(cost) = cost else {
@@ -93,7 +96,7 @@ impl SimProvider<'_> {
         socket.ok_or_else(|| SocketError::Invalid("there is no such socket".into()))
     }
 
-    /// Sleeps until one of these sockets has what is wanted, or `deadline` comes.
+    /// Sleeps until one of these sockets has the wanted event, or `deadline` comes.
     fn sleep(&self, sockets: impl Iterator<Item = SocketId> + Clone, want: SocketWant, deadline: Ps) {
         self.with(|w| {
             let kernel = w.kernels[self.machine].as_mut().expect(HAS_TCP);
@@ -115,7 +118,7 @@ impl SimProvider<'_> {
         });
     }
 
-    /// Waits until a socket has what is wanted; `ready` says what that is.
+    /// Waits until a socket has the wanted event and `ready` returns a value.
     fn wait<R>(
         &self,
         socket: SocketId,
@@ -134,7 +137,7 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Copies between places as the kernel does: it prefetches what it loads.
+    /// Copies bytes as the kernel does, with prefetches of the lines that it loads.
     fn copy_in_kernel(&self, from: MemPlace, to: MemPlace, len: u64, touch: Touch) {
         let (ahead, instructions) = self.in_kernel(|kernel, _| kernel.copies());
         let mut done = 0;
@@ -164,12 +167,12 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Where an address of the kernel's is.
+    /// The place of a kernel address.
     fn place(&self, addr: u64, len: u64) -> MemPlace {
         self.with(|w| w.hosts[self.machine].memory.place(addr, len).expect(ALLOCATED))
     }
 
-    /// Copies bytes of the program behind those that its socket holds.
+    /// Copies bytes of the program to the end of the socket's send buffer.
     fn copy_to_socket(&self, socket: SocketId, mem: Mem, offset: u64, len: u64) {
         let mut done = 0;
         while done < len {
@@ -181,7 +184,7 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Sends what may be sent of a socket.
+    /// Sends all segments of a socket that may be sent.
     fn push(&self, socket: SocketId) {
         while let Some(cost) = self.in_kernel(|kernel, _| kernel.next_costs(socket)) {
             self.spend(cost);
@@ -190,7 +193,7 @@ impl SimProvider<'_> {
         self.sync();
     }
 
-    /// Copies what a socket has received, at most `len` bytes; returns how many.
+    /// Copies received data of a socket to the program, at most `len` bytes. Returns the number of bytes.
     fn copy_from_socket(&self, socket: SocketId, mem: Mem, offset: u64, len: u64) -> u64 {
         let mut taken = 0;
         while taken < len {
@@ -208,7 +211,10 @@ impl SimProvider<'_> {
         taken
     }
 
-    /// The first port of the device that a machine has TCP over, brought up; an error where there is none.
+    /// The device that a machine uses for TCP, brought up.
+    ///
+    /// # Errors
+    /// If the machine cannot be reached.
     fn peer(&self, to: SocketAddr) -> Result<DeviceId, SocketError> {
         let unreachable = || SocketError::Errno { what: "connect", errno: EHOSTUNREACH };
         let machine = machine_at(to.ip()).ok_or_else(unreachable)?;
@@ -337,7 +343,7 @@ impl Sockets for SimProvider<'_> {
             if slept {
                 self.sleep(named.clone(), SocketWant::Take, deadline.into());
             } else {
-                // What comes until it sleeps is looked at once more.
+                // Sockets are checked once more after the time that falling asleep takes.
                 self.spend(self.in_kernel(|kernel, _| Ps(kernel.costs.sleep)));
             }
             slept = !slept;
@@ -346,7 +352,7 @@ impl Sockets for SimProvider<'_> {
 
     fn tcp_close(&self, socket: SocketHandle) {
         if std::thread::panicking() {
-            return; // The thread is being taken down.
+            return; // The thread is being dropped.
         }
         if let Ok(socket) = self.call_on(socket) {
             self.in_kernel(|kernel, at| kernel.close(at, socket));

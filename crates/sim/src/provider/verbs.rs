@@ -1,4 +1,4 @@
-//! The verbs that make, change and destroy objects; they take no time.
+//! Verbs that create, change and destroy objects. They take no time.
 
 use super::{SimProvider, handle, invalid, object};
 use crate::core::index::{CqId, DeviceId, Id, Maybe, QpId, RecvQueueId};
@@ -21,7 +21,7 @@ impl SimProvider<'_> {
     }
 }
 
-/// Bytes of the largest WQE of a send queue: its entries are as far apart.
+/// Bytes of the largest WQE of a send queue, which is the distance between its entries.
 fn largest_wqe(generation: Generation, attr: &QpInitAttr) -> u32 {
     let layout = generation.wqe();
     let sges = wqe::Payload::Sges(attr.cap.max_send_sge.max(1));
@@ -30,7 +30,7 @@ fn largest_wqe(generation: Generation, attr: &QpInitAttr) -> u32 {
     wqe::pad(with_sges.max(layout.send_bytes(Opcode::Send, attr.qp_type, inline)))
 }
 
-/// The port with a number as programs give it, from 1.
+/// Checks a port number as programs give it, from 1.
 fn check_port(device: &SimDevice, port: u8) -> Result<(), String> {
     match device.profile.device.link.ports as u8 {
         ports if port == 0 || port > ports => Err(format!("the device has ports 1 to {ports}, not {port}")),
@@ -129,7 +129,7 @@ impl Provider for SimProvider<'_> {
 
     fn alloc_pd(&self, device: DeviceHandle) -> Result<PdHandle, VerbsError> {
         self.make_in_turn();
-        // The handle is the number of the protection domain, too.
+        // The handle is also the number of the protection domain.
         let number = self.on_device(device.0, |d| {
             d.pds += 1;
             d.pds
@@ -283,7 +283,8 @@ impl Provider for SimProvider<'_> {
         Ok((QpHandle(self.handle(number, id)), FIRST_QPN + id.0))
     }
 
-    /// What the device has accepted for a QP is in memory when that is destroyed: the command's completion comes behind it on the PCIe link.
+    /// When the call returns, everything that the device has accepted for the QP is in memory: on the PCIe
+    /// link, the command's completion follows the writes.
     fn destroy_qp(&self, qp: QpHandle) {
         self.effect();
         self.with(|w| {

@@ -1,54 +1,55 @@
-//! A set-associative cache: which lines it holds, and something about each.
+//! A set-associative cache: the lines it holds, with a value for each.
 
 use std::ops::Range;
 
-/// Number of a line among all of a machine's.
+/// Number of a line among all lines of a machine.
 pub(super) type LineId = u64;
 
-/// Which line goes where a set is full.
+/// The line that is evicted from a full set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replacement {
-    /// The one that was used longest ago.
+    /// The least recently used line.
     Lru,
-    /// One that is drawn.
+    /// A line drawn at random.
     Random,
 }
 
-/// A place of a set; all zeros where it is empty.
+/// A way of a set; all zeros if empty.
 #[derive(Clone, Copy, Default)]
 struct CacheWay<T> {
-    /// The line's number and one.
+    /// The line's number plus one.
     tag: u64,
     about: T,
 }
 
-/// Lines in sets, and of each line something more.
+/// Lines in sets, with a value for each line.
 pub(super) struct SetCache<T> {
-    /// The ways of each set that ever held a line; in each, the last used comes first, and empty ones last.
+    /// The ways of each set that ever held a line. Within a set, the last used way is first, and empty ones
+    /// are last.
     all: Vec<CacheWay<T>>,
-    /// Of each set, how many of those with ways lie before its own, and one; 0 of one without.
+    /// For each set: number of sets whose ways lie before its own, plus one. 0 for a set without ways.
     places: Vec<u32>,
     ways: usize,
     replacement: Replacement,
-    /// State of the draws.
+    /// State of the random draws.
     drawn: u64,
 }
 
 impl<T: Copy + Default> SetCache<T> {
-    /// A cache of so many bytes with lines of `line` bytes; empty.
+    /// An empty cache of `bytes` bytes with lines of `line` bytes.
     pub(super) fn new(bytes: u64, line: u64, ways: u32, replacement: Replacement) -> SetCache<T> {
         let sets = (bytes / line / u64::from(ways)).max(1);
-        // Zeros that the system has: a cache that nobody uses takes no memory.
+        // These zeros come from the system, so an unused cache takes no memory.
         let places = vec![0; sets as usize];
         SetCache { all: Vec::new(), places, ways: ways as usize, replacement, drawn: 1 }
     }
 
-    /// Which set a line belongs to.
+    /// The set of a line.
     fn number(&self, line: LineId) -> usize {
         (line % self.places.len() as u64) as usize
     }
 
-    /// The ways of a line's set, where it has some.
+    /// The ways of a line's set; empty if the set has none yet.
     fn range(&self, line: LineId) -> Range<usize> {
         match self.places[self.number(line)].checked_sub(1) {
             Some(before) => before as usize * self.ways..(before as usize + 1) * self.ways,
@@ -61,7 +62,7 @@ impl<T: Copy + Default> SetCache<T> {
         &mut self.all[range]
     }
 
-    /// Lets a line's set have ways.
+    /// Creates the ways of a line's set.
     fn make(&mut self, line: LineId) {
         let number = self.number(line);
         if self.places[number] == 0 {
@@ -70,12 +71,11 @@ impl<T: Copy + Default> SetCache<T> {
         }
     }
 
-    /// What is held of a line, without its being used by that.
+    /// The value of a held line. Does not mark the line as used.
     pub(super) fn peek(&mut self, line: LineId) -> Option<&mut T> {
         self.set(line).iter_mut().find(|way| way.tag == line + 1).map(|way| &mut way.about)
     }
 
-    /// Whether it holds a line.
     pub(super) fn has(&self, line: LineId) -> bool {
         self.all[self.range(line)].iter().any(|way| way.tag == line + 1)
     }
@@ -88,13 +88,13 @@ impl<T: Copy + Default> SetCache<T> {
         Some(&mut set[0].about)
     }
 
-    /// Brings in a line that is not held; returns the one that went for it.
+    /// Brings in a line that is not held. Returns the evicted line, if any.
     pub(super) fn insert(&mut self, line: LineId, about: T) -> Option<(LineId, T)> {
         self.insert_among(line, about, self.ways, |_| true)
     }
 
-    /// The same where there are at most `most` lines like it in a set, which `alike` tells: with so many it takes
-    /// the place of one of these.
+    /// Brings in a line that is not held, among at most `most` lines of its set that are `alike`. If the set
+    /// has as many, the line replaces one of them. Returns the evicted line, if any.
     pub(super) fn insert_among(
         &mut self,
         line: LineId,
@@ -123,7 +123,7 @@ impl<T: Copy + Default> SetCache<T> {
         (gone.tag != 0).then(|| (gone.tag - 1, gone.about))
     }
 
-    /// Lets go of a line; returns what was known of it.
+    /// Removes a line. Returns its value.
     pub(super) fn remove(&mut self, line: LineId) -> Option<T> {
         let set = self.set(line);
         let at = set.iter().position(|way| way.tag == line + 1)?;
@@ -133,19 +133,19 @@ impl<T: Copy + Default> SetCache<T> {
         Some(about)
     }
 
-    /// Sets that have held lines.
+    /// Number of sets that have held lines.
     #[cfg(test)]
     pub(super) fn used_sets(&self) -> usize {
         self.all.len() / self.ways
     }
 
-    /// All lines that are held.
+    /// All held lines.
     #[cfg(test)]
     pub(super) fn lines(&self) -> impl Iterator<Item = (LineId, T)> + '_ {
         self.all.iter().filter(|way| way.tag != 0).map(|way| (way.tag - 1, way.about))
     }
 
-    /// A number (xorshift; Marsaglia 2003).
+    /// A random number (xorshift; Marsaglia 2003).
     fn draw(&mut self) -> usize {
         self.drawn ^= self.drawn << 13;
         self.drawn ^= self.drawn >> 7;

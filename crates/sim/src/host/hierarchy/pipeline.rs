@@ -1,25 +1,25 @@
-//! What an out-of-order core has under way: it goes on past a miss until a buffer is full.
+//! The instructions of an out-of-order core in flight. The core goes on past a miss until a buffer is full.
 
 use crate::core::ps::Ps;
 use std::collections::VecDeque;
 
-/// Sizes of a core's buffers, and how fast it is where none is full.
+/// Sizes of a core's buffers, and its speed while none is full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PipelineBuffers {
-    /// Instructions between the oldest that is not done and the youngest under way.
+    /// Instructions between the oldest unfinished one and the youngest in flight.
     pub(super) reorder: u64,
-    /// Stores that are done but not in the cache yet.
+    /// Stores that have executed but are not in the cache yet.
     pub(super) stores: usize,
     /// Lines that such stores may wait for at a time.
     pub(super) store_lines: usize,
-    /// Time of an instruction where nothing waits.
+    /// Time of an instruction if nothing waits.
     pub(super) instruction: Ps,
 }
 
-/// A load that instructions after it do not wait for.
+/// A load whose value no later instruction waits for.
 #[derive(Clone, Copy)]
 struct PendingLoad {
-    /// Its number among all instructions.
+    /// Number of the load among all instructions.
     number: u64,
     done: Ps,
 }
@@ -30,14 +30,15 @@ pub(super) struct Pipeline {
     /// Instructions begun so far.
     begun: u64,
     loads: VecDeque<PendingLoad>,
-    /// When each store under way is in the cache, in their order: a younger one never before an older one.
+    /// When each store in flight is in the cache, in order. A younger store is never there before an older
+    /// one.
     stores: VecDeque<Ps>,
-    /// When lines that stores wait for are there.
+    /// When the lines that stores wait for are there.
     store_lines: VecDeque<Ps>,
 }
 
 impl Pipeline {
-    /// Begins `count` instructions at `clock`; returns when the next one can begin.
+    /// Begins `count` instructions at `clock`. Returns when the next one can begin.
     pub(super) fn run(&mut self, buffers: &PipelineBuffers, mut clock: Ps, mut count: u64) -> Ps {
         while let Some(&PendingLoad { number, done }) = self.loads.front() {
             if done <= clock {
@@ -48,7 +49,7 @@ impl Pipeline {
             if count < room {
                 break;
             }
-            // The buffer is full of what follows this load.
+            // The buffer is full of instructions after this load.
             self.begun += room;
             count -= room;
             clock = done.max(clock + buffers.instruction * room);
@@ -58,13 +59,13 @@ impl Pipeline {
         clock + buffers.instruction * count
     }
 
-    /// A load that is the next instruction, and done at `done`.
+    /// Adds a load as the next instruction; it is done at `done`.
     pub(super) fn load(&mut self, done: Ps) {
         self.loads.push_back(PendingLoad { number: self.begun, done });
     }
 
-    /// When a store that is begun at `clock` may ask for its line: not before one of those waited for is there,
-    /// where they are many.
+    /// When a store that begins at `clock` may ask for its line. If too many lines are awaited, the store
+    /// waits until one of them is there.
     pub(super) fn store_line_from(&mut self, buffers: &PipelineBuffers, clock: Ps) -> Ps {
         while self.store_lines.front().is_some_and(|ready| *ready <= clock) {
             self.store_lines.pop_front();
@@ -75,12 +76,13 @@ impl Pipeline {
         }
     }
 
-    /// A store asked for a line that is there at `ready`.
+    /// Adds a line that a store asked for, and that is there at `ready`.
     pub(super) fn store_waits_for(&mut self, ready: Ps) {
         self.store_lines.push_back(ready);
     }
 
-    /// A store whose line is there at `ready`, begun at `clock`; returns when the next instruction can begin.
+    /// Adds a store that begins at `clock`, whose line is there at `ready`. Returns when the next instruction
+    /// can begin.
     pub(super) fn store(&mut self, buffers: &PipelineBuffers, clock: Ps, ready: Ps) -> Ps {
         let mut clock = clock;
         while self.stores.front().is_some_and(|done| *done <= clock) {
@@ -94,14 +96,14 @@ impl Pipeline {
         clock
     }
 
-    /// When all loads are done that are under way at `clock`.
+    /// When all loads in flight at `clock` are done.
     pub(super) fn loaded(&mut self, clock: Ps) -> Ps {
         let last = self.loads.iter().map(|load| load.done).max();
         self.loads.clear();
         last.map_or(clock, |last| last.max(clock))
     }
 
-    /// When all stores are in the cache that are under way at `clock`.
+    /// When all stores in flight at `clock` are in the cache.
     pub(super) fn stored(&mut self, clock: Ps) -> Ps {
         let last = self.stores.back().copied();
         self.stores.clear();
@@ -117,7 +119,8 @@ mod tests {
     const BUFFERS: PipelineBuffers =
         PipelineBuffers { reorder: 128, stores: 32, store_lines: 4, instruction: Ps(100) };
 
-    /// Loads that each take 100 000, with `between` instructions in all for each; time of one in the long run.
+    /// Time of a load in the long run. Each load takes 100 000 and comes with `between` instructions, itself
+    /// included.
     fn loads(between: u64) -> u64 {
         let mut pipeline = Pipeline::default();
         let mut clock = Ps::ZERO;
@@ -136,7 +139,7 @@ mod tests {
     fn as_many_misses_overlap_as_the_buffer_holds_instructions() {
         assert_eq!(loads(128), 100_000, "one after another");
         assert_eq!(loads(32), 25_000, "four at a time");
-        // Instructions themselves take longer than the buffer makes wait.
+        // The instructions take longer than the full buffer makes the core wait.
         assert_eq!(loads(2000), 100_000 + (2000 - 128) * 100);
     }
 
