@@ -1,8 +1,8 @@
 //! The software NIC under AddressSanitizer.
 //!
-//! Its unit tests, with hostile records among them, and the conformance suite with the library in the
-//! same process. The sanitizer's runtime comes with the toolchain; that the stable compiler takes the
-//! flag is asked for by RUSTC_BOOTSTRAP, as nothing of what is built so is used for anything else.
+//! It covers the unit tests, including those with hostile records, and the conformance suite with the library
+//! in the same process. The sanitizer's runtime comes with the toolchain. RUSTC_BOOTSTRAP lets the stable
+//! compiler accept the flag; these builds serve no other purpose.
 
 use crate::command::{self, Problem, Task, lines, run};
 use crate::workspace::{self, root};
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs everything; a machine where the sanitizer cannot be had is told.
+/// Runs everything. Without the sanitizer, the task is unavailable.
 pub(crate) fn run_all() -> Task<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
         return Err(Problem::Unavailable(format!("AddressSanitizer is used on {TARGET} only")));
@@ -38,14 +38,15 @@ fn directory() -> Task<PathBuf> {
     Ok(workspace::target()?.join("asan"))
 }
 
-/// cargo with the sanitizer on. Naming the target keeps it from programs that cargo itself runs.
+/// cargo with the sanitizer enabled. An explicit target keeps the sanitizer out of programs that cargo itself
+/// runs.
 fn cargo(task: &str) -> Task<Command> {
     let mut cargo = command::cargo();
     cargo.args([task, "--quiet", "--target", TARGET, "--target-dir"]).arg(directory()?).current_dir(root());
     cargo.env("RUSTC_BOOTSTRAP", "1");
-    // The library takes the runtime from the program that loads it.
+    // The library uses the runtime of the program that loads it.
     cargo.env("RUSTFLAGS", "-Zsanitizer=address -Clink-arg=-rdynamic");
-    // What lives as long as its process is never freed.
+    // Memory that lives as long as its process is never freed.
     cargo.env("ASAN_OPTIONS", "detect_leaks=0");
     Ok(cargo)
 }

@@ -1,22 +1,22 @@
-//! Writes every generated file anew: pages, tables, schemas and pictures that tests compare with what the code says.
+//! Writes every generated file anew: pages, tables, schemas and pictures that tests compare with the code.
 
 use crate::command::{Task, run};
 use crate::packages;
 use crate::test::{CheckStep, cargo, run_steps};
 use std::process::ExitCode;
 
-/// A variable with which these tests write instead of comparing.
+/// Environment variable that makes these tests write instead of compare.
 const VARIABLE: &str = "DOORBELL_BLESS";
 
 /// Tests that write generated files.
 struct Generator {
     writes: &'static str,
     package: &'static str,
-    /// Which of the package's programs has them, as cargo says it.
+    /// cargo's options for the test program of the package.
     program: &'static [&'static str],
-    /// What their names begin with.
+    /// Prefix of the tests' names.
     tests: &'static str,
-    /// The file that writes, from the workspace's root.
+    /// The source file that writes, relative to the workspace's root.
     #[cfg(test)]
     source: &'static str,
 }
@@ -46,7 +46,7 @@ const GENERATORS: [Generator; 6] = [
 impl Generator {
     fn run(&self) -> Task<()> {
         if self.package == "doorbell-soft-so" {
-            // Its page has the versions of the packages that are installed.
+            // The generated page contains versions of installed packages.
             packages::ensure_tested_programs()?;
         }
         let mut tests = cargo(&["test", "--quiet", "--package", self.package]);
@@ -55,7 +55,7 @@ impl Generator {
     }
 }
 
-/// Writes all of them.
+/// Runs all generators.
 pub(crate) fn run_all() -> ExitCode {
     let runs: Vec<_> =
         GENERATORS.iter().map(|generator| (generator.writes, move || generator.run())).collect();

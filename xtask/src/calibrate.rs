@@ -1,9 +1,9 @@
-//! Setting a profile's parameters from its data.
+//! Sets a profile's parameters from its data.
 
 use crate::command::{self, Task, run};
 use crate::workspace::root;
 
-/// Runs the program that does it.
+/// Runs `doorbell-calibrate` with these arguments.
 pub(crate) fn run_with(arguments: &[&str]) -> Task<()> {
     let mut cargo = command::cargo();
     cargo.args(["run", "--quiet", "--release", "--package", "doorbell-calibrate", "--"]).args(arguments);

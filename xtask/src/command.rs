@@ -1,20 +1,20 @@
-//! Other programs.
+//! Running other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why a task did not come to its end.
+/// The reason why a task did not finish.
 pub(crate) enum Problem {
-    /// This machine lacks something that the repository cannot bring.
+    /// The machine lacks something that the repository cannot provide.
     Unavailable(String),
     /// Anything else.
     Failed(String),
 }
 
-/// What tasks return.
+/// Result of a task.
 pub(crate) type Task<T> = Result<T, Problem>;
 
-/// A failure, told with what was being done.
+/// A failure, with the action that failed.
 pub(crate) fn failed(doing: impl std::fmt::Display, why: impl std::fmt::Display) -> Problem {
     Problem::Failed(format!("{doing}: {why}"))
 }
@@ -24,13 +24,14 @@ fn text(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command to success.
+/// Runs a command, which must succeed.
 pub(crate) fn run(command: &mut Command) -> Task<()> {
     let status = command.status().map_err(|error| failed(text(command), error))?;
     if status.success() { Ok(()) } else { Err(failed(text(command), status)) }
 }
 
-/// Runs a command to success and returns what it prints; its complaints are part of the failure.
+/// Runs a command, which must succeed, and returns its standard output. A failure includes its standard
+/// error.
 pub(crate) fn output(command: &mut Command) -> Task<Vec<u8>> {
     let output = command.output().map_err(|error| failed(text(command), error))?;
     if output.status.success() {
@@ -40,17 +41,17 @@ pub(crate) fn output(command: &mut Command) -> Task<Vec<u8>> {
     Err(failed(text(command), format!("{}\n{}", output.status, complaints.trim_end())))
 }
 
-/// Runs a command to success and returns what it prints, as text.
+/// Runs a command, which must succeed, and returns the lines of its standard output.
 pub(crate) fn lines(command: &mut Command) -> Task<Vec<String>> {
     Ok(String::from_utf8_lossy(&output(command)?).lines().map(str::to_owned).collect())
 }
 
-/// The cargo that runs this.
+/// The cargo that runs this program.
 pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
 }
 
-/// Where a program is: in `PATH`, or where administrators' programs are.
+/// Finds a program in `PATH`, or in the folders for administrators' programs.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -58,7 +59,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     folders.iter().map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// A program that [`find`] finds, or its bare name.
+/// A command for the program that [`find`] finds, or for its bare name.
 pub(crate) fn program(name: &str) -> Command {
     Command::new(find(name).as_deref().unwrap_or(Path::new(name)))
 }

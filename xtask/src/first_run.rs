@@ -1,4 +1,4 @@
-//! How long the README's first command takes on a fresh clone with an empty target folder, download apart.
+//! Measures the README's first command on a fresh clone with an empty target folder, without the download.
 
 use crate::command::{self, Problem, Task, failed, find, program, run};
 use crate::record;
@@ -9,19 +9,19 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The page that has the last figure, in seconds, and where it is.
+/// Page with the last figure in seconds, and the marker of its table.
 const PAGE: &str = "docs/speed.md";
 const TABLE: &str = "<!-- first command -->";
 
-/// More than the last figure by more than this fails.
+/// The check fails if the last figure is exceeded by more than this share.
 const TOLERANCE: f64 = 0.10;
 const ROUNDS: usize = 3;
-/// The processors that it may use: the figure is of two.
+/// Processors that the command may use. The figure is for two.
 const PROCESSORS: &str = "0,1";
 
 const FIRST_COMMAND: [&str; 8] = ["run", "--release", "--", "simulate", "--verb", "read", "--size", "64"];
 
-/// Clones the commit that is checked out.
+/// Clones the checked-out commit.
 fn clone(to: &Path) -> Task<()> {
     let _ = fs::remove_dir_all(to);
     run(Command::new("git")
@@ -30,7 +30,7 @@ fn clone(to: &Path) -> Task<()> {
         .arg(to))
 }
 
-/// cargo in the clone, with nothing of this one's settings.
+/// cargo in the clone, without any of this build's settings.
 fn cargo_in(clone: &Path, arguments: &[&str]) -> Command {
     let mut cargo = program("taskset");
     cargo
@@ -47,7 +47,7 @@ fn cargo_in(clone: &Path, arguments: &[&str]) -> Command {
     cargo
 }
 
-/// One round: the wall time of the first command.
+/// One round: returns the wall time of the first command.
 fn round(clone: &Path) -> Task<Duration> {
     let _ = fs::remove_dir_all(clone.join("target"));
     let meter = Meter::start();
@@ -57,14 +57,14 @@ fn round(clone: &Path) -> Task<Duration> {
     Ok(took.wall)
 }
 
-/// The last figure that the page has, in seconds of wall time.
+/// The last figure on the page, in seconds of wall time.
 fn last() -> Task<f64> {
     let row = record::last_row(PAGE, TABLE)?;
     let seconds = row.get(1).and_then(|cell| cell.split(' ').next()?.parse().ok());
     seconds.ok_or_else(|| failed(PAGE, format!("the last row of the table at `{TABLE}` has no seconds")))
 }
 
-/// Measures three times; the median counts.
+/// Measures three times and compares the median with the page.
 pub(crate) fn check() -> Task<()> {
     if find("taskset").is_none() {
         return Err(Problem::Unavailable("taskset (util-linux) is needed".into()));

@@ -11,10 +11,10 @@ use std::process::Stdio;
 
 const INIT: &str = include_str!("init.sh");
 
-/// Where the program lies in the machine.
+/// Path of the program in the machine.
 const PROGRAM: &str = "/native-test";
 
-/// Makes the archive: the program is run with `arguments`.
+/// Builds the archive. The machine runs the program with `arguments`.
 pub(crate) fn build(kernel: &Kernel, binary: &Path, arguments: &[&str], archive: &Path) -> Task<()> {
     let stage = archive.with_extension("files");
     let _ = fs::remove_dir_all(&stage);
@@ -43,25 +43,25 @@ pub(crate) fn build(kernel: &Kernel, binary: &Path, arguments: &[&str], archive:
     pack(&stage, archive)
 }
 
-/// What the machine runs beside busybox and the program; and the driver, which libibverbs loads.
+/// Programs that the machine runs besides busybox and the program, and the driver that libibverbs loads.
 fn guest_programs() -> Task<Vec<PathBuf>> {
     let programs = ["ip", "rdma"].map(find).into_iter().chain([rxe_driver()]);
     programs.collect::<Option<_>>().ok_or_else(|| Problem::Failed("ip, rdma or librxe is gone".into()))
 }
 
-/// The shared libraries of an ELF file, with the loader.
+/// The shared libraries of an ELF file, and the loader.
 fn libraries(file: &Path) -> Task<Vec<PathBuf>> {
     let text = output(program("ldd").arg(file))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
 }
 
-/// What tells libibverbs of the driver.
+/// The file that tells libibverbs to load the driver.
 fn driver_settings() -> Option<PathBuf> {
     Some(PathBuf::from("/etc/libibverbs.d/rxe.driver")).filter(|file| file.exists())
 }
 
-/// Copies a file to a place in the machine.
+/// Copies a file to the path `place` in the machine.
 fn add(stage: &Path, file: &Path, place: &Path) -> Task<()> {
     let to = stage.join(place.strip_prefix("/").unwrap_or(place));
     let copied = fs::create_dir_all(to.parent().unwrap_or(stage)).and_then(|()| fs::copy(file, &to));
@@ -84,7 +84,7 @@ fn executable(_file: &Path) -> Task<()> {
     Ok(())
 }
 
-/// Every file and folder below `folder`, relative to `root`, folders before what they hold.
+/// Every file and folder below `folder`, relative to `root`. A folder comes before its contents.
 fn walk(root: &Path, folder: &Path, names: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

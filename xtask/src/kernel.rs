@@ -1,4 +1,4 @@
-//! Debian's kernel and the modules for Soft-RoCE, fetched and unpacked without installing it.
+//! Downloads and unpacks Debian's kernel and the modules for Soft-RoCE without installing them.
 
 use crate::command::{Problem, Task, failed, lines, output, program, run};
 use crate::packages::update;
@@ -7,18 +7,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Modules to load; what they depend on comes before them.
+/// Modules to load. Their dependencies are loaded before them.
 const MODULES: [&str; 3] = ["crc32_generic", "rdma_rxe", "dummy"];
 
 /// An unpacked kernel.
 pub(crate) struct Kernel {
-    /// The kernel as ELF file, which qemu starts without the boot loader's steps.
+    /// The kernel as an ELF file, which qemu starts without a boot loader.
     pub(crate) vmlinux: PathBuf,
-    /// Modules in the order in which to load them.
+    /// Modules in load order.
     pub(crate) modules: Vec<PathBuf>,
 }
 
-/// The kernel package of this machine's Debian, not the one for clouds, which lacks Soft-RoCE.
+/// The kernel package of this machine's Debian. The kernel for clouds is not used, because it lacks
+/// Soft-RoCE.
 fn package() -> Task<String> {
     let depends = lines(program("apt-cache").args(["depends", "linux-image-amd64"]))?;
     let mut names = depends.iter().filter_map(|line| line.trim().strip_prefix("Depends: "));
@@ -26,12 +27,12 @@ fn package() -> Task<String> {
     name.map(str::to_owned).ok_or_else(|| failed("apt-cache", "linux-image-amd64 depends on no kernel"))
 }
 
-/// The kernel: the one in `cache`, or the current one, fetched into it.
+/// The kernel in `cache`. If there is none, downloads the current kernel into `cache`.
 pub(crate) fn fetch(cache: &Path) -> Task<Kernel> {
     let home = cache.join("kernel");
     if !home.exists() {
         let work = cache.join("unpacking");
-        // With an outdated list of packages, or none, the first attempt fails.
+        // The first attempt fails if apt's package list is missing or outdated.
         let attempt = || package().and_then(|package| download(&package, &work));
         let archive = attempt().or_else(|_| update().and_then(|()| attempt()));
         let unavailable =
@@ -45,7 +46,7 @@ pub(crate) fn fetch(cache: &Path) -> Task<Kernel> {
     Ok(Kernel { vmlinux: home.join("vmlinux"), modules: order.lines().map(|name| home.join(name)).collect() })
 }
 
-/// Downloads a package into the fresh folder `work`, which needs no privileges.
+/// Downloads a package into the empty folder `work`. This needs no privileges.
 fn download(package: &str, work: &Path) -> Task<PathBuf> {
     println!("downloading {package}");
     let _ = fs::remove_dir_all(work);
@@ -54,7 +55,7 @@ fn download(package: &str, work: &Path) -> Task<PathBuf> {
     only_entry(work, |name| name.ends_with(".deb"))
 }
 
-/// Leaves `vmlinux`, the modules and their order in `work/kernel`.
+/// Puts `vmlinux`, the modules and their load order into `work/kernel`.
 fn unpack(package: &Path, work: &Path) -> Task<()> {
     let (tree, kernel) = (work.join("tree"), work.join("kernel"));
     for folder in [&tree, &kernel] {
@@ -72,7 +73,7 @@ fn unpack(package: &Path, work: &Path) -> Task<()> {
     fs::write(kernel.join("modules"), order).map_err(|error| failed("modules", error))
 }
 
-/// The entry of a folder whose name is wanted.
+/// The entry of a folder whose name satisfies `wanted`.
 fn only_entry(folder: &Path, wanted: impl Fn(&str) -> bool) -> Task<PathBuf> {
     let entries = fs::read_dir(folder).map_err(|error| failed(folder.display(), error))?;
     let found = entries.flatten().find(|entry| wanted(&entry.file_name().to_string_lossy()));
@@ -81,7 +82,7 @@ fn only_entry(folder: &Path, wanted: impl Fn(&str) -> bool) -> Task<PathBuf> {
         .ok_or_else(|| failed(folder.display(), "does not hold what was unpacked there"))
 }
 
-/// The modules' files in the order in which to load them.
+/// The modules' files in load order.
 fn modules(tree: &Path) -> Task<Vec<PathBuf>> {
     let version = only_entry(&tree.join("lib/modules"), |_| true)?;
     let version = version.file_name().unwrap_or_default();
@@ -99,9 +100,9 @@ fn modules(tree: &Path) -> Task<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The compressed kernel within a bzImage (the kernel's Documentation/arch/x86/boot.rst: the
-/// payload lies `payload_offset` bytes into the protected-mode code, after `setup_sects` + 1 sectors
-/// of set-up; its last four bytes are the unpacked size).
+/// The compressed kernel within a bzImage. According to the kernel's Documentation/arch/x86/boot.rst, the
+/// payload starts `payload_offset` bytes into the protected-mode code, after `setup_sects` + 1 sectors of
+/// set-up. Its last four bytes are the unpacked size.
 fn payload(image: &[u8]) -> Option<&[u8]> {
     let number = |at: usize| Some(u32::from_le_bytes(*image.get(at..)?.first_chunk()?) as usize);
     let setup = (usize::from(*image.get(0x1f1)?) + 1) * 512;

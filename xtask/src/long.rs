@@ -1,4 +1,4 @@
-//! Checks that take too long for every change: run once per issue.
+//! Checks that take too long to run for every change. They run once per issue.
 
 use crate::command::Task;
 use crate::soak::{self, Apps, Soft};
@@ -6,7 +6,8 @@ use crate::test::{self, CheckStep, run_steps};
 use crate::{asan, first_run};
 use std::process::ExitCode;
 
-/// Minutes of the software NIC's soak, and kills of each role of the applications: `cargo xtask soak` does more.
+/// Minutes of the software NIC's soak, and kills of each role of the applications. `cargo xtask soak` does
+/// more.
 const SOFT_MINUTES: &str = "20";
 const KILLS: &str = "50";
 

@@ -109,12 +109,12 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The tests that a change since a commit reaches.
+/// Runs the tests for a change since `commit`.
 fn quick(commit: &str) -> ExitCode {
     exit_code(test::run_quick(commit))
 }
 
-/// A task's end as exit code.
+/// The exit code of a task.
 fn ended(task: command::Task<u8>) -> ExitCode {
     exit_code(task.map(ExitCode::from))
 }

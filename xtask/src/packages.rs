@@ -1,10 +1,10 @@
-//! The Debian packages that the emulated machine needs, and those whose programs the tests run.
+//! Debian packages that the emulated machine needs, and packages of programs that the tests run.
 
 use crate::command::{Problem, Task, find, lines, program, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packages, and a program of each that shows that it is installed.
+/// Packages, each with a program that shows whether it is installed.
 const PROGRAMS: [(&str, &str); 8] = [
     ("qemu-system-x86", "qemu-system-x86_64"),
     ("busybox-static", "busybox"),
@@ -26,8 +26,8 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
     })
 }
 
-/// Packages of RDMA programs that run unmodified on the software NIC, and of those that tests look at results with;
-/// and a program of each.
+/// Packages of RDMA programs that run unmodified on the software NIC, and of tools with which tests inspect
+/// results. Each has a program that shows whether it is installed.
 const TESTED_PROGRAMS: [(&str, &str); 13] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
@@ -44,7 +44,7 @@ const TESTED_PROGRAMS: [(&str, &str); 13] = [
     ("mmdebstrap", "mmdebstrap"),
 ];
 
-/// Packages that have no program, and a path of each.
+/// Packages without programs, each with a path that shows whether it is installed.
 const FILES: [(&str, &str); 5] = [
     ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
@@ -53,7 +53,7 @@ const FILES: [(&str, &str); 5] = [
     ("libjemalloc2", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
 ];
 
-/// Packages that the software NIC is measured beside, and a program of each.
+/// Packages with which the software NIC is compared, each with a program.
 const MEASURED_PROGRAMS: [(&str, &str); 4] = [
     ("perftest", "ib_write_bw"),
     ("ucx-utils", "ucx_perftest"),
@@ -61,7 +61,7 @@ const MEASURED_PROGRAMS: [(&str, &str); 4] = [
     ("util-linux", "taskset"),
 ];
 
-/// The package that instructions are counted with, and its program.
+/// The package that counts instructions, with its program.
 const COUNTING: [(&str, &str); 1] = [("valgrind", "valgrind")];
 
 fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
@@ -69,7 +69,7 @@ fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
     absent.map(|(package, _)| *package).collect()
 }
 
-/// What the tests of real programs lack.
+/// Missing packages for the tests of real programs.
 fn missing_tested_programs() -> Vec<&'static str> {
     let mut packages = without_program(&TESTED_PROGRAMS);
     let files = FILES.iter().filter(|(_, path)| !Path::new(path).exists());
@@ -77,12 +77,12 @@ fn missing_tested_programs() -> Vec<&'static str> {
     packages
 }
 
-/// Whether the tests of real programs lack nothing.
+/// Whether all packages for the tests of real programs are installed.
 pub(crate) fn has_tested_programs() -> bool {
     missing_tested_programs().is_empty()
 }
 
-/// What the emulated machine lacks.
+/// Missing packages for the emulated machine.
 fn missing() -> Vec<&'static str> {
     let mut packages = without_program(&PROGRAMS);
     if rxe_driver().is_none() {
@@ -96,7 +96,7 @@ fn is_root() -> bool {
     lines(Command::new("id").arg("-u")).is_ok_and(|lines| lines == ["0"])
 }
 
-/// Renews apt's list of packages, where we may.
+/// Updates apt's package list, if this process may.
 pub(crate) fn update() -> Task<()> {
     if is_root() {
         run(program("apt-get").args(["update", "-qq"]))
@@ -105,7 +105,7 @@ pub(crate) fn update() -> Task<()> {
     }
 }
 
-/// Sees to it that everything is there, installing it where that is possible.
+/// Installs the missing packages for the emulated machine, if possible.
 pub(crate) fn ensure() -> Task<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         let needs = "the emulated machine needs x86-64 Linux, whose programs it shares";
@@ -114,18 +114,18 @@ pub(crate) fn ensure() -> Task<()> {
     install(missing)
 }
 
-/// Installs what the tests of real programs lack, where that is possible. They skip what is not
-/// there.
+/// Installs the missing packages for the tests of real programs, if possible. Tests without their package are
+/// skipped.
 pub(crate) fn ensure_tested_programs() -> Task<()> {
     install(missing_tested_programs)
 }
 
-/// Installs what `peers` measures with, where that is possible.
+/// Installs the packages that `peers` measures, if possible.
 pub(crate) fn ensure_measured_programs() -> Task<()> {
     install(|| without_program(&MEASURED_PROGRAMS))
 }
 
-/// Installs what instructions are counted with, where that is possible.
+/// Installs the package that counts instructions, if possible.
 pub(crate) fn ensure_valgrind() -> Task<()> {
     install(|| without_program(&COUNTING))
 }

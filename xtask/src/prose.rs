@@ -1,4 +1,4 @@
-//! The sentences of pages and comments, measured against the limits of `docs/notes/prose.md`.
+//! Measures the sentences of pages and comments against the limits of `docs/notes/prose.md`.
 
 use crate::command::{Task, failed};
 use crate::workspace::root;
@@ -8,10 +8,10 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Worst sentences that are listed, if the option is absent.
+/// Number of worst sentences to list, unless `--worst` states another.
 const WORST: usize = 20;
 
-/// Characters of a listed sentence at most.
+/// Most characters of a listed sentence that are printed.
 const SHOWN: usize = 200;
 
 /// Options of the task.
@@ -64,7 +64,7 @@ impl Unit {
         Measure::of(self.sentences.iter().map(|(_, sentence)| sentence))
     }
 
-    /// The limits that the unit goes beyond, in words.
+    /// The limits that the unit exceeds, in words.
     fn breaches(&self) -> Vec<String> {
         let wide = (!self.wide.is_empty()).then(|| {
             format!("{} lines of more than {} columns", self.wide.len(), doorbell_prose::MOST_COLUMNS)
@@ -74,7 +74,7 @@ impl Unit {
     }
 }
 
-/// Measures pages and comments; exit code 1 if one is beyond a limit.
+/// Measures pages and comments. The exit code is 1 if a unit exceeds a limit.
 pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
     let units = units(&options.paths)?;
     println!("{:<44} sentences   mean  >35 %  odd %  refs/100", "");
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
     Ok(u8::from(beyond))
 }
 
-/// Prints what is beyond its limits; returns whether anything is.
+/// Prints the units that exceed limits. Returns whether there are any.
 fn list_breaches(units: &[Unit]) -> bool {
     let beyond: Vec<&Unit> = units.iter().filter(|unit| !unit.breaches().is_empty()).collect();
     for unit in &beyond {
@@ -127,7 +127,7 @@ fn weight(sentence: &Sentence) -> usize {
     sentence.words.saturating_sub(30) + 8 * (sentence.references + usize::from(sentence.odd))
 }
 
-/// The units of these paths, `-` being standard input; all pages and crates if there is none.
+/// The units of these paths; `-` is standard input. Without paths, all pages and crates.
 fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
     let mut units = BTreeMap::new();
     let mut files = Vec::new();
@@ -156,7 +156,7 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
     Ok(units.into_values().collect())
 }
 
-/// The files below a path that have prose.
+/// The files with prose below a path.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Task<()> {
     let doing = |error| failed(path.display(), error);
     if path.is_dir() {

@@ -5,12 +5,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-/// Seconds after which the machine is ended; its program ends itself before.
+/// Seconds after which the machine is killed. Its program ends earlier by itself.
 const TIME_LIMIT: &str = "2460";
 
-/// Starts the machine, prints what it prints, and returns the exit code that it ends with.
+/// Starts the machine, prints its output, and returns its exit code.
 pub(crate) fn boot(vmlinux: &Path, archive: &Path) -> Task<u8> {
-    // `timeout` ends the machine even where this process is killed.
+    // `timeout` kills the machine even if this process is killed.
     let mut command = program("timeout");
     command.args([
         TIME_LIMIT,
@@ -34,7 +34,7 @@ pub(crate) fn boot(vmlinux: &Path, archive: &Path) -> Task<u8> {
         }
     }
     let status = child.wait().map_err(|error| failed("qemu-system-x86_64", error))?;
-    // The device makes an odd code of whatever the machine writes to it.
+    // The debug-exit device turns every value that is written to it into an odd exit code.
     match status.code() {
         Some(124) => Err(Problem::Failed(format!("the emulated machine did not end within {TIME_LIMIT} s"))),
         Some(code) if code & 1 == 1 => Ok((code >> 1) as u8),

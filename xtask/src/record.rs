@@ -1,9 +1,9 @@
-//! Figures that pages record: tables whose last row is the present one.
+//! Figures that pages record in tables. The last row is the current one.
 
 use crate::command::{Task, failed};
 use crate::workspace::root;
 
-/// The cells of the last row of the table behind `marker` on a page, without the marks of emphasis.
+/// The cells of the last row of the table behind `marker` on a page, without emphasis.
 pub(crate) fn last_row(page: &str, marker: &str) -> Task<Vec<String>> {
     let text = std::fs::read_to_string(root().join(page)).map_err(|error| failed(page, error))?;
     parse(&text, marker).ok_or_else(|| failed(page, format!("no table at `{marker}`")))
@@ -13,7 +13,7 @@ fn parse(text: &str, marker: &str) -> Option<Vec<String>> {
     let (_, behind) = text.split_once(marker)?;
     let rows =
         behind.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
-    // Behind the table's head and the line below it.
+    // Skip the head of the table and the line below it.
     let row = rows.skip(2).last()?;
     Some(row.trim_matches('|').split('|').map(|cell| cell.trim().replace('*', "")).collect())
 }

@@ -1,5 +1,5 @@
-//! Samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an emulated
-//! machine. Needs neither an RDMA NIC nor privileges.
+//! Runs the samples, the conformance suite and the systems' checks on the kernel's Soft-RoCE in an emulated
+//! machine. This needs neither an RDMA NIC nor privileges.
 
 use crate::command::{self, Task, failed};
 use crate::workspace::{self, root};
@@ -7,17 +7,18 @@ use crate::{initramfs, kernel, packages, qemu};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Builds the program that runs in the machine, in the profile of this one.
+/// Builds the program that runs in the machine, with the cargo profile of this program.
 fn build(target: &Path) -> Task<PathBuf> {
     let mut build = command::cargo();
-    // The whole workspace, for the features of dependencies that `cargo test --workspace` has: after it,
-    // nothing is left to build.
+    // Building the whole workspace gives dependencies the features that `cargo test --workspace` uses. After
+    // it, nothing is left to build.
     build.args(["build", "--quiet", "--workspace", "--example", "native-test"]);
     command::run(build.current_dir(root()).env("CARGO_TARGET_DIR", target))?;
     Ok(target.join("debug/examples/native-test"))
 }
 
-/// Runs the program with these arguments in the machine: a part of the names of checks, or what to kill. Returns its exit code.
+/// Runs the program in the machine and returns its exit code. The arguments are a part of the names of
+/// checks, or the processes to kill.
 pub(crate) fn run(arguments: &[&str]) -> Task<u8> {
     packages::ensure()?;
     let target = workspace::target()?;

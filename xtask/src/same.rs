@@ -1,7 +1,7 @@
-//! Whether a change to the code has changed what Doorbell says.
+//! Checks whether a change to the code has changed Doorbell's output.
 //!
-//! Builds the `doorbell` of a commit beside the work tree's own, asks both the same, and compares all
-//! they say: the gate for restructuring.
+//! Builds `doorbell` from a commit and from the work tree, runs both with equal command lines, and compares
+//! all output. This is the gate for restructuring.
 
 mod build;
 mod compare;
@@ -17,10 +17,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Runs that differ of which the fields are shown, and fields of each.
+/// Number of differing runs whose fields are printed, and number of fields for each.
 const SHOWN: (usize, usize) = (20, 4);
 
-/// What is asked for.
+/// Command line options.
 #[derive(Default)]
 pub(crate) struct Options<'a> {
     commit: Option<&'a str>,
@@ -29,7 +29,7 @@ pub(crate) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// `None` where the arguments are not those of this task.
+    /// Reads the options; `None` if one is wrong.
     pub(crate) fn parse(arguments: &[&'a str]) -> Option<Options<'a>> {
         let mut options = Options::default();
         for &argument in arguments {
@@ -44,12 +44,12 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Compares; the exit code is 0 where all is as it must be.
+/// Compares the two programs. The exit code is 0 if there is no difference that the options forbid.
 pub(crate) fn run(options: &Options<'_>) -> Task<u8> {
     if options.list {
         let runs = runs::all(&profiles_of_tree()?).into_iter().chain(runs::unlike());
         let lines = runs.map(|run| format!("doorbell {run}\n"));
-        // A reader that has gone away is no failure.
+        // It is no failure if the reader has closed the pipe.
         let _ = std::io::stdout().write_all(lines.collect::<String>().as_bytes());
         return Ok(0);
     }
@@ -77,7 +77,7 @@ fn profiles_of_tree() -> Task<Vec<String>> {
     Ok(names)
 }
 
-/// Names of the profiles that a program has.
+/// Names of the profiles that a program knows.
 fn profiles(program: &Path) -> Task<Vec<String>> {
     let json = output(Command::new(program).args(["profiles", "--json"]))?;
     let profiles: Vec<serde_json::Value> =
@@ -96,7 +96,7 @@ fn runs_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {
     Ok(runs)
 }
 
-/// Whether a program knows workloads of machines that differ.
+/// Whether a program can read workloads of machines with different profiles.
 fn reads_unlike(program: &Path) -> Task<bool> {
     let mut command = Command::new(program);
     command.args(["limits", runs::UNLIKE, "--json"]).current_dir(root());
@@ -114,7 +114,7 @@ fn profiles_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {
     }
 }
 
-/// Prints what differs; returns the exit code.
+/// Prints the differences. Returns the exit code.
 fn report(pairs: &[RunPair], commit: &Commit, faster: bool) -> u8 {
     let unknown = Unknown::of(pairs);
     for sentence in unknown.sentences(commit.short()) {
@@ -144,7 +144,7 @@ fn show(pair: &RunPair, differences: &[Difference], most: usize) {
     }
 }
 
-/// The last line.
+/// The summary, which is the last line of output.
 fn summary(runs: usize, events: usize, results: usize, commit: &str, no_hash: bool) -> String {
     let what = if no_hash { "events" } else { "events and hashes" };
     match (events, results) {

@@ -1,10 +1,10 @@
-//! Random programs for as long as it takes: what `cargo test` does for some seconds.
+//! Runs random programs for a long time. `cargo test` runs them for a few seconds.
 
 use crate::command::{self, Task, failed, run};
 use crate::workspace::root;
 use std::process::Command;
 
-/// What soaks: its name, and how it is run.
+/// A part of the soak: its name, and the function that runs it.
 type SoakPart = (&'static str, fn() -> Task<()>);
 
 const PARTS: [SoakPart; 4] = [
@@ -20,7 +20,7 @@ const SIM_CASES: u64 = 100_000;
 /// Option sets of each profile.
 const OPTION_CASES: u64 = 500;
 
-/// Runs one part, or all.
+/// Runs one part, or all parts.
 pub(crate) fn run_parts(part: Option<&str>) -> Task<()> {
     let names = PARTS.map(|(name, _)| name).join(", ");
     if let Some(part) = part.filter(|&part| PARTS.iter().all(|&(name, _)| name != part)) {
@@ -36,18 +36,18 @@ fn sim() -> Task<()> {
     run(&mut cargo)
 }
 
-/// Random options of workloads and systems; a seed may be given by `DOORBELL_SEED`.
+/// Random options of workloads and systems. `DOORBELL_SEED` may set the seed.
 fn options() -> Task<()> {
     let mut cargo = tests("doorbell-lab", "lab", "options::");
     run(cargo.env("DOORBELL_CASES", OPTION_CASES.to_string()))
 }
 
-/// What is told of the software NIC's part.
+/// Options of the software NIC's part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Soft {
     pub(crate) minutes: String,
     pub(crate) seed: Option<String>,
-    /// What the names of cases begin with; all where it is missing.
+    /// Prefix of the cases to run; all cases if absent.
     pub(crate) case: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl Default for Soft {
 }
 
 impl Soft {
-    /// As it stands on the command line; `None` where that is not understood.
+    /// Reads command line options; `None` if one is wrong.
     pub(crate) fn parse(options: &[&str]) -> Option<Soft> {
         let mut soft = Soft::default();
         for pair in options.chunks(2) {
@@ -76,7 +76,7 @@ impl Soft {
     }
 }
 
-/// Processes on the software NIC that are caught in the middle of what they do.
+/// Processes on the software NIC that are killed in the middle of their work.
 pub(crate) fn run_soft(soft: &Soft) -> Task<()> {
     let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--profile", "soak", "--package", "doorbell-soft", "--lib", "--"]);
@@ -94,7 +94,7 @@ pub(crate) fn run_soft(soft: &Soft) -> Task<()> {
     run(&mut cargo)
 }
 
-/// What is told of the applications' part.
+/// Options of the applications' part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Apps {
     pub(crate) kills: String,
@@ -108,7 +108,7 @@ impl Default for Apps {
 }
 
 impl Apps {
-    /// As it stands on the command line; `None` where that is not understood.
+    /// Reads command line options; `None` if one is wrong.
     pub(crate) fn parse(options: &[&str]) -> Option<Apps> {
         let mut apps = Apps::default();
         for pair in options.chunks(2) {
@@ -123,7 +123,8 @@ impl Apps {
     }
 }
 
-/// Processes of each role of the applications that are killed. As the tests are built: processes wait for each other and for time-outs most of the time.
+/// Kills processes of each role of the applications. The build is the one for tests, because the processes
+/// mostly wait for each other and for time-outs.
 pub(crate) fn run_apps(apps: &Apps) -> Task<()> {
     let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--package", "doorbell-soft-so", "--test", "soft-so", "--"]);
@@ -131,7 +132,8 @@ pub(crate) fn run_apps(apps: &Apps) -> Task<()> {
     run(cargo.env("DOORBELL_SOAK_KILLS", &apps.kills).env("DOORBELL_SOAK_SEED", &apps.seed))
 }
 
-/// A module's tests of a package's test program. The profile is `release` with all checks and without what takes long to link.
+/// Runs the tests of a module in a package's test program. The cargo profile is `release` with all checks,
+/// but without options that make linking slow.
 fn tests(package: &str, program: &str, module: &str) -> Command {
     let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--profile", "soak", "--package", package, "--test", program]);

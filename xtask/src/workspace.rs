@@ -1,4 +1,4 @@
-//! Where the repository is, and what cargo builds from it.
+//! Paths of the repository and of cargo's target folder.
 
 use crate::command::{Task, failed};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Cargo's target folder, wherever `CARGO_TARGET_DIR` has it: this program is two levels deep in it.
+/// Cargo's target folder, also with `CARGO_TARGET_DIR`. This program is two levels below it.
 pub(crate) fn target() -> Task<PathBuf> {
     let this = std::env::current_exe().map_err(|error| failed("this program", error))?;
     let target = this.ancestors().nth(2).map(PathBuf::from);

@@ -1,9 +1,11 @@
-//! What ARCHITECTURE.md and CONTRIBUTING.md name is there: crates, folders, files, and what modules have. And what is
-//! there is on the map: every crate with what it depends on, and every folder of its sources.
+//! Checks that ARCHITECTURE.md and CONTRIBUTING.md match the repository. Every crate, folder, file and item
+//! that they name must exist. The map must hold every crate with its dependencies, and every folder of its
+//! sources.
 //!
-//! In sentences, what stands in backticks and looks like a path is one, and so is where a link leads. In pictures, every word with a slash is,
-//! and the first of a column where it ends in `.rs`; the words below a folder, two columns further in, are its files.
-//! A line of nothing but crates says whose the columns below are.
+//! In a sentence, words in backticks that look like paths, and the targets of links, are checked. In a
+//! picture, every word with a slash is checked, and the first word of a column if it ends in `.rs`. Words
+//! below a folder, indented by two columns, are its files. A line of nothing but crates assigns the columns
+//! below it to these crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,22 +14,22 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What is in the repository.
+/// Contents of the repository.
 #[derive(Default)]
 struct Repository {
     crates: BTreeSet<String>,
-    /// Files and folders from the root; those of a crate also from its name, with and without `src`; files of
-    /// Rust also without their ending.
+    /// Files and folders, relative to the root. Paths in a crate also start from its name, with and without
+    /// `src`. Rust files are also listed without their extension.
     paths: BTreeSet<String>,
     /// The sources of each crate.
     sources: BTreeMap<String, String>,
-    /// Folders of sources, each from its crate's name, without `src`.
+    /// Folders of sources, each starting from its crate's name, without `src`.
     folders: BTreeSet<String>,
-    /// The crates that each crate needs, tests apart.
+    /// The crates that each crate depends on, without test dependencies.
     needs: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The crates of the workspace among the dependencies in a Cargo.toml, tests' and build scripts' apart.
+/// Workspace crates among the dependencies in a Cargo.toml, without dependencies of tests and build scripts.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
     let section = manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]\n"));
     let lines = section.unwrap_or_default().lines();
@@ -84,12 +86,12 @@ impl Repository {
         }
     }
 
-    /// Whether a path is there, from the root, or in this crate, or in any.
+    /// Whether a path exists: in the crate `of`, or from the root or in any crate if `of` is `None`.
     fn has(&self, path: &str, of: Option<&str>) -> bool {
         !self.places(path, of).is_empty()
     }
 
-    /// Where a path is: from the root, or from the names of crates.
+    /// All matches of a path, from the root or from the names of crates.
     fn places(&self, path: &str, of: Option<&str>) -> Vec<String> {
         let path = path.trim_end_matches('/');
         let crates = self.crates.iter().filter(|name| of.is_none_or(|of| of == *name));
@@ -98,8 +100,8 @@ impl Repository {
         all.filter(|path| self.paths.contains(path)).collect()
     }
 
-    /// Whether `nic::cost`, `nic::Profile::relax` or `limits::Mix` is there: modules by their files, the rest by
-    /// its name anywhere in the crate.
+    /// Whether an item such as `nic::cost`, `nic::Profile::relax` or `limits::Mix` exists. Modules are found
+    /// by their files, other items by name anywhere in the crate.
     fn has_item(&self, item: &str) -> bool {
         let steps: Vec<&str> = item.trim_end_matches("()").split("::").collect();
         let names_it = |own: &str, step: &str| {
@@ -122,12 +124,12 @@ fn is_name(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-.".contains(c))
 }
 
-/// Whether a word is a path: of names, with a slash.
+/// Whether a word is a path: names separated by slashes.
 fn is_path(word: &str) -> bool {
     word.contains('/') && word.trim_end_matches('/').split('/').all(is_name)
 }
 
-/// Whether it is a file of these.
+/// Whether a word is the name of a file that the pages mention.
 fn is_file(word: &str) -> bool {
     is_name(word) && [".rs", ".toml"].iter().any(|ending| word.ends_with(ending)) || word.ends_with(".md")
 }
@@ -138,7 +140,7 @@ fn is_item(word: &str) -> bool {
         && steps().all(|step| !step.is_empty() && step.chars().all(|c| c.is_alphanumeric() || c == '_'))
 }
 
-/// The columns of a line of a picture: where each begins, and its text.
+/// The columns of a line of a picture: the start and the text of each.
 fn columns(line: &str) -> Vec<(usize, String)> {
     let mut all: Vec<(usize, String)> = Vec::new();
     let mut spaces = 2;
@@ -160,12 +162,12 @@ fn columns(line: &str) -> Vec<(usize, String)> {
     all
 }
 
-/// What a page names that is not there; and how much it names.
+/// Names on a page that do not exist, and the count of all names.
 struct Page<'r> {
     repository: &'r Repository,
     missing: Vec<String>,
     named: usize,
-    /// The paths that are named, and all that they are in.
+    /// Paths that the page names, and all their parent folders.
     places: BTreeSet<String>,
 }
 
@@ -197,7 +199,7 @@ impl Page<'_> {
         for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             self.check(self.repository.has(link, None), link);
         }
-        // The row of a crate.
+        // A crate's row in the table.
         let Some((own, _)) = line.strip_prefix("| `").and_then(|rest| rest.split_once(" | ")) else { return };
         for name in own.split('`').step_by(2).filter(|name| is_name(name) && !is_file(name)) {
             self.check(self.repository.crates.contains(name), name);
@@ -271,7 +273,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Where the table of crates differs from the crates and their dependencies.
+/// Rows in which the table of crates differs from the crates and their dependencies.
 fn wrong_rows(text: &str, needs: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(str::to_owned).collect::<Vec<_>>();
     let rows = text.lines().filter(|line| line.starts_with("| `")).map(cells);

@@ -1,6 +1,6 @@
-//! The software NIC beside UCX's shared memory, and beside the system call that moves private memory; UCX, Open MPI and NIXL over
-//! the NIC, beside the same over what they have without. The same machine, sides alternating, one processor for each process,
-//! the same statistic of both.
+//! Compares the software NIC with UCX's shared memory and with the system call that copies private memory.
+//! Also compares UCX, Open MPI and NIXL over the NIC with their own transports. Both sides run on one machine
+//! in alternation, with one processor for each process, and are compared by one statistic.
 
 mod sides;
 mod statistic;
@@ -10,7 +10,7 @@ use crate::{packages, wheels};
 use statistic::{Statistic, median};
 use std::process::Command;
 
-/// How often each side of each row is measured, if not told otherwise.
+/// Runs of each side of a row, unless `--rounds` states another number.
 const ROUNDS: usize = 7;
 
 struct Row {
@@ -18,7 +18,8 @@ struct Row {
     statistic: Statistic,
     ours: MeasuredSide,
     theirs: MeasuredSide,
-    /// What ours is to be of theirs, if that is asked for: at most of a latency, at least of a rate.
+    /// Required ratio of our side to the other, if any. It is an upper limit for a latency and a lower limit
+    /// for a rate.
     must: Option<f64>,
 }
 
@@ -139,7 +140,7 @@ const ROWS: [Row; 15] = [
     },
 ];
 
-/// `cargo xtask peers`, with what follows it; `None` where that makes no sense.
+/// Reads the arguments of `cargo xtask peers`; `None` if they are wrong.
 pub(crate) fn rounds(arguments: &[&str]) -> Option<usize> {
     match arguments {
         [] => Some(ROUNDS),
@@ -186,7 +187,7 @@ fn version() -> Task<String> {
     Ok(first.map_or("version unknown".into(), |line| line.trim_start_matches(['#', ' ']).to_owned()))
 }
 
-/// Prints a row; returns whether it holds, if it is to.
+/// Prints a row. Returns whether it meets its requirement, if it has one.
 fn print(row: &Row, mut ours: Vec<f64>, mut theirs: Vec<f64>) -> Option<bool> {
     let mut paired: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
     let ratio = median(&mut ours) / median(&mut theirs);

@@ -1,4 +1,4 @@
-//! How each side is measured.
+//! Measurement of each side.
 
 use super::statistic::{Statistic, median};
 use crate::command::{Problem, Task, cargo, failed, lines, run};
@@ -9,34 +9,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program that measures Open MPI, where the others are built.
+/// The program that measures Open MPI, in the folder of built programs.
 const PING: &str = "mpi_ping";
 
-/// How one side is measured.
+/// Method of measuring one side.
 pub(super) enum MeasuredSide {
-    /// A program of perftest's on the software NIC, with options of `doorbell run` before its own.
+    /// A program of perftest on the software NIC. The first options are for `doorbell run`, the second for
+    /// the program.
     Perftest(&'static [&'static str], &'static [&'static str]),
-    /// A test of ucx_perftest's, over one of these.
+    /// A test of ucx_perftest over one transport.
     Ucx(Over, &'static [&'static str]),
     /// `bare_writev` with these arguments.
     Bare(&'static [&'static str]),
-    /// A ping-pong of Open MPI's.
+    /// A ping-pong over Open MPI.
     Mpi(Over),
-    /// NIXL's WRITEs, by its bindings for Python.
+    /// NIXL's WRITEs, through its Python bindings.
     Nixl(Over),
 }
 
-/// What messages are moved over.
+/// Transport of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     SharedMemory,
-    /// The software NIC's RC.
+    /// RC of the software NIC.
     Nic,
     Tcp,
 }
 
 impl Over {
-    /// Has UCX take no other way.
+    /// Restricts UCX to this transport.
     fn tell(self, command: &mut Command) {
         let (ways, devices) = match self {
             Over::SharedMemory => ("sm,self", "all"),
@@ -49,7 +50,7 @@ impl Over {
 
 pub(super) const PRIVATE: &[&str] = &["--private-buffers"];
 
-/// Builds what is measured, as a user does; returns where it is.
+/// Builds the measured programs as a user does. Returns their folder.
 pub(super) fn build() -> Task<PathBuf> {
     run(cargo().current_dir(root()).args([
         "build",
@@ -123,7 +124,7 @@ fn ucx(over: Over, test: &[&str], statistic: Statistic, folder: &Path) -> Task<f
     of_ucx(&text, statistic).ok_or_else(|| failed(test.join(" "), format!("no result in\n{text}")))
 }
 
-/// mpirun binds each rank to a processor.
+/// The ping-pong under mpirun, which binds each rank to a processor.
 fn mpi(over: Over, folder: &Path) -> Command {
     let mut command = match over {
         Over::Nic => {
@@ -144,7 +145,7 @@ fn mpi(over: Over, folder: &Path) -> Command {
     command
 }
 
-/// NIXL wants a device also where it does not use it.
+/// NIXL requires a device even if it does not use it.
 fn nixl(over: Over, folder: &Path) -> Task<Command> {
     const SCRIPT: &str = "crates/soft-so/tests/soft-so/stacks/nixl.py";
     let mut command = on_nic(Command::new(folder.join("doorbell")), 0, &[]);
@@ -154,14 +155,15 @@ fn nixl(over: Over, folder: &Path) -> Task<Command> {
     Ok(command)
 }
 
-/// What a program prints behind `median`.
+/// The number that a program prints behind `median`.
 fn median_of(mut command: Command) -> Task<f64> {
     let text = lines(&mut command)?.join("\n");
     let value = text.split_once("median ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
     value.ok_or_else(|| failed("the program", format!("no result in\n{text}")))
 }
 
-/// `doorbell run` with these options, of what is to follow: on a fabric of its own for what meets by a port, 0 where none does.
+/// `doorbell run` with these options, before the program's own arguments. Each TCP port has its own fabric;
+/// programs that do not meet at a port pass 0.
 fn on_nic(mut doorbell: Command, port: u16, options: &[&str]) -> Command {
     let fabric = format!("peers-{}-{port}", std::process::id());
     doorbell.args(["run", "--fabric", &fabric]).args(options).arg("--");
@@ -180,7 +182,7 @@ fn free_port() -> Task<u16> {
     Ok(listener.local_addr().map_err(|error| failed("a free port", error))?.port())
 }
 
-/// Runs a server, and a client as soon as that listens; returns what the client prints.
+/// Runs a server, and a client once the server listens. Returns the client's output.
 fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
     let server = server.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null()).spawn();
     let mut server = KilledServer(server.map_err(|error| failed("the server", error))?);
@@ -196,7 +198,7 @@ fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
     Ok(text)
 }
 
-/// A process that does not outlive this.
+/// A process that is killed when this is dropped.
 struct KilledServer(Child);
 
 impl Drop for KilledServer {
@@ -206,7 +208,8 @@ impl Drop for KilledServer {
     }
 }
 
-/// Whether somebody listens at a TCP port, as proc(5) tells; to ask the server itself would disturb it.
+/// Whether a process listens at a TCP port, according to proc(5). A connection to the server would disturb
+/// it.
 fn listens(port: u16) -> bool {
     let is_it = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
@@ -234,7 +237,7 @@ fn of_perftest(text: &str, statistic: Statistic) -> Option<f64> {
     }
 }
 
-/// The median latency, or the overall message rate: the second number of the last line, and the last.
+/// The median latency or the overall message rate from the line `Final:`.
 fn of_ucx(text: &str, statistic: Statistic) -> Option<f64> {
     let words: Vec<&str> =
         text.lines().rfind(|line| line.starts_with("Final:"))?.split_whitespace().collect();

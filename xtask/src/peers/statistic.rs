@@ -1,11 +1,11 @@
-//! The numbers of both sides that are compared.
+//! Statistics by which both sides are compared.
 
-/// What is compared of both sides.
+/// Statistic by which both sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Statistic {
-    /// Median latency one way, microseconds.
+    /// Median one-way latency in microseconds.
     Latency,
-    /// All messages by all the time, millions a second.
+    /// All messages divided by the total time, in millions per second.
     Rate,
 }
 

@@ -1,4 +1,4 @@
-//! The programs to compare: one of a commit, one of the work tree.
+//! The programs to compare: one from a commit, one from the work tree.
 
 use crate::command::{self, Problem, Task, failed, lines, run};
 use crate::workspace::root;
@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A commit, and why it is the one to compare with.
+/// A commit, and the reason why it is compared.
 pub(crate) struct Commit {
     hash: String,
     why: String,
@@ -18,14 +18,14 @@ fn git(arguments: &[&str]) -> Command {
     git
 }
 
-/// The whole hash of a commit.
+/// The full hash of a commit.
 fn resolve(name: &str) -> Option<String> {
     let found = lines(&mut git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]));
     found.ok()?.into_iter().next()
 }
 
 impl Commit {
-    /// The commit of this name. If none is given, the one that the work tree is made from.
+    /// The commit of this name. Without a name, HEAD if there are uncommitted changes, else HEAD's parent.
     pub(crate) fn choose(name: Option<&str>) -> Task<Commit> {
         if resolve("HEAD").is_none() {
             return Err(Problem::Unavailable(
@@ -46,31 +46,31 @@ impl Commit {
         }
     }
 
-    /// The hash as people write it.
+    /// Abbreviated hash.
     pub(crate) fn short(&self) -> &str {
         self.hash.get(..7).unwrap_or(&self.hash)
     }
 
-    /// In words.
+    /// The commit in words.
     pub(crate) fn text(&self) -> String {
         format!("{}{}", self.short(), self.why)
     }
 }
 
-/// Whether a file that git knows has changed since HEAD. Others are nothing to cargo unless one of these
-/// names them.
+/// Whether a tracked file has changed since HEAD. cargo ignores untracked files unless a tracked file names
+/// them.
 fn changed() -> Task<bool> {
     Ok(!lines(&mut git(&["status", "--porcelain", "--untracked-files=no"]))?.is_empty())
 }
 
-/// Where the programs lie. While it is held, no other `same` works here.
+/// The folder of the programs. It is locked against other runs of `same`.
 pub(crate) struct ProgramStore {
     target: PathBuf,
     _lock: File,
 }
 
 impl ProgramStore {
-    /// `same` in cargo's target folder.
+    /// Opens the folder `same` in cargo's target folder and waits for its lock.
     pub(crate) fn open(target: &Path) -> Task<ProgramStore> {
         let place = target.join("same");
         let lock = || {
@@ -87,14 +87,14 @@ impl ProgramStore {
         self.target.join("same")
     }
 
-    /// The program of a commit, built unless it is there.
+    /// The program of a commit. It is built if it is not there.
     pub(crate) fn of_commit(&self, commit: &Commit) -> Task<PathBuf> {
         let home = self.same().join(&commit.hash);
         let program = home.join("doorbell");
         if !program.is_file() {
             let sources = unpack(&commit.hash, &home)?;
-            // Not one for all commits: cargo tells sources apart by where they lie in their workspace and
-            // when they were written, and would take one commit's for another's.
+            // Each commit has its own target folder. cargo identifies sources by path within the workspace
+            // and by time, so it would confuse the sources of two commits.
             let target = home.join("target");
             run(cargo(&sources, &target).args(["--bin", "doorbell"]))?;
             copy(&target.join("release/doorbell"), &program)?;
@@ -103,7 +103,7 @@ impl ProgramStore {
         Ok(program)
     }
 
-    /// The program of the work tree. It is a copy: cargo may build another one meanwhile.
+    /// The program of the work tree, as a copy, because cargo may build another one meanwhile.
     pub(crate) fn of_tree(&self) -> Task<PathBuf> {
         run(&mut cargo(&root(), &self.target))?;
         let program = self.same().join("tree/doorbell");
@@ -118,7 +118,7 @@ fn cargo(sources: &Path, target: &Path) -> Command {
     cargo
 }
 
-/// Puts the files of a commit beside what is built of them.
+/// Unpacks the files of a commit into `home`.
 fn unpack(hash: &str, home: &Path) -> Task<PathBuf> {
     let (sources, archive) = (home.join("source"), home.join("source.tar"));
     let _ = fs::remove_dir_all(&sources);
@@ -129,7 +129,7 @@ fn unpack(hash: &str, home: &Path) -> Task<PathBuf> {
     Ok(sources)
 }
 
-/// Copies a program; where there is one it is whole.
+/// Copies a program. A file at `to` is always complete.
 fn copy(from: &Path, to: &Path) -> Task<()> {
     let part = to.with_extension("part");
     let copy = || {

@@ -1,25 +1,25 @@
-//! What two runs said, and where they differ.
+//! Compares the output of two runs.
 
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Not a result: how long a run took.
+/// A field that is not a result: the duration of the run.
 const TIME: &str = "wall_seconds";
 
-/// What a faster simulator may change while it says the same.
+/// Fields that a faster simulator may change without changing its results.
 const OF_EVENTS: [&str; 2] = ["events", "event_hash"];
 
-/// The values of a JSON by their paths, as they are written: numbers that are read would be rounded.
+/// The values of a JSON document by path, as text, because parsed numbers would be rounded.
 pub(crate) type Fields = BTreeMap<String, String>;
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// With a JSON.
+    /// A JSON document.
     Json(Fields),
-    /// With an exit code, or a signal, and a sentence.
+    /// An exit code or a signal, and an error sentence.
     Ended(String, String),
-    /// Not in time.
+    /// The run exceeded the time limit.
     Late,
 }
 
@@ -42,8 +42,8 @@ impl Said {
     }
 }
 
-/// Puts the values in `value` into `fields`. An array has its length as one more, so that an empty one
-/// is told from none.
+/// Adds the values in `value` to `fields`. An array also adds its length, which distinguishes an empty array
+/// from a missing one.
 fn collect(path: String, value: &RawValue, fields: &mut Fields) -> serde_json::Result<()> {
     let text = value.get();
     if text.starts_with('{') {
@@ -62,7 +62,7 @@ fn collect(path: String, value: &RawValue, fields: &mut Fields) -> serde_json::R
     Ok(())
 }
 
-/// A path without the places in arrays: the same for all elements.
+/// A path without array indices, which is equal for all elements.
 fn general(path: &str) -> String {
     let mut parts = path.split('[');
     let mut general = parts.next().unwrap_or_default().to_owned();
@@ -73,32 +73,32 @@ fn general(path: &str) -> String {
     general
 }
 
-/// A run that both programs made.
+/// A run of both programs.
 pub(crate) struct RunPair {
-    /// Its command line.
+    /// Command line.
     pub(crate) run: String,
     pub(crate) before: Said,
     pub(crate) now: Said,
 }
 
 impl RunPair {
-    /// Runs of the same kind have the same fields.
+    /// The kind of the run. Runs of one kind have equal fields.
     fn kind(&self) -> String {
         let command = self.run.split(' ').next().unwrap_or_default();
         if self.run.contains(" --system ") { format!("{command} --system") } else { command.to_owned() }
     }
 
-    /// Whether there is no result to compare but a sentence.
+    /// Whether both programs refused the run, so that only sentences can be compared.
     pub(crate) fn is_refused(&self) -> bool {
         matches!((&self.before, &self.now), (Said::Ended(..), Said::Ended(..)))
     }
 }
 
-/// Fields of one kind of run: its kind, and the path without places.
+/// Fields of kinds of runs: the kind, and the path without indices.
 type KnownFields = BTreeSet<(String, String)>;
 
-/// Fields that only one of the programs knows. That takes all runs: a field that is missing in some is a
-/// difference.
+/// Fields that only one of the programs knows. Only all runs together show this: a field that is missing in
+/// some of them is a difference.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unknown {
     to_before: KnownFields,
@@ -106,11 +106,11 @@ pub(crate) struct Unknown {
 }
 
 impl Unknown {
-    /// From all runs.
+    /// Compares the fields of all runs.
     pub(crate) fn of(pairs: &[RunPair]) -> Unknown {
         let (mut before, mut now) = (KnownFields::new(), KnownFields::new());
         for pair in pairs {
-            // What one of them refuses says nothing about its fields.
+            // A refused run shows no fields.
             let (Said::Json(b), Said::Json(n)) = (&pair.before, &pair.now) else { continue };
             let kind = pair.kind();
             before.extend(b.keys().map(|path| (kind.clone(), general(path))));
@@ -124,12 +124,12 @@ impl Unknown {
         self.to_before.contains(&field) || self.to_now.contains(&field)
     }
 
-    /// Whether the hash over all events is not compared.
+    /// Whether the hash of all events is not compared.
     pub(crate) fn lacks_hash(&self) -> bool {
         self.to_before.iter().chain(&self.to_now).any(|(_, path)| path == "event_hash")
     }
 
-    /// One sentence for each side that lacks something.
+    /// One sentence for each program that lacks fields.
     pub(crate) fn sentences(&self, commit: &str) -> Vec<String> {
         let sides = [(&self.to_before, commit), (&self.to_now, "the work tree")];
         let sides = sides.into_iter().filter(|(fields, _)| !fields.is_empty());
@@ -157,16 +157,16 @@ impl Difference {
     }
 }
 
-/// How alike two runs are.
+/// Degree of agreement of two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DifferenceClass {
     Identical,
-    /// The results are the same, the events are not.
+    /// The results agree, but the events differ.
     Events,
     Results,
 }
 
-/// What differs in a run: what is said first is of the whole run, not of a resource.
+/// The differences of a run. Fields of the whole run come before fields of single resources.
 pub(crate) fn differences(pair: &RunPair, unknown: &Unknown) -> Vec<Difference> {
     let (before, now) = match (&pair.before, &pair.now) {
         (Said::Json(before), Said::Json(now)) => (before, now),
@@ -208,7 +208,7 @@ mod tests {
         RunPair { run: run.into(), before: Said::json(before), now: Said::json(now) }
     }
 
-    /// What differs where these are all runs.
+    /// Differences of each run, if these are all runs.
     fn all_of(pairs: &[RunPair]) -> Vec<Vec<String>> {
         let unknown = Unknown::of(pairs);
         let text = |d: Difference| format!("{}: {} -> {}", d.path, d.before, d.now);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn numbers_are_compared_as_written() {
-        // Both are the same number once they are read without care.
+        // Parsed as floating-point numbers, both values would be equal.
         let (before, now) = (r#"{"x": 0.30000000000000004}"#, r#"{"x": 0.3000000000000000444}"#);
         assert_eq!(one(before, now).len(), 1);
         assert_eq!(one(r#"{"x": 1}"#, r#"{"x": "1"}"#), [r#"x: 1 -> "1""#]);
@@ -264,7 +264,7 @@ mod tests {
         let first = ["rows.length: 1 -> 0", "rows[0].y: 1 -> absent"].map(str::to_owned).to_vec();
         let second = ["x: 1 -> absent", "rows.length: 0 -> 1", "rows[0].y: absent -> 1"];
         assert_eq!(all_of(&pairs), [first, second.map(str::to_owned).to_vec()]);
-        // Nor do other kinds of runs count.
+        // Other kinds of runs do not count.
         let pairs = [
             pair("simulate a", r#"{"x": 1}"#, r#"{"x": 1}"#),
             pair("simulate --system a", r#"{"x": 1}"#, r#"{"z": 1}"#),

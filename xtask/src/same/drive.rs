@@ -1,4 +1,4 @@
-//! Runs both programs over all command lines, as many at a time as there are cores.
+//! Runs both programs with all command lines, in parallel on all cores.
 
 use super::compare::{RunPair, Said};
 use crate::command::{Task, failed};
@@ -12,10 +12,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A run that takes longer is killed.
+/// A run that takes longer than this is killed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Drives both programs, and returns what they said in the order of `runs`.
+/// Runs both programs and returns their output in the order of `runs`.
 pub(crate) fn all(runs: &[String], before: &Path, now: &Path) -> Task<Vec<RunPair>> {
     let bar = bar(runs.len());
     let next = AtomicUsize::new(0);
@@ -43,7 +43,7 @@ pub(crate) fn all(runs: &[String], before: &Path, now: &Path) -> Task<Vec<RunPai
     Ok(pairs.into_iter().map(|(_, pair)| pair).collect())
 }
 
-/// Shows how many runs are done; nothing where stderr is no terminal.
+/// A progress bar of the runs. It is hidden if stderr is not a terminal.
 fn bar(runs: usize) -> ProgressBar {
     let bar = ProgressBar::new(runs as u64);
     let style = ProgressStyle::with_template("{elapsed:>4} {wide_bar} {pos}/{len} runs");
@@ -52,7 +52,7 @@ fn bar(runs: usize) -> ProgressBar {
     bar
 }
 
-/// What `doorbell` says to a command line.
+/// The output of `doorbell` for a command line.
 fn say(program: &Path, run: &str) -> Task<Said> {
     let mut command = Command::new(program);
     command.args(run.split_whitespace()).current_dir(root());
@@ -72,7 +72,7 @@ struct EndedProcess {
     stderr: Vec<u8>,
 }
 
-/// Runs a command to its end; kills it after `limit`, and then returns `None`.
+/// Runs a command. If it takes longer than `limit`, kills it and returns `None`.
 fn bounded(command: &mut Command, limit: Duration) -> std::io::Result<Option<EndedProcess>> {
     let end = Instant::now() + limit;
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -80,7 +80,7 @@ fn bounded(command: &mut Command, limit: Duration) -> std::io::Result<Option<End
     let wait = |pipe: Option<Receiver<Vec<u8>>>| {
         pipe?.recv_timeout(end.saturating_duration_since(Instant::now())).ok()
     };
-    // Its pipes are closed once it has ended.
+    // The pipes close when the process exits.
     if let (Some(stdout), Some(stderr)) = (wait(pipes.0), wait(pipes.1)) {
         return Ok(Some(EndedProcess { status: child.wait()?, stdout, stderr }));
     }
@@ -89,12 +89,12 @@ fn bounded(command: &mut Command, limit: Duration) -> std::io::Result<Option<End
     Ok(None)
 }
 
-/// Reads a pipe to its end on a thread of its own.
+/// Reads a pipe to its end on a separate thread.
 fn read(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is all there is.
+        // After an error, the bytes read so far are returned.
         let _ = pipe.read_to_end(&mut bytes);
         let _ = sender.send(bytes);
     });

@@ -1,9 +1,9 @@
 //! The runs that `same` compares: command lines of `doorbell`, made from tables.
 //!
-//! Virtual time is short, machines are few. Where something happens only after long or under load (a
-//! time-out, an RNR NAK, a drop), the line is of its own, in [`RARE`].
+//! Virtual time is short and machines are few. Rare events, such as a time-out, an RNR NAK or a drop, need a
+//! long run or load. They have command lines of their own in [`RARE`].
 
-/// Virtual time of a run, and machines that suffice for every pattern.
+/// Options for short runs, with enough machines for every pattern.
 const SHORT: &str = "--machines 3 --threads 2 --warmup 30us --duration 400us";
 
 /// Every verb on every transport that offers it.
@@ -21,13 +21,13 @@ const VERBS: [&str; 11] = [
     "compare-swap --transport rc",
 ];
 
-/// Those of them whose messages may have any size.
+/// The verbs of [`VERBS`] whose messages may have any size.
 const SIZED: [&str; 6] = [VERBS[0], VERBS[1], VERBS[2], VERBS[6], VERBS[7], VERBS[8]];
 
-/// Who posts to whom.
+/// Patterns of the traffic between machines.
 const PATTERNS: [&str; 3] = ["outbound", "inbound", "all-to-all"];
 
-/// How work requests are posted and signalled.
+/// Methods of posting and signalling work requests.
 const POSTED: [&str; 5] = [
     "--signal-every 1",
     "--signal-every 1 --window 1",
@@ -36,44 +36,44 @@ const POSTED: [&str; 5] = [
     "--signal-every 16 --batch 16",
 ];
 
-/// Many at once: threads that make objects beside each other, after they have posted; more pending events than
-/// from which on the simulator fetches ahead.
+/// Large runs. The first has threads that create objects concurrently after they have posted. The second has
+/// so many pending events that the simulator prefetches.
 const MANY: [&str; 2] = [
     "--system rpc-sequencer --cores 6 --warmup 50us --duration 100us",
     "--verb read --pattern all-to-all --machines 40 --threads 14 --warmup 10us --duration 10us",
 ];
 
-/// Payloads: none, within a line, over several lines of a WQE, a packet, several packets.
+/// Payloads in bytes: none, within a line, over several lines of a WQE, one packet, several packets.
 const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 
-/// How payload goes to the NIC: as usual, which is inline where it fits, and always by DMA. Windows are
-/// small, so that long messages end.
+/// Methods of passing the payload to the NIC: inline if it fits, as usual, and always by DMA. Windows are
+/// small so that long messages complete.
 const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
-/// What else a workload can have. Where a profile cannot do it, the sentence is compared.
+/// Other options of workloads. If a profile refuses one, the error sentences are compared.
 const SPECIAL: [&str; 59] = [
-    // A parameter of the profile with another value.
+    // A changed parameter of the profile.
     "write --transport uc --set tx.send_ns=200",
-    // Payload in the CQE of the RECV.
+    // Payload in the RECV's CQE.
     "send --transport rc --pattern inbound --inline-recv --size 16",
     "send --transport rc --pattern inbound --inline-recv --size 64",
     "send --transport uc --pattern inbound --inline-recv --size 64",
     "send --transport ud --pattern inbound --inline-recv --size 16",
     "send --transport ud --pattern all-to-all --inline-recv --size 64 --batch 16",
     "send --transport rc --pattern inbound --inline-recv --size 65",
-    // More pages than the NIC keeps translations of, and fewer.
+    // More pages than the NIC caches translations for, and fewer.
     "read --small-pages --machines 8 --threads 4 --size 8192 --window 128",
     "write --transport uc --small-pages --pattern all-to-all --size 300",
     "send --transport ud --small-pages --pattern inbound --size 64",
     "fetch-add --small-pages --counters 65536 --counter-stride 4096",
-    // Windows that are drained.
+    // Windows that drain before the next one begins.
     "read --drain --window 32",
     "read --drain --window 32 --pattern outbound",
     "send --transport rc --drain --window 32",
     "send --transport ud --drain --window 32 --pattern inbound",
     "write --transport uc --drain --window 32",
     "fetch-add --drain --window 8",
-    // Atomics under one lock, under many, and at addresses that share a lock.
+    // Atomics on one lock, on many locks, and at addresses that share a lock.
     "fetch-add --machines 5 --threads 4",
     "fetch-add --machines 5 --threads 4 --counters 2",
     "fetch-add --machines 5 --threads 4 --counters 4096",
@@ -83,13 +83,13 @@ const SPECIAL: [&str; 59] = [
     "compare-swap --machines 5 --threads 4 --counters 4096",
     "compare-swap --machines 5 --threads 4 --counters 4096 --counter-stride 4096",
     "compare-swap --pattern all-to-all --counters 1000 --counter-stride 72 --batch 4",
-    // More WQEs, and more contexts of QPs, than the NIC keeps.
+    // More WQEs, and more QP contexts, than the NIC caches.
     "read --machines 5 --threads 4 --window 512 --batch 16",
     "write --transport rc --threads 4 --window 512 --batch 16 --signal-every 1",
     "read --pattern all-to-all --machines 4 --threads 4 --qps 112",
     "write --transport rc --pattern all-to-all --machines 4 --threads 4 --qps 112 --signal-every 1 --window 32",
     "send --transport uc --pattern all-to-all --machines 4 --threads 4 --qps 112 --signal-every 1 --window 32",
-    // Another number of QPs than of peers.
+    // QP counts that differ from the peer count.
     "write --transport rc --machines 4 --qps 1",
     "write --transport uc --machines 4 --qps 5",
     "read --machines 4 --qps 3 --window 7",
@@ -98,15 +98,15 @@ const SPECIAL: [&str; 59] = [
     "send --transport rc --batch 7 --signal-every 5 --window-per-qp 40",
     "send --transport ud --batch 40 --window 41 --signal-every 1",
     "write --transport uc --batch 3 --signal-every 100 --size 31",
-    // Draws: of QPs, destinations and counters.
+    // Random choices of QPs, destinations and counters.
     "read --pattern all-to-all --machines 6 --seed 2",
     "read --pattern all-to-all --machines 6 --seed 3",
     "send --transport ud --pattern all-to-all --machines 6 --batch 16 --seed 2",
     "fetch-add --counters 64 --seed 2",
-    // Windows of threads whose operations are not all signalled, and of QPs whose are.
+    // Windows per thread with unsignalled operations, and windows per QP with signalled ones.
     "write --transport uc --machines 5 --window 40",
     "read --machines 5 --qps 3 --window-per-qp 4",
-    // Buffers in pieces, across the ends of lines, and over more memory than the NIC keeps translations of.
+    // Buffers in pieces, across line boundaries, and over more memory than the NIC caches translations for.
     "write --transport uc --sges 3 --size 300",
     "write --transport rc --sges 4 --size 64 --pieces apart --random-offset",
     "read --sges 5 --size 9000 --offset 63",
@@ -115,19 +115,19 @@ const SPECIAL: [&str; 59] = [
     "write --transport rc --machines 4 --threads 2 --local-region 1048576 --remote-region 1048576",
     "read --machines 4 --threads 2 --size 100 --local-region 2097152 --remote-region 2097152 --addresses any-byte",
     "write --transport rc --batch 3 --sges 2 --size 100 --local-region 4096 --addresses any-byte",
-    // A CQ for each QP: of a window that they share, and of their own.
+    // A CQ for each QP, with a shared window and with a window per QP.
     "read --pattern all-to-all --machines 4 --qps 8 --cq-per-qp",
     "write --transport uc --machines 4 --signal-every 4 --window-per-qp 16 --cq-per-qp",
-    // Less of the NIC than there is.
+    // Fewer NIC resources than available.
     "read --machines 5 --threads 4 --max-rd-atomic 1",
     "write --transport uc --size 4096 --threads 4 --ports 1",
-    // Congestion: many to one, of several packets.
+    // Congestion: many senders to one receiver, with several packets per message.
     "write --transport rc --pattern inbound --machines 6 --size 10000 --signal-every 1 --window 8",
     "write --transport uc --pattern inbound --machines 6 --size 4096 --signal-every 1 --window 8",
     "send --transport rc --pattern all-to-all --machines 6 --size 10000 --signal-every 1 --window 8",
 ];
 
-/// Mixes: of sizes, of verbs, of all that RC has.
+/// Mixes of sizes, of verbs, and of all operations that RC offers.
 const MIXES: [&str; 8] = [
     "read:95,write:5 --qps 2",
     "read/64:50,read/4096:40,write/256:10 --pattern all-to-all",
@@ -139,7 +139,7 @@ const MIXES: [&str; 8] = [
     "read/100:1,write/300:1 --sges 3 --random-offset --local-region 100000 --seed 2",
 ];
 
-/// When operations are due: after some time, and at rates below and above what is reached.
+/// Times at which operations are due: after a pause, and at rates below and above the possible one.
 const PACED: [&str; 6] = [
     "read --think 2us --qps 2",
     "write --transport rc --think 500ns --batch 4 --pattern all-to-all",
@@ -158,14 +158,14 @@ const WHOLE: [&str; 5] = [
     "fetch-add --pattern all-to-all --counters 4096",
 ];
 
-/// What is rare; each is of the profile for which it has been seen to happen.
+/// Rare events. Each line has the profile for which the event was observed.
 const RARE: [&str; 17] = [
-    // The local ACK time-out is 67 ms: answers that wait longer than that behind others, so that READs
-    // and WRITEs are sent again. On faster NICs that would take more memory than a machine has to spare.
+    // The local ACK time-out is 67 ms. Here responses wait longer than that behind others, so READs and
+    // WRITEs are retransmitted. On faster NICs this would take more memory than a machine has available.
     "--profile cx --verb read --machines 3 --threads 4 --qps 28 --window 28 --size 524288 --duration 90ms",
     "--profile cx --verb read --machines 2 --threads 1 --qps 112 --window 112 --size 1048576 --duration 110ms",
     "--profile cx --verb write --transport rc --machines 2 --threads 4 --qps 450 --window 450 --signal-every 1 --size 65536 --duration 110ms",
-    // RNR NAKs: threads that post RECVs more slowly than the NIC takes messages.
+    // RNR NAKs: threads post RECVs more slowly than the NIC receives messages.
     "--profile cib --verb send --transport rc --pattern inbound --threads 1 --signal-every 1 --duration 3ms",
     "--profile cib --verb send --transport rc --pattern inbound --threads 1 --batch 16 --duration 3ms",
     "--profile cib --verb send --transport rc --pattern inbound --threads 1 --signal-every 1 --header-only --duration 3ms",
@@ -175,7 +175,7 @@ const RARE: [&str; 17] = [
     "--profile cx --verb send --transport rc --pattern inbound --threads 1 --size 1000 --duration 3ms",
     // The longest queues.
     "--profile cib --verb send --transport rc --pattern inbound --machines 3 --threads 1 --window-per-qp 16351 --batch 16 --duration 4ms",
-    // Messages dropped for want of a RECV.
+    // Messages that are dropped because there is no RECV.
     "--profile cib --verb send --transport ud --pattern inbound --threads 1 --window-per-qp 1024 --batch 16 --duration 1ms",
     "--profile cib --verb send --transport uc --pattern inbound --threads 1 --duration 1ms",
     "--profile cx3 --verb send --transport ud --pattern inbound --threads 1 --window-per-qp 1024 --batch 16 --header-only --duration 1ms",
@@ -184,7 +184,7 @@ const RARE: [&str; 17] = [
     "--profile cx --verb send --transport uc --pattern inbound --threads 1 --header-only --duration 1ms",
 ];
 
-/// Every system in each design, and what its options change.
+/// Every system in each design, and the effects of its options.
 const SYSTEMS: [&str; 79] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
@@ -277,7 +277,8 @@ const TOGETHER: [&str; 6] = [
     "spinlock --design local --backoff 200ns",
 ];
 
-/// The server that scans, on hosts whose caches have sizes and on others; what means something only there, there.
+/// The server that scans, on hosts with modelled caches and on others. Options that need modelled caches name
+/// a host with them.
 const TOUCH: [&str; 5] = [
     "--size 4096",
     "--size 20011 --mode notouch --scan read --host e7520",
@@ -286,7 +287,7 @@ const TOUCH: [&str; 5] = [
     "--size 8192 --tenant shared --step 64",
 ];
 
-/// Ping-pong in each way.
+/// Ping-pong with each verb and transport.
 const PING_PONG: [&str; 7] = [
     "write-rc --size 2",
     "write-uc --size 300",
@@ -297,7 +298,7 @@ const PING_PONG: [&str; 7] = [
     "write-rc --size 20000",
 ];
 
-/// Reruns with each resource relaxed.
+/// Runs that are repeated with each resource relaxed.
 const EXPLAINED: [&str; 5] = [
     "--verb read",
     "--verb send --transport ud --batch 16",
@@ -306,7 +307,7 @@ const EXPLAINED: [&str; 5] = [
     "--system drtm-kv --clients 4 --clients-per-machine 4 --pairs 256 --put-permille 100",
 ];
 
-/// A workload of machines of several profiles, and what is run on them.
+/// A workload with machines of several profiles, and the verbs to run on it.
 pub(crate) const UNLIKE: &str = "xtask/workloads/unlike.toml";
 const ON_UNLIKE: [&str; 7] = [
     "read --pattern inbound",
@@ -318,7 +319,7 @@ const ON_UNLIKE: [&str; 7] = [
     "fetch-add --counters 64 --counter-stride 4096",
 ];
 
-/// What no profile allows: one sentence each.
+/// Options that every profile refuses, with one sentence each.
 const REFUSED: [&str; 13] = [
     "profiles cx9 --json",
     "limits --profile cx9 --json",
@@ -335,14 +336,14 @@ const REFUSED: [&str; 13] = [
     "simulate --system rpc --reply read-rc --json",
 ];
 
-/// All runs on machines that differ.
+/// All runs on machines with different profiles.
 pub(crate) fn unlike() -> impl Iterator<Item = String> {
     let simulated = |verb| format!("simulate {UNLIKE} --verb {verb} --warmup 30us --duration 200us --json");
     let limited = |verb| format!("limits {UNLIKE} --verb {verb} --json");
     ON_UNLIKE.into_iter().flat_map(move |verb| [simulated(verb), limited(verb)])
 }
 
-/// All runs for these profiles. Those that take longest come first: at the end, none is waited for.
+/// All runs for these profiles. The longest runs come first, so that none has to be awaited at the end.
 pub(crate) fn all(profiles: &[String]) -> Vec<String> {
     let mut runs = rare(profiles);
     for profile in profiles {
@@ -376,12 +377,12 @@ fn rare(profiles: &[String]) -> Vec<String> {
 }
 
 fn explained(profile: &str, workload: &str) -> String {
-    // Machines and threads are of verbs only.
+    // Only verbs take machines and threads.
     let few = if workload.starts_with("--verb") { "--machines 3 --threads 2 " } else { "" };
     format!("simulate --profile {profile} {workload} {few}--warmup 10us --duration 30us --explain --json")
 }
 
-/// What `line` says of machines and threads goes before [`SHORT`].
+/// Completes `line` with machines and threads unless it states them.
 fn special(profile: &str, line: &str) -> String {
     let without = |option: &str, usual: &str| if line.contains(option) { "" } else { usual }.to_owned();
     let machines = without("--machines", "--machines 3 ");
@@ -401,7 +402,7 @@ fn sizes(profile: &str) -> impl Iterator<Item = String> {
         .map(move |verb| simulate(profile, &verb, SHORT))
 }
 
-/// Systems draw keys, guesses and waits: three seeds.
+/// Runs of all systems. Most draw keys, guesses or waits at random, so each has three seeds.
 fn systems(profile: &str) -> Vec<String> {
     let one = |(system, seed)| {
         format!(

@@ -1,8 +1,9 @@
-//! Instructions per verb: two workloads, counted by callgrind, against the last figures in docs/speed.md.
+//! Instructions per verb of two workloads, counted by callgrind and compared with the last figures in
+//! docs/speed.md.
 //!
-//! The build that is counted is the one that people run, `release`: the README's first command makes it, so that the
-//! step which shows that this command works pays for it. A count is the difference of two runs that differ in their
-//! duration, so that it has nothing of starting, reading profiles and setting up.
+//! The counted build is `release`, which users run. The step that tests the README's first command has built
+//! it already. A count is the difference of two runs with different durations, so it excludes start-up,
+//! reading profiles and set-up.
 
 use super::steps::cargo;
 use crate::command::{Task, failed, program, run};
@@ -10,13 +11,13 @@ use crate::workspace::{root, target};
 use crate::{packages, record};
 use std::path::Path;
 
-/// The page that has the figures, and where they begin in it: a row for each commit that moved them.
+/// Page with the figures, and the marker of their table. It has a row for each commit that changed them.
 const PAGE: &str = "docs/speed.md";
 const TABLE: &str = "<!-- instructions per verb -->";
 
-/// More than the last figure by more than this fails.
+/// The check fails if the last figure is exceeded by more than this share.
 const TOLERANCE: f64 = 0.01;
-/// `release` may need this much more than `dist`, which is optimised as far as it goes.
+/// Share by which `release` may exceed `dist`, which is fully optimised.
 const WITHOUT_LTO: f64 = 0.10;
 
 const READ: &str = "--verb read --transport rc --size 32";
@@ -31,7 +32,7 @@ pub(crate) struct Instructions {
     send: f64,
 }
 
-/// What one run under callgrind says: instructions and verbs.
+/// Instructions and verbs of one run under callgrind.
 fn run_once(doorbell: &Path, workload: &str, duration: &str) -> Task<[f64; 2]> {
     let mut valgrind = program("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(doorbell).arg("simulate");
@@ -49,7 +50,7 @@ fn run_once(doorbell: &Path, workload: &str, duration: &str) -> Task<[f64; 2]> {
     Ok([collected(&said).ok_or_else(unread)?, verbs])
 }
 
-/// The instructions in what callgrind prints.
+/// The instruction count in callgrind's output.
 fn collected(said: &str) -> Option<f64> {
     let (_, count) = said.split_once("Collected : ")?;
     count.split_whitespace().next()?.parse().ok()
@@ -61,7 +62,7 @@ fn per_verb(doorbell: &Path, workload: &str) -> Task<f64> {
     Ok((many - few) / (more - some))
 }
 
-/// Builds the command in a profile and counts.
+/// Builds the command with a cargo profile and counts its instructions.
 fn count(profile: &str) -> Task<Instructions> {
     packages::ensure_valgrind()?;
     run(&mut cargo(&["build", "--quiet", "--profile", profile, "--bin", "doorbell"]))?;
@@ -69,7 +70,7 @@ fn count(profile: &str) -> Task<Instructions> {
     Ok(Instructions { read: per_verb(&doorbell, READ)?, send: per_verb(&doorbell, SEND)? })
 }
 
-/// The last figures of `release` that the page has.
+/// The last figures of `release` on the page.
 fn last() -> Task<Instructions> {
     let row = record::last_row(PAGE, TABLE)?;
     let number = |at: usize| row.get(at).and_then(|cell| cell.replace(' ', "").parse().ok());
@@ -77,7 +78,7 @@ fn last() -> Task<Instructions> {
     figures.ok_or_else(|| failed(PAGE, format!("the last row of the table at `{TABLE}` has no figures")))
 }
 
-/// Where these are above others by more than a share, in words.
+/// The figures that exceed `before` by more than `share`, in words.
 fn excess(now: Instructions, before: Instructions, share: f64) -> Vec<String> {
     let pairs = [("READ", now.read, before.read), ("SEND", now.send, before.send)];
     let above = pairs.into_iter().filter(|(_, now, before)| *now > before * (1.0 + share));
@@ -91,12 +92,12 @@ fn show(profile: &str, figures: Instructions) {
     println!("{profile}: READ {:.0}, SEND {:.0} instructions a verb", figures.read, figures.send);
 }
 
-/// Prints what a profile's build needs, for a row of the page.
+/// Prints the figures of a cargo profile's build, for a row of the page.
 pub(crate) fn print(profile: &str) -> Task<()> {
     count(profile).map(|figures| show(profile, figures))
 }
 
-/// Fails where `release` needs more than the last figures say.
+/// Fails if `release` exceeds the last figures on the page.
 pub(crate) fn check() -> Task<()> {
     let (now, before) = (count("release")?, last()?);
     show("release", now);
@@ -109,7 +110,7 @@ pub(crate) fn check() -> Task<()> {
     }
 }
 
-/// Counts both profiles, and fails where `release` needs much more than `dist`.
+/// Counts both profiles. Fails if `release` exceeds `dist` by too much.
 pub(crate) fn compare_profiles() -> Task<()> {
     let (release, dist) = (count("release")?, count("dist")?);
     show("release", release);

@@ -1,4 +1,4 @@
-//! Everything that must hold before a change is merged.
+//! The checks that must pass before a change is merged.
 
 mod instructions;
 mod processor;
@@ -16,12 +16,12 @@ use crate::command::{Task, failed, run};
 use crate::{packages, rxe, wheels};
 use std::process::ExitCode;
 
-/// `cargo run --release`, as the README has it, knows which program is meant, and builds it.
+/// Checks that `cargo run --release`, as in the README, selects the right program and builds it.
 fn the_command() -> Task<()> {
     run(&mut cargo(&["run", "--quiet", "--release", "--", "--version"]))
 }
 
-/// All tests. Where the packages of real programs are there, none of these may be skipped.
+/// Runs all tests. If the packages of real programs are installed, their tests must not be skipped.
 fn tests() -> Task<()> {
     let mut tests = cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
     if packages::has_tested_programs() {

@@ -1,18 +1,19 @@
-//! Processor time of the programs that this one has run.
+//! Processor time of the child processes.
 
 use std::time::Duration;
 
-/// Units of the times in `/proc/self/stat`: Linux shows user space hundredths of a second on every processor that
-/// Rust runs on.
+/// Unit of the times in `/proc/self/stat`. Linux shows hundredths of a second to user space on every
+/// processor that Rust supports.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// User and system time of all children that have been waited for, and of theirs. `None` where `/proc` does not
-/// say it.
+/// User and system time of all children that were waited for, and of their descendants. `None` if `/proc`
+/// does not provide it.
 pub(crate) fn time_of_children() -> Option<Duration> {
     parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// The program's name, in parentheses, may have spaces: fields are counted behind it.
+/// The program's name, in parentheses, may contain spaces. So fields are counted from the closing
+/// parenthesis.
 fn parse(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     // Fields 16 and 17 of proc_pid_stat(5): cutime and cstime; field 3 is the first here.

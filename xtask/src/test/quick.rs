@@ -1,7 +1,7 @@
-//! What a change to a few files is tested with while one works on it, in under three minutes.
+//! A quick test of a change during development, in less than three minutes.
 //!
-//! Formatting, lints of every crate, all tests of the crates with changed files that take seconds, and of the
-//! crates above them a selection. What that leaves out is printed.
+//! It checks formatting, the lints of every crate, and all fast tests of crates with changed files. Of the
+//! crates that depend on these, it runs a selection of tests. It prints what it leaves out.
 
 use super::reach::{self, ChangeReach, Workspace};
 use super::steps::{self, cargo};
@@ -10,14 +10,14 @@ use crate::command::{Task, run};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// What a quick run has of the tests of a crate.
+/// The part of a crate's tests that a quick run has.
 struct Selection {
     package: &'static str,
     /// Modules and tests that are too slow for a quick run.
     slow: &'static [&'static str],
-    /// The test program, and the modules that are run where another crate has changed.
+    /// The test program, and the modules that run if another crate has changed.
     above: (&'static str, &'static [&'static str]),
-    /// These other crates. Programs that take long to build are run for the crates right below alone.
+    /// The other crates that trigger `above`. A slow program has only its direct dependencies here.
     below: &'static [&'static str],
 }
 
@@ -63,7 +63,7 @@ const SELECTIONS: [Selection; 8] = [
 ];
 
 impl Selection {
-    /// The modules that are run where these crates have changed.
+    /// The modules to run if these crates have changed.
     fn above(&self, changed: &BTreeSet<String>) -> &'static [&'static str] {
         let is_below = self.below.iter().any(|&name| changed.contains(name));
         if is_below && !changed.contains(self.package) { self.above.1 } else { &[] }
@@ -74,22 +74,22 @@ fn selection(package: &str) -> Option<&'static Selection> {
     SELECTIONS.iter().find(|selection| selection.package == package)
 }
 
-/// All tests of a crate that has changed, but for the slow ones.
+/// Runs all tests of a changed crate, except the slow ones.
 fn tests_of(package: &str) -> Task<()> {
     let mut tests = cargo(&["test", "--quiet", "--package", package, "--lib", "--bins", "--tests", "--"]);
     let slow = selection(package).map_or(&[][..], |selection| selection.slow);
     run(tests.args(slow.iter().flat_map(|test| ["--skip", test])))
 }
 
-/// The selected tests of a crate above. They are built as those of the whole workspace are, whose features of other
-/// crates differ from those of one crate.
+/// Runs the selected tests of a dependent crate. They are built with the whole workspace, because a single
+/// crate would be built with other features of its dependencies.
 fn tests_above(selection: &Selection) -> Task<()> {
     let (program, modules) = selection.above;
     let mut tests = cargo(&["test", "--quiet", "--workspace", "--test", program, "--"]);
     run(tests.args(modules))
 }
 
-/// What a quick run leaves out of everything.
+/// The checks that a quick run leaves out, in words.
 fn left_out(reach: &ChangeReach) -> Vec<String> {
     let slow = reach.changed.iter().filter_map(|name| selection(name)).filter(|s| !s.slow.is_empty());
     let slow = slow.map(|s| format!("tests of {}: {}", s.package, s.slow.join(", ")));
@@ -103,7 +103,7 @@ fn left_out(reach: &ChangeReach) -> Vec<String> {
     slow.chain(above).chain(always).collect()
 }
 
-/// Runs the steps for the files that differ from a commit.
+/// Runs the steps for the files that differ from `commit`.
 pub(crate) fn run_quick(commit: &str) -> Task<ExitCode> {
     let files = reach::changed_files(commit)?;
     let reach = Workspace::read()?.reach(&files);

@@ -1,4 +1,4 @@
-//! Which crates a change reaches: those of changed files, and all that are built with them.
+//! The crates that a change reaches: the crates of changed files, and all crates that are built with them.
 
 use crate::command::{Task, failed, lines, output};
 use crate::test::steps::cargo;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Files outside of crates, by how their paths begin, and the crate that compiles them in or tests them.
+/// Prefixes of files outside of crates, and the crate that includes or tests them.
 const OUTSIDE: [(&str, &str); 4] = [
     ("profiles/", "doorbell-nic"),
     ("papers/", "doorbell-reproduce"),
@@ -18,11 +18,11 @@ const OUTSIDE: [(&str, &str); 4] = [
 /// A crate of the workspace.
 #[derive(Default)]
 struct Member {
-    /// Its folder, from the workspace's root.
+    /// Folder of the crate, relative to the workspace's root.
     folder: String,
-    /// Crates of the workspace that its library or program needs.
+    /// Workspace crates that the library or program depends on.
     needs: BTreeSet<String>,
-    /// Crates of the workspace that its tests need besides.
+    /// Further workspace crates that the tests depend on.
     tests_need: BTreeSet<String>,
 }
 
@@ -32,16 +32,16 @@ pub(crate) struct Workspace {
     members: BTreeMap<String, Member>,
 }
 
-/// What a change reaches.
+/// The crates that a change reaches.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChangeReach {
     /// Crates with changed files.
     pub(crate) changed: BTreeSet<String>,
-    /// Other crates that are built, or whose tests are, with these.
+    /// Other crates that are built with them, or whose tests are.
     pub(crate) above: BTreeSet<String>,
 }
 
-/// Files that differ from a commit, new ones among them; from the workspace's root.
+/// Files that differ from a commit, including new files, relative to the workspace's root.
 pub(crate) fn changed_files(commit: &str) -> Task<Vec<String>> {
     let git = |arguments: &[&str]| lines(Command::new("git").args(arguments).current_dir(root()));
     let mut files = git(&["diff", "--name-only", "--relative", commit, "--"])?;
@@ -50,7 +50,7 @@ pub(crate) fn changed_files(commit: &str) -> Task<Vec<String>> {
 }
 
 impl Workspace {
-    /// From cargo.
+    /// Reads the workspace from `cargo metadata`.
     pub(crate) fn read() -> Task<Workspace> {
         let json = output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]))?;
         let json: Value = serde_json::from_slice(&json).map_err(|error| failed("cargo metadata", error))?;
@@ -84,14 +84,14 @@ impl Workspace {
         self.members.keys().map(String::as_str)
     }
 
-    /// The crate that a file is of.
+    /// The crate that a file belongs to.
     fn owner(&self, file: &str) -> &str {
         let owner = self.members.iter().find(|(_, member)| file.starts_with(&member.folder));
         let outside = || OUTSIDE.iter().find(|(begin, _)| file.starts_with(begin)).map(|(_, name)| *name);
         owner.map(|(name, _)| name.as_str()).or_else(outside).expect("the last line takes every file")
     }
 
-    /// What a change of these files reaches.
+    /// The crates that a change of these files reaches.
     pub(crate) fn reach(&self, files: &[String]) -> ChangeReach {
         let changed: BTreeSet<String> = files.iter().map(|file| self.owner(file).to_owned()).collect();
         let mut built = changed.clone();
@@ -103,7 +103,7 @@ impl Workspace {
             }
             built.extend(more);
         }
-        // Who depends on a crate does not depend on what only its tests need.
+        // A crate does not depend on the test dependencies of its own dependencies.
         let tests = self.members.iter().filter(|(_, member)| !member.tests_need.is_disjoint(&built));
         let all: BTreeSet<String> = tests.map(|(name, _)| name.clone()).chain(built.clone()).collect();
         ChangeReach { above: &all - &changed, changed }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// `a` is below `b`, which the tests of `c` need; `d` is on `c`.
+    /// `b` depends on `a`, the tests of `c` depend on `b`, and `d` depends on `c`.
     fn workspace() -> Workspace {
         let package = |name: &str, needed: Value| json!({ "name": name, "manifest_path": format!("/w/crates/{name}/Cargo.toml"), "dependencies": needed });
         let needs = |name: &str, kind: Value| json!([{ "name": name, "kind": kind, "path": "/w" }, { "name": "libc" }]);

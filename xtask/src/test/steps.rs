@@ -1,4 +1,4 @@
-//! The steps that several tasks have.
+//! Steps that several tasks share.
 
 use crate::command::{self, Problem, Task, run};
 use crate::workspace::root;
@@ -11,7 +11,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Runs cargo; a command of cargo's that is not installed is unavailable.
+/// Runs cargo. If its subcommand is not installed, the step is unavailable.
 fn installed(arguments: &[&str]) -> Task<()> {
     let name = arguments[0];
     let known = cargo(&[name, "--help"]).output().is_ok_and(|output| output.status.success());

@@ -1,4 +1,4 @@
-//! Steps that run one after the other, and a line about each when all are done.
+//! Runs steps one after the other and prints a line about each at the end.
 
 use super::processor;
 use crate::command::{Problem, Task};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How a step ended.
+/// Result of a step.
 enum StepEnd {
     Passed,
     Failed(String),
@@ -23,10 +23,10 @@ impl StepEnd {
     }
 }
 
-/// How long something took.
+/// Duration of a step.
 pub(crate) struct Took {
     pub(crate) wall: Duration,
-    /// Time on processors of all programs that it ran, where the system says it.
+    /// Processor time of all programs that the step ran, if the system provides it.
     processor: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Took {
     }
 }
 
-/// Measures from when it is made.
+/// Measures time from its creation.
 pub(crate) struct Meter {
     begin: Instant,
     processor: Option<Duration>,
@@ -61,10 +61,10 @@ impl Meter {
     }
 }
 
-/// A step's name, and the function that runs it.
+/// Name of a step, and the function that runs it.
 pub(crate) type CheckStep<'a> = (&'a str, &'a dyn Fn() -> Task<()>);
 
-/// Runs all steps, whatever becomes of the earlier ones, and prints how each ended and what it took.
+/// Runs all steps, even after a failure, and prints the result and the duration of each.
 pub(crate) fn run_steps(steps: &[CheckStep<'_>]) -> ExitCode {
     let all = Meter::start();
     let mut summary = Vec::new();

@@ -1,23 +1,23 @@
-//! No two files of a crate use each other, nor do two folders, by whatever detour: what is below knows nothing of
-//! what is above. Tests may use anything.
+//! Checks that the files of a crate do not use each other in circles, and that its folders do not either.
+//! Lower modules know nothing of higher ones. Tests may use anything.
 
 use crate::source::{self, Modules, join};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Circles that stay: crate, modules, reason.
+/// Circles that are allowed: crate, modules, reason.
 const EXCEPTIONS: [(&str, &[&str], &str); 0] = [];
 
 /// The modules that each module uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// A path in code, from the crate's root, step by step; the last is empty where it stands for all that is there.
+/// A path in code from the crate's root, step by step. An empty last step stands for a glob.
 type ItemPath = Vec<String>;
 
-/// The names that a module has from elsewhere.
+/// Names that a module imports.
 #[derive(Default)]
 struct Imports {
     named: BTreeMap<String, ItemPath>,
-    /// Modules of which it has all.
+    /// Modules that are imported with a glob.
     all_of: Vec<ItemPath>,
 }
 
@@ -25,7 +25,8 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The paths that begin here, several where there are braces, each with the name that it gets. Returns what follows.
+/// Adds the paths that begin here, each with its alias. Braces give several paths. Returns the text behind
+/// them.
 fn expand<'t>(
     before: &[&'t str],
     text: &'t str,
@@ -40,7 +41,7 @@ fn expand<'t>(
                 None if rest.is_empty() => return rest,
                 None => {
                     let behind = expand(before, rest, paths);
-                    // Over what is no path.
+                    // Skip text that is not a path.
                     rest = if behind.len() == rest.len() {
                         &rest[rest.chars().next().map_or(0, char::len_utf8)..]
                     } else {
@@ -68,7 +69,7 @@ fn expand<'t>(
     rest
 }
 
-/// A crate's modules, and what names stand for in each.
+/// A crate's modules and the meaning of names in each.
 struct Names<'m> {
     modules: &'m Modules,
     imports: BTreeMap<&'m str, Imports>,
@@ -84,7 +85,7 @@ impl<'m> Names<'m> {
         names
     }
 
-    /// A path from the crate's root; `None` where it leads out of the crate, as far as `known` says.
+    /// A path from the crate's root. `None` if it leads out of the crate, as far as `known` shows.
     fn absolute(&self, module: &str, path: &[&str], known: Option<&Imports>) -> Option<ItemPath> {
         let mut at: ItemPath =
             module.split("::").filter(|step| !step.is_empty()).map(str::to_owned).collect();
@@ -130,7 +131,7 @@ impl<'m> Names<'m> {
         imports
     }
 
-    /// The module that has what a path leads to; `None` where that is a module.
+    /// The module that holds the item at the end of a path; `None` if the path names a module.
     fn resolve(&self, path: &[String], depth: usize) -> Option<String> {
         let mut module = String::new();
         for (at, step) in path.iter().enumerate() {
@@ -153,10 +154,10 @@ impl<'m> Names<'m> {
                 let inner = self.resolve(&[&target[..], &path[at..]].concat(), depth + 1)?;
                 self.defines(&inner, step).then_some(inner)
             });
-            // A macro is at the root, wherever it is defined.
+            // Macros are at the root, wherever they are defined.
             let is_macro = |code: &str| code.contains(&format!("macro_rules! {step} "));
             let of_macro = || self.modules.iter().find(|(_, code)| module.is_empty() && is_macro(code));
-            // What a macro makes is of the module that calls the macro.
+            // An item that a macro generates belongs to the module that calls the macro.
             return from_all
                 .or_else(|| of_macro().map(|(module, _)| module.clone()))
                 .or((!module.is_empty()).then_some(module));
@@ -176,7 +177,7 @@ impl<'m> Names<'m> {
         )
     }
 
-    /// The modules whose items a module names.
+    /// The modules whose items `module` names.
     fn uses(&self, module: &str) -> BTreeSet<String> {
         let (code, imports) = (&self.modules[module], &self.imports[module]);
         let mut paths = Vec::new();
@@ -199,7 +200,7 @@ impl<'m> Names<'m> {
     }
 }
 
-/// All that is reached from each, itself among these only where it is in a circle.
+/// The modules that each module reaches. A module reaches itself only if it is in a circle.
 fn reached(graph: &Graph) -> Graph {
     let from = |start: &String| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![start]);
@@ -211,7 +212,7 @@ fn reached(graph: &Graph) -> Graph {
     graph.keys().map(|name| (name.clone(), from(name))).collect()
 }
 
-/// The circles, each with all that is in it.
+/// The circles, each with all its members.
 fn circles(graph: &Graph) -> BTreeSet<BTreeSet<String>> {
     let reached = reached(graph);
     let of = |name: &String| {
@@ -221,7 +222,7 @@ fn circles(graph: &Graph) -> BTreeSet<BTreeSet<String>> {
     graph.keys().map(of).filter(|circle| !circle.is_empty()).collect()
 }
 
-/// What the files and folders of a folder use of each other, for each folder.
+/// For each folder, the uses between its files and folders.
 fn by_folders(graph: &Graph) -> BTreeMap<String, Graph> {
     let mut all: BTreeMap<String, Graph> = BTreeMap::new();
     for (module, uses) in graph {
@@ -234,7 +235,7 @@ fn by_folders(graph: &Graph) -> BTreeMap<String, Graph> {
                     None => break None,
                 }
             };
-            // A folder's own file is none of the files in it, nor is the root.
+            // Neither a folder's own file nor the root counts as a file in it.
             let Some((own, others)) = parts.filter(|(own, others)| !own.is_empty() && !others.is_empty())
             else {
                 continue;
@@ -252,7 +253,7 @@ fn all_circles(graph: &Graph) -> BTreeSet<BTreeSet<String>> {
     circles(graph).into_iter().chain(folders.values().flat_map(circles)).collect()
 }
 
-/// The member of a circle that a module is, or is in.
+/// The member of a circle that is the module or contains it.
 fn member<'c>(circle: &'c BTreeSet<String>, module: &str) -> Option<&'c String> {
     let within = |member: &&String| {
         let inner = module.strip_prefix(&***member);
@@ -261,7 +262,7 @@ fn member<'c>(circle: &'c BTreeSet<String>, module: &str) -> Option<&'c String> 
     circle.iter().filter(within).max_by_key(|member| member.len())
 }
 
-/// A circle, with what its members use of each other.
+/// A circle, with the uses between its members.
 fn shown(crate_name: &str, graph: &Graph, circle: &BTreeSet<String>) -> String {
     let of_root = |module: &str| if module.is_empty() { "(root)".to_owned() } else { module.to_owned() };
     let names = circle.iter().map(|name| of_root(name)).collect::<Vec<_>>().join(", ");
@@ -325,7 +326,7 @@ fn circles_are_found() {
     };
     assert_eq!(["a", "a::b", "a::c", "d"].map(|m| uses(&all, m)), ["a::b a::c", "a::c d", "d", ""]);
     assert_eq!(circles(&all), Vec::<String>::new());
-    // A name that the root has from elsewhere is of where it is defined.
+    // A name that the root imports belongs to the module that defines it.
     all.insert("d".into(), "fn g(_: crate::F) {}".into());
     assert_eq!((uses(&all, "d"), circles(&all).len()), ("f".to_owned(), 0));
     all.insert("f".into(), "fn g(_: super::a::b::B) {}\nstruct F;".into());

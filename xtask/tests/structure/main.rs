@@ -1,4 +1,4 @@
-//! How the code of all crates is put together.
+//! Tests of the code's structure, for all crates.
 
 mod circles;
 mod source;

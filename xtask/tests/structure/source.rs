@@ -1,9 +1,9 @@
-//! The code of every crate, module by module, without comments, texts and tests.
+//! The code of every crate, module by module, without comments, string literals and tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The code of a crate's modules by their paths, as `a::b`; the root's is empty.
+/// The code of a crate's modules by path, such as `a::b`. The root's path is empty.
 pub(crate) type Modules = BTreeMap<String, String>;
 
 /// The workspace's root.
@@ -11,7 +11,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The modules of every crate, by the names of their folders.
+/// The modules of every crate, by folder name.
 pub(crate) fn crates() -> BTreeMap<String, Modules> {
     let folders = std::fs::read_dir(root().join("crates")).expect("it can be read").flatten();
     let folders = folders.map(|entry| entry.path()).chain([root().join("xtask")]);
@@ -22,7 +22,7 @@ pub(crate) fn crates() -> BTreeMap<String, Modules> {
         .collect()
 }
 
-/// The modules below `src` but for those that are compiled for tests alone.
+/// The modules below `src`, without those that are compiled for tests only.
 fn modules(folder: &Path) -> Modules {
     let (mut all, mut tests) = (Modules::new(), BTreeSet::new());
     collect(&folder.join("src"), "", &mut all, &mut tests);
@@ -35,7 +35,7 @@ fn modules(folder: &Path) -> Modules {
     all
 }
 
-/// A module within another.
+/// The path of a module within another.
 pub(crate) fn join(module: &str, name: &str) -> String {
     if module.is_empty() { name.to_owned() } else { format!("{module}::{name}") }
 }
@@ -56,7 +56,7 @@ fn collect(folder: &Path, module: &str, all: &mut Modules, tests: &mut BTreeSet<
     }
 }
 
-/// Code whose comments are gone and whose texts are empty.
+/// Code without comments and without the text of literals.
 pub(crate) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -64,7 +64,7 @@ pub(crate) fn bare(text: &str) -> String {
         let skipped = comment(rest).or_else(|| literal(rest, out.chars().next_back()));
         match skipped {
             Some(length) => {
-                // Lines stay lines, and words on both sides stay two.
+                // Keep line breaks, and a space between the words on both sides.
                 out.push(' ');
                 out.extend(rest[..length].chars().filter(|c| *c == '\n'));
                 rest = &rest[length..];
@@ -78,7 +78,7 @@ pub(crate) fn bare(text: &str) -> String {
     out
 }
 
-/// The length of the comment that begins here.
+/// The length of the comment that starts here.
 fn comment(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
@@ -86,7 +86,7 @@ fn comment(rest: &str) -> Option<usize> {
     rest.starts_with("/*").then(|| rest.find("*/").map_or(rest.len(), |end| end + 2))
 }
 
-/// The length of the text or character that begins here.
+/// The length of the string or character literal that starts here.
 fn literal(rest: &str, before: Option<char>) -> Option<usize> {
     let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     if rest.starts_with('"') {
@@ -100,7 +100,7 @@ fn literal(rest: &str, before: Option<char>) -> Option<usize> {
             return Some(rest[from..].find(&end).map_or(rest.len(), |at| from + at + end.len()));
         }
     }
-    // A lifetime has no quote behind its first letter.
+    // Unlike a character literal, a lifetime has no quote behind its first letter.
     let mut after = rest.strip_prefix('\'')?.chars();
     let is_character = after.next() == Some('\\') || after.next() == Some('\'');
     is_character.then(|| quoted(rest, '\''))
@@ -119,7 +119,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Bare code without items for tests alone, and the names of modules among these.
+/// Bare code without items for tests only, and the names of the modules among these items.
 fn without_tests(code: &str) -> (String, Vec<String>) {
     let mut parts = code.split("#[cfg(test)]");
     let mut kept = parts.next().unwrap_or_default().to_owned();
@@ -134,7 +134,7 @@ fn without_tests(code: &str) -> (String, Vec<String>) {
     (kept, modules)
 }
 
-/// The length of the item that begins here: up to its semicolon, comma or closing brace.
+/// The length of the item that starts here: up to its semicolon, comma or closing brace.
 fn item(code: &str) -> usize {
     let start = code.trim_start().trim_start_matches("pub ");
     if start.starts_with("use ") {

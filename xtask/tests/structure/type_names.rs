@@ -1,10 +1,10 @@
-//! grep finds a type by its name: no name is defined in more than three modules of the workspace. A number at its end
-//! is no part of a name.
+//! Checks that grep finds a type by name: at most three modules of the workspace define types of one name.
+//! Digits at the end of a name are ignored.
 
 use crate::source::{self, Modules};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modules that may define types of one name.
+/// Most modules that may define types of one name.
 const MOST: usize = 3;
 
 /// The types that code defines, without those that belong to a trait or an implementation.
@@ -17,7 +17,7 @@ fn defined(code: &str) -> BTreeSet<&str> {
             .split([' ', '(', ')'])
             .filter(|word| !["", "pub", "crate", "super", "unsafe"].contains(word));
         let kind = words.next().unwrap_or_default();
-        // An associated type is one where an item of a module would not be: further in.
+        // An indented `type` is an associated type, not an item of the module.
         let is_item =
             ["struct", "enum", "trait", "union"].contains(&kind) || kind == "type" && !line.starts_with(' ');
         if is_item && let Some(name) = words.next() {
@@ -27,12 +27,12 @@ fn defined(code: &str) -> BTreeSet<&str> {
     all
 }
 
-/// Modules by the names of the types that they define.
+/// For each type name, the modules that define it.
 fn modules_of_names(crates: &BTreeMap<String, Modules>) -> BTreeMap<&str, BTreeSet<String>> {
     let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (name, modules) in crates {
         for (module, code) in modules {
-            // A macro's has the name that its caller gives.
+            // A type that a macro defines gets its name from the macro's caller.
             for defined in defined(code).into_iter().filter(|name| !name.is_empty()) {
                 let bare = defined.trim_end_matches(|c: char| c.is_ascii_digit());
                 all.entry(bare).or_default().insert(format!("{name}/{}", module.replace("::", "/")));

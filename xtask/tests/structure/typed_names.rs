@@ -1,15 +1,15 @@
-//! Resources, parts and meters are told apart by their types. Their names are for people: outside of tests no code
-//! compares one with a text or takes one apart.
+//! Checks that code distinguishes resources, parts and meters by type. Their names are for readers. Outside
+//! of tests, no code compares a name with a string or takes it apart.
 
 use crate::source;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where the names are defined, as texts behind `=>`.
+/// Files that define the names, as strings behind `=>`.
 const DEFINED: [&str; 3] =
     ["crates/nic/src/resource.rs", "crates/nic/src/parts.rs", "crates/sim/src/meter.rs"];
 
-/// Where names are read back from files, which these are the formats of: file, reason.
+/// Files that parse names because their format contains them: file, reason.
 const READERS: [(&str, &str); 3] = [
     ("crates/nic/src/resource.rs", "`Deserialize` of Resource: its JSON is its name"),
     ("crates/sim/src/meter.rs", "`FromStr` of Meter: stored results have its name"),
@@ -19,7 +19,7 @@ const READERS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Methods that compare a text, or take it apart.
+/// Methods that compare a string or take it apart.
 const TAKING_APART: [&str; 9] = [
     "split",
     "split_once",
@@ -32,11 +32,11 @@ const TAKING_APART: [&str; 9] = [
     "contains",
 ];
 
-/// Words that variables and fields with names of resources or parts are called by.
+/// Names of variables and fields that hold names of resources or parts.
 const CALLED: [&str; 9] =
     ["resource", "resources", "part", "parts", "meter", "bottleneck", "class", "limiter", "cache"];
 
-/// A text in a line: where it begins, and what it is.
+/// The string literals in a line: start and text.
 fn texts(line: &str) -> Vec<(usize, &str)> {
     let mut all = Vec::new();
     let mut rest = 0;
@@ -48,7 +48,7 @@ fn texts(line: &str) -> Vec<(usize, &str)> {
     all
 }
 
-/// The names of resources, parts and meters, or what of them is always the same.
+/// The names of resources, parts and meters. For names with variable parts, their constant parts.
 fn names() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for file in DEFINED {
@@ -62,7 +62,7 @@ fn names() -> BTreeSet<String> {
     all
 }
 
-/// What a line says of a name that a type should say, if it does.
+/// The complaint about a line that uses a name instead of a type, if it does.
 fn complaint(line: &str, names: &BTreeSet<String>) -> Option<String> {
     for (begin, text) in texts(line) {
         let (before, behind) = (line[..begin].trim_end(), line[begin + text.len() + 2..].trim_start());
