@@ -1,26 +1,27 @@
-//! What a try to carry a work request out comes to.
+//! Results of an attempt to carry out a work request.
 
 use doorbell_verbs::WcStatus;
 
-/// What became of a work request.
+/// The result of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is complete.
+    /// The work request is complete.
     Done(WcStatus),
-    /// It is complete with success, as nobody hears otherwise on UC and UD, but its message was not taken.
+    /// The message was not received. The work request completes with success, because UC and UD report no
+    /// such failure.
     Undelivered,
-    /// It is to be tried again.
+    /// The work request must be retried.
     Wait(Obstacle),
 }
 
-/// What a try to carry a work request out came to.
+/// The result of an attempt to carry out a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// It is over.
+    /// The attempt has ended.
     Over(Outcome),
-    /// It is gathered, with others of its list.
+    /// The work request is gathered with others of its post list.
     Gathered,
-    /// Nothing was done: what is gathered comes first.
+    /// Nothing was done. The gathered work requests must be carried out first.
     AfterGathered,
 }
 
@@ -29,6 +30,6 @@ pub(crate) enum Attempt {
 pub(crate) enum Obstacle {
     /// The responder had no RECV; it asks to wait as long as its timer code says.
     NoRecv(u8),
-    /// Nobody answers.
+    /// No answer comes.
     Silence,
 }

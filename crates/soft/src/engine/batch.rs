@@ -1,15 +1,15 @@
-//! WRITEs, or READs, of one post list to the private memory of one other process: they are moved
-//! together, as a system call for each would cost most of the time.
+//! Gathers WRITEs or READs of one post list to the private memory of one other process. They are moved
+//! together, because a system call for each would take most of the time.
 //!
-//! What is gathered is in the order of the list, and all checks but that of the page tables have
-//! passed. It is moved before anything else of the QP is done, and when the list ends.
+//! Gathered work requests are in the order of the list. They have passed all checks but the one by the page
+//! tables. They are moved when the list ends, and before the QP does anything else.
 
 use super::request::{Request, RequestOp};
 use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
 use doorbell_verbs::{SendFlags, SendOp, Sge};
 use std::ops::Range;
 
-/// What is gathered.
+/// The gathered work requests.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     direction: Direction,
@@ -17,13 +17,12 @@ pub(crate) struct Batch {
     vectors: Vectors,
     requests: Vec<Gathered>,
     sges: Vec<Sge>,
-    /// The first that has not been moved, and how much of it has.
+    /// Index of the first work request that has not been moved, and the bytes of it that have.
     next: usize,
     moved: usize,
 }
 
-/// A work request that is gathered. It outlives the borrow of what the program posted, but not the
-/// post.
+/// A gathered work request. It outlives the borrow of the posted work request, but not the post.
 #[derive(Debug)]
 struct Gathered {
     wr_id: u64,
@@ -37,7 +36,7 @@ struct Gathered {
 }
 
 impl Direction {
-    /// That of the bytes of a work request that can be gathered.
+    /// The direction of the bytes of a work request; `None` if it cannot be gathered.
     fn of(op: &RequestOp) -> Option<Direction> {
         match op {
             RequestOp::Verb(SendOp::Write(_)) => Some(Direction::Write),
@@ -53,16 +52,16 @@ impl Batch {
         self.requests.is_empty()
     }
 
-    /// Whether a work request may go along with what is gathered: WRITEs do with WRITEs, so that
-    /// no READ fetches what an earlier WRITE has still to bring, nor a WRITE sends what an earlier
-    /// READ has.
+    /// Whether a work request may join the gathered ones. Only one direction is gathered at a time. So no
+    /// READ fetches bytes that an earlier WRITE has not brought yet, and no WRITE sends bytes that an earlier
+    /// READ has not fetched yet.
     #[inline]
     pub(crate) fn goes_with(&self, op: &RequestOp) -> bool {
         self.is_empty() || Direction::of(op) == Some(self.direction)
     }
 
-    /// Adds a WRITE or READ between these pieces and `addr` in process `pid`; `false` where it does
-    /// not go along.
+    /// Adds a WRITE or READ between these pieces and `addr` in process `pid`; `false` if it cannot join the
+    /// gathered ones.
     pub(crate) fn add(&mut self, request: &Request<'_>, pieces: &[Piece], pid: u32, addr: u64) -> bool {
         let Some(direction) = Direction::of(&request.op) else { return false };
         if self.is_empty() {
@@ -88,8 +87,8 @@ impl Batch {
         true
     }
 
-    /// Moves all, or up to the work request that cannot be moved; returns which were, by index, and
-    /// why the next was not.
+    /// Moves all work requests, or those before the first that cannot be moved. Returns the indices of the
+    /// moved ones and the reason why the next was not.
     pub(crate) fn transfer(&mut self) -> (Range<usize>, Option<Unreachable>) {
         let first = self.next;
         while !self.vectors.is_done() {
@@ -111,7 +110,7 @@ impl Batch {
         }
     }
 
-    /// Gives up the first work request that has not been moved; returns its index, as a range.
+    /// Skips the first work request that has not been moved; returns its index as a range.
     pub(crate) fn give_up(&mut self) -> Range<usize> {
         let first = self.next;
         if let Some(request) = self.requests.get(first) {
@@ -122,17 +121,17 @@ impl Batch {
         first..self.next
     }
 
-    /// The indices of those that have been neither moved nor given up.
+    /// Indices of the work requests that have been neither moved nor skipped.
     pub(crate) fn left(&self) -> Range<usize> {
         self.next..self.requests.len()
     }
 
-    /// The first that has been neither moved nor given up.
+    /// The first work request that has been neither moved nor skipped.
     pub(crate) fn first_left(&self) -> Option<Request<'_>> {
         self.requests(self.left()).next()
     }
 
-    /// The work requests of these indices.
+    /// The work requests with these indices.
     pub(crate) fn requests(&self, range: Range<usize>) -> impl Iterator<Item = Request<'_>> {
         self.requests[range].iter().map(|request| Request {
             wr_id: request.wr_id,
@@ -141,8 +140,8 @@ impl Batch {
             flags: request.flags,
             dest: None,
             len: request.len,
-            // SAFETY: nothing stays gathered when the `Posting` ends, which the payload outlives: by its
-            // lifetime, or where ibv_post_send(3) was called by the program's promise to it.
+            // SAFETY: nothing stays gathered when the `Posting` ends, and the payload outlives the `Posting`:
+            // by its lifetime, or after a call of ibv_post_send(3) by the program's promise to that function.
             inline: request
                 .inline
                 .map(|piece| unsafe { std::slice::from_raw_parts(piece.addr as *const u8, piece.len) }),

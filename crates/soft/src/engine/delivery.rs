@@ -1,4 +1,5 @@
-//! Messages that other processes have brought to this one's own thread: it has them received, as its memory is its own alone.
+//! Receives messages that other processes bring to this process's thread because they cannot access its
+//! memory.
 
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
@@ -12,7 +13,7 @@ use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, SendOp};
 use std::sync::atomic::Ordering::*;
 
-/// Receives messages that other processes have brought to the thread of this one.
+/// Receives messages that other processes brought to the thread of this process.
 #[derive(Debug)]
 pub(crate) struct Engine;
 
@@ -22,7 +23,7 @@ impl Delivers for Engine {
     }
 }
 
-/// Receives a message as a QP of this process, with that in its memory already.
+/// Receives a message as a QP of this process. The message is already in this process's memory.
 fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
     let process = Process::current().map_err(|_| Refusal::Silence)?;
     let here = (Owner::This, process.segment);
@@ -30,7 +31,7 @@ fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
         let responder = Responder::of(process, here, delivery.to, true).ok_or(Refusal::Silence)?;
         return receive_as(&responder, delivery, message);
     };
-    // Of XRC the SRQ is here, and the QP says whether the message is taken.
+    // With XRC, the SRQ is in this process, and the QP decides whether the message is taken.
     let peer = match process.is_own(delivery.to) {
         true => None,
         false => Some(process.peer(delivery.to).ok_or(Refusal::Silence)?),

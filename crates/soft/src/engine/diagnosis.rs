@@ -1,5 +1,5 @@
-//! Why a work request was refused or not answered, found again by the same checks once more: nobody keeps what each check
-//! has seen, as nearly all succeed.
+//! Finds out why a work request was refused or not answered, by repeating the checks. Nothing is recorded at
+//! each check, because nearly all checks succeed.
 
 use super::request::Request;
 use crate::fabric::link::Link;
@@ -32,7 +32,8 @@ impl CheckedAccess {
         Cause { check, key: self.key, addr: self.addr, len: self.len, found, other }
     }
 
-    /// Why it is refused, in the order in which it is checked; of `place` is what the key names. `None` where it is not.
+    /// Why the access is refused, with the checks in their usual order; `None` if it is not. `place` is the
+    /// region with the key.
     fn refused(&self, place: Option<Place>) -> Option<Cause> {
         let key = |error| Check::Key(self.memory, error);
         let Some(place) = place else { return Some(self.cause(key(KeyError::Unknown), 0, 0)) };
@@ -47,7 +48,7 @@ impl CheckedAccess {
         Some(self.cause(key(error), found, other))
     }
 
-    /// Why an access that was refused is: if all checks hold, the memory itself was not there.
+    /// Why a refused access was refused. If all checks hold, the memory itself was not there.
     fn must_be_refused(&self, place: Option<Place>) -> Cause {
         self.refused(place).unwrap_or_else(|| self.cause(Check::NotThere(self.memory), 0, 0))
     }
@@ -62,7 +63,7 @@ pub(crate) fn local(process: &Process, pd: u32, request: &Request<'_>) -> Cause 
     causes.next().unwrap_or(Cause::of(Check::Changed, 0))
 }
 
-/// Why this process's own piece of memory cannot be used so.
+/// Why this process's own piece of memory cannot be used for this access.
 pub(crate) fn of_sge(
     process: &Process,
     memory: Memory,
@@ -75,7 +76,7 @@ pub(crate) fn of_sge(
     access.refused(process.regions.find(sge.lkey))
 }
 
-/// Where a responder's regions are.
+/// The memory of a responder.
 #[derive(Clone, Copy)]
 pub(super) struct ResponderMemory<'a> {
     pub(super) process: &'static Process,
@@ -91,7 +92,8 @@ impl ResponderMemory<'_> {
         }
     }
 
-    /// Why a QP, of that number, refuses a one-sided request of so many bytes to memory of this protection domain.
+    /// Why a QP refuses a one-sided request for `len` bytes. It is given by record, protection domain and
+    /// number.
     pub(super) fn remote(&self, (qp, pd, qpn): (&QpRecord, u32, u32), op: &SendOp, len: u32) -> Cause {
         let (remote, need, len) = match *op {
             SendOp::Send | SendOp::SendWithImm(_) => return Cause::of(Check::Changed, 0),
@@ -124,12 +126,13 @@ impl ResponderMemory<'_> {
         {
             return access.cause(Check::Misaligned, 0, 0);
         }
-        // A window that this QP may use is of its own domain.
+        // A window that this QP may use has a domain of its own.
         let domain = place.and_then(|place| domain_like(place.region.pd, pd, qpn)).unwrap_or(pd);
         CheckedAccess { pd: domain, ..access }.must_be_refused(place)
     }
 
-    /// Why the oldest RECV cannot take a message of `total` bytes; `pd` is its queue's.
+    /// Why the oldest RECV cannot take a message of `total` bytes. `pd` is the protection domain of its
+    /// queue.
     pub(super) fn recv(&self, front: &Front<'_>, pd: u32, total: u64) -> Cause {
         let (sges, room) = front.room();
         let mut left = total;
@@ -138,7 +141,7 @@ impl ResponderMemory<'_> {
             left -= len;
             let need = AccessFlags::LOCAL_WRITE;
             let access = CheckedAccess { memory: Memory::Recv, pd, key: sge.lkey, addr: sge.addr, len, need };
-            // That a message does not fit is looked at before its keys.
+            // The length of a message is checked before its keys.
             if len > 0
                 && total <= room.into()
                 && let Some(cause) = access.refused(self.region(sge.lkey))
@@ -153,7 +156,7 @@ impl ResponderMemory<'_> {
     }
 }
 
-/// What a requester that is not answered sends.
+/// The message of a requester that gets no answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unanswered {
     pub(crate) from: u32,
@@ -161,18 +164,18 @@ pub(crate) struct Unanswered {
     pub(crate) dest_qpn: u32,
     pub(crate) psn: u32,
     pub(crate) qkey: u32,
-    /// Type of the QPs that take it, as their records have it.
+    /// Type of the responder QPs, as in their records.
     pub(crate) responder_type: u32,
 }
 
-/// A path that leads to no port.
+/// The cause for a path that leads to no port.
 pub(crate) fn nowhere(path: &AhAttr) -> Cause {
     let Some(route) = path.grh else { return Cause::of(Check::Lid, path.dlid.into()) };
     let gid = u128::from_be_bytes(route.dgid.0);
     Cause { other: gid as u64, ..Cause::of(Check::Gid, (gid >> 64) as u64) }
 }
 
-/// Why nobody answers a request whose path leads to this fabric's port.
+/// Why a request gets no answer although its path leads to this fabric's port.
 pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
     if let Some(cause) = process.look_at(sent.dest_qpn, |segment| Some(deaf(segment, sent))) {
         let waits =
@@ -186,7 +189,7 @@ pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
     }
 }
 
-/// Why a QP does not take what is sent to it.
+/// Why a QP does not take a message.
 fn deaf(segment: &Segment, sent: &Unanswered) -> Cause {
     let Some(qp) = segment.qp(crate::memory::records::index_of(sent.dest_qpn) as usize) else {
         return Cause::of(Check::NoProcess, 0);

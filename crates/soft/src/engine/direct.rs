@@ -1,7 +1,9 @@
-//! The short way of a WRITE, and of a SEND that its completion carries: to a responder that took a message before.
+//! The fast path of a WRITE, and of a SEND whose payload fits into its completion. The responder took a
+//! message before.
 //!
-//! It uses facts that the long way has verified, as long as three records show that they hold: the responder's QP, its region,
-//! and this process's own regions. It verifies none itself.
+//! It uses facts that the slow path has verified. They hold as long as three versions are unchanged: those of
+//! the responder's QP record, of its region's record, and of this process's regions. The fast path verifies
+//! none itself.
 
 use super::batch::Batch;
 use super::far_memory::FarMemory;
@@ -35,37 +37,37 @@ struct DirectTo {
 /// The regions that the last messages used.
 #[derive(Debug, Default)]
 struct DirectRegions {
-    /// Of this process.
+    /// The region of this process.
     source: Option<SourceRegion>,
-    /// Of the peer: where the last WRITE went, and the buffer of the last RECV.
+    /// Regions of the peer: the target of the last WRITE, and the buffer of the last RECV.
     written: Option<WrittenRegion>,
     received: Option<ReceivedRegion>,
 }
 
-/// What becomes of a WRITE on the short way.
+/// The result of a WRITE on the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// It is in place.
+    /// The bytes are in place.
     Placed,
-    /// It is gathered with others of the list, as it goes to private memory.
+    /// The WRITE goes to private memory and is gathered with others of the list.
     Gathered,
-    /// It has to go the long way, and nothing was done.
+    /// Nothing was done. The WRITE must take the slow path.
     Not,
 }
 
-/// What becomes of a SEND on the short way.
+/// The result of a SEND on the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// It is received.
+    /// The message is received.
     Received,
-    /// It has to go the long way, and nothing was done.
+    /// Nothing was done. The SEND must take the slow path.
     Not,
-    /// It has taken a RECV that there was no room for a completion of.
+    /// The SEND took a RECV, but the CQ had no room for its completion.
     CqFull,
 }
 
-/// A region of this process that messages of this QP may be taken from, and where its first byte is mapped. That holds as long as
-/// the process's regions are of the same epoch.
+/// A region of this process that this QP's messages may be taken from, and the address of its first byte.
+/// Both hold as long as the process's regions have this epoch.
 #[derive(Clone, Copy, Debug)]
 struct SourceRegion {
     key: u32,
@@ -74,16 +76,16 @@ struct SourceRegion {
     at: u64,
 }
 
-/// A region of the peer's that WRITEs may go to, and where its first byte is.
+/// A region of the peer that WRITEs may go to, and the address of its first byte.
 #[derive(Clone, Copy, Debug)]
 struct WrittenRegion {
     region: VerifiedRegion,
     at: u64,
-    /// Whether it is private memory of the peer's, so that `at` is an address of the peer's.
+    /// Whether it is private memory of the peer, so that `at` is an address in the peer.
     is_foreign: bool,
 }
 
-/// A region of the peer's that RECVs of a queue of this protection domain may be filled in.
+/// A region of the peer that may be filled for RECVs of a queue with this protection domain.
 #[derive(Clone, Copy, Debug)]
 struct ReceivedRegion {
     region: VerifiedRegion,
@@ -97,12 +99,12 @@ pub(crate) struct PlainWrite<'a> {
     pub(crate) remote: RemoteAddr,
     pub(crate) sge: &'a Sge,
     pub(crate) flags: SendFlags,
-    /// Its number among those of its QP, from 1.
+    /// Number of the work request in its QP, from 1.
     pub(crate) number: u64,
 }
 
 impl PlainWrite<'_> {
-    /// Adds it to what is gathered, if it goes along.
+    /// Adds the WRITE to the gathered ones, if it can join them.
     #[inline(always)]
     fn gather(&self, batch: &mut Batch, from: u64, pid: u32, at: u64) -> Written {
         let PlainWrite { wr_id, remote, sge, flags, number } = *self;
@@ -116,34 +118,35 @@ impl PlainWrite<'_> {
 }
 
 impl DirectTo {
-    /// Whether the responder is what it was.
+    /// Whether the responder is unchanged.
     #[inline(always)]
     fn holds(&self) -> bool {
         !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
     }
 
-    /// The responder, to verify more of it.
+    /// The responder, to verify more facts about it.
     fn responder(&self, process: &'static Process) -> Option<Responder<'_>> {
         Responder::of(process, (Owner::Peer(&self.peer), &self.peer.segment), self.verified.qpn, false)
     }
 }
 
 impl Direct {
-    /// The short way to a responder in a process, which has just taken a message from this QP.
+    /// The fast path to a responder in another process, which has just taken a message from this QP.
     pub(super) fn new(peer: Arc<Peer>, verified: Verified) -> Option<Direct> {
         let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
-        // The generation was read before the version: both are of one QP if it is still the same.
+        // The generation was read before the version. If it is unchanged now, both belong to one QP.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
         let to = DirectTo { peer, verified };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
     }
 
-    /// Whether the responder is what it was.
+    /// Whether the responder is unchanged.
     pub(super) fn holds(&self) -> bool {
         self.to.holds()
     }
 
-    /// Carries out a WRITE of one SGE, of a requester of this process and protection domain, or gathers it.
+    /// Carries out a WRITE of one SGE, or gathers it. The requester belongs to this process and this
+    /// protection domain.
     #[inline(always)]
     pub(super) fn write(
         &mut self,
@@ -167,12 +170,14 @@ impl Direct {
         if !batch.is_empty() {
             return Written::Not;
         }
-        // SAFETY: both ranges were checked against their regions, as for `transfer::write`, or are the program's own word.
+        // SAFETY: the target was checked against its region, as for `transfer::write`. The source was too,
+        // unless it is inline data: then the program vouches for it.
         unsafe { transfer::copy_ending_last(from as *const u8, at as *mut u8, len as usize) };
         Written::Placed
     }
 
-    /// Carries out a SEND of one SGE whose payload fits into its completion, to a receive queue that this QP alone sends to.
+    /// Carries out a SEND of one SGE with a payload that fits into its completion. Only this QP sends to the
+    /// receive queue.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -185,7 +190,8 @@ impl Direct {
         let (segment, len) = (&to.peer.segment, u64::from(sge.length));
         let Some(qp) = segment.qp(index_of(qpn) as usize) else { return Sent::Not };
         let Some(rq) = segment.rq(qp.rq.load(Relaxed) as usize) else { return Sent::Not };
-        // Acquire, and before it is seen that nothing has changed: a queue that is reset is another one.
+        // Acquire, and before the check that nothing has changed: a reset in between gives the queue another
+        // generation.
         let rq_generation = rq.generation.load(Acquire);
         if !to.holds() || len == 0 || len > CARRIED_BYTES as u64 {
             return Sent::Not;
@@ -215,7 +221,7 @@ impl Direct {
 }
 
 impl DirectRegions {
-    /// Where the payload of a message of one SGE is.
+    /// The address of the payload of a message with one SGE.
     #[inline(always)]
     fn source(&mut self, caches: &mut Caches, own: (&Process, u32), sge: &Sge, inline: bool) -> Option<u64> {
         if inline {
@@ -230,10 +236,11 @@ impl DirectRegions {
         Some(source.at + source.bounds.offset_of(sge.addr, sge.length.into())?)
     }
 
-    /// Looks for a region of this process that this QP may use.
+    /// Looks up a region of this process that this QP may use.
     #[inline(never)]
     fn find_source(&mut self, caches: &mut Caches, (process, pd): (&Process, u32), key: u32) -> Option<()> {
-        // Before the region is looked for: a change meanwhile is another epoch.
+        // The epoch is read before the region is looked up, so that a change in between leads to another
+        // epoch.
         let epoch = process.regions.epoch();
         let place = caches.regions.find(&process.regions, key)?;
         let (region, need) = (&place.region, local_rights(Opcode::Write));
@@ -242,7 +249,7 @@ impl DirectRegions {
         Some(())
     }
 
-    /// Where `len` bytes of the peer's are that a WRITE goes to, and whether that is private memory of the peer's.
+    /// The address of `len` bytes of the peer for a WRITE, and whether they are private memory of the peer.
     #[inline(always)]
     fn target(
         &mut self,
@@ -259,8 +266,8 @@ impl DirectRegions {
         Some((at + region.offset_of(remote.addr, len)?, *is_foreign))
     }
 
-    /// Looks for a region of the peer's that the QP may be used to write to, and of which all is mapped here, or private memory
-    /// of a peer that lets others to it.
+    /// Looks up a region of the peer that may be written through the QP. All of it must be mapped here, or be
+    /// private memory of a peer that others may access.
     #[inline(never)]
     fn find_written(
         &mut self,
@@ -275,14 +282,15 @@ impl DirectRegions {
         let (at, is_foreign) = match memory {
             FarMemory::Reached(Far::Foreign { addr, .. }) => (addr, true),
             FarMemory::Reached(Far::Mapped(address)) if is_in_arena => (address as u64, false),
-            // A view of other shared memory may be given up at any time.
+            // A view of other shared memory may be dropped at any time.
             FarMemory::Reached(Far::Mapped(_)) | FarMemory::Served(..) => return None,
         };
         self.written = Some(WrittenRegion { region, at, is_foreign });
         Some(())
     }
 
-    /// Whether `len` bytes from `addr` on lie in a region with this lkey that a queue of this protection domain may be filled in.
+    /// Whether `len` bytes from `addr` on lie in a region with this lkey that RECVs with this protection
+    /// domain may fill.
     #[inline(always)]
     fn has_room(
         &mut self,
@@ -301,7 +309,7 @@ impl DirectRegions {
         self.received.as_ref().is_some_and(|received| received.region.offset_of(addr, len).is_some())
     }
 
-    /// Looks for a region of the peer's that RECVs of a queue of this protection domain may be filled in.
+    /// Looks up a region of the peer that may be filled for RECVs of a queue with this protection domain.
     #[inline(never)]
     fn find_received(
         &mut self,

@@ -1,18 +1,18 @@
-//! Memory at the far side, of whichever kind.
+//! Memory of the far side, accessed directly or through its process's thread.
 
 use crate::fabric::link::{Link, Ticket};
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
 
-/// Where bytes of a region are.
+/// The location of a region's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FarMemory<'a> {
-    /// Where this process reaches them.
+    /// This process can access them.
     Reached(Far),
-    /// Where the thread of their own process does, which is asked.
+    /// The thread of their own process accesses them on request.
     Served(&'a Link, ServedBytes),
 }
 
-/// Bytes of a region, from this one on.
+/// The bytes of a region from `offset` on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServedBytes {
     pub(super) key: u32,
@@ -20,7 +20,7 @@ pub(super) struct ServedBytes {
 }
 
 impl FarMemory<'_> {
-    /// [`transfer::write`], for this work request.
+    /// Like [`transfer::write`]. The ticket names the work request.
     pub(super) fn write(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
             FarMemory::Reached(far) => transfer::write(pieces, far),
@@ -28,7 +28,7 @@ impl FarMemory<'_> {
         }
     }
 
-    /// [`transfer::read`], for this work request.
+    /// Like [`transfer::read`]. The ticket names the work request.
     pub(super) fn read(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
             FarMemory::Reached(far) => transfer::read(pieces, far),

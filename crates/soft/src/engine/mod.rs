@@ -1,5 +1,4 @@
-//! Carrying out a work request: what a requester and a responder do together, done by the
-//! requester.
+//! Carries out work requests. The requester does the work of both sides, requester and responder.
 
 pub(crate) mod attempt;
 pub(crate) mod batch;

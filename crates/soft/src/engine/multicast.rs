@@ -1,4 +1,4 @@
-//! Datagrams to multicast groups: each QP that is attached gets one of its own.
+//! Datagrams to multicast groups. Each attached QP gets a copy of its own.
 
 use super::attempt::Outcome;
 use super::batch::Batch;
@@ -12,7 +12,7 @@ use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::WcStatus;
 
 impl Requester {
-    /// Brings a datagram to all members of the groups, but the QP that sends it (IB specification vol. 1, 10.5.2.1).
+    /// Sends a datagram to all members of the groups but the sending QP (IB specification vol. 1, 10.5.2.1).
     #[cold]
     pub(super) fn multicast(
         &self,
@@ -47,7 +47,7 @@ impl Requester {
         }
     }
 
-    /// Brings it to a member; `false` where that does not take it.
+    /// Sends the datagram to one member; `false` if the member does not take it.
     fn reaches_member(
         &self,
         caches: &mut Caches,

@@ -1,21 +1,21 @@
-//! Why a responder does not carry a message out, and how processes tell each other.
+//! The reasons why a responder does not carry out a message, and their encoding between processes.
 
 use crate::memory::transfer::Unreachable;
 use doorbell_transport::Fault;
 
-/// Why the responder does not carry a message out.
+/// Why the responder does not carry out a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// As any responder refuses.
+    /// A fault for which any responder refuses.
     Fault(Fault),
-    /// Its CQ took no more.
+    /// The responder's CQ is full.
     CqFull,
-    /// The process is gone, or its records make no sense.
+    /// The process has exited, or its records are invalid.
     Silence,
 }
 
 impl Refusal {
-    /// The refusal of a message with an immediate.
+    /// The refusal, adapted to a message with an immediate.
     pub(super) fn with_imm(self) -> Refusal {
         match self {
             Refusal::Fault(fault) => Refusal::Fault(fault.of_message(true)),
@@ -23,7 +23,8 @@ impl Refusal {
         }
     }
 
-    /// The word by which a process tells another of a refusal. A word keeps its meaning, as the two may be of different builds.
+    /// The word that stands for a refusal between processes. Words keep their meaning, because processes may
+    /// have different builds of the library.
     pub(super) fn to_word(self) -> u64 {
         match self {
             Refusal::Silence => 0,
@@ -37,7 +38,7 @@ impl Refusal {
         }
     }
 
-    /// The refusal that another process tells of; a word that has no meaning is no answer.
+    /// The refusal with this word. An unknown word counts as no answer.
     pub(super) fn from_word(word: u64) -> Refusal {
         match word {
             1 => Refusal::CqFull,

@@ -1,20 +1,20 @@
-//! A send work request on its way from the program to the responder.
+//! A send work request between the program and the responder.
 
 use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV, opcode_name};
 use doorbell_verbs::{Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
 
-/// What a send work request does.
+/// The operation of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestOp {
     /// An operation that `doorbell_verbs` has.
     Verb(SendOp),
-    /// SEND with invalidate, of this rkey.
+    /// SEND with invalidate. The value is the rkey to invalidate.
     SendWithInvalidate(u32),
 }
 
 impl RequestOp {
-    /// The opcode that decides about rights, completions and statistics: a SEND with invalidate counts as the SEND with
-    /// immediate as which it travels.
+    /// The opcode that decides about rights, completions and statistics. A SEND with invalidate travels as a
+    /// SEND with immediate, and counts as one.
     #[inline]
     pub(crate) const fn opcode(&self) -> Opcode {
         match self {
@@ -23,7 +23,8 @@ impl RequestOp {
         }
     }
 
-    /// `imm_data` of the receiver's completion, in network byte order, and the bit of `wc_flags` that says what it is.
+    /// `imm_data` of the receiver's completion in network byte order, and the bit of `wc_flags` that tells
+    /// its meaning.
     #[inline]
     pub(crate) fn imm_data(&self) -> Option<(u32, u8)> {
         match self {
@@ -32,7 +33,7 @@ impl RequestOp {
         }
     }
 
-    /// The rkey of the memory window that it invalidates, if it does.
+    /// The rkey of the memory window to invalidate, if there is one.
     #[inline]
     pub(crate) fn invalidated_key(&self) -> Option<u32> {
         match self {
@@ -41,7 +42,7 @@ impl RequestOp {
         }
     }
 
-    /// The memory of the responder that it names, if any.
+    /// The responder's memory in the request, if it has any.
     pub(crate) fn remote(&self) -> Option<RemoteAddr> {
         match self {
             RequestOp::Verb(op) => op.remote(),
@@ -49,7 +50,7 @@ impl RequestOp {
         }
     }
 
-    /// Its name in verbs.h.
+    /// The operation's name in verbs.h.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             RequestOp::Verb(op) => opcode_name(op.opcode()),
@@ -65,20 +66,20 @@ pub(crate) struct Request<'a> {
     pub(crate) op: RequestOp,
     pub(crate) sg_list: &'a [Sge],
     pub(crate) flags: SendFlags,
-    /// UD.
+    /// Destination of a datagram (UD).
     pub(crate) dest: Option<UdDest>,
     /// Bytes of the message.
     pub(crate) len: u32,
-    /// Its payload, where that was copied already.
+    /// The payload, if it was copied already.
     pub(crate) inline: Option<&'a [u8]>,
-    /// Its number among those of its QP, from 1.
+    /// Number of the work request in its QP, from 1.
     pub(crate) number: u64,
-    /// The SRQ that it is for; XRC.
+    /// Number of the SRQ that the message is for (XRC).
     pub(crate) srqn: u32,
 }
 
 impl<'a> Request<'a> {
-    /// A work request of a program, with the length of its message and its number.
+    /// Converts a program's work request; `len` is the length of its message.
     #[inline(always)]
     pub(crate) fn of(wr: &SendWr<'a>, len: u32, number: u64) -> Request<'a> {
         let SendWr { wr_id, op, sg_list, flags, dest } = *wr;
@@ -86,7 +87,8 @@ impl<'a> Request<'a> {
         Request { wr_id, op, sg_list, flags, dest, len, inline: None, number, srqn: 0 }
     }
 
-    /// It as a work request of `doorbell_verbs`: a SEND with invalidate is the SEND with immediate as which it travels.
+    /// Converts to a work request of `doorbell_verbs`. A SEND with invalidate becomes the SEND with immediate
+    /// that travels.
     pub(crate) fn as_wr(&self) -> SendWr<'a> {
         let Request { wr_id, op, sg_list, flags, dest, .. } = *self;
         let op = match op {

@@ -1,4 +1,4 @@
-//! The requester: it finds the memory and the responder of a work request, and acts for both.
+//! The requester. It finds the memory and the responder of a work request, and acts for both sides.
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::Batch;
@@ -20,41 +20,41 @@ use doorbell_verbs::{QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-/// What a requester is.
+/// The fixed properties of a requester.
 #[derive(Debug)]
 pub(crate) struct Requester {
     pub(crate) process: &'static Process,
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
     pub(crate) pd: u32,
-    /// Type of the QPs that it sends to, as their records have it.
+    /// Type of the QPs that it sends to, as in their records.
     pub(crate) responder_type: u32,
 }
 
-/// What a requester keeps from one work request to the next.
+/// The state that a requester keeps between work requests.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(super) caches: Caches,
     pieces: Vec<Piece>,
-    /// Work requests of the list being posted that are to be moved together.
+    /// Work requests of the current post list that will be moved together.
     pub(crate) batch: Batch,
-    /// The process that the connected peer, or the last datagram's destination, is of.
+    /// The process of the connected peer, or of the last datagram's destination.
     pub(crate) peer: Option<Arc<Peer>>,
-    /// The process of the SRQ that the last request was for, where it is another; XRC.
+    /// The process of the SRQ that the last request was for, if it is another process (XRC).
     pub(super) srq_peer: Option<Arc<Peer>>,
-    /// The connected responder, where it took the last WRITE or SEND.
+    /// The connected responder, if it took the last WRITE or SEND.
     direct: Option<Direct>,
 }
 
 impl Scratch {
-    /// Carries out a WRITE the short way, or gathers it.
+    /// Carries out a WRITE on the fast path, or gathers it.
     #[inline(always)]
     pub(crate) fn write_directly(&mut self, requester: &Requester, write: &PlainWrite<'_>) -> Written {
         let Some(direct) = &mut self.direct else { return Written::Not };
         direct.write((&mut self.caches, &mut self.batch), (requester.process, requester.pd), write)
     }
 
-    /// Carries out a SEND the short way.
+    /// Carries out a SEND on the fast path.
     #[inline(always)]
     pub(crate) fn send_directly(&mut self, requester: &Requester, sge: &Sge, flags: SendFlags) -> Sent {
         let Some(direct) = &mut self.direct else { return Sent::Not };
@@ -64,31 +64,31 @@ impl Scratch {
         direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags))
     }
 
-    /// The connected QP, or its peer, may be another from here on.
+    /// Forgets the peer. The connected QP or its process may be another one from here on.
     pub(crate) fn forget_peer(&mut self) {
         (self.peer, self.srq_peer, self.direct) = (None, None, None);
     }
 
-    /// A work request is over without having done anything, when those before it are.
+    /// Ends a work request that has done nothing, if all earlier ones are done.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         if self.batch.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
     }
 }
 
-/// Where a work request goes, and with what rights.
+/// The destination of a work request, and the rights for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// QP number of the responder; `None` where the path leads to no port of this fabric.
+    /// QP number of the responder; `None` if the path leads to no port of this fabric.
     pub(crate) dest_qpn: Option<u32>,
-    /// First PSN sent; RC.
+    /// First PSN sent (RC).
     pub(crate) sq_psn: u32,
-    /// Q_Key; UD.
+    /// Q_Key (UD).
     pub(crate) qkey: u32,
-    /// `max_rd_atomic`; RC.
+    /// `max_rd_atomic` (RC).
     pub(crate) max_rd_atomic: u8,
-    /// Global route header; UD.
+    /// Global route header (UD).
     pub(crate) grh: Option<Header>,
-    /// The multicast groups that it goes to instead; UD.
+    /// Multicast groups that the datagram goes to instead of a QP (UD).
     pub(crate) groups: Option<GroupAddress>,
 }
 
@@ -113,16 +113,16 @@ impl Requester {
         attempt
     }
 
-    /// What becomes of a gathered work request whose bytes could not be moved.
+    /// The result of a gathered work request with bytes that could not be moved.
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
         if slot_of(dest_qpn) == self.process.slot {
-            // Only the memory of an SRQ is in another process than the QP.
+            // With the QP in this process, only the memory of an SRQ can be in another process.
             return match scratch.batch.first_left() {
                 Some(request) => self.not_moved_here(dest_qpn, cause.into(), &request),
                 None => self.silence(),
             };
         }
-        // The process may have ended meanwhile, and another have taken its place.
+        // The process may have exited meanwhile, and another may have taken its slot.
         let peer = scratch.peer.as_deref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
             Some(responder) => match scratch.batch.first_left() {
@@ -133,7 +133,7 @@ impl Requester {
         }
     }
 
-    /// What becomes of a SEND that has taken a RECV whose completion there was no room for.
+    /// The result of a SEND that took a RECV, but the CQ had no room for its completion.
     #[cold]
     pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32, request: &Request<'_>) -> Outcome {
         match self.responder(scratch.peer.as_deref(), dest_qpn, false) {
@@ -142,7 +142,7 @@ impl Requester {
         }
     }
 
-    /// The local memory of a work request, where its lkeys hold.
+    /// Collects the local memory of a work request; `false` if its lkeys do not allow the access.
     #[inline(always)]
     fn find_pieces(&self, cache: &mut RegionCache, pieces: &mut Vec<Piece>, request: &Request<'_>) -> bool {
         if let Some(bytes) = request.inline {
@@ -215,7 +215,7 @@ impl Requester {
         }
     }
 
-    /// What becomes of a work request that the responder did not carry out.
+    /// The result of a work request that the responder did not carry out.
     pub(super) fn conclude(
         &self,
         responder: &Responder<'_>,
@@ -237,7 +237,7 @@ impl Requester {
         }
     }
 
-    /// What becomes of a work request that nobody answers.
+    /// The result of a work request that gets no answer.
     pub(super) fn silence(&self) -> Outcome {
         match self.qp_type {
             QpType::Rc => Outcome::Wait(Obstacle::Silence),
@@ -245,7 +245,8 @@ impl Requester {
         }
     }
 
-    /// The responder `qpn` in that process, or in this one, of a message that takes a RECV or of another.
+    /// The responder `qpn` in the peer, or in this process if `peer` is `None`. `takes_recv` tells if the
+    /// message takes a RECV.
     #[inline(always)]
     pub(super) fn responder<'a>(
         &self,
@@ -260,7 +261,8 @@ impl Requester {
         Responder::of(self.process, place, qpn, takes_recv)
     }
 
-    /// Makes `scratch.peer` the process of `qpn`, `None` for this one; `false` where there is none.
+    /// Sets `scratch.peer` to the process of `qpn`, `None` for this process; `false` if there is no such
+    /// process.
     #[inline(always)]
     pub(super) fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
         let slot = slot_of(qpn);
@@ -270,18 +272,18 @@ impl Requester {
         }
         let known = scratch.peer.as_ref().is_some_and(|peer| peer.slot == slot && !peer.is_dead());
         if !known {
-            // A connection is to one process: another that comes to its place is not the peer,
-            // which its own QP's attributes show.
+            // A connection is to one process. If another process takes its slot, the attributes of that
+            // process's QP show that it is not the peer.
             scratch.peer = self.process.peer(qpn);
         }
         scratch.peer.is_some()
     }
 
-    /// Verifies that the responder takes what this requester sends at all.
+    /// Verifies that the responder takes messages of this requester at all.
     #[inline(always)]
     pub(super) fn verify(&self, responder: &Responder<'_>, route: &Route) -> Option<Verified> {
         let qp = responder.qp;
-        // Before all else: whoever changes another field shows another version afterwards.
+        // The version is loaded before all else: a change of any other field is followed by another version.
         let shown = qp.shown();
         if !receives(shown.state()) || qp.qp_type.load(Relaxed) != self.responder_type {
             return None;

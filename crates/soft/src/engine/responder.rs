@@ -1,8 +1,8 @@
-//! The responder, whose part the requester plays: it takes what its process shows of itself, and
-//! trusts none of it.
+//! The responder. The requester plays its part, with the records that the responder's process shows. It
+//! trusts none of them.
 //!
-//! The order of checks is that of `doorbell_transport`'s responder (IB specification vol. 1, 9.7.5),
-//! which also says what becomes of each fault.
+//! The order of checks is the one of `doorbell_transport`'s responder (IB specification vol. 1, 9.7.5), which
+//! also decides the effects of each fault.
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Batch;
@@ -39,7 +39,7 @@ const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_COMM_EST: u32 = 4;
 
-/// What was found last: regions of this process, and those of peers that are mapped here.
+/// The regions found last: those of this process, and those of peers that are mapped here.
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
     pub(super) regions: RegionCache,
@@ -47,7 +47,7 @@ pub(crate) struct Caches {
     pub(super) views: ViewCache,
 }
 
-/// A message on its way.
+/// A message from requester to responder.
 #[derive(Clone, Copy)]
 pub(super) struct Message<'a> {
     /// QP number of the requester.
@@ -56,7 +56,7 @@ pub(super) struct Message<'a> {
     pub(super) request: &'a Request<'a>,
     /// The requester's memory.
     pub(super) pieces: &'a [Piece],
-    /// Global route header; UD.
+    /// Global route header (UD).
     pub(super) grh: Option<&'a Header>,
 }
 
@@ -64,19 +64,20 @@ pub(super) struct Message<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Responder<'a> {
     pub(super) process: &'static Process,
-    /// The process that has the memory and the RECVs: the QP's, or that of the SRQ.
+    /// The process with the memory and the RECVs: the QP's process, or the SRQ's.
     pub(super) owner: Owner<'a>,
     pub(super) segment: &'a Segment,
     pub(super) qp: &'a QpRecord,
     pub(super) qpn: u32,
-    /// Of the QP, and of its receive queue where the message takes a RECV, when it was found to take what comes.
+    /// Generations of the QP, and of its receive queue if the message takes a RECV. They were read before the
+    /// QP was found to take the message.
     pub(super) generation: u32,
     pub(super) rq_generation: u32,
-    /// The SRQ that the message names, which need not be of the QP's process; XRC.
+    /// The SRQ that the message names (XRC). It need not belong to the QP's process.
     pub(super) srq: Option<&'a XrcSrq<'a>>,
 }
 
-/// The SRQ that a request names, and where the QP is that it goes to.
+/// The SRQ that a request names, and the location of the QP that the request goes to.
 #[derive(Clone, Copy)]
 pub(super) struct XrcSrq<'a> {
     pub(super) record: &'a RqRecord,
@@ -88,28 +89,28 @@ pub(super) struct XrcSrq<'a> {
     pub(super) home: (Owner<'a>, &'a Segment),
 }
 
-/// Where the bytes of a SEND go, with its header.
+/// The destination of a SEND's header and payload.
 enum RecvBuffers<'a> {
-    /// So many go with the completion. The process that takes the completion puts them in place.
+    /// This many bytes go with the completion. The process that takes the completion puts them in place.
     Carried(u32),
-    /// So many go to these places, of so many bytes each.
+    /// This many bytes go to these addresses; each has room for the given number.
     Reached(u32, Vec<(Far, usize)>),
-    /// The thread of another process has to fill the buffers, as this process does not reach them all.
+    /// The thread of another process must fill the buffers, because this process cannot access all of them.
     Served(&'a Link),
 }
 
-/// What became of a RECV that a message was to take.
+/// The result of taking a RECV for a message.
 enum RecvTaken {
-    /// It is complete.
+    /// The RECV is complete.
     Completed,
-    /// It is gone, and the message is refused.
+    /// The RECV is used up, and the message is refused.
     Refused(Refusal),
-    /// Another message has taken it first, or its owner has taken it back.
+    /// Another message has taken the RECV first, or its owner has taken it back.
     Missed,
 }
 
 impl Message<'_> {
-    /// What stands before the payload of a datagram, and whether that is a global route header.
+    /// The bytes before the payload of a datagram, and whether they are a global route header.
     fn header(&self) -> (&[u8], bool) {
         match self.grh {
             _ if self.qp_type != QpType::Ud => (&[], false),
@@ -120,7 +121,8 @@ impl Message<'_> {
 }
 
 impl<'a> Responder<'a> {
-    /// The QP with this number of who owns the segment, for a message that takes a RECV or another; `None` where there is none.
+    /// The QP with this number in the owner's segment; `None` if there is none. `takes_recv` tells if the
+    /// message takes a RECV.
     #[inline(always)]
     pub(super) fn of(
         process: &'static Process,
@@ -129,8 +131,8 @@ impl<'a> Responder<'a> {
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
         let qp = segment.qp(index_of(qpn) as usize)?;
-        // Acquire, so that both generations are read before anything else of the QP: whoever resets it meanwhile makes another of
-        // it, and is found out by them.
+        // Acquire, so that both generations are read before anything else of the QP. A reset in between
+        // changes them, and is detected by them.
         let rq_generation = match takes_recv {
             true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
             false => 0,
@@ -139,14 +141,14 @@ impl<'a> Responder<'a> {
         Some(Responder { process, owner, segment, qp, qpn, generation, rq_generation, srq: None })
     }
 
-    /// Carries a message out, or gathers it.
+    /// Carries out a message, or gathers it.
     pub(super) fn respond(
         &self,
         (caches, batch): (&mut Caches, &mut Batch),
         verified: &Verified,
         message: &Message<'_>,
     ) -> Result<Attempt, Refusal> {
-        // RC waits for what is under way; on UC a message that cannot come in its turn is lost.
+        // RC waits for outstanding requests. On UC, a message that cannot come in its turn is lost.
         if message.qp_type == QpType::Uc
             && self.link().is_some_and(|link| link.is_behind(self.ticket(message)))
         {
@@ -181,7 +183,7 @@ impl<'a> Responder<'a> {
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
     }
 
-    /// Carries a WRITE or READ out, or gathers it where only the other process has the memory.
+    /// Carries out a WRITE or READ, or gathers it if only the other process has the memory.
     #[inline(always)]
     fn one_sided(
         &self,
@@ -209,7 +211,7 @@ impl<'a> Responder<'a> {
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
     }
 
-    /// By which the thread of the responder's process is asked, where this process does not reach all of its memory.
+    /// The link to the thread of the responder's process, if this process cannot access all of its memory.
     #[inline(always)]
     fn link(&self) -> Option<&'a Link> {
         match self.owner {
@@ -218,7 +220,7 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// Names a work request of a QP of this process.
+    /// The ticket for a work request of a QP of this process.
     #[cold]
     fn ticket(&self, message: &Message<'_>) -> Ticket {
         let own = self.process.segment.qp(index_of(message.from) as usize);
@@ -226,8 +228,8 @@ impl<'a> Responder<'a> {
         Ticket { qpn: message.from, generation, number: message.request.number }
     }
 
-    /// Memory that an rkey names, where the access is allowed. No rkey is looked at where no byte
-    /// is accessed (IB specification vol. 1, 9.7.5.2.4).
+    /// The memory that an rkey names, if the access is allowed. The rkey is ignored if no byte is accessed
+    /// (IB specification vol. 1, 9.7.5.2.4).
     #[inline(always)]
     fn remote(
         &self,
@@ -246,7 +248,8 @@ impl<'a> Responder<'a> {
         self.far(views, place, used, (offset, len))
     }
 
-    /// A whole region that a message may use so, where it is, and whether that is in its process's arena. For the short way.
+    /// For the fast path: a whole region that this use allows, its location, and whether it lies in its
+    /// process's arena.
     pub(super) fn region(
         &self,
         caches: &mut Caches,
@@ -258,7 +261,7 @@ impl<'a> Responder<'a> {
         Ok((region, self.far(views, place, used, (0, place.region.len))?, place.shared.is_some()))
     }
 
-    /// A whole region that a RECV may be filled in. For the short way.
+    /// For the fast path: a whole region that RECVs may fill.
     pub(super) fn buffer(
         &self,
         caches: &mut Caches,
@@ -269,28 +272,29 @@ impl<'a> Responder<'a> {
         Ok(VerifiedRegion::of(place, used)?)
     }
 
-    /// The protection domain of the memory that messages are about.
+    /// The protection domain of the memory that messages access.
     #[inline(always)]
     pub(super) fn pd(&self) -> u32 {
         self.srq.map_or(&self.qp.pd, |srq| &srq.record.pd).load(Relaxed)
     }
 
-    /// The CQ of its RECVs.
+    /// Index of the CQ of the responder's RECVs.
     fn cq(&self) -> u32 {
         self.srq.map_or(&self.qp.cq, |srq| &srq.record.cq).load(Relaxed)
     }
 
-    /// Whether there is no SRQ that the message could be for; XRC.
+    /// Whether the QP is an XRC target, but the SRQ that the message names was not found.
     fn is_without_srq(&self) -> bool {
         self.srq.is_none() && self.qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV
     }
 
-    /// A message has come to a connected QP that its program has not taken to Rts yet, and is told once.
+    /// Sends `IBV_EVENT_COMM_EST`, once: a message has arrived at a connected QP that its program has not
+    /// moved to Rts.
     #[cold]
     pub(super) fn establish(&self) {
         let (index, generation) = (index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
-        // Relaxed: only one sender swaps the generation in, and nothing is read by it.
+        // Relaxed: only one sender swaps the generation in, and it publishes no other data.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
             let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
             tell(self.owner, self.qp.async_fd.load(Relaxed), event);
@@ -302,7 +306,7 @@ impl<'a> Responder<'a> {
         self.srq.map_or((self.owner, self.segment), |srq| srq.home)
     }
 
-    /// The region with this key, and what [`Self::far`] needs to find where it is.
+    /// The region with this key, and the cache that [`Self::far`] needs to locate it.
     #[inline(always)]
     fn find<'c>(
         &self,
@@ -313,7 +317,7 @@ impl<'a> Responder<'a> {
         let Caches { regions, remote, views } = caches;
         let found = match self.owner {
             Owner::This => regions.find(&self.process.regions, key),
-            // Whether there is one is not known yet where it is being changed: the request is tried again.
+            // While a region is being changed, its existence is unknown. The request is then retried.
             Owner::Peer(peer) => {
                 let found = remote.find(peer.views.number(), self.segment, key);
                 found.map_err(|Unsettled| Refusal::Silence)?
@@ -322,7 +326,7 @@ impl<'a> Responder<'a> {
         Ok((found.ok_or_else(|| used.fault())?, views))
     }
 
-    /// Where `len` bytes from `offset` on of a region are for this process.
+    /// The location of `len` bytes of a region from `offset` on, as this process reaches them.
     #[inline(always)]
     fn far(
         &self,
@@ -370,12 +374,12 @@ impl<'a> Responder<'a> {
             return Err(Fault::Invalid.into());
         }
         let target = self.far(views, place, used, (offset, 8))?;
-        // Where in the segment the region lies is its owner's word, which need not be true.
+        // The owner claims the region's offset in the segment, and the claim may be false.
         if matches!(target, FarMemory::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
         }
         let original = match (target, place.shared) {
-            // The processor's own atomics are enough where everybody can use them.
+            // If all peers can use the processor's own atomics, these are enough.
             (FarMemory::Reached(Far::Mapped(word)), Some(_)) => {
                 // SAFETY: within a region or segment that is mapped, and aligned.
                 unsafe { transfer::atomic_mapped(word, op) }
@@ -398,12 +402,12 @@ impl<'a> Responder<'a> {
         Ok(())
     }
 
-    /// A WRITE with immediate: it takes a RECV, whose buffers stay as they are.
+    /// Carries out a WRITE with immediate. It takes a RECV and leaves the RECV's buffers as they are.
     fn write_with_imm(&self, message: &Message<'_>, target: FarMemory<'_>) -> Result<(), Refusal> {
         let slots = self.slots()?;
         let len = message.request.len;
-        // Nobody else writes there or takes from the queue between the two, as RC and UC have one sender; from an SRQ
-        // another may take the last RECV, and the WRITE is repeated then.
+        // RC and UC have one sender, so nothing else writes there or takes from the queue between the two
+        // calls. For an SRQ, another sender may take the last RECV. The WRITE is then repeated.
         self.front(&slots)?;
         if len > 0 {
             target.write(message.pieces, || self.ticket(message))?;
@@ -419,7 +423,7 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// Receives a SEND, with invalidate or without.
+    /// Receives a SEND, with or without invalidate.
     #[inline]
     pub(super) fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
         if let Some(link) = self.has_asked(message) {
@@ -433,12 +437,13 @@ impl<'a> Responder<'a> {
                 Ok(RecvBuffers::Carried(total)) => self.take_and_carry(front, message, total),
                 Ok(RecvBuffers::Reached(total, places)) => self.take_and_fill(front, message, total, &places),
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
-                    // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
+                    // The fault is this RECV's, unless another sender has taken it meanwhile.
                     Some(status) => match self.take(front, self.failed(status), &Carried::none(), None) {
                         RecvTaken::Completed => RecvTaken::Refused(refusal),
                         taken => taken,
                     },
-                    // Nor was anything read of what another has put there meanwhile.
+                    // The refusal counts only if the RECV is still posted. Otherwise the values read may be
+                    // another sender's.
                     None if front.is_posted() => return Err(refusal),
                     None => RecvTaken::Missed,
                 },
@@ -451,13 +456,15 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// Whom a message was brought to already, whose answer did not come in time: the RECV that it takes may be gone.
+    /// The link by which the message was already sent, if its answer did not come in time. Its RECV may be
+    /// used up.
     #[inline(always)]
     pub(super) fn has_asked(&self, message: &Message<'_>) -> Option<&'a Link> {
         self.link().filter(|link| link.has_asked(self.ticket(message)))
     }
 
-    /// Has the thread of the responder's process receive a message, whose RECV was checked.
+    /// Sends a message to the thread of the responder's process, which receives it. The message's RECV was
+    /// checked.
     #[cold]
     fn have_delivered(&self, link: &Link, message: &Message<'_>) -> Result<(), Refusal> {
         let (header, has_grh) = message.header();
@@ -502,7 +509,7 @@ impl<'a> Responder<'a> {
             NoRecv::Empty => Fault::NoRecv.into(),
             NoRecv::Nonsense => Refusal::Silence,
         })?;
-        // The CQ of a lane is full where there is no room for what is in the slots.
+        // A lane's CQ is full if it has no room for the completions in the slots.
         if front.is_beyond_lane(self.qp, self.segment) {
             let cq = self.qp.cq.load(Relaxed);
             overrun(self.owner, self.segment.cq(cq as usize).ok_or(Refusal::Silence)?, cq);
@@ -511,7 +518,7 @@ impl<'a> Responder<'a> {
         Ok(front)
     }
 
-    /// The buffers of a RECV, which are checked for a SEND. Nothing is changed yet.
+    /// Finds the buffers of a RECV and checks them for a SEND. Changes nothing.
     #[inline(always)]
     fn find_buffers(
         &self,
@@ -558,7 +565,7 @@ impl<'a> Responder<'a> {
         })
     }
 
-    /// Takes a RECV and completes it with the payload, which goes along.
+    /// Takes a RECV and completes it. The payload goes with the completion.
     #[inline(always)]
     fn take_and_carry(&self, front: Front<'_>, message: &Message<'_>, total: u32) -> RecvTaken {
         let mut carried = Carried::none();
@@ -607,7 +614,7 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// The completion of a SEND of so many bytes, with its header.
+    /// The completion of a SEND with `total` bytes of header and payload.
     #[inline(always)]
     fn received(&self, message: &Message<'_>, total: u32) -> RecvDone {
         let common = self.completion(message);
@@ -616,7 +623,7 @@ impl<'a> Responder<'a> {
         RecvDone { byte_len: total, flags, ..common }
     }
 
-    /// What the completions of all messages have in common.
+    /// The fields that the completions of all messages share.
     #[inline]
     fn completion(&self, message: &Message<'_>) -> RecvDone {
         let request = message.request;
@@ -640,7 +647,8 @@ impl<'a> Responder<'a> {
         Completer { owner, segment, qp, qpn, srq, claimer: self.process.claimer }
     }
 
-    /// Takes a RECV and completes it. The window with the rkey `invalidated` is not bound any more from before its completion.
+    /// Takes a RECV and completes it. The window with the rkey `invalidated` is invalidated before the
+    /// completion.
     #[inline(always)]
     fn take(
         &self,
@@ -666,7 +674,7 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// [`Responder::recv_status`] of the oldest RECV; says why before the RECV is gone.
+    /// [`Responder::recv_status`] of the oldest RECV. Records the cause while the RECV still exists.
     #[cold]
     fn recv_refuses(
         &self,
@@ -688,7 +696,7 @@ impl<'a> Responder<'a> {
         ResponderMemory { process: self.process, owner: self.owner, segment: self.segment }
     }
 
-    /// Leaves in the responder's segment why it refuses a work request of QP `from`.
+    /// Records in the responder's segment why it refuses a work request of QP `from`.
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
         if let Some(record) = self.home().1.cause(index_of(self.qpn) as usize) {
             let (opcode, number) = (request.op.opcode(), request.number);
@@ -697,7 +705,8 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// Leaves in the responder's segment why it refuses a work request and goes to Err. What is wrong with its RECV was left already.
+    /// Records in the responder's segment why it refuses a work request and goes to Err. Faults of a RECV
+    /// were recorded before.
     #[cold]
     pub(super) fn blame_for(&self, refusal: Refusal, from: u32, request: &Request<'_>, qp_type: QpType) {
         let cause = match (refusal, request.op) {
@@ -718,13 +727,13 @@ impl<'a> Responder<'a> {
         self.blame(from, request, cause);
     }
 
-    /// What becomes of the RECV of a message that is refused, if anything does.
+    /// The status with which a refused message completes its RECV, if it does.
     fn recv_status(&self, refusal: Refusal, qp_type: QpType) -> Option<WcStatus> {
         let Refusal::Fault(fault) = refusal else { return None };
         fault.recv_status(qp_type, self.qp.uses_srq.load(Relaxed) != 0)
     }
 
-    /// What follows of a message that was not carried out, here; returns its status at the requester.
+    /// Carries out the effects of a refusal at the responder; returns the status for the requester.
     pub(super) fn refuse(&self, refusal: Refusal, qp_type: QpType) -> WcStatus {
         let rc = qp_type == QpType::Rc;
         let (nak, fatal) = match refusal {
@@ -732,7 +741,7 @@ impl<'a> Responder<'a> {
             Refusal::CqFull => (Some(NakCode::RemoteOperation), rc),
             Refusal::Silence => (None, false),
         };
-        // Whatever else is wrong with a RECV was seen when there was one.
+        // All other faults of a RECV were handled when the RECV was found.
         if let Refusal::Fault(Fault::AccessWithImm) = refusal
             && let Some(status) = self.recv_status(refusal, qp_type)
         {
@@ -741,7 +750,7 @@ impl<'a> Responder<'a> {
         if let Some(nak) = nak.filter(|_| fatal) {
             self.fail(event_of(nak));
         }
-        // On UC and UD nobody hears of it.
+        // UC and UD do not report it to the requester.
         nak.filter(|_| rc).map_or(WcStatus::Success, NakCode::status)
     }
 
@@ -750,14 +759,15 @@ impl<'a> Responder<'a> {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
             match self.take(front, self.failed(status), &Carried::none(), None) {
-                // There is nobody left to tell where this fails.
+                // If this fails, nothing is left to notify.
                 RecvTaken::Completed | RecvTaken::Refused(_) => return,
                 RecvTaken::Missed => {}
             }
         }
     }
 
-    /// The responder enters Err; its RECVs are flushed. Not where its owner has reset it meanwhile.
+    /// Puts the responder into Err and flushes its RECVs. Does nothing if the owner has reset the QP
+    /// meanwhile.
     fn fail(&self, event_type: u32) {
         if !self.qp.enter_error(receives) {
             return;
@@ -767,7 +777,7 @@ impl<'a> Responder<'a> {
         let generation = self.qp.generation.load(Relaxed);
         let (home, fd) = (self.home().0, self.qp.async_fd.load(Relaxed));
         tell(home, fd, EventRecord { event_type, index, generation });
-        // Which SRQs an XRC QP takes from only its requester knows.
+        // Only its requester knows from which SRQs an XRC QP takes RECVs.
         if self.qp.uses_srq.load(Relaxed) != 0 && self.srq.is_none() {
             let event_type = EVENT_QP_LAST_WQE_REACHED;
             tell(home, fd, EventRecord { event_type, index, generation });
@@ -776,13 +786,13 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// The bit of a completion's flags that says that the sender asked for a solicited event.
+/// The completion flag for a message with a solicited event.
 #[inline(always)]
 pub(super) fn solicited(flags: SendFlags) -> u8 {
     if flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 }
 }
 
-/// The event that tells a responder's program of a NAK.
+/// The event that reports a NAK to the responder's program.
 fn event_of(nak: NakCode) -> u32 {
     match nak {
         NakCode::RemoteAccess => EVENT_QP_ACCESS_ERR,
@@ -796,7 +806,7 @@ pub(super) fn receives(state: u32) -> bool {
     QpState::from_c(state).is_some_and(takes_requests)
 }
 
-/// Fills a buffer with `len` bytes of header and pieces, from byte `from` of both on.
+/// Fills a buffer with `len` bytes of header and pieces, from byte `from` of the two on.
 fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Far) -> Result<(), Refusal> {
     let mut parts = Vec::with_capacity(pieces.len() + 1);
     let (mut skip, mut left) = (from, len);

@@ -1,7 +1,8 @@
 //! Facts about a responder that were verified before a message to it was carried out.
 //!
-//! There is one place where each fact is verified. The long way verifies the facts that a message needs each time. The short
-//! way keeps them, and uses them as long as the versions in the responder's records show that they hold.
+//! Each fact is verified in one place. The slow path verifies the facts that a message needs each time. The
+//! fast path keeps them, and uses them as long as the versions in the responder's records show that they
+//! hold.
 
 use crate::memory::records::{QpRecord, Shown, index_of};
 use crate::memory::regions::Place;
@@ -10,25 +11,28 @@ use doorbell_transport::{Fault, Keys, check_enabled};
 use doorbell_verbs::AccessFlags;
 use std::sync::atomic::Ordering::*;
 
-/// A responder QP that takes the messages of a requester. The facts hold as long as its record shows the same version.
+/// A responder QP that takes the messages of a requester. The facts hold as long as its record shows this
+/// version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verified {
-    /// State and version of the record. All other facts were read after it.
+    /// State and version of the record. All other facts but the generation were read after it.
     pub(super) shown: Shown,
     pub(super) qpn: u32,
-    /// Which of the QPs with this number it is.
+    /// Generation of the QP number.
     pub(super) generation: u32,
-    /// The protection domain of the memory that messages are about.
+    /// The protection domain of the memory that messages access.
     pub(super) pd: u32,
     enabled: AccessFlags,
     max_dest_rd_atomic: u8,
 }
 
 impl Verified {
-    // The fields are loaded Relaxed. The version was loaded before them, with Acquire, and the owner of the record stores the
-    // next version behind its changes: facts of which some are newer are of no version that is found again.
+    // The fields are loaded Relaxed. The version was loaded before them, with Acquire, and the owner of the
+    // record stores the next version after its changes. So if some of the facts are newer, no later check
+    // finds their version again.
 
-    /// The facts of a QP whose record showed this version, and that was seen to take the requester's messages.
+    /// The facts about a QP. Its record showed this version, and it was found to take the requester's
+    /// messages.
     #[inline(always)]
     pub(super) fn of(qp: &QpRecord, shown: Shown, (qpn, generation): (u32, u32)) -> Verified {
         Verified {
@@ -41,41 +45,41 @@ impl Verified {
         }
     }
 
-    /// The facts where messages are about memory of another protection domain than the QP's: that of an SRQ; XRC.
+    /// The facts for messages to memory of an SRQ with its own protection domain (XRC).
     pub(super) fn with_pd(self, pd: u32) -> Verified {
         Verified { pd, ..self }
     }
 
-    /// Whether the facts still hold of the QP in this segment.
+    /// Whether the facts still hold for the QP in this segment.
     #[inline(always)]
     pub(super) fn holds(&self, segment: &Segment) -> bool {
         segment.qp(index_of(self.qpn) as usize).is_some_and(|qp| qp.shown() == self.shown)
     }
 
-    /// Whether the QP takes a one-sided request that needs this right, to memory from `va` on.
+    /// Whether the QP takes a one-sided request that needs this right, for memory from `va` on.
     #[inline(always)]
     pub(super) fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
         check_enabled(need, va, self.enabled, self.max_dest_rd_atomic)
     }
 
-    /// The use of memory by a one-sided request that needs this right.
+    /// The memory use of a one-sided request that needs this right.
     #[inline(always)]
     pub(super) fn remote(&self, need: AccessFlags) -> MemoryUse {
         MemoryUse::Remote { pd: self.pd, qpn: self.qpn, need }
     }
 }
 
-/// How a message uses memory of its responder.
+/// The way in which a message uses the responder's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum MemoryUse {
-    /// By an rkey, with this right, as a peer of the QP with this protection domain and number.
+    /// By an rkey, with this right, through the QP with this protection domain and number.
     Remote { pd: u32, qpn: u32, need: AccessFlags },
-    /// By the lkey of a RECV, as a receive queue of this protection domain.
+    /// By the lkey of a RECV, in a receive queue with this protection domain.
     Recv { pd: u32 },
 }
 
 impl MemoryUse {
-    /// Checks `len` bytes from `addr` on; returns the distance of the first from the region's.
+    /// Checks `len` bytes from `addr` on; returns the offset of the first byte in the region.
     #[inline(always)]
     pub(super) fn check(self, place: &Place, addr: u64, len: u64) -> Result<u64, Fault> {
         let checked = match self {
@@ -85,7 +89,7 @@ impl MemoryUse {
         checked.map_err(|_| self.fault())
     }
 
-    /// The fault that the memory may not be used so, or is nowhere.
+    /// The fault if the memory does not exist or may not be used in this way.
     #[inline(always)]
     pub(super) fn fault(self) -> Fault {
         match self {
@@ -95,7 +99,7 @@ impl MemoryUse {
     }
 }
 
-/// A region of a peer's, of which a message may use every byte. That holds as long as the region's record shows the same version.
+/// A region of a peer. A message may use every byte of it as long as the region's record shows this version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VerifiedRegion {
     key: u32,
@@ -104,21 +108,22 @@ pub(super) struct VerifiedRegion {
 }
 
 impl VerifiedRegion {
-    /// The region, where all of it may be used so.
+    /// The region, if all of it may be used in this way.
     pub(super) fn of(place: &Place, used: MemoryUse) -> Result<VerifiedRegion, Fault> {
         used.check(place, place.region.addr, place.region.len)?;
         Ok(VerifiedRegion { key: place.key, version: place.changes, bounds: Bounds::of(place) })
     }
 
-    /// Whether it is still the region with this key.
+    /// Whether the region still has this key and is unchanged.
     #[inline(always)]
     pub(super) fn holds(&self, segment: &Segment, key: u32) -> bool {
         let record = Keys::slot_of(key).and_then(|slot| segment.mr(slot));
-        // Acquire: what the region's owner did before it changed the record is seen where the change is.
+        // Acquire: a process that sees a change of the record also sees everything that its owner did before
+        // the change.
         self.key == key && record.is_some_and(|record| record.sequence.load(Acquire) == self.version)
     }
 
-    /// The distance of `addr` from the region's first byte, where `len` bytes from there on lie within the region.
+    /// The offset of `addr` in the region, if `len` bytes from there on lie within the region.
     #[inline(always)]
     pub(super) fn offset_of(&self, addr: u64, len: u64) -> Option<u64> {
         self.bounds.offset_of(addr, len)
@@ -137,10 +142,10 @@ impl Bounds {
         Bounds { first: place.region.addr, len: place.region.len }
     }
 
-    /// The distance of `addr` from the first byte, where `len` bytes from there on lie within.
+    /// The offset of `addr`, if `len` bytes from there on lie within the bounds.
     #[inline(always)]
     pub(super) fn offset_of(&self, addr: u64, len: u64) -> Option<u64> {
-        // An address before the first byte is farther from it than the region is long.
+        // An address before the first byte wraps around to an offset beyond the region's length.
         let offset = addr.wrapping_sub(self.first);
         (offset <= self.len && len <= self.len - offset).then_some(offset)
     }

@@ -1,5 +1,5 @@
-//! Requests of XRC: the QP that they go to says whether they are taken, and the SRQ that each names has the memory that they
-//! are about, in whichever process it is (IB specification vol. 1, annex A14).
+//! XRC requests. The QP that a request goes to decides whether it is taken. The SRQ in the request has the
+//! memory, in whichever process it is (IB specification vol. 1, annex A14).
 
 use super::attempt::{Attempt, Outcome};
 use super::refusal::Refusal;
@@ -18,13 +18,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
 impl<'a> XrcSrq<'a> {
-    /// The SRQ of this number in that segment, and its generation; `None` where there is none of the QP's domain.
+    /// The SRQ with this number in that segment, and its generation; `None` if the QP's domain has no such
+    /// SRQ.
     pub(super) fn of(segment: &'a Segment, num: u32, target: &Responder<'a>) -> Option<(XrcSrq<'a>, u32)> {
         let index = QPS as u32 + index_of(num);
         let record = segment.rq(index as usize)?;
-        // Acquire, so that it is read before the record is seen to be of the domain: what is made in its place later is another one.
+        // Acquire, so that the generation is read before the record is seen to be of the domain. A queue that
+        // is created later in this record has another generation.
         let generation = record.generation.load(Acquire);
-        // Acquire: whoever finds the domain finds the queue, which its owner has made before it stored the domain.
+        // Acquire: a process that loads the domain also sees the queue, which the owner created before it
+        // stored the domain.
         let domain = target.segment.domain(index_of(target.qpn) as usize)?.load(Acquire);
         let is_of_it = domain != 0 && segment.domain(index as usize)?.load(Acquire) == domain;
         let home = (target.owner, target.segment);
@@ -33,7 +36,7 @@ impl<'a> XrcSrq<'a> {
 }
 
 impl<'a> Responder<'a> {
-    /// This QP as the responder of requests that name this SRQ, which is in that place.
+    /// This QP as the responder of requests for this SRQ, which is in the given process.
     pub(super) fn with_srq(
         self,
         (owner, segment): (Owner<'a>, &'a Segment),
@@ -43,18 +46,18 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// Where an SRQ was looked for.
+/// The result of the search for an SRQ's process.
 enum SrqPlace {
     Here,
     There(Arc<Peer>),
-    /// There is such a process, and it cannot be reached now.
+    /// The process exists, but it cannot be reached now.
     Silent,
-    /// There is none.
+    /// There is no such process.
     Nowhere,
 }
 
 impl Requester {
-    /// Tries to carry out a request that names an SRQ, or gathers it.
+    /// Tries to carry out a request for an SRQ, or gathers it.
     #[cold]
     pub(super) fn attempt_at_srq(
         &self,
@@ -70,7 +73,7 @@ impl Requester {
             SrqPlace::Here => Some(None),
             SrqPlace::There(peer) => Some(Some(peer)),
             SrqPlace::Silent => return scratch.in_turn(self.silence()),
-            // Who is not there any more refuses nothing.
+            // A process that has exited does not refuse anything.
             SrqPlace::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
             SrqPlace::Nowhere => None,
         };
@@ -92,7 +95,7 @@ impl Requester {
             Some((place, srq)) => {
                 let responder = target.with_srq(*place, srq);
                 let message = Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: None };
-                // The SRQ has the memory that messages are about.
+                // Messages access the memory of the SRQ.
                 let verified = verified.with_pd(srq.0.record.pd.load(Relaxed));
                 let done = responder.respond((caches, batch), &verified, &message);
                 done.map_err(|refusal| (responder, refusal))
@@ -122,7 +125,8 @@ impl Requester {
         }
     }
 
-    /// What becomes of a gathered request whose bytes could not be moved, where the QP that it went to is in this process.
+    /// The result of a gathered request with bytes that could not be moved. The QP that it went to is in this
+    /// process.
     pub(super) fn not_moved_here(&self, dest_qpn: u32, refusal: Refusal, request: &Request<'_>) -> Outcome {
         match self.responder(None, dest_qpn, false) {
             Some(responder) => self.conclude(&responder, refusal, request),
