@@ -10,53 +10,58 @@ use crate::shuffle::{Full, Placement, Plan, Shuffle};
 use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 
-/// Bytes of all memories at most.
+/// Most bytes of all memories.
 const LARGEST: u64 = 4 << 30;
 
 schema! {
     /// A join of two relations.
     pub struct Join {
         groups {
-            /// Executors; what they have outstanding are posts.
+            /// Executors; their outstanding operations are posts.
             clients: Clients,
-            /// What is measured.
+            /// The interval that is measured, and the seed.
             timing: Timing,
         }
         /// Tuples of each relation.
         tuples: u64 = Field::count(1, 1 << 26),
-        /// Tuples of each relation that these stand for: caches hold as small a part of maps as of those of so many.
+        /// Tuples of each relation that these are a sample of: caches hold as small a part of the maps as of
+        /// the maps of so many.
         real_tuples: u64 = Field::count(1, u64::MAX),
         /// Bytes of the last-level cache, which all partitions share.
         cache_bytes: u64 = Field::bytes(1, u64::MAX).in_files(),
-        /// How the pieces of a call come together; with auto as is fastest by what things cost on the profile.
+        /// How the pieces of a call come together; auto is the fastest strategy by the costs of the profile.
         strategy: Chosen = Field::name(Chosen::NAMES),
-        /// Entries of one destination that are moved together; with 1 each goes by itself as soon as its destination is known.
+        /// Entries of one destination that are moved together; with 1 each is moved as soon as its
+        /// destination is known.
         batch_entries: u32 = Field::count(1, 4096),
-        /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
+        /// Largest WRITE that is inline, in bytes, if its pieces are copied or it has one piece.
         inline_bytes: u32 = Field::bytes(0, 1024),
         /// Bytes of an entry: a key of 8 bytes, and its value.
         entry: u32 = Field::bytes(8, 8192),
-        /// Entries that a sender may have at a receiver that has not taken them, at least twice those moved together.
+        /// Entries that a sender may have at a receiver that has not taken them, at least twice the entries
+        /// moved together.
         segment: u32 = Field::count(2, 1 << 20),
-        /// What a sender does where a receiver has no room: it waits, or goes on with entries for others.
+        /// Rule for a sender when a receiver has no room: it waits, or goes on with entries for other
+        /// receivers.
         full: Full = Field::name(Full::NAMES),
-        /// Different keys.
+        /// Number of different keys.
         keys: u64 = Field::count(1, 100_000_000),
-        /// Keys by Zipf's law rather than uniformly.
+        /// Draw keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
-        /// Sockets of each machine, by whose numbers they match.
+        /// Sockets of each machine; sockets of equal number match.
         sockets: u32 = Field::count(1, 8),
-        /// Cores of a socket: cores are numbered socket by socket.
+        /// Cores of a socket; cores are numbered socket by socket.
         cores_per_socket: u32 = Field::count(1, 256),
-        /// The socket of an executor's memory: that of its core, the next one, or the first of its machine for all.
+        /// Socket of an executor's memory: the socket of its core, the next one, or for all the first of its
+        /// machine.
         placement: Placement = Field::name(Placement::NAMES),
-        /// How long an executor waits without seeing anything new before it gives up.
+        /// Time that an executor waits without any progress before it gives up.
         give_up: Duration = Field::positive_time(),
     }
 }
 
 impl Join {
-    /// The shuffle that it is made of.
+    /// The shuffle that the join consists of.
     pub(super) fn shuffle(&self) -> Shuffle {
         let Join { strategy, batch_entries, inline_bytes, entry, segment, full, keys, zipf, .. } = *self;
         let Join { sockets, cores_per_socket, placement, give_up, .. } = *self;
@@ -82,30 +87,30 @@ impl Join {
         }
     }
 
-    /// Where executors sit.
+    /// The machines and cores of the executors.
     pub(super) fn seats(&self) -> Seats {
         self.shuffle().seats()
     }
 
-    /// What executors agree on, with this strategy.
+    /// The plan that all executors share, with this strategy.
     pub(super) fn plan(&self, strategy: Strategy) -> Plan {
         self.shuffle().plan(strategy)
     }
 
-    /// The tuples of each relation that an executor begins with: from the first to the one behind the last.
+    /// The range of tuples of each relation that an executor begins with.
     pub(super) fn part(&self, executor: u32) -> std::ops::Range<u64> {
         let from =
             |n: u64| (u128::from(self.tuples) * u128::from(n) / u128::from(self.clients.clients)) as u64;
         from(executor.into())..from(u64::from(executor) + 1)
     }
 
-    /// The inner relation of an executor: keys in turn, so that each comes as often as another.
+    /// The inner relation of an executor. Its keys take turns, so that all keys are equally frequent.
     pub(super) fn inner(&self, executor: u32) -> impl Iterator<Item = Tuple> + use<> {
         let keys = self.keys;
         self.part(executor).map(move |n| Tuple { key: n % keys, payload: n })
     }
 
-    /// Its outer relation: drawn keys.
+    /// The outer relation of an executor. Its keys are drawn.
     pub(super) fn outer(&self, executor: u32) -> impl Iterator<Item = Tuple> + use<> {
         let load = Load {
             pairs: self.keys,
@@ -120,13 +125,14 @@ impl Join {
         self.part(executor).map(move |n| Tuple { key: draws.number(), payload: n })
     }
 
-    /// Tuples of a relation that an executor has room for at first: a quarter more than it has of even keys.
+    /// Tuples of a relation that an executor has room for at first: a quarter more than its share if keys are
+    /// even.
     pub(super) fn room(&self) -> u64 {
         let even = self.tuples.div_ceil(self.clients.clients.into());
         even + even / 4 + 64
     }
 
-    /// Bytes of an executor's map that caches hold.
+    /// Bytes of an executor's map that are cached.
     pub(super) fn cached(&self) -> u64 {
         let Seats { per_machine, sockets, .. } = self.seats();
         let share =
@@ -144,7 +150,7 @@ impl Join {
         (inboxes + own).saturating_mul(self.clients.clients.into()).saturating_add(relations)
     }
 
-    /// What does not go together: one sentence.
+    /// Refuses parameters that contradict each other, with one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.shuffle().check().map_err(|why| why.replace("shuffle", "join"))?;
         if u64::from(self.entry) < TUPLE {

@@ -1,4 +1,4 @@
-//! A join on machines.
+//! Sets a join up on machines.
 
 use super::config::Join;
 use super::map::Map;
@@ -11,7 +11,7 @@ use crate::{Measured, System, SystemShape};
 use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, Mem, Span};
 
-/// Bytes that caches hold of what is gone over in order: what a core was at last.
+/// Bytes of sequentially accessed memory that are cached: the lines that a core has used last.
 const KEPT: u64 = 4096;
 
 /// The last-level cache of a socket of the paper's machines (CLUSTER'21, III).
@@ -21,8 +21,9 @@ impl System for Join {
     const NAME: &'static str = "join";
     const ABOUT: &'static str = "Executors that join two relations: both are shuffled, then each builds a hash map and probes it; the server takes no part";
 
-    /// As the paper's Figure 16 has it: 16 million tuples of each relation, of which so many are joined as a sample; four executors, two to a machine. It does not say how large a tuple is: a key and a
-    /// payload of 8 bytes, as those that it cites (its reference 6) have them.
+    /// As in the paper's Figure 16: 16 million tuples of each relation, four executors, two to a machine. The
+    /// tuples that are joined are a sample of these. The paper does not say how large a tuple is. Here it is
+    /// a key and a payload of 8 bytes each, as in the joins that the paper cites (its reference 6).
     fn usual() -> Join {
         Join {
             clients: Clients::new(4, 2, 4, false),
@@ -45,7 +46,7 @@ impl System for Join {
         }
     }
 
-    /// Each inner tuple has a key of its own, unless it is said how many there are.
+    /// Each inner tuple has a key of its own, unless the number of keys is given.
     fn settle(&mut self, given: &Given) {
         if given.get("keys").is_none() {
             self.keys = self.tuples;
@@ -60,7 +61,7 @@ impl System for Join {
         let post = u64::from(self.batch_entries) * u64::from(self.entry);
         let warmed_bytes = post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients);
         SystemShape {
-            // Executors have it, not the server.
+            // The memory of all executors; the server has none.
             store_bytes: self.memory(),
             warmed_bytes,
             inline_bytes: Some(self.inline_bytes),
@@ -95,7 +96,7 @@ impl Join {
         Inboxes { seats: self.seats(), placement: self.placement }
     }
 
-    /// Memory of an executor, with its part of the relations.
+    /// Allocates the memory of an executor, and writes its part of the relations.
     fn put_up_memories<C: Cluster, D: Dress>(
         &self,
         site: &mut Site<'_, C, Measured, D>,
@@ -118,7 +119,7 @@ impl Join {
         Ok(Memories { relations, partitions: [inner, outer], map: (map, room) })
     }
 
-    /// Memory of an executor of which caches hold so many bytes.
+    /// Allocates memory of an executor, of which `cached` bytes are cached.
     fn kept<C: Cluster, D: Dress>(
         &self,
         site: &mut Site<'_, C, Measured, D>,

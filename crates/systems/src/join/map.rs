@@ -1,67 +1,69 @@
-//! The hash map of an executor, in memory that is charged by the line.
+//! The hash map of an executor. Its memory accesses cost time by the cache line.
 
 use super::tuples::Tuple;
 use crate::shuffle::hash;
 use crate::{SystemError, work};
 use doorbell_verbs::{Mem, PageSize, Provider};
 
-/// A bucket: its lock, and its first node.
+/// Bytes of a bucket: its lock, and a link to its first node.
 const BUCKET: u64 = 16;
-/// A node: a key, a payload, the next node; two to a line.
+/// Bytes of a node: a key, a payload, and a link to the next node. Two nodes are in a line.
 const NODE: u64 = 32;
 
-/// What a join gives: how many pairs, and the sum of a hash of each, modulo 2^64. Both add up over executors.
+/// The result of a join: the number of pairs, and the sum of a hash of each pair, modulo 2^64. Both add up
+/// over executors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
-    /// Pairs.
+    /// The number of pairs.
     pub pairs: u64,
-    /// The sum.
+    /// The sum of the pairs' hashes, modulo 2^64.
     pub checksum: u64,
 }
 
 impl Joined {
-    /// One more pair, of tuples with the same key.
+    /// Adds a pair of tuples with one key.
     pub fn add(&mut self, key: u64, inner: u64, outer: u64) {
         self.pairs += 1;
         self.checksum = self.checksum.wrapping_add(hash(hash(hash(key) ^ inner) ^ outer));
     }
 }
 
-/// A map from keys to payloads, of which a key may have several. It is built again and again: what was built before is left, and known as old by its number.
+/// A map from keys to payloads. A key may have several payloads. The map is built again and again: old nodes
+/// stay in memory, and the number of their building shows that they are old.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
     buckets: Mem,
     nodes: Mem,
-    /// How many buckets are used: a power of two.
+    /// Number of buckets in use: a power of two.
     used: u64,
-    /// Nodes that are there.
+    /// Number of nodes of this building.
     len: u64,
-    /// The number of this building, from 1, below 2^32.
+    /// Number of this building, from 1, below 2^32.
     building: u64,
 }
 
-/// Buckets for so many tuples: as many or up to twice as many.
+/// Buckets for a number of tuples: at least as many, and less than twice as many.
 fn buckets(tuples: u64) -> u64 {
     tuples.max(1).next_power_of_two()
 }
 
 impl Map {
-    /// Bytes of a map of so many tuples.
+    /// Bytes of a map for a number of tuples.
     pub fn bytes(tuples: u64) -> u64 {
         buckets(tuples) * BUCKET + tuples.max(1) * NODE
     }
 
-    /// An empty one in zeroed memory of [`Map::bytes`] of so many tuples.
+    /// An empty map in zeroed memory of [`Map::bytes`] of `tuples`.
     pub fn new(memory: Mem, tuples: u64) -> Map {
         let size = buckets(tuples) * BUCKET;
         let nodes = memory.slice(size, memory.len() - size);
         Map { buckets: memory.slice(0, size), nodes, used: 1, len: 0, building: 0 }
     }
 
-    /// Begins anew with room for so many tuples.
+    /// Begins a new building with room for a number of tuples.
     ///
     /// # Errors
-    /// If that needs more memory than there is, or it has been done 2^32 times.
+    /// If there is not enough memory, or there have been 2^32 buildings.
     pub fn begin<P: Provider>(&mut self, cpu: &P, tuples: u64) -> Result<(), SystemError> {
         if buckets(tuples) * BUCKET > self.buckets.len() || tuples * NODE > self.nodes.len() {
             let building = self.building;
@@ -75,10 +77,11 @@ impl Map {
         }
     }
 
-    /// Takes the lock of a key's bucket; returns where that is, and its first node, if it has one.
+    /// Acquires the lock of a key's bucket. Returns the offset of the bucket, and of its first node if it has
+    /// one.
     fn lock<P: Provider>(&self, cpu: &P, key: u64) -> Result<(u64, Option<u64>), SystemError> {
         cpu.work(work::INDEX);
-        // The shuffle goes by the upper bits.
+        // The shuffle uses the upper bits.
         let bucket = (hash(key) & (self.used - 1)) * BUCKET;
         if cpu.compare_swap_u64(self.buckets, bucket, 0, 1) != 0 {
             return Err(SystemError::Protocol("somebody else has a lock of a map".into()));
@@ -91,15 +94,15 @@ impl Map {
         cpu.store_u64(self.buckets, bucket, 0);
     }
 
-    /// The node that a link leads to, unless it is of an older building.
+    /// The offset of the node that a link leads to; `None` if the node belongs to an older building.
     fn node(&self, link: u64) -> Option<u64> {
         (link >> 32 == self.building).then_some((link & u64::from(u32::MAX)) * NODE)
     }
 
-    /// Puts a tuple in.
+    /// Inserts a tuple.
     ///
     /// # Errors
-    /// If it has no room, or a lock is taken.
+    /// If there is no room for the tuple, or the lock is held.
     pub fn insert<P: Provider>(&mut self, cpu: &P, tuple: Tuple) -> Result<(), SystemError> {
         let (bucket, first) = self.lock(cpu, tuple.key)?;
         if (self.len + 1) * NODE > self.nodes.len() {
@@ -116,10 +119,10 @@ impl Map {
         Ok(())
     }
 
-    /// Joins a tuple with those that have its key.
+    /// Joins an outer tuple with all inner tuples that have its key.
     ///
     /// # Errors
-    /// If a lock is taken.
+    /// If the lock is held.
     pub fn probe<P: Provider>(&self, cpu: &P, tuple: Tuple, joined: &mut Joined) -> Result<(), SystemError> {
         let (bucket, mut next) = self.lock(cpu, tuple.key)?;
         while let Some(node) = next {

@@ -1,23 +1,39 @@
-//! A join of two relations: both are shuffled by their keys, then each executor builds a hash map of its part of the inner one and probes it with its part of the
-//! outer one (CLUSTER'21, IV-D, Figures 16 to 18).
+//! A join of two relations (CLUSTER'21, IV-D, Figures 16 to 18). Both relations are shuffled by their keys.
+//! Each executor then builds a hash map of its part of the inner relation, and probes it with its part of the
+//! outer one.
 //!
-//! [`Joining`] is the piece for other programs, [`Join`] a benchmark of it, which joins the same relations again and again.
+//! [`Joining`] is the interface for other programs. [`Join`] is a benchmark of it, which joins the two
+//! relations again and again.
 //!
-//! **Layout.** Each executor has its part of both relations, one behind the other, in registered memory: tuples of a key and a payload of 8 bytes, and bytes that nobody looks at where
-//! tuples are longer. It has memory of its own for what it receives of each relation (*partitions*), and for the map. All else is the shuffle's ([`crate::shuffle`]).
+//! **Layout.** Each executor has its part of both relations in registered memory, one behind the other. A
+//! tuple is a key and a payload of 8 bytes each; nothing reads the rest of a longer tuple. The executor has
+//! memory of its own for the tuples that it receives of each relation (*partitions*), and for the map.
+//! Everything else belongs to the shuffle ([`crate::shuffle`]).
 //!
-//! **Who does what when.** A join is two rounds of the shuffle: in the first each executor sends its inner tuples, in the second its outer ones, to the executor that the hash of the key
-//! says; what it takes it appends to the partition of the round. When the second round has ended, it builds and probes, alone. Its map chains nodes of a key and a payload at buckets, each with
-//! a lock, which is taken and given back for every operation, as maps do that threads share (TBB's, which the paper uses); here nobody contends for it. One executor alone does not shuffle: it builds and probes with its relations where they lie.
+//! **Steps.** A join is two rounds of the shuffle. In the first round each executor sends its inner tuples,
+//! in the second its outer ones. A tuple goes to the executor that the hash of its key names. An executor
+//! appends the tuples that it takes to the partition of the round. When the second round has ended, the
+//! executor builds and probes, alone. Its map chains nodes of a key and a payload at buckets. Each bucket has
+//! a lock, which is acquired and released for every operation, as in maps that threads share (TBB's, which
+//! the paper uses). Here no other thread contends for the lock. A single executor does not shuffle: it builds
+//! and probes with its relations where they are.
 //!
-//! **Promise.** An executor counts each pair of an inner and an outer tuple with a key of its, once, duplicates and skew included, and sums a hash of each pair ([`Joined`]). Over all executors that is the
-//! join: a key's tuples are all at one executor, by the shuffle's promise. When [`Joining::join`] returns, all executors have sent and received all of both relations; not all need have probed.
+//! **Promise.** An executor counts each pair of an inner and an outer tuple with one of its keys exactly
+//! once, even with duplicates and skew. It sums a hash of each pair ([`Joined`]). Over all executors that is
+//! the join, because the shuffle promises that all tuples of a key are at one executor. When
+//! [`Joining::join`] returns, all executors have sent and received all tuples of both relations. Some may not
+//! have probed yet.
 //!
-//! **Who dies** takes the job with it, as the shuffle says: all others end with an error. An executor that is probing waits for nobody, so it may still return what it has of this join, which is right, before it finds out.
-//! What the others have is then a part of the join, and the job has no result.
+//! **Failure.** An executor that dies ends the job, as in the shuffle: all other executors end with an error.
+//! An executor that is probing waits for nobody. So it may still return its result of this join, which is
+//! right, before it notices the failure. The results of the remaining executors are then a part of the join,
+//! and the job has no result.
 //!
-//! **What is measured.** An operation is a tuple of either relation that an executor has joined; a latency is a join's, of both relations. [`Join::tuples`] may be a sample of [`Join::real_tuples`]: caches then hold as small a part of maps
-//! as they would of the real ones; partitions and relations, which are gone over in order, are in no cache. Segments of the shuffle are as large as ever: what a NIC translates does not depend on the sample.
+//! **Measurement.** An operation is a tuple of either relation that an executor has joined. A latency is the
+//! time of a join, of both relations. [`Join::tuples`] may be a sample of [`Join::real_tuples`]. Caches then
+//! hold as small a part of the maps as they would hold of the real ones. Partitions and relations are
+//! accessed sequentially, and are in no cache. Segments of the shuffle keep their full size, because the
+//! NIC's address translation does not depend on the sample.
 
 mod config;
 mod deployment;

@@ -9,21 +9,21 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Mem, Mr, Program, Provider};
 use std::ops::Range;
 
-/// What is published is below this.
+/// The name under which the executors publish their connections.
 pub(super) const SERVICE: &str = "join";
 
-/// Memory of an executor.
+/// The memory of an executor.
 #[derive(Clone, Copy, Debug)]
 pub struct Memories {
-    /// Its part of both relations, the inner one first.
+    /// The executor's part of both relations, the inner one first.
     pub relations: Mem,
-    /// For what it receives of each at first: any number of tuples.
+    /// The first chunk of each partition, for any number of tuples.
     pub partitions: [Mem; 2],
-    /// For its map at first: [`Map::bytes`] of so many tuples, zeroed.
+    /// The first memory of the map: [`Map::bytes`] of this number of tuples, zeroed.
     pub map: (Mem, u64),
 }
 
-/// An executor's side of joins.
+/// An executor that joins relations with others.
 pub struct Joining<P: Provider> {
     cpu: P,
     executor: Executor<P>,
@@ -36,7 +36,7 @@ pub struct Joining<P: Provider> {
     measured: Measured,
 }
 
-/// Where an executor's relations are, by tuples of its memory.
+/// The ranges of an executor's relations, in tuples of its memory.
 #[derive(Clone, Debug)]
 pub(super) struct Relations {
     pub(super) inner: Range<u64>,
@@ -44,7 +44,7 @@ pub(super) struct Relations {
 }
 
 impl<P: Provider> Joining<P> {
-    /// By an executor of a plan whose senders and receivers are all executors, with memory of its.
+    /// An executor of a plan in which all executors are senders and receivers, with its memory.
     ///
     /// # Errors
     /// If the device has no more regions.
@@ -68,20 +68,21 @@ impl<P: Provider> Joining<P> {
         })
     }
 
-    /// Whether all joins are over, as executor 0 has said.
+    /// Whether all joins are over, as executor 0 has announced.
     ///
     /// # Errors
-    /// If it gives up.
+    /// If the executor gives up.
     pub fn is_over(&mut self) -> Result<bool, SystemError> {
         let (cpu, partitions) = (&self.cpu, &mut self.partitions);
         self.executor.is_over(|taken| append(cpu, partitions, taken))
     }
 
-    /// Joins this executor's inner tuples and its outer ones, by their numbers in its memory, with those of all others; returns what this executor has of it. As
-    /// executor 0 it asks `ends` whether this join is the last.
+    /// Joins this executor's inner and outer tuples, given by their numbers in its memory, with the tuples of
+    /// all executors. Returns this executor's part of the result. Executor 0 asks `ends` whether this join is
+    /// the last.
     ///
     /// # Errors
-    /// If it gives up; see [`Executor::round`].
+    /// If the executor gives up; see [`Executor::round`].
     pub fn join(
         &mut self,
         (inner, outer): (Range<u64>, Range<u64>),
@@ -120,7 +121,7 @@ impl<P: Provider> Joining<P> {
         self.executor.round(&self.relations, tuples, |key| receiver(key, receivers), ends, sink)
     }
 
-    /// Where the tuples of a relation are that this executor has to do with.
+    /// The memory and offset of each tuple of a relation that this executor has to build or probe.
     fn places(&self, relation: usize, own: &Range<u64>) -> Box<dyn Iterator<Item = (Mem, u64)>> {
         let (mem, size) = (self.relations.mem(), self.size);
         match self.alone {
@@ -147,14 +148,14 @@ impl<P: Provider> Joining<P> {
         Ok((joined, tuples))
     }
 
-    /// Ends it.
+    /// Ends the executor, and returns its measurements.
     pub fn leave(self) -> Measured {
         self.executor.leave();
         self.measured
     }
 }
 
-/// Appends what was taken to the partition of its relation: inner ones come in even rounds.
+/// Appends taken entries to the partition of their relation. Inner tuples come in even rounds.
 fn append<P: Provider>(
     cpu: &P,
     partitions: &mut [Partition; 2],
@@ -163,7 +164,7 @@ fn append<P: Provider>(
     partitions[(taken.round % 2) as usize].append(cpu, (taken.mem, taken.offset), taken.entries)
 }
 
-/// An executor that joins the same relations without end.
+/// An executor that joins the two relations again and again.
 #[derive(Clone, Debug)]
 pub(super) struct JoinClient {
     pub(super) number: u32,
@@ -191,7 +192,7 @@ impl Program for JoinClient {
             }
             let ends = || number == 0 && p.now() >= interval.end();
             let joined = joining.join((0..own, own..2 * own), plan.receivers, ends, &interval)?;
-            // The relations are the same each time.
+            // Each join has equal relations, so it must have an equal result.
             if last.replace(joined).is_some_and(|before| before != joined) {
                 return Err(SystemError::Protocol(format!("a join gave {joined:?}, and before {last:?}")));
             }

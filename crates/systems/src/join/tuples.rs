@@ -1,25 +1,25 @@
-//! Tuples in memory.
+//! Tuples, and the partitions that hold them.
 
 use crate::SystemError;
 use doorbell_verbs::{Mem, PageSize, Provider};
 
-/// Bytes of a tuple that are looked at: its key and its payload.
+/// Bytes of a tuple that are used: its key and its payload.
 pub const TUPLE: u64 = 16;
 
-/// Bytes that are taken at a time where tuples have no room.
+/// Bytes of a chunk that is allocated when there is no more room for tuples.
 const CHUNK: u64 = 1 << 18;
 
-/// A tuple.
+/// A tuple of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
-    /// What is joined by.
+    /// The key, by which relations are joined.
     pub key: u64,
-    /// What comes with it.
+    /// The payload.
     pub payload: u64,
 }
 
 impl Tuple {
-    /// Its bytes.
+    /// The bytes of the tuple: key, then payload.
     pub fn to_bytes(self) -> [u8; TUPLE as usize] {
         let mut bytes = [0; TUPLE as usize];
         bytes[..8].copy_from_slice(&self.key.to_ne_bytes());
@@ -27,7 +27,7 @@ impl Tuple {
         bytes
     }
 
-    /// The tuple at an offset.
+    /// Reads the tuple at an offset.
     pub(super) fn at<P: Provider>(cpu: &P, mem: Mem, offset: u64) -> Tuple {
         let mut bytes = [0; TUPLE as usize];
         cpu.read(mem, offset, &mut bytes);
@@ -36,19 +36,19 @@ impl Tuple {
     }
 }
 
-/// Tuples that an executor has received of a relation, side by side in pieces of memory.
+/// Tuples of a relation that an executor has received, side by side in chunks of memory.
 pub(super) struct Partition {
-    /// Bytes from one tuple to the next.
+    /// Bytes from the start of a tuple to the start of the next.
     size: u64,
     chunks: Vec<Mem>,
-    /// The chunk that is filled, and its bytes that are.
+    /// The chunk that is being filled, and its bytes that are filled.
     chunk: usize,
     filled: u64,
     len: u64,
 }
 
 impl Partition {
-    /// Of tuples of `size` bytes, which begins in this memory.
+    /// An empty partition of tuples of `size` bytes, whose first chunk is this memory.
     pub(super) fn new(first: Mem, size: u64) -> Partition {
         Partition { size, chunks: vec![first], chunk: 0, filled: 0, len: 0 }
     }
@@ -61,7 +61,7 @@ impl Partition {
         (self.chunk, self.filled, self.len) = (0, 0, 0);
     }
 
-    /// Appends tuples that lie side by side.
+    /// Appends tuples that are side by side.
     pub(super) fn append<P: Provider>(
         &mut self,
         cpu: &P,
@@ -93,7 +93,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Where its tuples are, in their order.
+    /// The memory and offset of each tuple, in order.
     pub(super) fn places(&self) -> impl Iterator<Item = (Mem, u64)> + use<> {
         let (size, mut left) = (self.size, self.len);
         self.chunks.clone().into_iter().flat_map(move |chunk| {

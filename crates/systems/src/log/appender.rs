@@ -1,4 +1,4 @@
-//! An engine's way to the log.
+//! An engine's way to append to the log.
 
 use super::config::Full;
 use super::layout::{ENDS, HEAD, Layout, SlotRun, TAIL};
@@ -14,76 +14,77 @@ use doorbell_verbs::{
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// After how long an engine that waits for room looks at the head again.
+/// Time after which an engine that waits for room READs the head again.
 const LOOK_AGAIN: Span = Span::from_us(5);
 
-/// Bytes that answers of the log machine come to: its ends, then a word for each reservation.
+/// Offset in the answers of an engine's own words: tail and head are before it, a word for each reservation
+/// behind it.
 const ANSWERS: u64 = ENDS as u64;
 
-/// How an engine appends.
+/// The parameters of an engine's appends.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Where all lies.
+    /// The layout of the log.
     pub layout: Layout,
-    /// What becomes of an append where the log is full.
+    /// The rule for appends when the log is full: they wait, or are refused.
     pub full: Full,
-    /// How records leave their memory.
+    /// The strategy by which records leave their memory.
     pub strategy: Strategy,
-    /// A core at whose socket records are copied to, where the strategy copies them.
+    /// A core at the socket to which records are copied, if the strategy copies them.
     pub copies_near: u32,
-    /// Records of an append at most.
+    /// Most records of an append.
     pub most: u32,
-    /// Appends under way at most.
+    /// Most appends in flight.
     pub outstanding: u32,
-    /// Bytes up to which a WRITE is inline.
+    /// Bytes of the largest WRITE that is inline.
     pub inline: u32,
-    /// For how long an append waits for room in a full log.
+    /// Time for which an append waits for room in a full log.
     pub patience: Span,
 }
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendOutcome {
-    /// Its records are at this position and those that follow: they are part of the log.
+    /// The records are part of the log, at this position and the positions that follow.
     At(u64),
-    /// The log is full; none of its records is part of it.
+    /// The log is full, and none of the records is part of it.
     Refused,
 }
 
-/// What a call of [`Appender::poll`] did.
+/// The result of a call of [`Appender::poll`].
 #[derive(Clone, Copy, Debug)]
 pub struct Polled<'a> {
-    /// What became of appends, in their order.
+    /// The outcomes of the appends that have ended, in the order of the appends.
     pub ended: &'a [AppendOutcome],
-    /// Whether it found nothing to do, so that a pass may pause.
+    /// Whether there was nothing to do, so that the caller may pause.
     pub idle: bool,
 }
 
-/// An append that is under way.
+/// An append in flight.
 #[derive(Clone, Debug)]
 struct Batch {
-    /// Its number, which says where its buffers are.
+    /// Number of the append, which determines its buffers.
     number: u64,
     records: Vec<VectorPiece>,
     state: BatchState,
 }
 
-/// How far an append is.
+/// The state of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BatchState {
-    /// It has no positions yet.
+    /// The append has no positions yet.
     Begun,
-    /// It has positions from this one on, and nothing is posted for it.
+    /// The append has positions from this one on, and nothing is posted for it.
     Reserved(u64),
-    /// Its records are posted for positions from this one on.
+    /// The records are posted for positions from this one on.
     Written(u64),
-    /// It is refused; marks are posted that say so where its positions are part of the log.
+    /// The append is refused, and void marks are posted for its positions that are part of the log.
     Voided,
-    /// It is refused, and none of its positions is part of the log: nothing is posted for it.
+    /// The append is refused, and none of its positions is part of the log: nothing is posted for it.
     Refused,
 }
 
-/// What a completion is of.
+/// The meaning of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompletionOf {
     Reservation,
@@ -97,8 +98,10 @@ impl CompletionOf {
         self as u64
     }
 
+    /// The meaning of the completion with this `wr_id`.
+    ///
     /// # Panics
-    /// If nothing that an appender posts has this `wr_id`.
+    /// If no appender posts work requests with this `wr_id`.
     fn of_id(id: u64) -> CompletionOf {
         use CompletionOf::{Ends, Records, Reservation, Word};
         let found = [Reservation, Records, Ends, Word].into_iter().find(|of| of.id() == id);
@@ -106,35 +109,35 @@ impl CompletionOf {
     }
 }
 
-/// What an engine's word at the log machine says, as far as it knows.
+/// The engine's word at the log machine, as far as the engine knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EngineWord {
-    /// None of its own is unmarked.
+    /// The word is 0: the engine has no unmarked position.
     Idle,
-    /// A WRITE that says otherwise is on its way: what is posted to the same QP comes after it.
+    /// A WRITE of another value is in flight. Later work requests of the QP come after it.
     Posted,
     /// That WRITE has completed.
     Active,
 }
 
-/// Room in a full log.
+/// The wait for room in a full log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
-    /// None is waited for.
+    /// The engine does not wait for room.
     NotAsked,
-    /// It is waited for since then; at that time the head is looked at again.
+    /// The engine waits since `since`, and READs the head again at `again`.
     Waits { since: Time, again: Time },
-    /// The head is being looked at.
+    /// The head is being READ.
     Looks { since: Time, again: Time },
 }
 
-/// Memory that an appender posts from.
+/// The memory that an appender posts from.
 struct AppendBuffers<P: Provider> {
-    /// Where answers come to.
+    /// Memory for the answers of the log machine, and for the word of the engine.
     answers: Mr<P>,
-    /// Where marks are taken from.
+    /// Memory for marks that are WRITTEN.
     marks: Mr<P>,
-    /// Where records are copied to.
+    /// Memory to which records are copied, if the strategy copies them.
     copies: Option<Mr<P>>,
 }
 
@@ -143,13 +146,13 @@ struct LogQp<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
-    /// SGEs of a WRITE, and its inline payload.
+    /// Most SGEs of a WRITE, and most bytes of inline payload.
     sges: usize,
     inline: u32,
 }
 
-/// Appends records to the log, in its order of calls. What may be relied on is said in the [module](super). After an error nothing is known of
-/// what has not ended, and no call succeeds that posts.
+/// Appends records to the log, in the order of calls. The [module](super) has the guarantees. After an error,
+/// the outcome of appends that have not ended is unknown, and every call that posts fails.
 pub struct Appender<P: Provider> {
     cpu: P,
     to: LogQp<P>,
@@ -157,22 +160,24 @@ pub struct Appender<P: Provider> {
     number: u32,
     reserver: Reserver<P>,
     buffers: AppendBuffers<P>,
-    /// What is under way: of these, from the front, so many have positions, and so many have been posted.
+    /// The appends in flight. The first `reserved` of them have positions, and the first `posted` of them are
+    /// posted.
     batches: VecDeque<Batch>,
     reserved: usize,
     posted: usize,
     begun: u64,
     word: EngineWord,
-    /// All of its own below this are marked.
+    /// All positions of this engine below this one are marked.
     marked: u64,
-    /// The head, as it was seen last.
+    /// The head, as it was last seen.
     head: u64,
     room: Room,
     found: Vec<AppendOutcome>,
     told: Vec<AppendOutcome>,
 }
 
-/// Send queue entries that an append takes at most: its word, a reservation, its records and marks in two runs.
+/// Most send queue entries that an append takes: the word, a reservation, and records and marks in two runs
+/// each.
 fn requests(terms: &Terms, sges: u32) -> u32 {
     let records = match terms.strategy {
         Strategy::Sp => 2,
@@ -183,10 +188,11 @@ fn requests(terms: &Terms, sges: u32) -> u32 {
 }
 
 impl<P: Provider> Appender<P> {
-    /// That of engine `number`, by the log machine's `service`; returns once that is ready for it.
+    /// Opens the way of engine `number` to the log machine's `service`. Returns once the log machine is
+    /// ready.
     ///
     /// # Errors
-    /// If the send queue would be too short, there is no memory, or a verb fails.
+    /// If the send queue would be too short, there is no more memory, or a verb fails.
     pub fn open(
         device: &Device<P>,
         (number, service): (u32, &str),
@@ -205,7 +211,7 @@ impl<P: Provider> Appender<P> {
             ));
         }
         let inline = device.inline(terms.inline).max(device.inline(8));
-        // Where the log machine is gone, each work request completes: a CQ that is overrun does not say why.
+        // If the log machine is gone, each work request completes. A CQ that overruns would hide the reason.
         let cq = device.context.create_cq(queue)?;
         let cap = QpCap {
             max_send_wr: queue,
@@ -259,10 +265,12 @@ impl<P: Provider> Appender<P> {
         self.batches.len() < self.terms.outstanding as usize
     }
 
-    /// Begins to append records, which must not change before that has ended. Appends end in the order in which they begin.
+    /// Begins to append records, which must not change before the append has ended. Appends end in the order
+    /// in which they begin.
     ///
     /// # Errors
-    /// If there is no room, there are none or too many records, or one has another length than all have; if a verb fails, or one has before.
+    /// If there is no room, there are no records or too many, a record has the wrong length, or a verb fails
+    /// or has failed before.
     pub fn append(&mut self, records: &[VectorPiece]) -> Result<(), SystemError> {
         let (most, len) = (self.terms.most as usize, self.terms.layout.record);
         if !self.has_room() || records.is_empty() || records.len() > most {
@@ -281,7 +289,7 @@ impl<P: Provider> Appender<P> {
         self.begun += 1;
         self.batches.push_back(Batch { number, records: records.to_vec(), state: BatchState::Begun });
         match self.reserver {
-            // The word is there before the reservation is made, as one follows the other on the QP.
+            // The word is there before the reservation is made, because they follow each other on the QP.
             Reserver::FetchAdd => {
                 let answer = [self.buffers.answers.sge(self.answer(number), 8)];
                 let op = SendOp::FetchAdd { remote: self.to.memory.at(TAIL), add: records.len() as u64 };
@@ -297,8 +305,9 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Asks the log machine's thread for the positions of the next append that has none. One question is under way at a time, so that positions
-    /// come in the order of appends; and none before the word is there, as it goes another way.
+    /// Asks the log machine's thread for the positions of the next append without positions. One question is
+    /// outstanding at a time, so that positions come in the order of appends. No question is asked before the
+    /// word is there, because the question goes another way.
     fn ask(&mut self) -> Result<(), SystemError> {
         if self.word == EngineWord::Idle {
             let word = [self.word_sge(self.marked)];
@@ -312,11 +321,11 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Goes on with what is under way, as far as that is possible without waiting.
+    /// Goes on with the appends in flight, as far as possible without waiting.
     ///
     /// # Errors
-    /// If a verb fails, or one has before, as it does where the log machine is dead or has taken the engine's connection away; if the log was
-    /// full for the patience.
+    /// If a verb fails or has failed before; verbs fail if the log machine is dead or has fenced the engine.
+    /// Also if the log was full for longer than the patience.
     pub fn poll(&mut self) -> Result<Polled<'_>, SystemError> {
         let mut wc = [Wc::default(); 16];
         let found = self.to.cq.poll(&mut wc)?.len();
@@ -345,7 +354,7 @@ impl<P: Provider> Appender<P> {
         Ok(Polled { ended: &self.told, idle })
     }
 
-    /// When it has to be polled again, whatever completes.
+    /// The time at which [`Appender::poll`] has to be called again, whatever completes.
     pub fn due(&self) -> Time {
         let waits = match self.room {
             Room::Waits { again, .. } => again,
@@ -357,10 +366,11 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Says at the log machine that nothing of this engine's is under way, so that holes are not taken for its own. Waits until that is there.
+    /// WRITEs to the log machine that this engine has no append in flight, so that it does not count as owner
+    /// of a hole. Waits until the WRITE has completed.
     ///
     /// # Errors
-    /// If something is under way; if a verb fails, or one has before.
+    /// If an append is in flight, or a verb fails or has failed before.
     pub fn rest(&mut self) -> Result<(), SystemError> {
         if !self.batches.is_empty() {
             let why = format!("{} appends are under way: an engine does not rest", self.batches.len());
@@ -379,7 +389,7 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// A reply of the log machine's thread; whether there was one.
+    /// Takes a reply of the log machine's thread. Returns whether there was one.
     fn answered(&mut self) -> Result<bool, SystemError> {
         let Reserver::Rpc(asker) = &mut self.reserver else { return Ok(false) };
         let Some(position) = asker.answer()? else { return Ok(false) };
@@ -388,15 +398,17 @@ impl<P: Provider> Appender<P> {
         Ok(true)
     }
 
-    /// The fetch-and-add of the next append that has no positions has completed.
+    /// The fetch-and-add of the next append without positions has completed.
     fn is_reserved(&mut self) {
         let number = self.batches[self.reserved].number;
         let position = self.cpu.load_u64(self.buffers.answers.mem(), self.answer(number));
         self.has_position(position);
     }
 
+    /// Gives positions to the next append without positions.
+    ///
     /// # Panics
-    /// If every append that is under way has positions.
+    /// If every append in flight has positions.
     fn has_position(&mut self, position: u64) {
         let batch = &mut self.batches[self.reserved];
         assert_eq!(batch.state, BatchState::Begun, "an append has positions twice");
@@ -407,7 +419,7 @@ impl<P: Provider> Appender<P> {
     /// The READ of the head has completed.
     ///
     /// # Panics
-    /// If none was posted.
+    /// If no READ of the head was posted.
     fn has_looked(&mut self) {
         let Room::Looks { since, again } = self.room else {
             panic!("the head was READ unasked: {:?}", self.room)
@@ -416,16 +428,16 @@ impl<P: Provider> Appender<P> {
         self.room = Room::Waits { since, again };
     }
 
-    /// What was posted of the first append has completed.
+    /// The WRITEs of the first append have completed.
     fn completed(&mut self) {
         self.ended();
         self.end_without_posts();
     }
 
-    /// The first append has ended, for which all was posted.
+    /// Ends the first append, for which everything was posted.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such append.
     fn ended(&mut self) {
         let outcome = match self.batches.pop_front().map(|batch| batch.state) {
             Some(BatchState::Written(position)) => AppendOutcome::At(position),
@@ -437,7 +449,7 @@ impl<P: Provider> Appender<P> {
         self.found.push(outcome);
     }
 
-    /// Ends what nothing was posted for, once all before has ended.
+    /// Ends appends for which nothing was posted, once all earlier appends have ended.
     fn end_without_posts(&mut self) {
         while self.posted > 0 && self.batches.front().is_some_and(|batch| batch.state == BatchState::Refused)
         {
@@ -445,7 +457,8 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Posts the records of what has positions and room, in order; whether anything was done.
+    /// Posts the records of appends that have positions and room, in order. Returns whether anything was
+    /// done.
     fn go_on(&mut self) -> Result<bool, SystemError> {
         let mut moved = false;
         while let Some(batch) = self.batches.get(self.posted) {
@@ -466,7 +479,8 @@ impl<P: Provider> Appender<P> {
         Ok(moved)
     }
 
-    /// Looks at the head, now and then, and says meanwhile that what is unmarked of its own is not below this; whether it did.
+    /// READs the head now and then. Meanwhile WRITEs to the engine's word that all its positions below
+    /// `position` are marked. Returns whether it posted anything.
     fn wait_for_room(&mut self, position: u64) -> Result<bool, SystemError> {
         let now = self.cpu.now();
         let (since, again) = match self.room {
@@ -490,7 +504,7 @@ impl<P: Provider> Appender<P> {
         Ok(true)
     }
 
-    /// Posts the first append that is not: its records, then its marks, with one doorbell.
+    /// Posts the first append that is not posted: its records, then its marks, with one doorbell.
     fn post_records(&mut self, position: u64) -> Result<(), SystemError> {
         let batch = &self.batches[self.posted];
         let (number, records) = (batch.number, batch.records.len() as u64);
@@ -525,7 +539,7 @@ impl<P: Provider> Appender<P> {
         Ok(())
     }
 
-    /// Refuses the first append that is not posted. Where some of its positions are part of the log, marks say that they hold nothing.
+    /// Refuses the first append that is not posted. Its positions that are part of the log get void marks.
     fn refuse(&mut self, position: u64) -> Result<(), SystemError> {
         let Appender { posted, terms: Terms { layout, .. }, .. } = *self;
         let records = layout.slots.saturating_sub(position);
@@ -542,7 +556,7 @@ impl<P: Provider> Appender<P> {
         self.post_writes(&sges, &writes)
     }
 
-    /// Copies records side by side, where they are; to where.
+    /// Copies records side by side if the strategy copies them. Returns the offset of the copies.
     fn copy(&self, batch: &Batch) -> Option<u64> {
         let copies = self.buffers.copies.as_ref()?;
         let record = u64::from(self.terms.layout.record);
@@ -554,7 +568,7 @@ impl<P: Provider> Appender<P> {
         Some(place)
     }
 
-    /// Puts marks where the device finds them.
+    /// Stores the marks of an append in memory from which the NIC takes them.
     fn mark(&self, number: u64, position: u64, records: u64, kind: MarkKind) {
         let at = self.marks_at(number);
         for n in 0..records {
@@ -563,7 +577,7 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Adds the WRITEs of marks, which come after all others.
+    /// Adds the WRITEs of marks behind all other WRITEs.
     fn add_marks(
         &self,
         number: u64,
@@ -578,7 +592,7 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Posts WRITEs of these SGEs in order, of which the last tells of all.
+    /// Posts WRITEs of these SGEs in order. The completion of the last WRITE stands for all.
     fn post_writes(&self, sges: &[Sge], writes: &[(u64, Range<usize>)]) -> Result<(), SystemError> {
         let last = writes.len() - 1;
         let list: Vec<SendWr<'_>> = (0..)
@@ -597,7 +611,7 @@ impl<P: Provider> Appender<P> {
         Ok(self.to.qp.post_send(&list)?)
     }
 
-    /// Where the answer of an append's reservation comes to.
+    /// Offset of the answer to an append's reservation.
     fn answer(&self, number: u64) -> u64 {
         ANSWERS + 64 * (1 + number % u64::from(self.terms.outstanding))
     }
@@ -606,7 +620,7 @@ impl<P: Provider> Appender<P> {
         number % u64::from(self.terms.outstanding) * mark_bytes(&self.terms)
     }
 
-    /// The engine's word, where the device finds it: nothing of its own that is unmarked is below this.
+    /// Stores the engine's word for a WRITE: all positions of the engine below `floor` are marked.
     fn word_sge(&self, floor: u64) -> Sge {
         self.write_word(floor + 1)
     }

@@ -7,22 +7,22 @@ use crate::names::named;
 use crate::strategy::Strategy;
 use doorbell_schema::{Duration, Field, Flag, schema};
 
-/// Records of an append at most, and bytes of one.
+/// Most records of an append, and most bytes of a record.
 const MOST_RECORDS: u64 = 256;
 const LARGEST_RECORD: u64 = 4096;
-/// Bytes of the log at most.
+/// Most bytes of the log.
 const LARGEST: u64 = 1 << 30;
 
 named! {
-    /// What becomes of an append where the log is full.
+    /// The rule for appends when the log is full: they wait, or are refused.
     Full {
-        /// It waits until the oldest records have been read.
+        /// The append waits until the oldest records have been read.
         Wrap = "wrap",
-        /// It is refused: nothing is ever overwritten.
+        /// The append is refused: nothing is ever overwritten.
         Refuse = "refuse",
     }
 
-    /// How an engine reserves positions.
+    /// The way in which an engine reserves positions.
     Reserve {
         /// By a fetch-and-add on the log machine's tail.
         FetchAdd = "fetch-add",
@@ -30,58 +30,66 @@ named! {
         Rpc = "rpc",
     }
 
-    /// At which sockets of their machines something is; NICs are at the first.
+    /// The sockets of the machines at which something is. NICs are at the first socket.
     At {
-        /// At the first.
+        /// At the first socket.
         Near = "near",
-        /// At the second.
+        /// At the second socket.
         Far = "far",
-        /// Even ones at the first, odd ones at the second.
+        /// In turn: even ones at the first socket, odd ones at the second.
         Both = "both",
     }
 }
 
 schema! {
-    /// A log that engines append to.
+    /// A log that engines append to by one-sided verbs.
     pub struct Log {
         groups {
-            /// Clients, each an engine of transactions with a data table of its own; what they have outstanding are appends.
+            /// Clients: each is an engine of transactions with a data table of its own. Its outstanding
+            /// operations are appends.
             clients: Clients,
-            /// What is measured.
+            /// The interval that is measured, and the seed.
             timing: Timing,
         }
-        /// Records that an append reserves positions for together; with 1 each has a reservation of its own.
+        /// Records of an append, which reserves positions for all of them at once; with 1 each record has its
+        /// own reservation.
         records: u32 = Field::count(1, MOST_RECORDS),
         /// Bytes of a record, a multiple of 8.
         record: u32 = Field::bytes(8, LARGEST_RECORD),
-        /// How the records of an append leave the table: copied by the core into one WRITE, each as a WRITE, or gathered by the NIC.
+        /// How the records of an append leave the table: copied by the core into one WRITE, each as a WRITE,
+        /// or gathered by the NIC.
         log_strategy: Strategy = Field::name(Strategy::NAMES),
-        /// How positions are reserved: by fetch-and-add on the log machine's memory, or by an RPC to a thread of it.
+        /// How positions are reserved: by fetch-and-add on the log machine's memory, or by an RPC to a thread
+        /// of the log machine.
         reserve: Reserve = Field::name(Reserve::NAMES),
         /// Records that the log holds.
         log_slots: u64 = Field::count(2, 1 << 24),
-        /// What becomes of an append where the log is full: it waits until the oldest records have been read, or is refused.
+        /// Rule for an append when the log is full: it waits until the oldest records have been read, or is
+        /// refused.
         log_full: Full = Field::name(Full::NAMES),
-        /// After how long the engines that a hole may be of lose their connection to the log.
+        /// Time after which the engines that may own a hole lose their connection to the log.
         hole_patience: Duration = Field::positive_time(),
-        /// Records of each client's data table, of which an append takes those that it has just changed, drawn at random.
+        /// Records of each client's data table; an append takes records that it has just changed, drawn at
+        /// random.
         table: u32 = Field::count(1, 1 << 20),
-        /// At which sockets of its machine each client runs: at the first, where the NIC is, at the second, or in turn.
+        /// Sockets at which the clients of a machine run: the first, where the NIC is, the second, or both in
+        /// turn.
         clients_at: At = Field::name(At::NAMES),
-        /// At which sockets the clients' data tables are.
+        /// Sockets at which the clients' data tables are.
         tables_at: At = Field::name(At::NAMES),
-        /// Records of tables at the second socket are copied together into a buffer at the first, and WRITTEN from there.
+        /// Copy records of tables at the second socket together into a buffer at the first, and WRITE them
+        /// from there.
         merge: bool = Field::switch()
             .flags(&[Flag::no("no-merge", "Have the NIC take records from wherever the tables are")]),
-        /// Cores of a socket: cores are numbered socket by socket.
+        /// Cores of a socket; cores are numbered socket by socket.
         cores_per_socket: u32 = Field::count(1, 256),
-        /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
+        /// Largest WRITE that is inline, in bytes, if its pieces are copied or it has one piece.
         inline_bytes: u32 = Field::bytes(0, 1024),
     }
 }
 
 impl At {
-    /// Whether it is at the second socket, of the `n`th of a machine.
+    /// Whether the `n`th client of a machine is at the second socket.
     fn is_far(self, n: u32) -> bool {
         match self {
             At::Near => false,
@@ -92,7 +100,7 @@ impl At {
 }
 
 impl Log {
-    /// Where all lies.
+    /// The layout of the log.
     pub(super) fn layout(&self) -> Layout {
         Layout { engines: self.clients.clients, slots: self.log_slots, record: self.record }
     }
@@ -108,7 +116,7 @@ impl Log {
         (machine, core)
     }
 
-    /// A core at whose socket a client's table is.
+    /// A core at the socket of a client's table.
     pub(super) fn table_core(&self, client: u32) -> u32 {
         if self.is_table_far(client) { self.cores_per_socket } else { 0 }
     }
@@ -118,29 +126,30 @@ impl Log {
         self.tables_at.is_far(self.clients.place(client).1)
     }
 
-    /// A core at whose socket a client copies records to, where it does: where NICs are if they are to be merged, else its own.
+    /// A core at the socket to which a client copies records, if it copies them. It is the NIC's socket if
+    /// records are merged, else the client's own.
     pub(super) fn copies_core(&self, client: u32) -> u32 {
         if self.merge { 0 } else { self.place(client).1 }
     }
 
-    /// How the records of a client's appends leave its table.
+    /// The strategy by which the records of a client's appends leave its table.
     pub(super) fn gathers(&self, client: u32) -> Strategy {
         if self.merge && self.is_table_far(client) { Strategy::Sp } else { self.log_strategy }
     }
 
-    /// The last core that clients, or their tables, are at.
+    /// The last core at whose socket a client or a table is.
     fn last_core(&self) -> u32 {
         let of_a_machine = self.clients.clients.min(self.clients.clients_per_machine);
         let cores = (0..of_a_machine).map(|client| self.place(client).1.max(self.table_core(client)));
         cores.max().unwrap_or(0)
     }
 
-    /// Whether anything is at a second socket.
+    /// Whether any client or table is at a second socket.
     pub(super) fn has_far(&self) -> bool {
         self.clients_at != At::Near || self.tables_at != At::Near
     }
 
-    /// What does not go together: one sentence.
+    /// Refuses parameters that contradict each other, with one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Log { records, record, log_slots, table, clients, .. } = self;
         if !record.is_multiple_of(8) {

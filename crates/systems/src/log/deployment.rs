@@ -1,4 +1,4 @@
-//! The log on machines.
+//! Sets the log up on machines.
 
 use super::config::{At, Full, Log, Reserve};
 use super::engine::LogEngine;
@@ -12,34 +12,34 @@ use crate::{Measured, Record, Round, System, SystemShape};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
 
-/// The log machine, as others than its warden know it.
+/// The parameters of a log machine.
 #[derive(Clone, Copy, Debug)]
 pub struct LogMachine {
-    /// What becomes of an append where the log is full.
+    /// The rule for appends when the log is full: they wait, or are refused.
     pub full: Full,
-    /// How positions are reserved.
+    /// The way in which engines reserve positions.
     pub reserve: Reserve,
-    /// Readers of other machines, whose numbers follow those of the engines.
+    /// Readers on other machines. Their numbers follow the numbers of the engines.
     pub readers: u32,
-    /// Whether a reader of its own says what has been read.
+    /// Whether a reader on the log machine reports how far it has read.
     pub has_reader: bool,
-    /// After how long the engines that a hole may be of lose their connections.
+    /// Time after which the possible owners of a hole lose their connections.
     pub patience: Span,
-    /// After how long an engine asks again, where positions are had by RPC.
+    /// Time after which an engine that reserves by RPC asks again; `None` for never.
     pub retry: Option<Span>,
 }
 
-/// The log's memory, and the word by which a reader of its machine says how far it is.
+/// The memory of the log, and of the word by which a reader on the log machine reports how far it has read.
 #[derive(Clone, Copy, Debug)]
 pub struct LogMemory {
     /// The log.
     pub log: Mem,
-    /// The word.
+    /// The word of the reader.
     pub read: Mem,
 }
 
 impl LogMachine {
-    /// Puts it up: its warden, and where positions are had by RPC another thread.
+    /// Sets the log machine up: its warden and, if positions are reserved by RPC, the thread that answers.
     ///
     /// # Errors
     /// If the machine has no more memory.
@@ -67,8 +67,9 @@ impl System for Log {
     const ABOUT: &'static str =
         "Log that engines append to: positions reserved by fetch-and-add, records gathered from their tables";
 
-    /// The paper says neither how long a record is, nor how many appends an engine has under way, nor how large log and tables are. A record is as long as the
-    /// values of its hashtable, and an engine has one append under way, as a transaction waits for its commit.
+    /// The paper does not say how long a record is, how many appends an engine has in flight, or how large
+    /// log and tables are. Here a record is as long as the values of the paper's hashtable. An engine has one
+    /// append in flight, because a transaction waits for its commit.
     fn usual() -> Log {
         Log {
             clients: Clients::new(7, 1, 1, false),
@@ -94,7 +95,7 @@ impl System for Log {
     }
 
     fn shape(&self) -> SystemShape {
-        // An engine's table, and its copies.
+        // The tables of engines and their copies.
         let apart = u64::from(self.record).next_multiple_of(64);
         let copied = self.records.saturating_mul(self.clients.outstanding);
         let warmed_bytes = apart * (u64::from(self.table) + u64::from(copied));
@@ -106,9 +107,9 @@ impl System for Log {
             latency_of: Some(
                 "a record, from when its transaction begins to change the table until its append has ended",
             ),
-            // A log that wraps is new for its first lap.
+            // A log that wraps uses new memory on its first lap.
             round: (self.log_full == Full::Wrap).then_some(Round::Operations(self.log_slots)),
-            // The warden: it looks for records all the time.
+            // The warden polls the marks all the time.
             beside: Some(0),
             ..SystemShape::of(&self.clients)
         }

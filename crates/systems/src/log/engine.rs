@@ -12,17 +12,17 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Cpu, Mr, Program, Provider, Span, Time};
 use std::collections::VecDeque;
 
-/// For how long it waits for room in a full log.
+/// Time for which an append waits for room in a full log.
 const PATIENCE: Span = Span::from_ms(1_000);
 
-/// A client.
+/// The program of a client: an engine that appends the records of its transactions.
 #[derive(Clone, Debug)]
 pub struct LogEngine {
     /// Number of this client.
     pub number: u32,
-    /// What it appends to.
+    /// The log that the client appends to, and the client's parameters.
     pub log: Log,
-    /// When it measures, and when it ends at the latest.
+    /// The interval in which the client measures, and the time at which it ends at the latest.
     pub interval: Interval,
 }
 
@@ -41,7 +41,7 @@ impl LogEngine {
         }
     }
 
-    /// Why it lost its connection: the warden takes that of who is slow.
+    /// Explains a lost connection: the warden takes the connection of a slow engine away.
     fn explained(&self, error: SystemError) -> SystemError {
         let SystemError::Completion(status) = error else { return error };
         let patience = self.log.hole_patience;
@@ -51,7 +51,8 @@ impl LogEngine {
     }
 }
 
-/// A data table: each append that may be under way has a part of it to itself, as its records must not change before it has ended.
+/// A data table. Each append in flight has a part of the table to itself, because its records must not change
+/// before it has ended.
 struct EngineTable<P: Provider> {
     rows: Mr<P>,
     apart: u64,
@@ -66,7 +67,7 @@ struct EngineTable<P: Provider> {
 impl<P: Provider> EngineTable<P> {
     fn new(device: &Device<P>, engine: &LogEngine) -> Result<EngineTable<P>, SystemError> {
         let Log { table, record, ref clients, ref timing, .. } = engine.log;
-        // Each begins with a line of its own, as what is updated by chance does.
+        // Each row begins a cache line of its own, because rows are updated at random.
         let apart = u64::from(record).next_multiple_of(64);
         let near = engine.log.table_core(engine.number);
         let rows = device.registered_near(near, apart * u64::from(table), AccessFlags::LOCAL_WRITE)?;
@@ -76,7 +77,7 @@ impl<P: Provider> EngineTable<P> {
         Ok(EngineTable { rows, apart, part: u64::from(table) / parts, parts, record, random, committed: 0 })
     }
 
-    /// A transaction changes so many records, and these are what is appended.
+    /// Commits a transaction that changes `records` rows. The changed rows are to be appended.
     fn commit<C: Cpu>(&mut self, cpu: &C, records: u32, into: &mut Vec<VectorPiece>) {
         let part = self.committed % self.parts * self.part;
         self.committed += 1;

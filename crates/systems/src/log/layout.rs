@@ -1,46 +1,45 @@
-//! Where what the log machine has lies.
+//! The layout of the log machine's memory.
 
 use super::mark::Mark;
 
-/// What is published is below this.
+/// The name under which the log machine publishes its connections and the log.
 pub const SERVICE: &str = "log";
 
-/// Bytes of a line, which words that different machines write have to themselves.
+/// Bytes of a line. Each word that different machines write has a line to itself.
 const LINE: u64 = 64;
 
-/// Where the tail is, and the head.
+/// Offsets of the tail and of the head.
 pub(super) const TAIL: u64 = 0;
 pub(super) const HEAD: u64 = LINE;
-/// Bytes of both.
+/// Bytes of the lines of tail and head.
 pub(super) const ENDS: u32 = 2 * LINE as u32;
 
-/// The log: words of its ends, a word of each engine, marks, slots.
+/// The layout of a log: its tail and head, a word for each engine, marks, slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Engines that may append.
     pub engines: u32,
-    /// Records that it holds.
+    /// Records that the log holds.
     pub slots: u64,
     /// Bytes of a record, a multiple of 8.
     pub record: u32,
 }
 
-/// Positions that follow each other and whose slots do, too.
+/// Consecutive positions in consecutive slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotRun {
-    /// The first.
+    /// The first position.
     pub(super) position: u64,
-    /// How many.
     pub(super) records: u64,
 }
 
 impl Layout {
-    /// Bytes of all of it.
+    /// Bytes of the whole log.
     pub fn bytes(&self) -> u64 {
         self.bodies() + self.slots * u64::from(self.record)
     }
 
-    /// Where the word is by which an engine says from where on positions may be its own that it has not marked.
+    /// Offset of an engine's word. All positions of the engine below the word's bound are marked.
     pub(super) fn word(&self, engine: u32) -> u64 {
         u64::from(ENDS) + u64::from(engine) * LINE
     }
@@ -53,27 +52,27 @@ impl Layout {
         self.marks() + (self.slots * 8).next_multiple_of(LINE)
     }
 
-    /// Where the mark of a position is.
+    /// Offset of a position's mark.
     pub(super) fn mark(&self, position: u64) -> u64 {
         self.marks() + position % self.slots * 8
     }
 
-    /// Where its record is.
+    /// Offset of a position's record.
     pub(super) fn body(&self, position: u64) -> u64 {
         self.bodies() + position % self.slots * u64::from(self.record)
     }
 
-    /// How often all slots were gone over before a position.
+    /// The lap of a position: how often all slots were used before it.
     pub(super) fn lap(&self, position: u64) -> u64 {
         position / self.slots
     }
 
-    /// The mark in a word, if it is that of a position: not one of a lap before.
+    /// The mark in a word, if it belongs to a position; `None` for a mark of another lap.
     pub(super) fn mark_of(&self, position: u64, word: u64) -> Option<Mark> {
         Mark::of(word).filter(|mark| mark.lap == self.lap(position))
     }
 
-    /// So many records from a position on, as one run, or two where the slots end in between.
+    /// Splits `records` positions from `position` on into runs: one, or two if the slots end in between.
     pub(super) fn runs(&self, position: u64, records: u64) -> impl Iterator<Item = SlotRun> + use<> {
         let first = records.min(self.slots - position % self.slots);
         let runs = [

@@ -1,40 +1,40 @@
-//! What says of a slot whether its record is there.
+//! The marks that say whether the record of a slot is there.
 
-/// Bits of who wrote a mark; above them are the void bit, then the lap.
+/// Bits of a mark for its writer. Above them are the void bit, then the lap.
 const WRITER_BITS: u32 = 23;
 const VOID: u64 = 1 << WRITER_BITS;
 
-/// Engines at most.
+/// Most engines of a log.
 pub const ENGINES: u32 = 1 << 16;
 
-/// What a mark says of the record before it.
+/// The state of the position that a mark belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkKind {
-    /// It is there, whole.
+    /// The record is there, whole.
     Written,
-    /// It never will be: readers pass it.
+    /// The record will never be there: readers pass the position.
     Void,
 }
 
-/// The mark of a slot: of which lap over the slots it is, and who wrote it. As a word it is never 0.
+/// The mark of a slot: the lap that it is about, and its writer. As a word it is never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The position of the record, divided by slots: below 2^39.
+    /// The position of the record, divided by the number of slots: below 2^39.
     pub lap: u64,
-    /// The engine that the position is of; of a void that the warden has written, [`ENGINES`].
+    /// The engine that owns the position; [`ENGINES`] for a void mark of the warden.
     pub writer: u32,
-    /// What it says.
+    /// The state of the position.
     pub kind: MarkKind,
 }
 
 impl Mark {
-    /// As the word that is written.
+    /// The mark as a word.
     pub(super) fn bits(self) -> u64 {
         let void = if self.kind == MarkKind::Void { VOID } else { 0 };
         (self.lap + 1) << (WRITER_BITS + 1) | void | u64::from(self.writer)
     }
 
-    /// From a word; of 0, which a new log has, there is none.
+    /// Reads a mark from a word; `None` for 0, the word of a slot that was never marked.
     pub(super) fn of(bits: u64) -> Option<Mark> {
         let lap = (bits >> (WRITER_BITS + 1)).checked_sub(1)?;
         let kind = if bits & VOID == 0 { MarkKind::Written } else { MarkKind::Void };

@@ -1,75 +1,114 @@
-//! A log that engines append to, one-sided (CLUSTER'21, IV-E): an append-only, totally ordered sequence of records in the memory of one
-//! machine, the log machine. The paper says how positions are reserved and records written; the rest of the protocol is this page's.
+//! A log that engines append to by one-sided verbs (CLUSTER'21, IV-E). The log is an append-only, totally
+//! ordered sequence of records in the memory of one machine, the log machine. The paper says how positions
+//! are reserved and records are written. The rest of the protocol is defined here.
 //!
 //! # Layout
-//! One region of the log machine ([`Layout`]): the **tail**, a word that counts reserved positions; the **head**, a word that counts those that
-//! have been read; a **word** for each engine; a **mark** of 8 bytes for each slot; the slots, each of which holds a record. Words have lines of their
-//! own. Position p is in slot p modulo slots, on lap p / slots; its mark ([`Mark`]) names the lap, the engine, and whether the record is there or the
-//! position is void. A mark of another lap is none.
+//! The log machine has one region ([`Layout`]):
 //!
-//! # Who writes what when
-//! An **engine** ([`Appender`]) appends n records by
-//! 1. a fetch-and-add of n on the tail, which gives it n positions that follow each other ([`Reserve::FetchAdd`]; with [`Reserve::Rpc`] a thread of the log
-//!    machine counts the tail up);
-//! 2. one list with one doorbell: WRITEs of the records, from where they lie in its table, then a WRITE of the n marks. The NIC gathers as many records in
-//!    a WRITE as a work request has SGEs (32 records at 30 SGEs are two WRITEs); where the slots end in between, all is in two runs, marks behind both.
-//!    RC places WRITEs in the order of posts, so no mark is there before its record.
+//! | part | size | content |
+//! |---|---|---|
+//! | **tail** | a word | the number of reserved positions |
+//! | **head** | a word | the number of positions that have been read |
+//! | **words** | a word for each engine | a bound of the engine's unmarked positions, see below |
+//! | **marks** | 8 bytes for each slot | lap, engine, and whether the record is there or the position is void |
+//! | **slots** | a record each | the records |
+//!
+//! Head, tail and the engines' words have lines of their own. Position p is in slot p modulo slots, on lap p
+//! / slots. A mark ([`Mark`]) counts only for the lap that it names.
+//!
+//! # Appending
+//! An **engine** ([`Appender`]) appends n records in three steps:
+//! 1. It reserves n consecutive positions by a fetch-and-add of n on the tail ([`Reserve::FetchAdd`]). With
+//!    [`Reserve::Rpc`] a thread of the log machine adds n to the tail.
+//! 2. It posts one list with one doorbell: WRITEs of the records, from where they lie in its table, then a
+//!    WRITE of the n marks. The NIC gathers as many records in a WRITE as a work request has SGEs (32 records
+//!    at 30 SGEs are two WRITEs). If the slots end in between, records and marks are in two runs each, and
+//!    all marks follow all records. RC places WRITEs in the order of posts, so no mark is there before its
+//!    record.
 //! 3. The append is **acknowledged** when the last of these WRITEs has completed.
 //!
-//! Several appends may be under way. Positions come in the order of appends, and records are posted in that order: an engine marks its positions in
-//! ascending order. (By RPC one question is under way at a time: a reply that is lost, and asked for again, might else be older than the next.)
+//! Several appends may be in flight. Positions are reserved in the order of appends, and records are posted
+//! in that order. So an engine marks its positions in ascending order. By RPC one question is outstanding at
+//! a time. Otherwise the answer to a question that was lost and asked again might be older than the answer to
+//! the next one.
 //!
-//! An engine's **word** is 0 while nothing of its own is reserved and unmarked ([`Appender::rest`]); else it is one more than a position below which none
-//! is. It is WRITTEN in the same list before the first fetch-and-add after a rest (before the first question by RPC, which goes another way, it has
-//! completed), and again while the engine waits for room.
+//! An engine's **word** is 0 while the engine has no position that is reserved and unmarked
+//! ([`Appender::rest`]). Else the word is one more than a position, and all positions of the engine below it
+//! are marked. The word is WRITTEN before the first fetch-and-add after a rest, in the same list. Before the
+//! first question by RPC, which goes another way, that WRITE has completed. The word is also WRITTEN while
+//! the engine waits for room.
 //!
-//! The **warden** ([`Warden`]), a thread of the log machine, goes over marks in order and writes the head: what it has passed, or, if a reader of its machine
-//! says how far it is, what that has read. It is the only one to write void marks, but for who is refused (below).
+//! The **warden** ([`Warden`]), a thread of the log machine, goes over the marks in order and writes the
+//! head. The head is the number of positions that the warden has passed. If a reader of its machine reports
+//! how far it has read, the head does not go beyond that. Only the warden writes void marks, except for
+//! refused appends (see Full).
 //!
-//! # What a reader may see
-//! A [`LogReader`] takes positions in order, and stops at a position whose mark is not of its lap: a **hole**, reserved, and not marked. So it sees a
-//! record only after its mark, and all of it. It passes void positions.
+//! # Reading
+//! A [`LogReader`] takes positions in order. It stops at a **hole**: a position that is reserved, and whose
+//! mark is not of its lap. So it sees a record only after the record's mark, and sees the whole record. It
+//! passes void positions.
 //!
-//! The log machine's own reader is never overtaken: the head does not pass it. Who READs from another machine may be: nobody waits for it. It READs
-//! marks, then records, then head and tail, one after the other; a position is overwritten only by who has reserved the one a lap later and has seen the head beyond the first. Where neither
-//! can have been, what it READ is right; else it goes on at the first position of which that holds, and counts what it missed.
+//! A reader on the log machine is never overtaken: the head does not pass it. A reader on another machine may
+//! be overtaken, because nobody waits for it. It READs marks, then records, then head and tail, one after the
+//! other. An engine overwrites a position only after it has reserved the position one lap later and has seen
+//! the head beyond the first position. The record of a position is right if head or tail says that this has
+//! not happened. Otherwise the reader goes on at the first position that was not overwritten, and counts the
+//! positions that it missed.
 //!
 //! # Full
-//! *Wrap*: who has positions beyond head + slots waits, and READs the head now and then; after its patience it ends with an error. *Refuse*:
-//! positions beyond slots are not part of the log. An append that has one is refused as a whole; those of its positions that are part of the log it marks
-//! void. The tail may overshoot; the head stays.
+//! *Wrap*: an engine with positions beyond head + slots waits, and READs the head now and then. After its
+//! patience it ends with an error.
 //!
-//! # What a crash leaves
-//! An engine that dies between its reservation and its marks leaves a hole. Nothing in the log says whose it is. When the warden has seen the same hole
-//! for `patience`, it takes as possible owners all engines whose word is not 0 and not from behind the hole on, and which have no mark
-//! behind the hole. It **fences** those: it destroys its ends of their QPs. Only then it looks at the hole again, and marks it void if it is one still. Of a hole that may only be of engines that are fenced, no patience is needed.
+//! *Refuse*: positions beyond slots are not part of the log. An append with such a position is refused as a
+//! whole. It marks its other positions void. The tail may overshoot; the head stays.
 //!
-//! *Who refuses a WRITE that comes later?* The log machine's NIC: there is no such QP any more. What it had accepted before is in memory when the QP is destroyed
-//! (on the PCIe link it is before the completion of that command), and is seen by the second look. An engine that lives and was only slow meets retries that nobody answers, or its peer's end as an error, and
-//! ends with that; it never had an acknowledgement of what was voided. An engine that is not at rest and does nothing may be fenced, too: who stops appending, rests.
+//! # After a crash
+//! An engine that dies between its reservation and its marks leaves a hole. The log does not say which engine
+//! owns the hole. When the warden has seen one hole for `patience`, it determines the possible owners. An
+//! engine is one if its word is not 0 and names no position behind the hole, and if it has no mark behind the
+//! hole. The warden **fences** these engines: it destroys its ends of their QPs. Only then does it look at
+//! the hole again, and marks it void if it is still one. If all possible owners are already fenced, the
+//! warden does not wait for `patience`.
 //!
-//! *Why the hole's owner is among them.* It reserved it after its word was there (same QP, or completed), and the warden saw the tail behind the hole
-//! before it looks at words. The word goes back to 0, or from behind the hole on, only by a WRITE that is placed after the hole's mark, and a mark of its own behind the hole is
-//! placed after it, too: in each of these cases the second look finds the mark. *Why nothing acknowledged is void.* Acknowledged marks have been accepted by the log machine's
-//! NIC; so they are placed when the QP has been destroyed, and whoever is not fenced does not own the hole, or has marked it by then.
+//! *A WRITE that arrives later* is refused by the NIC of the log machine, because its QP is gone. WRITEs that
+//! the NIC had accepted before are in memory when the QP is destroyed: on the PCIe link they precede the
+//! completion of that command. So the second look sees them. A fenced engine that lives and was only slow
+//! finds that its retries are not answered, or that its peer has left, and ends with that error. It never had
+//! an acknowledgement of a voided record. An engine that is not at rest and does nothing may be fenced, too,
+//! so an engine that stops appending must rest.
 //!
-//! # What is promised
-//! - All records are in one order, by position: all readers see the same at the same position, and an append that began after another was acknowledged is behind it.
-//! - The records of an acknowledged append are there, whole, once, at positions that follow each other, and are never void.
+//! *The hole's owner is among the possible owners.* It reserved the hole after its word was there (same QP,
+//! or completed), and the warden saw the tail behind the hole before it looked at the words. The word goes
+//! back to 0, or behind the hole, only by a WRITE that is placed after the hole's mark. A mark of the engine
+//! behind the hole is placed after the hole's mark, too. In each of these cases the second look finds the
+//! mark.
+//!
+//! *No acknowledged record is void.* Acknowledged marks have been accepted by the log machine's NIC, so they
+//! are placed when the QP has been destroyed. An engine that is not fenced does not own the hole, or has
+//! marked it by then.
+//!
+//! # Guarantees
+//! - All records have one order, by position: all readers see one record at one position. An append that
+//!   began after another append was acknowledged is behind that append.
+//! - The records of an acknowledged append are there, whole, once, at consecutive positions, and are never
+//!   void.
 //! - No reader sees a record that is torn or was never written.
-//! - What a killed engine had appended without an acknowledgement is, per record, there whole or void; readers pass it after about `patience`.
-//! - A refused append is not there.
+//! - Each record that a killed engine had appended without an acknowledgement is either there or void.
+//!   Readers pass it after about `patience`.
+//! - The records of a refused append are not there.
 //! - A reader of another machine that dies leaves nothing behind: nobody waits for it.
-//! - If the log machine dies, each engine and reader that is connected ends with an error once its NIC has given up: by [`doorbell_verbs::ConnectAttr`]'s usual values after 7 times 67 ms of
-//!   silence by the specification, of which NICs may make four times as much. Who waits for room ends after its patience where only the warden is dead.
+//! - If the log machine dies, each connected engine and reader ends with an error once its NIC has given up.
+//!   With the usual values of [`doorbell_verbs::ConnectAttr`] a NIC gives up after 7 times 67 ms of silence
+//!   by the specification. NICs may take up to four times as long. If only the warden is dead, an engine that
+//!   waits for room ends after its patience.
 //!
-//! # What is not
-//! There is no copy: what the log machine held is gone with it. Engines are known from the start; one that was fenced, or that comes later, needs a number of its own.
-//! Laps are counted to 2^39.
+//! # Limits
+//! There is no copy: the records are lost with the log machine. Engines are known from the start. An engine
+//! that was fenced, or that comes later, needs a number of its own. Laps are counted to 2^39.
 //!
 //! # Sockets
-//! Where an engine's table is at another socket than the NIC, the paper has its records copied and merged into a buffer at the NIC's socket, and written from there
-//! by one WRITE ([`Log::merge`]).
+//! An engine's table may be at another socket than the NIC. The paper then copies and merges the records into
+//! a buffer at the NIC's socket, from where one WRITE sends them ([`Log::merge`]).
 
 mod appender;
 mod config;

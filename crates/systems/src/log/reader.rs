@@ -1,4 +1,4 @@
-//! Who reads the log, in order.
+//! Reading the log in order.
 
 use super::layout::{ENDS, HEAD, Layout, TAIL};
 use super::mark::{Mark, MarkKind};
@@ -9,50 +9,52 @@ use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time,
 };
 
-/// Records that are READ together at most.
+/// Most records that are READ together.
 const MOST: u64 = 64;
 
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it is in the order of all.
+    /// The position of the record.
     pub position: u64,
-    /// Who wrote it.
+    /// The engine that wrote the record.
     pub engine: u32,
-    /// What it says.
+    /// The content of the record.
     pub bytes: Vec<u8>,
 }
 
-/// How a reader reaches the log.
+/// A reader's way to the log.
 enum Reach<P: Provider> {
-    /// In memory of its own machine: the log, and the word by which it says how far it has read.
+    /// The log is in memory of the reader's machine. By the word `read` the reader reports how far it has
+    /// read.
     Here { log: Mem, read: Mem },
-    /// By READs.
+    /// The log is on another machine, and is READ.
     There { qp: Qp<P>, cq: Cq<P>, log: RemoteAddr, buffers: Mr<P> },
 }
 
-/// Reads records in order, and no hole. What may be relied on is said in the [module](super).
+/// Reads records in order, up to the first hole. The [module](super) has the guarantees.
 pub struct LogReader<P: Provider> {
     cpu: P,
     layout: Layout,
     reach: Reach<P>,
     next: u64,
-    /// Positions that hold nothing, and that were overwritten before they were read.
+    /// Void positions that were passed, and positions that were overwritten before they were read.
     voids: u64,
     missed: u64,
 }
 
-/// Where READs come to: the ends, marks, records.
+/// Offsets in the buffers of marks and records that were READ. Tail and head are at 0.
 const MARKS: u64 = ENDS as u64;
 const BODIES: u64 = MARKS + 8 * MOST;
 
 impl<P: Provider> LogReader<P> {
-    /// One of the log machine: nothing that it has not read is overwritten, as it says in a word how far it is.
+    /// A reader on the log machine. It reports in a word how far it has read, so nothing is overwritten
+    /// before that.
     pub fn here(cpu: &P, layout: Layout, log: Mem, read: Mem) -> LogReader<P> {
         LogReader::new(cpu, layout, Reach::Here { log, read })
     }
 
-    /// One of another machine, which has end `number` of the log machine's `service`.
+    /// A reader on another machine, with end `number` of the log machine's `service`.
     ///
     /// # Errors
     /// If a verb fails.
@@ -73,22 +75,22 @@ impl<P: Provider> LogReader<P> {
         LogReader { cpu: cpu.clone(), layout, reach, next: 0, voids: 0, missed: 0 }
     }
 
-    /// The next position that it will read.
+    /// The next position to be read.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Positions so far that hold nothing.
+    /// The number of void positions so far.
     pub fn voids(&self) -> u64 {
         self.voids
     }
 
-    /// Positions so far that were overwritten before it came to them.
+    /// The number of positions so far that were overwritten before they were read.
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Reads what follows what it has read, as far as there is no hole; some of it where that is much.
+    /// Reads the next records, up to a hole or as many as are READ together.
     ///
     /// # Errors
     /// If a READ fails.
@@ -110,7 +112,8 @@ impl<P: Provider> LogReader<P> {
         }
     }
 
-    /// Each READ is posted when the one before has completed: that it is served later, no order of READs is needed for.
+    /// Reads records from another machine. Each READ is posted when the one before has completed. So it is
+    /// served later, whatever the order of READs is.
     fn read_there(&mut self, most: u64) -> Result<Vec<Record>, SystemError> {
         self.fetch(self.layout.mark(self.next), (MARKS, 8 * most as u32))?;
         let (layout, next) = (self.layout, self.next);
@@ -137,14 +140,14 @@ impl<P: Provider> LogReader<P> {
         Ok(records)
     }
 
-    /// The marks from the next position on, as far as there is no hole.
+    /// The marks from the next position on, up to the first hole.
     fn marks(&self, most: u64, word: impl Fn(u64) -> u64) -> Vec<Mark> {
         let marks =
             (self.next..self.next + most).map(|position| self.layout.mark_of(position, word(position)));
         marks.map_while(|mark| mark).collect()
     }
 
-    /// What these marks are of.
+    /// The records that belong to these marks.
     fn records(&self, marks: &[Mark], read: impl Fn(u64, &mut [u8])) -> Vec<Record> {
         let written = (self.next..).zip(marks).filter(|(_, mark)| mark.kind == MarkKind::Written);
         let record = |(position, mark): (u64, &Mark)| {
@@ -155,14 +158,16 @@ impl<P: Provider> LogReader<P> {
         written.map(record).collect()
     }
 
-    /// Goes on behind them.
+    /// Moves the next position behind these marks.
     fn pass(&mut self, marks: &[Mark]) {
         self.voids += marks.iter().filter(|mark| mark.kind == MarkKind::Void).count() as u64;
         self.next += marks.len() as u64;
     }
 
-    /// Goes on where nothing was overwritten by now, if that is not where it is; whether it did. Who overwrites a position has reserved the one a lap later and has
-    /// seen the head behind the first; neither head nor tail ever goes back, so what was READ before is right where they say so now.
+    /// Moves to the first position that was not overwritten by now. Returns whether the reader missed any
+    /// position. An engine overwrites a position only if it has reserved the position one lap later and has
+    /// seen the head behind the first position. Neither head nor tail ever goes back. So what was READ is
+    /// right if head or tail says so now.
     fn miss(&mut self) -> Result<bool, SystemError> {
         self.fetch(TAIL, (0, ENDS))?;
         let reserved = self.fetched(TAIL).saturating_sub(self.layout.slots);
@@ -173,7 +178,7 @@ impl<P: Provider> LogReader<P> {
         Ok(missed > 0)
     }
 
-    /// READs some bytes of the log to where they can be looked at, and waits for them.
+    /// READs bytes of the log into the buffers, and waits for them.
     fn fetch(&self, from: u64, (to, len): (u64, u32)) -> Result<(), SystemError> {
         let Reach::There { qp, cq, log, buffers } = &self.reach else { return Ok(()) };
         let sge: [Sge; 1] = [buffers.sge(to, len)];

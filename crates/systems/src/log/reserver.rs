@@ -1,4 +1,4 @@
-//! How an engine has positions reserved.
+//! The ways in which an engine reserves positions.
 
 use super::config::Reserve;
 use super::layout::{Layout, TAIL};
@@ -6,10 +6,10 @@ use crate::herd::{self, Config, Done, Handler, Replies, Requests, Worker};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
 
-/// The one thread of the log machine that is asked.
+/// The one thread of the log machine that answers.
 const WORKER: u32 = 0;
 
-/// Requests that it takes in a pass, whose replies go with one doorbell.
+/// Most requests that the thread takes in a pass. Their replies go with one doorbell.
 const GATHER: u32 = 32;
 
 /// The RPCs by which positions are reserved (ATC'16, 4.2: a sequencer by UD SENDs, with batching).
@@ -29,7 +29,7 @@ pub(super) fn rpcs(engines: u32, retry: Option<Span>) -> Config {
     }
 }
 
-/// Gives out positions: of each request as many as it asks for.
+/// Gives out positions: for each request as many as it asks for.
 struct Positions {
     log: Mem,
 }
@@ -48,11 +48,11 @@ impl Handler for Positions {
     }
 }
 
-/// The log machine's thread that is asked.
+/// The program of the log machine's thread that answers.
 pub(super) struct Sequencer {
     pub(super) config: Config,
     pub(super) region: Mem,
-    /// The log, whose tail it counts up.
+    /// The log, whose tail the thread increases.
     pub(super) log: Mem,
     pub(super) interval: Interval,
 }
@@ -73,16 +73,16 @@ impl Program for Sequencer {
     }
 }
 
-/// An engine's way to positions.
+/// An engine's way to reserve positions.
 pub enum Reserver<P: Provider> {
-    /// Fetch-and-adds, by the QP that records go by.
+    /// Fetch-and-adds, by the QP that carries the records.
     FetchAdd,
     /// Questions to a thread of the log machine.
     Rpc(Box<PositionAsker<P>>),
 }
 
 impl<P: Provider> Reserver<P> {
-    /// That of an engine; returns once the log machine is ready for it.
+    /// Opens the way of `engine`. Returns once the log machine is ready for the engine.
     ///
     /// # Errors
     /// If a verb fails.
@@ -102,14 +102,14 @@ impl<P: Provider> Reserver<P> {
     }
 }
 
-/// Asks the log machine's thread, one question at a time.
+/// Asks the log machine's thread for positions, one question at a time.
 pub struct PositionAsker<P: Provider> {
     caller: herd::HerdClient<P>,
     done: Vec<Done<u64>>,
 }
 
 impl<P: Provider> PositionAsker<P> {
-    /// Asks for so many positions, unless a question is under way.
+    /// Asks for `records` positions, unless a question is outstanding.
     pub(super) fn ask(&mut self, records: u64) -> Result<(), SystemError> {
         if self.caller.outstanding() > 0 {
             return Ok(());
@@ -117,7 +117,7 @@ impl<P: Provider> PositionAsker<P> {
         self.caller.send(WORKER, &records, 0)
     }
 
-    /// The first position, if the reply has come.
+    /// The first position of the answer, if the answer has come.
     pub(super) fn answer(&mut self) -> Result<Option<u64>, SystemError> {
         self.caller.poll(&mut self.done)?;
         self.caller.repeat()?;
@@ -130,7 +130,7 @@ impl<P: Provider> PositionAsker<P> {
         }
     }
 
-    /// When it asks again.
+    /// The time at which an unanswered question is asked again.
     pub(super) fn due(&self) -> Time {
         self.caller.due()
     }

@@ -1,4 +1,4 @@
-//! The log machine's thread: it lets engines in, says what has been read, and closes holes.
+//! The log machine's thread: it connects engines, writes the head, and closes holes.
 
 use super::config::Full;
 use super::layout::{HEAD, Layout, TAIL};
@@ -7,31 +7,32 @@ use crate::device::{self, Device};
 use crate::{Interval, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Mem, Program, Provider, Qp, Span, Time};
 
-/// Marks that it looks at before it says how far it is.
+/// Most marks that the warden passes before it writes the head.
 const PASS: u64 = 64;
 
-/// What engines and readers do with the log.
+/// The access to the log that engines and readers need.
 const ACCESS: AccessFlags =
     AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_ATOMIC);
 
-/// The thread.
+/// The program of the log machine's thread.
 #[derive(Clone, Debug)]
 pub struct Warden {
-    /// What is published is below this.
+    /// The name under which the connections and the log are published.
     pub service: &'static str,
-    /// Where all lies.
+    /// The layout of the log.
     pub layout: Layout,
-    /// What becomes of an append where the log is full.
+    /// The rule for appends when the log is full: they wait, or are refused.
     pub full: Full,
     /// The log.
     pub log: Mem,
-    /// Readers of other machines, whose QPs follow those of the engines.
+    /// Readers on other machines. Their QPs follow the QPs of the engines.
     pub readers: u32,
-    /// The word by which a reader of this machine says how far it has read; without one, what the warden has passed counts as read.
+    /// The word by which a reader on this machine reports how far it has read. Without a reader, positions
+    /// that the warden has passed count as read.
     pub read: Option<Mem>,
-    /// After how long it takes the QPs away of those that a hole may be of.
+    /// Time after which the warden destroys the QPs of the possible owners of a hole.
     pub patience: Span,
-    /// When it ends.
+    /// The interval at whose end the warden ends.
     pub interval: Interval,
 }
 
@@ -54,18 +55,18 @@ impl Program for Warden {
     }
 }
 
-/// What the warden knows.
+/// The state of the warden.
 struct HoleWatch<P: Provider> {
     cpu: P,
     warden: Warden,
-    /// Ends of the engines' connections; none of one that was taken away. Those of readers follow.
+    /// The QPs of the engines, `None` for a fenced engine. The QPs of readers follow.
     qps: Vec<Option<Qp<P>>>,
-    /// The first position that is not marked, as far as it has looked.
+    /// The first position that the warden has not seen marked.
     next: u64,
     head: u64,
-    /// The hole that it waits for, and since when.
+    /// The hole that the warden watches, and when it first saw the hole.
     hole: Option<(u64, Time)>,
-    /// Of each engine a position behind the last that was seen marked by it: none of its own below that is unmarked.
+    /// For each engine a bound behind its last seen mark: all positions of the engine below it are marked.
     shown: Vec<u64>,
 }
 
@@ -76,12 +77,12 @@ impl<P: Provider> HoleWatch<P> {
         HoleWatch { cpu: cpu.clone(), warden, qps, next: 0, head: 0, hole: None, shown }
     }
 
-    /// When it looks again, whatever happens.
+    /// The time at which the warden has to look again, whatever happens.
     fn due(&self) -> Time {
         self.hole.map_or(Time::NEVER, |(_, since)| since + self.warden.patience)
     }
 
-    /// Goes on over marks, or looks after a hole; whether it did anything.
+    /// Passes marks, or looks after a hole. Returns whether it did anything.
     fn pass(&mut self) -> bool {
         let from = self.next;
         while self.next < from + PASS && self.is_marked(self.next) {
@@ -101,13 +102,13 @@ impl<P: Provider> HoleWatch<P> {
         layout.mark_of(position, self.cpu.load_u64(self.warden.log, layout.mark(position)))
     }
 
-    /// In a log that refuses, there is nothing behind its slots.
+    /// Whether a position is marked. A log that refuses has no positions behind its slots.
     fn is_marked(&self, position: u64) -> bool {
         let ends = self.warden.full == Full::Refuse && position >= self.warden.layout.slots;
         !ends && self.mark_at(position).is_some()
     }
 
-    /// Tells engines what has been read; whether that is news. In a log that refuses, nothing is ever given up.
+    /// Writes the head. Returns whether the head has moved. A log that refuses never frees a slot.
     fn tell_head(&mut self) -> bool {
         if self.warden.full == Full::Refuse {
             return false;
@@ -122,14 +123,15 @@ impl<P: Provider> HoleWatch<P> {
         news
     }
 
-    /// The position behind the last that may be marked by now.
+    /// The position behind the last one that may be marked by now.
     fn limit(&self) -> u64 {
         let slots = self.warden.layout.slots;
         let most = if self.warden.full == Full::Refuse { slots } else { self.head + slots };
         self.cpu.load_u64(self.warden.log, TAIL).min(most)
     }
 
-    /// Closes the hole at the next position, if there is one, once it is nobody's that lives; whether it did anything.
+    /// Closes the hole at the next position, if there is one and no engine that may own it is connected.
+    /// Returns whether it did anything.
     fn look_after_hole(&mut self) -> bool {
         let hole = self.next;
         let limit = self.limit();
@@ -158,8 +160,9 @@ impl<P: Provider> HoleWatch<P> {
         true
     }
 
-    /// The engines that an unmarked position may be of: those whose word says that something of theirs is unmarked, not from behind it on, and that
-    /// have marked nothing behind it, as each marks its positions in order.
+    /// The possible owners of an unmarked position. The word of such an engine says that it may have an
+    /// unmarked position up to this one. It has marked nothing behind the position, because each engine marks
+    /// its positions in order.
     fn possible_owners(&self, hole: u64) -> Vec<u32> {
         let may_own = |engine: &u32| {
             let word = self.cpu.load_u64(self.warden.log, self.warden.layout.word(*engine));
@@ -168,7 +171,7 @@ impl<P: Provider> HoleWatch<P> {
         (0..self.warden.layout.engines).filter(may_own).collect()
     }
 
-    /// Looks who has marked anything behind a hole.
+    /// Notes which engines have marked anything behind a hole.
     fn look_beyond(&mut self, hole: u64, limit: u64) {
         for position in hole + 1..limit {
             if let Some(Mark { writer, .. }) = self.mark_at(position)
@@ -179,14 +182,15 @@ impl<P: Provider> HoleWatch<P> {
         }
     }
 
-    /// Takes engines' connections away: once that is done, nothing that they have posted changes the log any more.
+    /// Destroys the QPs of engines. After that, nothing that the engines have posted changes the log.
     fn fence(&mut self, engines: &[u32]) {
         for engine in engines {
             self.qps[*engine as usize] = None;
         }
     }
 
-    /// Whatever was to come has come: what is still unmarked will never be. It is marked void.
+    /// Marks the hole void if it is still unmarked. All WRITEs that could mark it have been placed or refused
+    /// by now.
     fn close(&mut self, hole: u64) {
         if self.mark_at(hole).is_some() {
             return;
