@@ -17,9 +17,9 @@
 //! | a read takes | the newest version of the record | the front-end's own pending value, else the block |
 //!
 //! Keys are numbered 0 to `pairs` - 1 by frequency: key 0 is the most frequent. At first the most frequent
-//! keys, a share `hot` of all, are hot, and the others are cold (the paper's warm-up decides). A front-end
-//! that finds another key more used moves it (see Moves). The table has one area at each socket of each
-//! back-end. Keys and blocks are assigned to the areas in turn.
+//! keys, a share `hot` of all, are hot, and the others are cold. (In the paper, the warm-up decides.) A
+//! front-end that finds another key more used moves it (see Moves). The table has one area at each socket of
+//! each back-end. Keys and blocks are assigned to the areas in turn.
 //!
 //! # Cold keys
 //! Every key has a record: its count, V `done` words, and V slots. A slot holds an entry: version, value, and
@@ -96,8 +96,8 @@
 //!
 //! *Reads.* A front-end reads its own pending value. Otherwise it READs the slot that the last known word
 //! names, then the word, in one list. It uses the slot if both conditions hold, and reads again otherwise:
-//! - Nobody has begun to write the slot: the word's token has grown by no more than one. If the known word
-//!   was one of an acquired lock, the token has not grown at all.
+//! - Nobody has begun to write the slot: the word's token has grown by no more than one. If the lock was held
+//!   when the known word was seen, the token has not grown at all.
 //! - The slot is recent enough: the new word still names it, or the known word was seen after the read began.
 //!
 //! # Moves

@@ -33,10 +33,10 @@
 //! the next one.
 //!
 //! An engine's **word** is 0 while the engine has no position that is reserved and unmarked
-//! ([`Appender::rest`]). Else the word is one more than a position, and all positions of the engine below it
-//! are marked. The word is WRITTEN before the first fetch-and-add after a rest, in the same list. Before the
-//! first question by RPC, which goes another way, that WRITE has completed. The word is also WRITTEN while
-//! the engine waits for room.
+//! ([`Appender::rest`]). Else the word is one more than a position, and all positions of the engine below
+//! that position are marked. The WRITE of the word goes before the first fetch-and-add after a rest, in one
+//! list. By RPC the question goes another way, so the WRITE has to complete before the first question. The
+//! word is also WRITTEN while the engine waits for room.
 //!
 //! The **warden** ([`Warden`]), a thread of the log machine, goes over the marks in order and writes the
 //! head. The head is the number of positions that the warden has passed. If a reader of its machine reports
