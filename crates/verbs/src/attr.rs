@@ -5,7 +5,7 @@ use crate::{AccessFlags, Gid, LinkLayer, Mtu, QpState, QpType};
 /// Limits of a device (the part of `struct ibv_device_attr` that programs plan with).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceAttr {
-    /// Name, as `mlx5_0`.
+    /// Name, such as `mlx5_0`.
     pub name: String,
     /// Number of ports, counted from 1.
     pub ports: u8,
@@ -19,11 +19,11 @@ pub struct DeviceAttr {
     pub max_qp_rd_atom: u8,
     /// READs and atomics outstanding per QP as requester.
     pub max_qp_init_rd_atom: u8,
-    /// Work requests a shared receive queue may hold; 0 where there are none.
+    /// Work requests a shared receive queue may hold; 0 if the device has no such queues.
     pub max_srq_wr: u32,
-    /// Whether it executes atomics.
+    /// Whether the device executes atomics.
     pub atomics: bool,
-    /// Largest inline payload in bytes that `QpCap::max_inline_data` may ask for, where known.
+    /// Largest inline payload in bytes that `QpCap::max_inline_data` may ask for, if known.
     pub max_inline_data: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ pub struct PortAttr {
     pub link_layer: LinkLayer,
     /// Index of the GID to use as source.
     pub gid_index: u8,
-    /// That GID.
+    /// The GID at `gid_index`.
     pub gid: Gid,
 }
 
@@ -65,18 +65,18 @@ impl Default for QpCap {
     }
 }
 
-/// How to create a QP, beside its queues (`struct ibv_qp_init_attr`).
+/// Attributes of a new QP, including the sizes of its queues (`struct ibv_qp_init_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpInitAttr {
     /// Transport.
     pub qp_type: QpType,
     /// Queue sizes.
     pub cap: QpCap,
-    /// Whether every send work request is signalled whatever its flags.
+    /// Whether every send work request is signalled regardless of its flags.
     pub sq_sig_all: bool,
-    /// Largest payload of a RECV, in bytes, that comes in the CQE where the device can do so
-    /// (`max_inl_recv` of Mellanox's experimental verbs); the driver copies it to its buffer when
-    /// the completion is polled. 0 for none; devices without it place the payload as ever.
+    /// Largest payload of a RECV, in bytes, that arrives in the CQE if the device supports it (`max_inl_recv`
+    /// of Mellanox's experimental verbs). The driver copies the payload to its buffer when the completion is
+    /// polled. 0 turns this off; other devices place the payload as usual.
     pub max_inl_recv: u32,
 }
 
@@ -103,11 +103,11 @@ pub struct AhAttr {
     pub port_num: u8,
     /// LID of the destination; InfiniBand.
     pub dlid: u16,
-    /// By GIDs; needed on Ethernet.
+    /// Route by GIDs; needed on Ethernet.
     pub grh: Option<GlobalRoute>,
 }
 
-/// A flow label: 20 bits. In three bytes, as QPs that keep their paths are many.
+/// A 20-bit flow label. It takes three bytes, because many QPs store their paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FlowLabel([u8; 3]);
 
@@ -118,14 +118,14 @@ impl FlowLabel {
         FlowLabel([high & 0xf, middle, low])
     }
 
-    /// As a number.
+    /// The label as a number.
     pub const fn number(self) -> u32 {
         let [high, middle, low] = self.0;
         u32::from_be_bytes([0, high, middle, low])
     }
 }
 
-/// What the global route header of packets on a path says (`struct ibv_global_route`).
+/// The global route header of packets on a path (`struct ibv_global_route`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalRoute {
     /// GID of the destination.
@@ -134,17 +134,17 @@ pub struct GlobalRoute {
     pub sgid_index: u8,
     /// Flow label.
     pub flow_label: FlowLabel,
-    /// Hops that packets may take.
+    /// Most hops that packets may take.
     pub hop_limit: u8,
     /// Traffic class.
     pub traffic_class: u8,
 }
 
 impl GlobalRoute {
-    /// Hops that packets take at most where nobody says otherwise: routers of a usual network are fewer.
+    /// Default hop limit. Usual networks have fewer routers on a path.
     const HOP_LIMIT: u8 = 64;
 
-    /// From one GID to another, with nothing said of how.
+    /// A route between two GIDs with default values.
     pub const fn new(dgid: Gid, sgid_index: u8) -> GlobalRoute {
         GlobalRoute {
             dgid,
@@ -156,8 +156,7 @@ impl GlobalRoute {
     }
 }
 
-/// Changes to a QP (`struct ibv_qp_attr`): what is `Some` is what the mask of ibv_modify_qp(3)
-/// would name.
+/// Changes to a QP (`struct ibv_qp_attr`). The fields that are `Some` are the mask of ibv_modify_qp(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct QpAttr {
     /// Next state.
@@ -180,8 +179,8 @@ pub struct QpAttr {
     pub ah_attr: Option<AhAttr>,
     /// READs and atomics to accept at a time; RC.
     pub max_dest_rd_atomic: Option<u8>,
-    /// Code of the time a requester is asked to wait when no RECV is posted (table 45 of the IB
-    /// specification; 0 is 655.36 ms, 1 is 10 us, 31 is 491.52 ms); RC.
+    /// Code of the time that a requester waits when no RECV is posted (table 45 of the IB specification; 0 is
+    /// 655.36 ms, 1 is 10 us, 31 is 491.52 ms); RC.
     pub min_rnr_timer: Option<u8>,
     /// First PSN to send (24 bits).
     pub sq_psn: Option<u32>,
@@ -196,7 +195,7 @@ pub struct QpAttr {
 }
 
 impl QpAttr {
-    /// Only a change of state.
+    /// A change of the state only.
     pub fn state(state: QpState) -> QpAttr {
         QpAttr { qp_state: Some(state), ..QpAttr::default() }
     }

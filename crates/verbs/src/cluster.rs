@@ -1,42 +1,42 @@
-//! Programs, and the machines they run on.
+//! Programs and the machines that run them.
 
 use crate::{Mem, PageSize, Provider, VerbsError};
 use std::sync::{Arc, Mutex};
 use thiserror::Error;
 
-/// What one thread does. It holds plain data and makes its verbs objects itself; being generic
-/// over the provider, one source runs on every one.
+/// The program of one thread. It holds plain data and creates its verbs objects itself. It is generic over
+/// the provider, so one source runs on every provider.
 pub trait Program: Send + 'static {
-    /// What it hands back.
+    /// The result of the program.
     type Output: Send + 'static;
 
-    /// Runs to its end.
+    /// Runs the program to its end.
     fn run<P: Provider>(self, provider: P) -> Self::Output;
 }
 
-/// Machines joined by a fabric, on which threads can be started.
+/// Machines connected by a fabric. Threads can be started on them.
 pub trait Cluster {
     /// Number of machines.
     fn machines(&self) -> u32;
 
-    /// Allocates memory for several threads of a machine to share; see [`crate::Cpu::alloc`]. Where sockets are told
-    /// apart, it is at the first.
+    /// Allocates memory for several threads of a machine to share; see [`crate::Cpu::alloc`]. If sockets are
+    /// modelled, the memory is at the first one.
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
-    /// The same at the socket of a core; see [`crate::Cpu::alloc_near`].
+    /// Allocates memory to share at the socket of a core; see [`crate::Cpu::alloc_near`].
     fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
-    /// Adds a thread to `core` of `machine`; it starts with [`Cluster::run`].
+    /// Adds a thread to `core` of `machine`. The thread starts with [`Cluster::run`].
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output>;
 
-    /// Lets `fill` write memory of a machine before the run, in no time. `None` where the machine is another
-    /// process, which does the same.
+    /// Lets `fill` write memory of a machine before the run, in no time. Returns `None` if the machine is
+    /// another process, which calls `preset` itself.
     ///
     /// # Panics
-    /// If the memory is none of the machine's.
+    /// If the memory does not belong to the machine.
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R>;
 
-    /// Tells whether somebody wants the run to stop: for what takes long before it.
+    /// Returns a function that tells whether the run should stop. Long preparations before the run call it.
     fn stopped(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         || false
     }
@@ -46,38 +46,38 @@ pub trait Cluster {
         true
     }
 
-    /// Whether time is virtual: one clock for all threads, which begin at the same moment.
+    /// Whether time is virtual: one clock for all threads, which start simultaneously.
     fn is_virtual(&self) -> bool {
         false
     }
 
-    /// Where time is virtual: lets caches hold only the last `bytes` that were fetched of the allocation of
-    /// `mem`: memory that is larger than they are, or stands for such memory. Real caches hold what they hold.
+    /// In virtual time, caches hold only the last `bytes` fetched from the allocation of `mem`. The
+    /// allocation is larger than the caches, or stands for one that is. Real hardware ignores this.
     ///
     /// # Panics
-    /// If there is no such machine, or it has no such memory.
+    /// If the machine or the memory does not exist.
     fn limit_cached(&mut self, _machine: u32, _mem: Mem, _bytes: u64) {}
 
-    /// Runs all threads added since the last run to their end; what was published in an earlier
-    /// run is gone. When a thread panics, the others end at their next `pause` or `lookup`.
+    /// Runs all threads added since the last run to their end. Values published in an earlier run are gone.
+    /// When a thread panics, the others end at their next `pause` or `lookup`.
     fn run(&mut self) -> Result<(), RunError>;
 }
 
 /// Why a run did not reach its end.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
-    /// Every thread waits and nothing is under way that could wake one.
+    /// Every thread waits, and nothing in flight could wake one.
     #[error("deadlock: {0}")]
     Deadlock(String),
     /// A thread panicked.
     #[error("{thread} panicked: {message}")]
     Panicked {
-        /// Which thread.
+        /// The thread.
         thread: String,
-        /// With what.
+        /// The panic message.
         message: String,
     },
-    /// A core that does not exist or already has a thread, or another bad set-up.
+    /// A core that does not exist or already has a thread, or another invalid set-up.
     #[error("{0}")]
     Setup(String),
     /// The run was stopped from outside.
@@ -85,27 +85,27 @@ pub enum RunError {
     Interrupted,
 }
 
-/// What a started thread will hand back.
+/// The future result of a started thread.
 pub struct Task<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Task<T> {
-    /// For clusters: a task and the slot its result goes to.
+    /// For clusters: a task and the slot for its result.
     pub fn new() -> (Task<T>, TaskSlot<T>) {
         let slot = Arc::new(Mutex::new(None));
         (Task(slot.clone()), TaskSlot(slot))
     }
 
-    /// The thread's result, once, after the run; `None` where it did not come to its end.
+    /// Returns the thread's result once, after the run. `None` if the thread did not finish.
     pub fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
 }
 
-/// Where a cluster puts a thread's result.
+/// The slot in which a cluster stores a thread's result.
 pub struct TaskSlot<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> TaskSlot<T> {
-    /// Puts the result.
+    /// Stores the result.
     pub fn put(self, value: T) {
         *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(value);
     }

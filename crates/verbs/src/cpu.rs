@@ -1,11 +1,11 @@
-//! What a thread does with its processor.
+//! Operations of a thread on its processor.
 
 use crate::{Mem, PageSize, Span, Time, VerbsError};
 
-/// What a scan does at each step.
+/// The access of a scan at each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
-    /// Loads.
+    /// Loads bytes.
     Load,
     /// Stores bytes of this value.
     Store(u8),
@@ -13,15 +13,15 @@ pub enum Touch {
     StoreAround(u8),
 }
 
-/// How a scan goes through memory.
+/// The steps of a scan through memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scan {
-    /// What it does at each step.
+    /// The access at each step.
     pub touch: Touch,
-    /// Bytes from one access to the next: a power of two, 64 at most. An access is as long, but has 8 bytes at
-    /// most.
+    /// Bytes from one access to the next: a power of two, at most 64. An access is as long as the step, but
+    /// at most 8 bytes.
     pub step: u32,
-    /// Instructions for each step, the access included, at least 1; on hardware the compiler has decided.
+    /// Instructions for each step, including the access, at least 1. On hardware the compiler decides.
     pub instructions: u32,
 }
 
@@ -32,41 +32,40 @@ impl Scan {
     }
 }
 
-/// A thread's processor: its clock, its accesses to memory that a NIC or another thread can touch,
-/// and its other work.
+/// A thread's processor: its clock, its accesses to memory that a NIC or another thread can access, and its
+/// other work.
 ///
-/// On real hardware the accesses are volatile or atomic and `work` is nothing, as the work itself
-/// takes the time. In virtual time every access is charged by the cache lines it touches. Loads
-/// have acquire, stores release ordering; the last byte of a longer store becomes visible last.
+/// On real hardware the accesses are volatile or atomic. `work` does nothing there, because the work itself
+/// takes the time. In virtual time every access is charged by the cache lines it touches. Loads have acquire
+/// ordering and stores have release ordering. The last byte of a longer store becomes visible last.
 ///
 /// # Panics
-/// An access outside of `mem`, to memory of another machine, or to a word that is not naturally
-/// aligned panics: it is a bug of the program.
+/// An access outside of `mem`, to memory of another machine, or to a misaligned word panics. It is a bug of
+/// the program.
 pub trait Cpu {
     /// The time on this thread's clock.
     fn now(&self) -> Time;
 
-    /// States work of instructions that takes `span` of virtual time on the host's cores as its profile has them; nothing
-    /// on hardware.
+    /// Accounts for instructions that take `span` of virtual time on the host's cores at the profile's clock
+    /// rate. Does nothing on hardware.
     fn work(&self, span: Span);
 
-    /// Computes for `span` where nothing but the time matters: as [`Cpu::work`] in virtual time, a loop of instructions
-    /// on hardware.
+    /// Computes for `span`, if only the time matters. In virtual time it is like [`Cpu::work`]. On hardware
+    /// it is a loop of instructions.
     fn compute(&self, span: Span) {
         self.work(span);
     }
 
-    /// Equals repeating the pass since the previous `pause` until it sees something new or
-    /// `deadline` comes. Call it at the end of a pass of a poll loop that found nothing, and repeat
-    /// the pass. Such a pass only loads, polls and tells time (`now` may be compared with
-    /// `deadline` only).
+    /// Equals repeating the pass since the previous `pause` until it sees something new or `deadline` comes.
+    /// Call it at the end of a poll loop's pass that found nothing, and repeat the pass. Such a pass may only
+    /// load, poll and read the time (`now` may be compared only with `deadline`).
     fn pause(&self, deadline: Time);
 
-    /// Allocates zeroed memory of this machine, aligned to `page`, that lives as long as the run: at the socket of this
-    /// thread's core, where sockets are told apart.
+    /// Allocates zeroed memory of this machine, aligned to `page`, that lives as long as the run. If sockets
+    /// are modelled, the memory is at the socket of this thread's core.
     fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
-    /// The same at the socket of another core. On hardware memory is where it is touched first.
+    /// Allocates memory at the socket of another core. On hardware, memory is placed by the first touch.
     fn alloc_near(&self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
     /// Loads one byte.
@@ -96,19 +95,19 @@ pub trait Cpu {
     /// Copies `len` bytes between ranges that do not overlap.
     fn copy(&self, to: Mem, to_offset: u64, from: Mem, from_offset: u64, len: u64);
 
-    /// Asks for the lines of a range ahead of their use; never changes what is loaded.
+    /// Prefetches the lines of a range; never changes loaded values.
     fn prefetch(&self, mem: Mem, offset: u64, len: u64);
 
-    /// Goes through a range in steps; no access waits for another.
+    /// Scans a range in steps. No access waits for another.
     fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan);
 
-    /// Writes lines of a range back to memory and lets caches go of them, as devices need it that are not
-    /// coherent with caches.
+    /// Writes the lines of a range back to memory and evicts them from the caches. Devices that are not
+    /// coherent with the caches need this.
     fn flush(&self, mem: Mem, offset: u64, len: u64);
 
-    /// Atomically adds to a 64-bit word (wrapping); returns what was there.
+    /// Atomically adds to a 64-bit word (wrapping); returns the previous value.
     fn fetch_add_u64(&self, mem: Mem, offset: u64, add: u64) -> u64;
 
-    /// Atomically replaces a 64-bit word that equals `expected`; returns what was there.
+    /// Atomically replaces a 64-bit word that equals `expected`; returns the previous value.
     fn compare_swap_u64(&self, mem: Mem, offset: u64, expected: u64, new: u64) -> u64;
 }

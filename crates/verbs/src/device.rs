@@ -6,8 +6,8 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// An opened device (`struct ibv_context`). Clones are the same object, as with all objects here;
-/// each lives until the last that needs it is gone.
+/// An opened device (`struct ibv_context`). Clones refer to one object, as with all types here. An object
+/// lives until nothing needs it any more.
 #[derive(Clone)]
 pub struct Context<P: Provider>(Rc<ContextInner<P>>);
 
@@ -43,13 +43,13 @@ impl<P: Provider> Context<P> {
         self.provider().query_port(self.0.handle, port)
     }
 
-    /// A new protection domain.
+    /// Allocates a protection domain.
     pub fn alloc_pd(&self) -> Result<Pd<P>, VerbsError> {
         let handle = self.provider().alloc_pd(self.0.handle)?;
         Ok(Pd(Rc::new(PdInner { context: self.clone(), handle })))
     }
 
-    /// A completion queue of at least `cqe` entries.
+    /// Creates a completion queue of at least `cqe` entries.
     pub fn create_cq(&self, cqe: u32) -> Result<Cq<P>, VerbsError> {
         let handle = self.provider().create_cq(self.0.handle, cqe)?;
         Ok(Cq(Rc::new(CqInner { context: self.clone(), handle })))
@@ -80,7 +80,7 @@ impl<P: Provider> Pd<P> {
         self.0.handle
     }
 
-    /// The device it belongs to.
+    /// The device of the protection domain.
     pub fn context(&self) -> &Context<P> {
         &self.0.context
     }
@@ -110,7 +110,7 @@ impl<P: Provider> Drop for MrInner<P> {
 }
 
 impl<P: Provider> Mr<P> {
-    /// The memory registered.
+    /// The registered memory.
     pub fn mem(&self) -> Mem {
         self.0.mem
     }
@@ -128,13 +128,13 @@ impl<P: Provider> Mr<P> {
     /// An SGE of `length` bytes from `offset`.
     ///
     /// # Panics
-    /// If they do not lie within the region.
+    /// If the bytes do not lie within the region.
     pub fn sge(&self, offset: u64, length: u32) -> Sge {
         let part = self.0.mem.slice(offset, u64::from(length));
         Sge { addr: part.addr(0), length, lkey: self.lkey() }
     }
 
-    /// What to tell a remote requester: the address of `offset` and the rkey.
+    /// The address of `offset` and the rkey, for a remote requester.
     pub fn remote(&self, offset: u64) -> RemoteAddr {
         RemoteAddr { addr: self.0.mem.addr(offset), rkey: self.rkey() }
     }
@@ -160,7 +160,7 @@ impl<P: Provider> Cq<P> {
         self.0.handle
     }
 
-    /// Takes completions, oldest first, into the front of `wc`; returns them.
+    /// Polls completions into the front of `wc`, oldest first, and returns them.
     pub fn poll<'w>(&self, wc: &'w mut [Wc]) -> Result<&'w [Wc], VerbsError> {
         let n = self.0.context.provider().poll_cq(self.0.handle, wc)?;
         Ok(&wc[..n])

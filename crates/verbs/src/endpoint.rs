@@ -1,8 +1,8 @@
-//! What peers tell each other before they can talk.
+//! Addresses that peers exchange before they can talk.
 
 use crate::{Gid, RemoteAddr, VerbsError};
 
-/// Where a QP can be reached.
+/// The address of a QP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// LID of its port; 0 on Ethernet.
@@ -18,7 +18,7 @@ fn array<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], VerbsError
 }
 
 impl Endpoint {
-    /// For [`crate::Provider::publish`].
+    /// Encodes the endpoint for [`crate::Provider::publish`].
     pub fn to_bytes(self) -> [u8; 22] {
         let mut out = [0; 22];
         out[..2].copy_from_slice(&self.lid.to_be_bytes());
@@ -27,7 +27,7 @@ impl Endpoint {
         out
     }
 
-    /// The inverse of [`Endpoint::to_bytes`].
+    /// Decodes the bytes of [`Endpoint::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Endpoint, VerbsError> {
         let b: [u8; 22] = array(bytes, "an endpoint")?;
         let mut gid = [0; 16];
@@ -41,7 +41,7 @@ impl Endpoint {
 }
 
 impl RemoteAddr {
-    /// For [`crate::Provider::publish`].
+    /// Encodes the address for [`crate::Provider::publish`].
     pub fn to_bytes(self) -> [u8; 12] {
         let mut out = [0; 12];
         out[..8].copy_from_slice(&self.addr.to_be_bytes());
@@ -49,7 +49,7 @@ impl RemoteAddr {
         out
     }
 
-    /// The inverse of [`RemoteAddr::to_bytes`].
+    /// Decodes the bytes of [`RemoteAddr::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<RemoteAddr, VerbsError> {
         let b: [u8; 12] = array(bytes, "a remote address")?;
         let mut addr = [0; 8];

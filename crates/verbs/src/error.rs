@@ -1,8 +1,8 @@
-//! What a verb can refuse.
+//! Errors of verbs.
 
 use thiserror::Error;
 
-/// Why a verb was refused at the call; each has the errno that libibverbs returns for it.
+/// The reason why a call was refused. Each has the errno that libibverbs returns for it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum VerbsError {
     /// An argument is out of range or does not fit the object's state (EINVAL).
@@ -27,14 +27,13 @@ pub enum VerbsError {
     },
 }
 
-/// A posted list was refused from work request `index` on; those before it were posted
-/// (`bad_wr` of ibv_post_send(3)).
+/// A posted list was refused from work request `index` on. The earlier work requests were posted (`bad_wr` of
+/// ibv_post_send(3)).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("work request {index}: {cause}")]
 pub struct PostError {
-    /// Index in the list of the first work request that was not posted; 0 where the provider does
-    /// not tell.
+    /// Index in the list of the first work request that was not posted; 0 if the provider does not know.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub cause: VerbsError,
 }

@@ -1,4 +1,4 @@
-//! Names of objects at the seam of providers.
+//! Handles of objects in the provider interface.
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(

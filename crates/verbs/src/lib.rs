@@ -1,8 +1,8 @@
-//! The vocabulary of libibverbs in safe Rust, and the seam behind it.
+//! The vocabulary of libibverbs in safe Rust, and the provider interface behind it.
 //!
-//! A [`Program`] is written against [`Context`] and the objects it leads to, and against [`Cpu`].
-//! A [`Provider`] carries both out: in virtual time, or on a device that libibverbs knows.
-//! Nouns, flags, limits and error names are those of the man pages.
+//! A [`Program`] uses [`Context`], the objects created from it, and [`Cpu`]. A [`Provider`] carries out their
+//! calls: in virtual time, or on a device that libibverbs knows. Nouns, flags, limits and error names come
+//! from the man pages.
 #![forbid(unsafe_code)]
 
 mod attr;

@@ -1,11 +1,11 @@
-//! Memory that a NIC or another thread can touch.
+//! Memory that a NIC or another thread can access.
 
-/// Page size behind an allocation; it decides how many translations a NIC needs (ATC'16, 3.5).
+/// Page size of an allocation. It determines how many translations a NIC needs (ATC'16, 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum PageSize {
     /// 4 KiB pages.
     Small,
-    /// 2 MiB pages (a hint where the machine has none to give).
+    /// 2 MiB pages (a hint if the machine has no such pages left).
     #[default]
     Huge,
 }
@@ -20,9 +20,8 @@ impl PageSize {
     }
 }
 
-/// A range of one machine's memory: plain data that may be handed to other threads of that
-/// machine. It gives no access by itself; a [`crate::Cpu`] checks every use against what its
-/// provider really allocated.
+/// A range of one machine's memory: plain data that may be handed to other threads of this machine. It gives
+/// no access by itself. A [`crate::Cpu`] checks every use against the allocations of its provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mem {
     allocation: u32,
@@ -32,17 +31,17 @@ pub struct Mem {
 }
 
 impl Mem {
-    /// For providers: `len` bytes at virtual address `addr`, allocation number `allocation`.
+    /// For providers: `len` bytes at virtual address `addr` in allocation number `allocation`.
     pub const fn new(allocation: u32, addr: u64, len: u64) -> Mem {
         Mem { allocation, start: 0, addr, len }
     }
 
-    /// For providers: the allocation this is part of.
+    /// For providers: the allocation that contains this range.
     pub const fn allocation(self) -> u32 {
         self.allocation
     }
 
-    /// For providers: where this range begins within its allocation.
+    /// For providers: offset of this range within its allocation.
     pub const fn start(self) -> u64 {
         self.start
     }
@@ -57,7 +56,7 @@ impl Mem {
         self.len == 0
     }
 
-    /// Virtual address of the byte at `offset`, as work requests name it.
+    /// Virtual address of the byte at `offset`, as work requests use it.
     pub const fn addr(self, offset: u64) -> u64 {
         self.addr + offset
     }
@@ -65,17 +64,17 @@ impl Mem {
     /// The part of this range from `offset`, `len` bytes long.
     ///
     /// # Panics
-    /// If it does not lie within this range.
+    /// If the part does not lie within this range.
     pub const fn slice(self, offset: u64, len: u64) -> Mem {
         assert!(offset <= self.len && len <= self.len - offset, "slice outside of the memory");
         Mem { allocation: self.allocation, start: self.start + offset, addr: self.addr + offset, len }
     }
 
-    /// For providers: the position within the allocation of `len` bytes at `offset`.
+    /// For providers: the offset of `len` bytes at `offset` within the allocation.
     ///
     /// # Panics
-    /// If they do not lie within this range: reading outside of one's memory is a bug of the
-    /// program, as indexing outside of a slice is.
+    /// If the bytes do not lie within this range. Such an access is a bug of the program, like an index
+    /// outside of a slice.
     pub fn locate(self, offset: u64, len: u64) -> u64 {
         assert!(
             offset <= self.len && len <= self.len - offset,

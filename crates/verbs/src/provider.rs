@@ -1,4 +1,4 @@
-//! The provider seam: what a device driver implements.
+//! The provider interface, which device drivers implement.
 
 use crate::{
     AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, PdHandle,
@@ -9,34 +9,34 @@ use crate::{
 /// Keys of a memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrKeys {
-    /// For SGEs.
+    /// Local key, for SGEs.
     pub lkey: u32,
-    /// For remote requesters.
+    /// Remote key, for remote requesters.
     pub rkey: u32,
 }
 
-/// What to give a QP when creating it.
+/// Queues that a new QP uses.
 #[derive(Clone, Copy, Debug)]
 pub struct QpObjects {
-    /// Completions of the send queue.
+    /// CQ of the send queue.
     pub send_cq: CqHandle,
-    /// Completions of the receive queue.
+    /// CQ of the receive queue.
     pub recv_cq: CqHandle,
-    /// Receive queue to share, if not one of its own.
+    /// Shared receive queue, unless the QP has its own.
     pub srq: Option<SrqHandle>,
 }
 
 /// A thread's access to its machine: the [`Cpu`], the devices, the [`Sockets`] and the out-of-band exchange.
 ///
-/// Programs call [`crate::Context`] and the types it leads to, which know what belongs to what and
-/// destroy in the right order; those call this. Like the operations table of a driver it is
-/// written once per provider. A provider belongs to one thread.
+/// Programs call [`crate::Context`] and the types created from it. These types track which object belongs to
+/// which and destroy objects in the right order; they call this trait. Like the operations table of a driver,
+/// it is implemented once per provider. A provider belongs to one thread.
 pub trait Provider: Cpu + Sockets + Clone {
     /// Number of this thread's machine in its cluster, from 0.
     fn machine(&self) -> u32;
 
-    /// Makes `value` known under `key` to every thread of the cluster, replacing an earlier value:
-    /// what programs otherwise use TCP for. Takes no time worth measuring.
+    /// Makes `value` known under `key` to every thread of the cluster, replacing an earlier value. Programs
+    /// otherwise use TCP for this exchange. It takes negligible time.
     fn publish(&self, key: &str, value: &[u8]);
 
     /// Waits until `key` has a value and returns it.
@@ -46,8 +46,7 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn num_devices(&self) -> u32;
     /// ibv_open_device(3).
     fn open_device(&self, index: u32) -> Result<DeviceHandle, VerbsError>;
-    /// ibv_close_device(3). The `destroy` functions cannot fail when called in order, as
-    /// the safe objects do.
+    /// ibv_close_device(3). The `destroy` functions cannot fail if called in order, as the safe objects do.
     fn close_device(&self, device: DeviceHandle);
     /// ibv_query_device(3).
     fn query_device(&self, device: DeviceHandle) -> Result<DeviceAttr, VerbsError>;
@@ -67,7 +66,8 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn create_cq(&self, device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError>;
     /// ibv_destroy_cq(3).
     fn destroy_cq(&self, cq: CqHandle);
-    /// ibv_poll_cq(3): fills the front of `wc`, returns how many. An overrun CQ is an error.
+    /// ibv_poll_cq(3): fills the front of `wc` and returns the number of completions. An overrun CQ is an
+    /// error.
     fn poll_cq(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError>;
 
     /// ibv_create_srq(3).
@@ -95,14 +95,14 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError>;
     /// ibv_query_qp(3): the state.
     fn query_qp(&self, qp: QpHandle) -> Result<QpState, VerbsError>;
-    /// ibv_post_send(3): the whole list with one doorbell. A list of one goes by WQE-by-MMIO
-    /// where the device has it (ATC'16, section 4).
+    /// ibv_post_send(3): posts the whole list with one doorbell. A list of one goes by WQE-by-MMIO if the
+    /// device supports it (ATC'16, section 4).
     fn post_send(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError>;
-    /// ibv_post_recv(3): the whole list with one doorbell.
+    /// ibv_post_recv(3): posts the whole list with one doorbell.
     fn post_recv(&self, qp: QpHandle, list: &[RecvWr<'_>]) -> Result<(), PostError>;
 }
 
-/// The refusal that providers share for a verb its transport does not have.
+/// The common error of providers for a verb that the transport does not offer.
 pub fn verb_not_offered(opcode: crate::Opcode, transport: QpType) -> VerbsError {
     VerbsError::Invalid(format!("{transport} does not offer {opcode:?}"))
 }

@@ -10,7 +10,8 @@ use std::rc::Rc;
 /// A queue pair.
 #[derive(Clone)]
 pub struct Qp<P: Provider> {
-    /// All that a post needs: programs have many QPs, and each place more to look at is one more to fetch.
+    /// The QP keeps the context itself because every post needs it. Programs have many QPs, so each further
+    /// pointer is one more cache miss.
     context: Context<P>,
     handle: QpHandle,
     inner: Rc<QpInner<P>>,
@@ -18,7 +19,7 @@ pub struct Qp<P: Provider> {
 
 struct QpInner<P: Provider> {
     pd: Pd<P>,
-    /// Held so that it outlives the QP, as are the other queues.
+    /// The QP keeps its CQs and its SRQ alive.
     _send_cq: Cq<P>,
     _recv_cq: Cq<P>,
     _srq: Option<Srq<P>>,
@@ -33,18 +34,19 @@ impl<P: Provider> Drop for QpInner<P> {
     }
 }
 
-/// How [`Qp::connect`] brings a connected QP up. The defaults suit a lossless fabric and tests.
+/// Parameters of [`Qp::connect`]. The defaults suit a lossless fabric and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectAttr {
     /// Rights of the peer on this QP.
     pub access: AccessFlags,
-    /// Path MTU; `None` takes the port's.
+    /// Path MTU; `None` means the port's MTU.
     pub mtu: Option<Mtu>,
     /// READs and atomics outstanding, as requester and as responder; RC.
     pub max_rd_atomic: u8,
     /// Time-out code (see [`QpAttr::timeout`]); RC.
     pub timeout: u8,
-    /// Retries; RC. By default 6: Linux's Soft-RoCE takes 7 as without an end, so that who asks a peer that is gone never hears of it.
+    /// Retries; RC. The default is 6, because Linux's Soft-RoCE retries 7 forever. A requester would never
+    /// learn that its peer is gone.
     pub retry_cnt: u8,
     /// RNR retries; RC.
     pub rnr_retry: u8,
@@ -70,7 +72,7 @@ impl Default for ConnectAttr {
 }
 
 impl AhAttr {
-    /// To `remote` from a port that is `local`: by GIDs where it has no LID.
+    /// The path to `remote` from a port with the attributes `local`. Ethernet ports use GIDs.
     pub fn to_endpoint(port_num: u8, local: &PortAttr, remote: &Endpoint) -> AhAttr {
         let route = || GlobalRoute::new(remote.gid, local.gid_index);
         let grh = (local.link_layer == LinkLayer::Ethernet).then(route);
@@ -78,9 +80,9 @@ impl AhAttr {
     }
 }
 
-/// What is made of queues and addresses in a protection domain.
+/// Creates queues and address handles in a protection domain.
 impl<P: Provider> Pd<P> {
-    /// A QP in state Reset; one CQ may serve both queues.
+    /// Creates a QP in state Reset. One CQ may serve both queues.
     pub fn create_qp(
         &self,
         send_cq: &Cq<P>,
@@ -103,13 +105,13 @@ impl<P: Provider> Pd<P> {
         Ok(Qp { context: self.context().clone(), handle, inner })
     }
 
-    /// A shared receive queue.
+    /// Creates a shared receive queue.
     pub fn create_srq(&self, attr: &SrqAttr) -> Result<Srq<P>, VerbsError> {
         let handle = self.provider().create_srq(self.handle(), attr)?;
         Ok(Srq(Rc::new(SrqInner { pd: self.clone(), handle })))
     }
 
-    /// An address handle.
+    /// Creates an address handle.
     pub fn create_ah(&self, attr: &AhAttr) -> Result<Ah<P>, VerbsError> {
         let handle = self.provider().create_ah(self.handle(), attr)?;
         Ok(Ah(Rc::new(AhInner { pd: self.clone(), handle })))
@@ -121,12 +123,12 @@ impl<P: Provider> Qp<P> {
         self.context.provider()
     }
 
-    /// Its number.
+    /// Number of the QP.
     pub fn qp_num(&self) -> u32 {
         self.inner.qp_num
     }
 
-    /// Its transport.
+    /// Transport of the QP.
     pub fn qp_type(&self) -> QpType {
         self.inner.qp_type
     }
@@ -136,28 +138,28 @@ impl<P: Provider> Qp<P> {
         self.provider().modify_qp(self.handle, attr)
     }
 
-    /// Its state.
+    /// Reads the state of the QP.
     pub fn state(&self) -> Result<QpState, VerbsError> {
         self.provider().query_qp(self.handle)
     }
 
-    /// Posts send work requests in order, with one doorbell for all.
+    /// Posts send work requests in order, with one doorbell for all of them.
     pub fn post_send(&self, list: &[SendWr<'_>]) -> Result<(), PostError> {
         self.provider().post_send(self.handle, list)
     }
 
-    /// Posts receive work requests in order, with one doorbell for all.
+    /// Posts receive work requests in order, with one doorbell for all of them.
     pub fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError> {
         self.provider().post_recv(self.handle, list)
     }
 
-    /// What a peer needs to reach this QP through `port`.
+    /// The address by which a peer reaches this QP through `port`.
     pub fn endpoint(&self, port: u8) -> Result<Endpoint, VerbsError> {
         let attr = self.context.query_port(port)?;
         Ok(Endpoint { lid: attr.lid, gid: attr.gid, qpn: self.qp_num() })
     }
 
-    /// Reset to Init on `port`: RECVs may be posted from then on. `qkey` is for UD.
+    /// Moves the QP from Reset to Init on `port`. RECVs may be posted from then on. `qkey` is for UD.
     pub fn init(&self, port: u8, access: AccessFlags, qkey: u32) -> Result<(), VerbsError> {
         let ud = self.qp_type() == QpType::Ud;
         self.modify(&QpAttr {
@@ -170,7 +172,7 @@ impl<P: Provider> Qp<P> {
         })
     }
 
-    /// Init to Rts, connected to `remote`; RC and UC.
+    /// Moves the QP from Init to Rts, connected to `remote`; RC and UC.
     pub fn connect_from_init(
         &self,
         port: u8,
@@ -200,19 +202,19 @@ impl<P: Provider> Qp<P> {
         })
     }
 
-    /// Reset to Rts, connected to `remote`; RC and UC.
+    /// Moves the QP from Reset to Rts, connected to `remote`; RC and UC.
     pub fn connect(&self, port: u8, remote: &Endpoint, attr: &ConnectAttr) -> Result<(), VerbsError> {
         self.init(port, attr.access, 0)?;
         self.connect_from_init(port, remote, attr)
     }
 
-    /// Init to Rts; UD.
+    /// Moves the QP from Init to Rts; UD.
     pub fn activate_from_init(&self, psn: u32) -> Result<(), VerbsError> {
         self.modify(&QpAttr::state(QpState::Rtr))?;
         self.modify(&QpAttr { qp_state: Some(QpState::Rts), sq_psn: Some(psn), ..QpAttr::default() })
     }
 
-    /// Reset to Rts; UD.
+    /// Moves the QP from Reset to Rts; UD.
     pub fn activate(&self, port: u8, qkey: u32) -> Result<(), VerbsError> {
         self.init(port, AccessFlags::empty(), qkey)?;
         self.activate_from_init(0)
@@ -263,7 +265,7 @@ impl<P: Provider> Ah<P> {
         pd.create_ah(&AhAttr::to_endpoint(port, &local, remote))
     }
 
-    /// The destination of a datagram to QP `qpn` there.
+    /// The destination of a datagram to QP `qpn` at this address.
     pub fn dest(&self, qpn: u32, qkey: u32) -> UdDest {
         UdDest { ah: self.0.handle, qpn, qkey }
     }

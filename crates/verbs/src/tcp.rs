@@ -1,4 +1,4 @@
-//! Kernel TCP, beside verbs: what programs use.
+//! Kernel TCP for programs.
 
 use crate::{Mem, Provider, SocketError, SocketHandle, Time};
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ impl<P: Provider> TcpListener<P> {
         Ok(TcpListener { socket: Owned { provider: provider.clone(), handle }, address })
     }
 
-    /// Where peers connect to: to be published.
+    /// The address that peers connect to. Programs publish it.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -39,7 +39,7 @@ impl<P: Provider> TcpListener<P> {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// As of accept(2).
+    /// Errors of accept(2).
     pub fn accept(&self) -> Result<TcpStream<P>, SocketError> {
         let provider = self.socket.provider.clone();
         let handle = provider.tcp_accept(self.socket.handle)?;
@@ -54,14 +54,14 @@ impl<P: Provider> TcpStream<P> {
     /// Connects to a listener.
     ///
     /// # Errors
-    /// As of connect(2).
+    /// Errors of connect(2).
     pub fn connect(provider: &P, to: SocketAddr) -> Result<TcpStream<P>, SocketError> {
         let handle = provider.tcp_connect(to)?;
         Ok(TcpStream(Owned { provider: provider.clone(), handle }))
     }
 
-    /// Sends `len` bytes from `offset` of `mem` on; returns once all are in the socket's buffer, and `mem` may be
-    /// used again.
+    /// Sends `len` bytes of `mem` from `offset`. Returns once all bytes are in the socket's buffer, and `mem`
+    /// may be reused.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -69,7 +69,7 @@ impl<P: Provider> TcpStream<P> {
         self.0.provider.tcp_send(self.0.handle, mem, offset, len)
     }
 
-    /// Takes what has come, at most `len` bytes, and waits where nothing has; 0 once the peer has closed.
+    /// Receives at most `len` bytes, and waits if none have arrived. Returns 0 once the peer has closed.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -77,10 +77,10 @@ impl<P: Provider> TcpStream<P> {
         self.0.provider.tcp_recv(self.0.handle, mem, offset, len)
     }
 
-    /// Takes exactly `len` bytes.
+    /// Receives exactly `len` bytes.
     ///
     /// # Errors
-    /// If the connection is gone or ends before.
+    /// If the connection is gone or ends early.
     pub fn recv_exact(&self, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError> {
         let mut taken = 0;
         while taken < len {
@@ -92,7 +92,7 @@ impl<P: Provider> TcpStream<P> {
         Ok(())
     }
 
-    /// Waits until there is something to take, or `deadline` comes; whether there is.
+    /// Waits until there is something to receive or `deadline` comes. Returns whether there is.
     ///
     /// # Errors
     /// If the connection is gone.

@@ -1,6 +1,6 @@
-//! Points in time and spans of it, in integer picoseconds.
+//! Points in time and time spans, in integer picoseconds.
 //!
-//! A provider in virtual time counts from the start of the run; one on real hardware from an
+//! A provider in virtual time counts from the start of the run. A provider on real hardware counts from an
 //! arbitrary point, monotonically.
 
 use serde::Serialize;
@@ -76,7 +76,7 @@ impl Time {
         self.0 / 1_000
     }
 
-    /// The span since `earlier`, or zero where `earlier` is later.
+    /// The span since `earlier`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -97,7 +97,7 @@ impl AddAssign<Span> for Time {
 
 impl Sub for Time {
     type Output = Span;
-    /// Saturates at zero, as [`Time::since`].
+    /// Saturates at zero, like [`Time::since`].
     fn sub(self, earlier: Time) -> Span {
         self.since(earlier)
     }

@@ -42,7 +42,7 @@ pub enum QpState {
     Sqd,
     /// Send queue error (UC and UD only).
     Sqe,
-    /// Error: everything posted is flushed.
+    /// Error: all posted work requests are flushed.
     Err,
 }
 
@@ -88,7 +88,7 @@ impl Opcode {
         }
     }
 
-    /// Whether iWARP has it: RFC 5040, section 1.1, without the immediates and atomics of RFC 7306.
+    /// Whether iWARP offers it: RFC 5040, section 1.1, without the immediates and atomics of RFC 7306.
     pub const fn is_of_iwarp(self) -> bool {
         matches!(self, Opcode::Send | Opcode::Write | Opcode::Read)
     }
@@ -253,7 +253,7 @@ bitflags! {
         const SIGNALED = 1 << 1;
         /// Raise a solicited event at the responder.
         const SOLICITED = 1 << 2;
-        /// Copy the payload into the WQE when posting; lkeys are not looked at.
+        /// Copy the payload into the WQE when posting; lkeys are ignored.
         const INLINE = 1 << 3;
     }
 }

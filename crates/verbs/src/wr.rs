@@ -10,11 +10,11 @@ pub struct Sge {
     pub addr: u64,
     /// Length in bytes.
     pub length: u32,
-    /// Key of the memory region; not looked at with `SendFlags::INLINE`.
+    /// Key of the memory region; ignored with `SendFlags::INLINE`.
     pub lkey: u32,
 }
 
-/// Memory of the responder, as a one-sided verb names it.
+/// Memory of the responder that a one-sided verb accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct RemoteAddr {
     /// Virtual address at the responder.
@@ -47,16 +47,16 @@ pub enum SendOp {
     CompareSwap {
         /// The word.
         remote: RemoteAddr,
-        /// What it must equal.
+        /// The expected value.
         compare: u64,
-        /// What replaces it.
+        /// The new value.
         swap: u64,
     },
     /// Fetch-and-add on an 8-byte aligned word.
     FetchAdd {
         /// The word.
         remote: RemoteAddr,
-        /// What is added, wrapping.
+        /// The addend; the sum wraps.
         add: u64,
     },
 }
@@ -75,7 +75,7 @@ impl SendOp {
         }
     }
 
-    /// The remote memory it names, if any.
+    /// The remote memory of the operation, if any.
     pub const fn remote(&self) -> Option<RemoteAddr> {
         match *self {
             SendOp::Send | SendOp::SendWithImm(_) => None,
@@ -87,7 +87,7 @@ impl SendOp {
         }
     }
 
-    /// The immediate it carries, if any.
+    /// The immediate of the operation, if any.
     pub const fn imm(&self) -> Option<u32> {
         match *self {
             SendOp::SendWithImm(imm) | SendOp::WriteWithImm(_, imm) => Some(imm),
@@ -96,14 +96,14 @@ impl SendOp {
     }
 }
 
-/// Where a datagram goes.
+/// The destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdDest {
     /// Address handle, from [`crate::Ah::dest`].
     pub ah: AhHandle,
     /// QP number at the destination.
     pub qpn: u32,
-    /// Q_Key of that QP.
+    /// Q_Key of the destination QP.
     pub qkey: u32,
 }
 
@@ -128,13 +128,13 @@ impl<'a> SendWr<'a> {
         SendWr { wr_id, op, sg_list, flags: SendFlags::empty(), dest: None }
     }
 
-    /// With these flags in addition.
+    /// Adds these flags.
     pub const fn flags(mut self, flags: SendFlags) -> SendWr<'a> {
         self.flags = self.flags.union(flags);
         self
     }
 
-    /// To this destination.
+    /// Sets the destination.
     pub const fn to(mut self, dest: UdDest) -> SendWr<'a> {
         self.dest = Some(dest);
         self
@@ -151,24 +151,24 @@ impl<'a> SendWr<'a> {
 pub struct RecvWr<'a> {
     /// Returned in the completion.
     pub wr_id: u64,
-    /// Where the message goes. On UD its first [`GRH_BYTES`] bytes are for the global route header.
+    /// Buffers of the message. On UD the first [`GRH_BYTES`] bytes are for the global route header.
     pub sg_list: &'a [Sge],
 }
 
 /// Bytes before the payload in a UD RECV buffer (ibv_post_recv(3)).
 pub const GRH_BYTES: u32 = 40;
 
-/// A work completion (`struct ibv_wc`). Where `status` is not `Success` only `wr_id`, `status`
-/// and `qp_num` mean anything.
+/// A work completion (`struct ibv_wc`). If `status` is not `Success`, only `wr_id`, `status` and `qp_num` are
+/// valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wc {
     /// `wr_id` of the work request.
     pub wr_id: u64,
     /// Outcome.
     pub status: WcStatus,
-    /// What completed.
+    /// Kind of the completed work request.
     pub opcode: WcOpcode,
-    /// Bytes received (UD: with the 40 of the GRH), read or swapped.
+    /// Bytes received (on UD including the 40 bytes of the GRH), read or swapped.
     pub byte_len: u32,
     /// The immediate (host byte order), if the message had one.
     pub imm: Option<u32>,
@@ -176,8 +176,8 @@ pub struct Wc {
     pub qp_num: u32,
     /// QP that sent the message; UD RECVs only.
     pub src_qp: u32,
-    /// LID of the port that sent the message; UD RECVs on InfiniBand only, else 0. On Ethernet the
-    /// sender's address is in the global route header.
+    /// LID of the port that sent the message; UD RECVs on InfiniBand only, otherwise 0. On Ethernet the
+    /// global route header holds the sender's address.
     pub slid: u16,
 }
 
