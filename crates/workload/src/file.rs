@@ -28,7 +28,7 @@ pub enum FileError {
     NoWorkload {
         /// The file.
         file: String,
-        /// What the file holds instead.
+        /// Description of the file's contents.
         found: &'static str,
     },
     /// Not TOML or JSON, an unknown key, or a value that is not valid for its field.

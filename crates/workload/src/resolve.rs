@@ -117,7 +117,7 @@ impl Workload {
     }
 
     /// The largest payload in bytes that is copied into WQEs, or `None` if no payload is. A workload of one
-    /// verb gets what it asks for, and is refused later if that is impossible.
+    /// verb gets its request, and is refused later if the request is impossible.
     fn inlines(&self, items: &[(Verb, u32, u32)], limit: u32) -> Option<u32> {
         // Options about the payload's memory imply a payload in memory.
         let of_memory = self.sges.is_some_and(|sges| sges > 1) || self.local_region.is_some();
@@ -311,7 +311,7 @@ impl Room {
     }
 }
 
-/// The usual transport of the verbs, if they all have the same one; otherwise RC.
+/// The usual transport of the verbs, if they all agree; otherwise RC.
 fn usual_transport(verbs: impl Iterator<Item = Verb>) -> QpType {
     let mut all: Vec<QpType> = verbs.map(Verb::usual_transport).collect();
     all.dedup();

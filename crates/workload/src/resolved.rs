@@ -93,13 +93,13 @@ pub struct Resolved {
 /// The operations that the threads of each machine post, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadWork {
-    /// All threads do the same.
+    /// All threads work alike.
     Uniform(UniformWork),
-    /// The threads of each class do the same.
+    /// The threads of each class work alike.
     Classes(ClassWork),
 }
 
-/// The work of threads that all do the same.
+/// The work of threads that all work alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniformWork {
     /// The operations that they post.

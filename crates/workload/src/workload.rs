@@ -114,8 +114,8 @@ schema! {
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Signal one of this many operations of a QP.
     signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
-    /// Give each QP a CQ for its own operations, instead of one CQ per thread; if QPs share a window, a
-    /// thread polls only the CQ of its oldest operation, for one completion at a time.
+    /// Give each QP a CQ of its own instead of one per thread; with a shared window, a thread polls only the
+    /// CQ of its oldest operation, one completion at a time.
     cq_per_qp: bool | absent = Field::switch().usual("false"),
     /// Whether payload is copied into the WQE.
     inline: bool = Field::switch().usual("if it fits, and neither several sges nor local_region are given").flags(&[

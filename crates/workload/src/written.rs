@@ -95,7 +95,7 @@ fn filled<T>(field: Option<T>, key: &str) -> Result<T, String> {
     field.ok_or_else(|| format!("a workload that is filled in says its {key}"))
 }
 
-/// The operations of threads that all do the same.
+/// The operations of threads that all work alike.
 fn posts(written: &Workload) -> Result<Posts, String> {
     let header_only = filled(written.header_only, "header_only")?;
     let (inline, sges) = (filled(written.inline, "inline")?, written.sges.unwrap_or(1));
