@@ -1,4 +1,4 @@
-//! `doorbell cache`, and what `reproduce` says of stored results.
+//! `doorbell cache`, and the messages of other commands about stored results.
 
 use crate::args::{CacheArgs, CacheCommand};
 use crate::exit::{self, Exit};
@@ -7,7 +7,7 @@ use doorbell_nic::counted;
 use indicatif::{HumanBytes, HumanDuration};
 use std::time::{Duration, SystemTime};
 
-/// Where results are kept; nowhere where the environment names neither a cache nor a home.
+/// The store; `None` if the environment names neither a cache nor a home directory.
 pub(crate) fn stored() -> Option<Stored> {
     Stored::usual_dir().map(Stored::new)
 }
@@ -30,7 +30,7 @@ fn in_words(size: Size) -> String {
     format!("{}, {}", counted(size.results, "result"), HumanBytes(size.bytes))
 }
 
-/// Says on stderr that stored results were not as they had been stored.
+/// Prints on stderr how many stored results were found damaged.
 pub(crate) fn warn(taken: &Taken) {
     let whose = match taken.damaged {
         0 => return,
@@ -40,7 +40,7 @@ pub(crate) fn warn(taken: &Taken) {
     exit::say(&format!("doorbell: {whose} made anew"));
 }
 
-/// Says on stderr that stored results were not as they had been stored, and that new ones cannot be.
+/// Prints on stderr if stored results were found damaged, or new results could not be stored.
 pub(crate) fn say_failures(stored: &Stored) {
     let taken = stored.taken();
     warn(&taken);
@@ -49,7 +49,7 @@ pub(crate) fn say_failures(stored: &Stored) {
     }
 }
 
-/// What was stored before, and what could not be stored now.
+/// Text about reused results, and about a failure to store results.
 pub(crate) fn told(taken: &Taken) -> String {
     let mut text = String::new();
     if let (Some(first), Some(last)) = (taken.first, taken.last) {

@@ -45,12 +45,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     exit::stopped(&interrupt)
 }
 
-/// What a side says: its words over the flags of all sides, over its file.
+/// The options of a side: its words override the flags of all sides, and these override its file.
 fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
     let refused = |why: String| Exit::bad_input(format!("at {text}: {why}"));
     let mut words = Given::default();
     if Path::new(text).is_file() {
-        // Its name may have blanks.
+        // The name of a file may contain blanks.
         return args.common.below(words, Some(Path::new(text))).map_err(Exit::bad_input);
     }
     let mut file = None;
@@ -114,7 +114,7 @@ fn shown(value: &serde_json::Value) -> String {
     }
 }
 
-/// A column for each side, after others.
+/// Header with a column for each side, after the columns in `before`.
 fn header<'a>(before: &[(&'a str, Align)], sides: &'a [Side]) -> Vec<(&'a str, Align)> {
     before.iter().copied().chain(sides.iter().map(|side| (side.name.as_str(), Align::Right))).collect()
 }
@@ -164,7 +164,7 @@ fn results(sides: &[Side]) -> String {
     table::columns(&header, sides.iter().map(row).collect())
 }
 
-/// Whether a resource limits some side, by what was found or by its bounds.
+/// Whether a resource limits a side, by its result or by its bounds.
 fn matters(c: &Comparison, cost: &Cost) -> bool {
     let found = c.sides.iter().filter_map(|side| side.found.as_ref());
     let observed = found.into_iter().any(|found| found.bottleneck.class == Some(cost.resource));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An end other than success.
 pub(crate) struct Exit {
-    /// Exit code.
+    /// Exit code of the process.
     pub(crate) code: u8,
     /// One sentence for stderr.
     pub(crate) message: Option<String>,
@@ -19,12 +19,12 @@ impl Exit {
         Exit { code: 2, message: Some(error.to_string()) }
     }
 
-    /// Something failed that the input is not to blame for: code 1.
+    /// A failure that the input did not cause: code 1.
     pub(crate) fn failed(error: impl ToString) -> Exit {
         Exit { code: 1, message: Some(error.to_string()) }
     }
 
-    /// A simulation that gave nothing.
+    /// The end after a simulation without a result.
     pub(crate) fn of_run(error: &doorbell_lab::SimulateError) -> Exit {
         match error {
             error if error.is_interrupt() => Exit {
@@ -36,7 +36,7 @@ impl Exit {
         }
     }
 
-    /// An uncertainty that was not found.
+    /// The end after an uncertainty that could not be computed.
     pub(crate) fn of_uncertainty(error: &UncertaintyError) -> Exit {
         match error {
             UncertaintyError::Run(error) => Exit::of_run(error),
@@ -60,30 +60,30 @@ impl Exit {
         Exit { code: 3, message: Some(message) }
     }
 
-    /// No operation completed in the measured time of a run in real time: code 3.
+    /// No operation completed in the measured time of a live run: code 3.
     pub(crate) fn without_operations() -> Exit {
         let message =
             "no operation completed in the measured time: a longer --duration or --warmup may see one";
         Exit { code: 3, message: Some(message.into()) }
     }
 
-    /// Results differ from those of before by more than they may: code 4.
+    /// Results differ from earlier ones by more than the tolerance: code 4.
     pub(crate) fn beyond_tolerance(message: String) -> Exit {
         Exit { code: 4, message: Some(message) }
     }
 
-    /// A sweep or a comparison that gave nothing.
+    /// The end after a sweep or a comparison without a result.
     pub(crate) fn of_sweep(error: doorbell_lab::sweep::SweepError) -> Exit {
         if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
     }
 
-    /// Stopped by Ctrl-C, code 130, or SIGTERM, code 143.
+    /// Interrupted by Ctrl-C (code 130) or SIGTERM (code 143).
     pub(crate) fn interrupted() -> Exit {
         Exit { code: crate::signals::interrupted(), message: Some("interrupted".into()) }
     }
 }
 
-/// A time in whole microseconds, where it has some, else nanoseconds.
+/// A time in whole microseconds, or in nanoseconds if it is shorter.
 pub(crate) fn in_words(time: Duration) -> String {
     match time.span().as_ns() {
         0 => time.to_string(),
@@ -92,25 +92,25 @@ pub(crate) fn in_words(time: Duration) -> String {
     }
 }
 
-/// Characters that a word of a message has at most, and a message: more is not read.
+/// Most characters of a word and of a whole message. Nobody reads more.
 const LONGEST_WORD: usize = 200;
 const LONGEST: usize = 900;
 
-/// A message in which what somebody gave is not repeated at any length: of long words, and of a message that
-/// is long still, the middle is left out.
+/// Shortens a message that repeats user input at length. Long words lose their middle, and so does the
+/// message if it is still too long.
 pub(crate) fn shortened(message: &str) -> String {
     let words =
         message.split_inclusive(char::is_whitespace).map(|word| without_middle(word, LONGEST_WORD, 60));
     without_middle(&words.collect::<String>(), LONGEST, LONGEST)
 }
 
-/// A message on one line, without what a terminal would take for a command: names may have any characters.
+/// Puts a message on one line and escapes control characters, because names may contain any characters.
 pub(crate) fn on_one_line(message: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     message.chars().map(shown).collect()
 }
 
-/// Of a text of more than `most` characters about `left` of them, from both ends.
+/// Shortens a text of more than `most` characters to about `left` characters from both ends.
 fn without_middle(text: &str, most: usize, left: usize) -> String {
     let all = text.chars().count();
     if all <= most {
@@ -121,12 +121,12 @@ fn without_middle(text: &str, most: usize, left: usize) -> String {
     first + "..." + &text.chars().skip(all - ends).collect::<String>()
 }
 
-/// Says something on stderr. Where that cannot be written, nobody is left to be told.
+/// Prints a line to stderr. A failure to write is ignored, because there is no other place to report it.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Prints to stdout. A reader that has gone away is no failure.
+/// Prints to stdout. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -141,12 +141,12 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
     print(&(json + "\n"))
 }
 
-/// An error where nothing completed.
+/// An error if nothing completed.
 pub(crate) fn completed(waits: Option<&str>, measured: &MeasuredTime) -> Result<(), Exit> {
     waits.map_or(Ok(()), |waits| Err(Exit::without_result(waits, measured)))
 }
 
-/// An error where somebody stopped the run.
+/// An error if the run was interrupted.
 pub(crate) fn stopped(interrupt: &AtomicBool) -> Result<(), Exit> {
     let stopped = interrupt.load(Ordering::Relaxed);
     if stopped { Err(Exit::interrupted()) } else { Ok(()) }

@@ -1,14 +1,14 @@
-//! What reruns have shown, for people.
+//! Text about reruns and advice.
 
 use crate::table::{self, Align};
 use doorbell_lab::{Advice, Gain, Lift, OperationTime, TogetherLift, change};
 use doorbell_nic::{Digits, Resource};
 use std::fmt::Write;
 
-/// Characters of a line in which several things are listed.
+/// Columns of a line that lists several things.
 const WIDTH: usize = 110;
 
-/// What more of each resource brings: those that change the rate, then the names of those that do not.
+/// Gains from more of each resource: first those that change the rate, then the names of the others.
 pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
     if lifts.is_empty() {
         return String::new();
@@ -26,7 +26,7 @@ pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
     text + &wrapped("none by ", &by_resource(&none))
 }
 
-/// Each resource once, with all that there was more of it.
+/// Lists each resource once, with all increases of it.
 fn by_resource(lifts: &[&Lift]) -> Vec<String> {
     let mut all: Vec<(Resource, String)> = Vec::new();
     for lift in lifts {
@@ -38,7 +38,7 @@ fn by_resource(lifts: &[&Lift]) -> Vec<String> {
     all.into_iter().map(|(_, more)| more).collect()
 }
 
-/// A list after its beginning, in lines that are not too long.
+/// A list after `begin`, broken into lines of limited width.
 fn wrapped(begin: &str, all: &[String]) -> String {
     if all.is_empty() {
         return String::new();
@@ -60,7 +60,7 @@ fn wrapped(begin: &str, all: &[String]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What the time of an operation consists of.
+/// Table of the parts of an operation's latency.
 pub(crate) fn time(time: &OperationTime) -> String {
     let all = time.least_ns + time.waiting_ns;
     let row = |part: &str, ns: f64| {
@@ -72,11 +72,11 @@ pub(crate) fn time(time: &OperationTime) -> String {
     format!("\nTime of an operation\n{}", table::columns(&header, rows))
 }
 
-/// Why nothing else is advised where threads are in classes.
+/// Why there is no advice for threads in classes.
 pub(crate) const NO_ADVICE_OF_CLASSES: &str =
     "\nAdvice: none is looked for where threads are in classes, as only their file says what each does\n";
 
-/// What else could be asked for, with the gain of each; of what was explained.
+/// Table of changed options with their gains, for an explained run.
 pub(crate) fn advice(all: Option<&[Advice]>) -> String {
     let Some(all) = all else { return "\nAdvice: no other options were tried\n".to_owned() };
     if all.is_empty() {

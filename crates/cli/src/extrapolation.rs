@@ -1,4 +1,4 @@
-//! How it is told what supports a result: what of it rests on extrapolation, and how far off it may be.
+//! Text and JSON about a result's basis: extrapolation, expected error and uncertainty.
 
 use doorbell_lab::Support;
 use doorbell_lab::uncertainty::Uncertainty;
@@ -6,26 +6,26 @@ use doorbell_nic::{Digits, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The JSON of a result, and what of it rests on extrapolation.
+/// A result with its basis, as JSON output.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Told<'a, T> {
-    /// What it is of.
+    /// The result itself.
     #[serde(flatten)]
     pub(crate) result: &'a T,
-    /// The unit of its rate.
+    /// Unit of the result's rate.
     #[serde(skip)]
     pub(crate) unit: &'static str,
-    /// What lies outside the measurements that the profiles were set from, a sentence each.
+    /// Parts that lie outside the measurements behind the profiles, one sentence each.
     pub(crate) extrapolates: &'a [String],
-    /// What supports it, and how far off it may be expected to be.
+    /// Data that support the result, and the error to expect.
     pub(crate) supports: &'a [Support],
-    /// Within what it lies; absent unless asked for.
+    /// Uncertainty of the result; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uncertainty: Option<&'a Uncertainty>,
 }
 
 impl<'a, T> Told<'a, T> {
-    /// What is known beside the result.
+    /// The result's basis as text.
     pub(crate) fn text(&self) -> String {
         let expected: String = self.supports.iter().map(support).collect();
         line(self.extrapolates)
@@ -34,7 +34,7 @@ impl<'a, T> Told<'a, T> {
     }
 }
 
-/// How far off an answer may be expected to be; nothing where its profile does not know.
+/// Expected error of an answer, or why it is unknown.
 fn support(support: &Support) -> String {
     let Support { of, data, numbers, median_error, largest_error } = support;
     match (median_error.zip(*largest_error), data.len()) {
@@ -49,7 +49,7 @@ fn support(support: &Support) -> String {
     }
 }
 
-/// Within what an answer lies.
+/// Intervals that hold an answer with 90% probability.
 fn within(uncertainty: &Uncertainty, unit: &str) -> String {
     let Uncertainty { runs, mops, latency_ns, model, because } = uncertainty;
     let [least, most] = mops.map(|mops| Digits(mops, 2));
@@ -73,7 +73,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// The same for people: a line, or nothing where nothing is to be said.
+/// The extrapolated parts as a line; empty if there are none.
 fn line(extrapolates: &[String]) -> String {
     match extrapolates {
         [] => String::new(),

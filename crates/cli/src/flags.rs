@@ -1,4 +1,4 @@
-//! Flags of fields.
+//! Command-line flags made from fields.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
@@ -7,32 +7,32 @@ use doorbell_nic::Profile;
 use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use std::path::{Path, PathBuf};
 
-/// What is asked for, by a file and by flags over it: workloads of verbs.
+/// A verbs workload, from a file and flags that override it.
 pub(crate) struct VerbArgs(FileAndFlags);
 
-/// What a file says to sweep over; flags say it by `--over`.
+/// Swept options in a file; on the command line, `--over` gives them.
 static OVER: Field = Field::text().in_files().named("over", "What to sweep over, as --over has it");
 
-/// The same, and systems.
+/// A verbs workload or a system, from a file and flags that override it.
 pub(crate) struct AnyArgs(FileAndFlags);
 
-/// Flags alone, of workloads and systems, for what each side of a comparison says by itself.
+/// Flags for all sides of a comparison, without a file.
 pub(crate) struct CommonArgs(FileAndFlags);
 
-/// The same, of systems alone, and of no profile.
+/// A system without a profile, from a file and flags that override it.
 pub(crate) struct SystemArgs(FileAndFlags);
 
 struct FileAndFlags {
     file: Option<PathBuf>,
     flags: Given,
-    /// What is set of single groups of machines, by their numbers.
+    /// Parameters set for single machine groups, by group number.
     of_groups: Vec<(usize, Settings)>,
-    /// What is wrong with a flag's value.
+    /// What is wrong with the value of a flag.
     wrong: Option<String>,
 }
 
 impl VerbArgs {
-    /// The flags, over the file's contents if one is given.
+    /// The workload: flags override the file, if one is given.
     pub(crate) fn workload(&self) -> Result<Workload, WorkloadError> {
         match Asked::of(&self.0.given()?)? {
             Asked::Verbs(workload) => Ok(*workload),
@@ -44,12 +44,12 @@ impl VerbArgs {
 }
 
 impl AnyArgs {
-    /// The file and the flags, each by itself.
+    /// The file and the flags, kept separate.
     pub(crate) fn typed(&self) -> Result<Typed, WorkloadError> {
         self.0.typed(&doorbell_lab::fields())
     }
 
-    /// Flags over the file's contents, and what the file says to sweep over.
+    /// The options, and the swept options from the file. Flags override the file.
     pub(crate) fn swept(&self) -> Result<(Given, Option<String>), WorkloadError> {
         let mut fields = doorbell_lab::fields();
         fields.push(&OVER);
@@ -59,7 +59,7 @@ impl AnyArgs {
         Ok((given, over))
     }
 
-    /// The files that say what to run: the workload's own, and those of its profiles.
+    /// The files that define the run: the workload file, and the files of its profiles.
     pub(crate) fn files(&self, asked: &Asked) -> Vec<PathBuf> {
         let profiles = asked.named().into_iter().filter(|name| Profile::is_path(name));
         self.0.file.iter().cloned().chain(profiles.map(PathBuf::from)).collect()
@@ -67,7 +67,8 @@ impl AnyArgs {
 }
 
 impl CommonArgs {
-    /// What a side says in words, over the flags, over its file if it has one.
+    /// The options of a side: its words override the flags, and these override the side's file, if it has
+    /// one.
     pub(crate) fn below(&self, words: Given, file: Option<&Path>) -> Result<Given, WorkloadError> {
         let flags = self.0.given()?;
         let file = file.map(Path::to_owned);
@@ -76,12 +77,12 @@ impl CommonArgs {
 }
 
 impl SystemArgs {
-    /// The flags, over the file's contents if one is given.
+    /// The options: flags override the file, if one is given.
     pub(crate) fn given(&self) -> Result<Given, WorkloadError> {
         self.0.given()
     }
 
-    /// Fields that some system has.
+    /// Fields that at least one system has.
     fn fields() -> Vec<&'static Field> {
         let mut all = doorbell_lab::system_fields();
         for field in SYSTEMS.iter().flat_map(|entry| &entry.fields) {
@@ -98,7 +99,7 @@ impl FileAndFlags {
         self.given_of(&doorbell_lab::fields())
     }
 
-    /// The same where files may have these fields.
+    /// The options, if files may have these fields.
     fn given_of(&self, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         self.typed(fields)?.given()
     }
@@ -113,14 +114,14 @@ impl FileAndFlags {
         Ok(Typed { file, flags: self.flags.clone(), of_groups: self.of_groups.clone() })
     }
 
-    /// What the file says.
+    /// The options in the file.
     fn below(&self, file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         let mut base = Workload::given_of_file(file, fields)?;
-        // A design belongs to the system that is named with it.
+        // A design belongs to the system named with it.
         if self.flags.get("system").is_some() {
             base.remove("design");
         }
-        // Resolved workloads say of groups what follows from them.
+        // A resolved workload repeats facts that follow from its groups. These are dropped.
         Ok(Workload::without_sums_of(base))
     }
 
@@ -141,7 +142,7 @@ impl FileAndFlags {
         all
     }
 
-    /// Takes what may be said several times, and of single groups of machines.
+    /// Takes settings, which may be repeated and may apply to a single machine group.
     fn take_settings(&mut self, field: &Field, matches: &ArgMatches) -> Result<(), String> {
         for text in matches.get_many::<String>(field.key).into_iter().flatten() {
             let (group, text) = of_group(text);
@@ -154,13 +155,13 @@ impl FileAndFlags {
     }
 }
 
-/// The group of machines before a colon, if one is named, and the rest.
+/// The machine group before a colon, if there is one, and the rest.
 fn of_group(text: &str) -> (Option<usize>, &str) {
     let named = text.split_once(':').and_then(|(group, rest)| Some((group.parse().ok()?, rest)));
     named.map_or((None, text), |(group, rest)| (Some(group), rest))
 }
 
-/// What `--set` says of a profile by itself.
+/// Parameters from `--set` for a single profile.
 pub(crate) fn settings(said: &[String]) -> Result<Settings, WorkloadError> {
     let field = Workload::fields().into_iter().find(|field| field.key == "set").expect("workloads have it");
     let mut all = Settings::new();
@@ -183,7 +184,7 @@ fn with_verbs(command: Command) -> Command {
     command.arg(file).args(Workload::fields().into_iter().flat_map(|field| args(field, &usual(field))))
 }
 
-/// What is usual of a system's parameter, and which systems have it, as help shows it.
+/// The usual value of a system parameter and the systems that have it, as help shows them.
 fn of_systems(field: &Field) -> String {
     let names = doorbell_lab::systems_with(field.key);
     let of = if names.is_empty() || ["system", "design"].contains(&field.key) {
@@ -226,7 +227,8 @@ impl clap::Args for AnyArgs {
     }
 }
 
-/// What is usual in `live` of fields that count virtual time elsewhere: a processor is not ready as soon as a model of one.
+/// Usual times of `live`, for fields that are virtual time elsewhere. A real processor needs a longer warm-up
+/// than a model.
 pub(crate) const USUAL_LIVE: [(&str, &str); 2] = [("warmup", "100ms"), ("duration", "1s")];
 
 impl clap::Args for SystemArgs {
@@ -306,7 +308,7 @@ impl FromArgMatches for AnyArgs {
     }
 }
 
-/// The flags of a field, the first with what is usual. Of two that contradict each other the last one counts.
+/// Flags of a field; the first one shows the usual value. The last of contradicting flags counts.
 fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
     let flags = field.all_flags();
     let names: Vec<String> = flags.iter().map(|(name, ..)| name.clone()).collect();
@@ -314,7 +316,7 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
     for (name, says, about) in flags {
         let others = names.iter().filter(|other| **other != name).cloned().collect::<Vec<_>>();
         let arg = Arg::new(name.clone()).long(name).overrides_with_all(others);
-        // What is said of another flag of the field need not be said again.
+        // Only the first flag of a field shows the usual value.
         let usual = if args.is_empty() { usual } else { "" };
         let arg = arg.help(format!("{about}{usual}"));
         args.push(match says {
@@ -330,7 +332,7 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
 
 fn with_value(arg: Arg, kind: FieldKind) -> Arg {
     match kind {
-        // That it is out of range is for the field to say.
+        // The field itself reports a value out of range.
         FieldKind::Number { .. } => arg.allow_negative_numbers(true),
         FieldKind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
         FieldKind::Time { .. }
@@ -342,7 +344,7 @@ fn with_value(arg: Arg, kind: FieldKind) -> Arg {
     }
 }
 
-/// What is usual, as help shows it; that a switch is off is not worth a word.
+/// The usual value as help shows it; empty for a switch that is off.
 fn usual(field: &Field) -> String {
     match (field.kind, field.usual) {
         (_, "") | (FieldKind::Switch, "true" | "false") => String::new(),
@@ -350,7 +352,7 @@ fn usual(field: &Field) -> String {
     }
 }
 
-/// What the flags of a field say.
+/// The value that the flags of a field give.
 fn value(field: &Field, matches: &ArgMatches) -> Option<Result<Value, String>> {
     let said = |(name, says, _): (String, Says, &str)| match says {
         Says::Switch(value) => matches.get_flag(&name).then_some(Ok(Value::Switch(value))),

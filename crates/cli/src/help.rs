@@ -1,14 +1,14 @@
-//! Help on one system: its own options, where a command has those of all.
+//! Help for one system: shows only its own options, for commands with the options of all systems.
 
 use crate::mistake;
 use clap::Command;
 use doorbell_lab::{SYSTEMS, SystemEntry};
 use doorbell_schema::Field;
 
-/// Fields that say which system, and on which machines.
+/// Fields that select a system and its machines.
 const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
-/// The help that is asked for of a command with `--system`, where there is such a system.
+/// The help text for a command line with `--system`, if that system exists.
 pub(crate) fn of_system() -> Option<String> {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let (system, design) = (said(&words, "--system")?, said(&words, "--design"));
@@ -18,7 +18,7 @@ pub(crate) fn of_system() -> Option<String> {
     Some(if long { command.render_long_help() } else { command.render_help() }.to_string())
 }
 
-/// What is said of an option, as the next word or after a `=`.
+/// The value given for an option, in the next word or after `=`.
 fn said<'w>(words: &'w [String], option: &str) -> Option<&'w str> {
     let at = words.iter().position(|word| word.split('=').next() == Some(option))?;
     words[at].split_once('=').map(|(_, value)| value).or(words.get(at + 1).map(String::as_str))
@@ -29,7 +29,8 @@ fn is_meant(entry: &SystemEntry, system: &str, design: Option<&str>) -> bool {
     entry.name == system || designed
 }
 
-/// The command without options that none of these systems has; `None` where there are no systems, or it is none that runs them.
+/// Hides the options that none of these systems has. Returns `None` if there are no systems, or the command
+/// does not run systems.
 fn narrowed(command: Command, entries: &[&SystemEntry]) -> Option<Command> {
     let has = |field: &Field| entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == field.key));
     let others =

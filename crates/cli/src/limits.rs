@@ -11,14 +11,14 @@ use doorbell_nic::limits::Limit;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The JSON.
+/// The JSON output.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Limits {
     schema: u32,
     workload: Resolved,
-    /// Least first: the first binds.
+    /// Bounds, lowest first. The first is the one that binds.
     limits: Vec<Limit>,
-    /// What bounds each class of threads, if it were alone; absent where there are no classes.
+    /// Bounds of each thread class as if it ran alone; absent without classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     classes: Vec<ClassLimits>,
 }

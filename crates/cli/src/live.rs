@@ -1,4 +1,4 @@
-//! `doorbell live`: a system on this machine, over its verbs and its TCP.
+//! `doorbell live`: runs a system on this machine, over its verbs and its TCP.
 
 mod report;
 mod result;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     };
     let mut asked = Vec::new();
     for given in in_turn(&entry.fields, usual(&entry.fields, given)) {
-        // Refused before anything runs.
+        // Invalid parameters are refused before anything runs.
         entry.with(&given).map_err(Exit::bad_input)?;
         asked.push(given);
     }
@@ -68,9 +68,9 @@ fn called<'f>(fields: &[&'f Field], key: &str) -> Option<&'f Field> {
     fields.iter().copied().find(|field| field.key == key)
 }
 
-/// What is given, and what is usual where time is real.
+/// Adds the usual real times to the given options.
 fn usual(fields: &[&Field], mut given: Given) -> Given {
-    // Of a file; the machine is this one.
+    // A file may name a profile, but the machine is this one.
     given.remove("profile");
     for (key, time) in USUAL_LIVE {
         if let Some(field) = called(fields, key).filter(|_| given.get(key).is_none()) {
@@ -80,7 +80,7 @@ fn usual(fields: &[&Field], mut given: Given) -> Given {
     given
 }
 
-/// What is to be run one after the other.
+/// The option sets to run one after the other.
 fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
     let stacks = called(fields, IN_TURN).filter(|_| given.get(IN_TURN).is_none());
     let Some((field, FieldKind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
@@ -94,7 +94,7 @@ fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
     names.iter().map(with).collect()
 }
 
-/// The libibverbs that is asked for: a path, or a name that the loader knows.
+/// The requested libibverbs: a path, or a name for the loader.
 fn library(args: &LiveArgs) -> Result<PathBuf, Exit> {
     match &args.lib {
         Some(library) => Ok(library.clone()),
@@ -104,11 +104,11 @@ fn library(args: &LiveArgs) -> Result<PathBuf, Exit> {
 
 #[allow(unsafe_code, reason = "what a library does with memory cannot be checked")]
 fn open(library: &Path, device: usize) -> Result<NativeDevice, Exit> {
-    // SAFETY: it is the software NIC's that lies beside this command, or the user vouches for it by naming it.
+    // SAFETY: it is the software NIC's library beside this command, or the user vouches for it by naming it.
     unsafe { NativeDevice::open(Some(library), device) }.map_err(Exit::bad_input)
 }
 
-/// Runs the system with these parameters; nothing where somebody stopped it.
+/// Runs the system with these parameters; `None` if it was interrupted.
 fn run_once(
     entry: &SystemEntry,
     given: &Given,

@@ -42,7 +42,7 @@ fn completions(shell: clap_complete::Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// What clap says of a command line: help, or what is wrong with it.
+/// Handles an error of clap: prints help, or explains what is wrong with the command line.
 fn refused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         if let Some(text) = help::of_system().filter(|_| error.kind() == ErrorKind::DisplayHelp) {
@@ -53,7 +53,7 @@ fn refused(error: &clap::Error) -> ExitCode {
     ended(Exit::bad_input(mistake::sentence(error)))
 }
 
-/// Says why, and what the shell is told.
+/// Prints the message and returns the exit code.
 fn ended(Exit { code, message }: Exit) -> ExitCode {
     if let Some(message) = message {
         let message = exit::on_one_line(&exit::shortened(&message));

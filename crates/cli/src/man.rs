@@ -1,4 +1,4 @@
-//! `doorbell man`: pages of the manual, made of the options.
+//! `doorbell man`: manual pages, generated from the options.
 
 use crate::args::{Args, ManArgs};
 use crate::exit::{self, Exit};
@@ -25,11 +25,11 @@ fn page(command: &Command) -> std::io::Result<String> {
     let mut page = Vec::new();
     let source = concat!("doorbell ", env!("CARGO_PKG_VERSION"));
     Man::new(command.clone()).manual("Doorbell").source(source).render(&mut page)?;
-    // What follows the help of a command is its exit codes, which have a section of their own in manuals.
+    // The text after a command's help is its exit codes, which have their own section in manual pages.
     Ok(String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH EXIT STATUS\n"))
 }
 
-/// Writes the page of a command, and of those below it.
+/// Writes the page of a command and of its subcommands.
 fn write_all(command: &Command, dir: &Path) -> std::io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     std::fs::create_dir_all(dir)?;

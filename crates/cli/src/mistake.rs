@@ -1,15 +1,15 @@
-//! What is wrong with a command line, in one sentence: what, where, what would be right.
+//! Describes mistakes on the command line in one sentence: the mistake, its place and the correction.
 
 use crate::args::Args;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::error::Error;
 
-/// The sentence for an error of clap's, which says the same in several lines.
+/// The sentence for an error of clap, which takes several lines itself.
 pub(crate) fn sentence(error: &clap::Error) -> String {
     let command = given();
     let said = |kind| error.get(kind).map(words).unwrap_or_default();
-    // As `--size <BYTES>` in clap's words; who reads it has typed `--size`.
+    // Clap says `--size <BYTES>`; the user typed `--size`.
     let option = said(ContextKind::InvalidArg).split(' ').next().unwrap_or_default().to_owned();
     let value = said(ContextKind::InvalidValue);
     match error.kind() {
@@ -44,12 +44,13 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
             let missing = said(ContextKind::InvalidArg);
             format!("`{}` needs {missing}: {}", name(&command), usage(&command))
         }
-        // Of the kinds that are left Doorbell's options can give rise to one: words that are no UTF-8.
+        // Of the other kinds, Doorbell's options can only cause one: words that are not UTF-8.
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
 }
 
-/// That `option` is none of `command`'s, and which is meant, or whose it is.
+/// Says that `option` does not belong to `command`, and suggests the nearest option or the commands that have
+/// it.
 pub(crate) fn no_option(option: &str, command: &Command) -> String {
     let no_option = format!("`{option}` is no option of `{}`", name(command));
     let all = Args::command();
@@ -66,7 +67,7 @@ pub(crate) fn no_option(option: &str, command: &Command) -> String {
     }
 }
 
-/// That `word` is no command below `command`, and which are.
+/// Says that `word` is not a subcommand of `command`, and lists the subcommands.
 pub(crate) fn no_command(word: &str, command: &Command) -> String {
     let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
     let meant = meant(word, &names);
@@ -78,7 +79,7 @@ fn meant(word: &str, names: &[&str]) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; is `{nearest}` meant?"))
 }
 
-/// The command that is named on the command line, as far as there is one.
+/// The subcommand that the command line names, as far as it exists.
 pub(crate) fn given() -> Command {
     let mut command = Args::command();
     command.build();
@@ -89,7 +90,7 @@ pub(crate) fn given() -> Command {
     command
 }
 
-/// Its name as it is typed.
+/// Name of the command as typed.
 fn name(command: &Command) -> &str {
     command.get_bin_name().unwrap_or(command.get_name())
 }
@@ -98,13 +99,13 @@ fn usage(command: &Command) -> String {
     command.clone().render_usage().to_string().replace("Usage: ", "usage is ")
 }
 
-/// Its options, with dashes.
+/// Long options of the command, with dashes.
 fn options(command: &Command) -> Vec<String> {
     let long = command.get_arguments().filter_map(|arg| arg.get_long());
     long.map(|name| format!("--{name}")).collect()
 }
 
-/// What clap says of an error.
+/// A context value of a clap error, in words.
 fn words(value: &ContextValue) -> String {
     match value {
         ContextValue::Strings(all) => all.join(" and "),

@@ -1,6 +1,6 @@
-//! What `doorbell` says about itself.
+//! The overview that `doorbell` prints without arguments.
 
-/// One screen.
+/// The text, which fits on one screen.
 pub(crate) const TEXT: &str = "\
 doorbell: a workbench for people who build systems on RDMA
 

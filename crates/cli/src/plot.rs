@@ -1,4 +1,4 @@
-//! Plots of a report, one SVG per experiment: its curves, or where it has none, the numbers of its claims.
+//! Plots of a report, one SVG per experiment: its curves, or the numbers of its claims if it has none.
 
 use doorbell_reproduce::claims::{self, MarkAxis, Value};
 use doorbell_reproduce::{ClaimReport, Curve, Report};
@@ -13,20 +13,19 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
 
-/// Pixels; a README shows as much without scaling.
+/// Width in pixels. A README shows it without scaling.
 const WIDTH: u32 = 900;
 const TITLE_HEIGHT: u32 = 34;
 const LINE_HEIGHT: u32 = 20;
 const PANEL_HEIGHT: u32 = 310;
 const BAR_ROW: u32 = 40;
-/// What stands beside the longest bar.
+/// Space for the label beside the longest bar.
 const BAR_LABEL: u32 = 290;
 const TEXT: u32 = 13;
-/// Width of a character of [`TEXT`] height, generously: SVG viewers choose the font.
+/// Width of a character at [`TEXT`] height, rounded up because SVG viewers choose the font.
 const CHARACTER: usize = 7;
 
-/// Okabe and Ito's colours, which people with any colour vision tell apart; yellow is too light for
-/// lines on white.
+/// Okabe and Ito's colours, distinguishable with any colour vision. Yellow is too light for lines on white.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -39,18 +38,18 @@ const PAPER: RGBColor = RGBColor(150, 150, 150);
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
-/// What one SVG shows.
+/// Contents of one SVG.
 pub(crate) struct Figure<'a> {
     /// Heading.
     pub(crate) title: String,
     /// Claims of the experiment.
     pub(crate) claims: Vec<&'a ClaimReport>,
-    /// Its curves.
+    /// Curves of the experiment.
     pub(crate) curves: Vec<&'a Curve>,
 }
 
 impl<'a> Figure<'a> {
-    /// What `report` has of the experiment `name` of `paper`.
+    /// The parts of `report` about experiment `name` of `paper`.
     pub(crate) fn of(report: &'a Report, paper: &str, name: &str, title: &str) -> Figure<'a> {
         let path = format!("{paper}/{name}");
         Figure {
@@ -60,7 +59,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// The SVG; `None` where there is no number to draw.
+    /// The SVG; `None` if there is no number to draw.
     pub(crate) fn svg(&self) -> Result<Option<String>, DrawError> {
         if !self.curves.is_empty() {
             return self.lines().map(Some);
@@ -141,7 +140,7 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// Each once, in order.
+/// Each text once, in order.
 fn unique<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut unique = Vec::new();
     for one in all {
@@ -152,7 +151,7 @@ fn unique<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     unique
 }
 
-/// An SVG of this height with a heading and what `draw` draws below it.
+/// An SVG of this height, with a heading and the drawing below it.
 fn canvas(
     height: u32,
     title: &str,
@@ -173,7 +172,7 @@ fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
-/// How the line of this number looks; dashed once the colours are used up.
+/// Style of the line with this number. Lines are dashed once the colours are used up.
 fn style(series: usize) -> ShapeStyle {
     COLOURS[series % COLOURS.len()].stroke_width(2)
 }
@@ -182,7 +181,7 @@ fn is_dashed(series: usize) -> bool {
     (series / COLOURS.len()) % 2 == 1
 }
 
-/// What stands beside a name in the legend.
+/// Sample beside a name in the legend.
 #[derive(Clone, Copy)]
 enum Sample {
     Line,
@@ -194,7 +193,7 @@ type Entry<'a> = (&'a str, ShapeStyle, Sample);
 
 const SAMPLE_WIDTH: i32 = 26;
 
-/// Where the legend's entries stand, row by row.
+/// Positions of the legend's entries, row by row.
 fn legend_places(entries: &[Entry]) -> Vec<(i32, i32)> {
     let (mut x, mut y) = (20, TITLE_HEIGHT as i32 + 4);
     let place = |(name, ..): &Entry| {
@@ -234,7 +233,7 @@ fn draw_legend(root: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
     Ok(())
 }
 
-/// Curves that share their axes and profile.
+/// Groups curves with common axes and profile.
 fn panels<'a>(curves: &[&'a Curve]) -> Vec<Vec<&'a Curve>> {
     let mut panels: Vec<Vec<&Curve>> = Vec::new();
     let axes = |c: &'a Curve| (&c.profile, &c.x, &c.y);
@@ -254,13 +253,13 @@ struct Mark {
     place: Place,
 }
 
-/// Where a number of the paper stands.
+/// Position of a number of the paper.
 enum Place {
-    /// It is an x.
+    /// The number is an x.
     Vertical(f64),
-    /// It is a y, of which no x is stated.
+    /// The number is a y without a stated x.
     Horizontal(f64),
-    /// Both are stated.
+    /// Both x and y are stated.
     Point(f64, f64),
 }
 
@@ -288,7 +287,7 @@ fn draw_panel(area: &Area<'_>, curves: &[&Curve], names: &[&str], marks: &[Mark]
         .y_label_area_size(54)
         .build_cartesian_2d(x.clone(), y.clone())?;
     mesh(&mut chart, &curves[0].x, &curves[0].y)?;
-    // Where curves lie upon each other, the first is seen: limits come last.
+    // If curves overlap, the first one is on top; limits come last.
     for curve in curves.iter().rev() {
         let series = names.iter().position(|n| *n == curve.name).unwrap_or(0);
         draw_curve(&mut chart, curve, series)?;
@@ -313,14 +312,14 @@ fn draw_curve(chart: &mut Chart<'_, '_>, curve: &Curve, series: usize) -> Result
     } else {
         chart.draw_series(LineSeries::new(points.clone(), style(series)))?;
     }
-    // Where points are far apart, they are shown: between them nothing was found.
+    // Points that are far apart are shown, because nothing is known between them.
     if points.len() <= MOST_DOTS {
         chart.draw_series(points.iter().map(|p| Circle::new(*p, 3, style(series).filled())))?;
     }
     Ok(())
 }
 
-/// Points of a curve whose places are shown.
+/// A curve with at most this many points shows them.
 const MOST_DOTS: usize = 24;
 
 fn draw_mark(chart: &mut Chart<'_, '_>, mark: &Mark, x: &Axis, y: &Axis) -> Result<(), DrawError> {
@@ -330,7 +329,7 @@ fn draw_mark(chart: &mut Chart<'_, '_>, mark: &Mark, x: &Axis, y: &Axis) -> Resu
     match mark.place {
         Place::Vertical(at) => {
             chart.draw_series([line([(at, y.low), (at, y.high)])])?;
-            // At the foot, where curves are seldom, and on the side that has room.
+            // At the bottom, where there are few curves, and on the side with more space.
             let left = x.position(at) > 0.75;
             let (offset, pos) = if left { (-4, HPos::Right) } else { (4, HPos::Left) };
             chart.draw_series([label((at, y.low), (offset, -4), at, Pos::new(pos, VPos::Bottom))])?;
@@ -347,7 +346,7 @@ fn draw_mark(chart: &mut Chart<'_, '_>, mark: &Mark, x: &Axis, y: &Axis) -> Resu
     Ok(())
 }
 
-/// A claim's number and ours.
+/// The numbers of a claim: the paper's and Doorbell's.
 struct Bars<'a> {
     name: &'a str,
     unit: &'a str,
@@ -378,13 +377,13 @@ impl<'a> Bars<'a> {
     }
 }
 
-/// The number as the paper means it.
+/// The number with the paper's qualifier.
 fn qualified(id: &str, value: f64) -> String {
     let words = claims::find(id).and_then(|c| c.qualifier?.words());
     words.map_or(number(value), |words| format!("{words} {}", number(value)))
 }
 
-/// The claim's id without the words that all of them begin with.
+/// The claim's id without the leading words that all ids share.
 fn short<'a>(claim: &'a ClaimReport, all: &[&ClaimReport]) -> &'a str {
     let shared = |n: &usize| all.iter().all(|c| c.id.get(..*n) == claim.id.get(..*n));
     let ends = claim.id.match_indices('-').map(|(i, _)| i + 1);
@@ -395,7 +394,7 @@ fn short<'a>(claim: &'a ClaimReport, all: &[&ClaimReport]) -> &'a str {
 fn draw_bars(area: &Area<'_>, bars: &[&Bars], names_width: u32) -> Result<(), DrawError> {
     let numbers: Vec<f64> = bars.iter().flat_map(|b| [b.paper, b.doorbell]).collect();
     let x = Axis::linear(&numbers).cut();
-    // The first row is the topmost.
+    // The first row is at the top.
     let rows = bars.iter().enumerate().map(|(i, b)| (i as f64 + 0.5, b.name.to_owned()));
     let low = bars.len() as f64;
     let y = Axis { low, high: 0.0, largest: low, ticks: rows.collect(), logarithmic: false };
@@ -424,18 +423,18 @@ fn draw_bars(area: &Area<'_>, bars: &[&Bars], names_width: u32) -> Result<(), Dr
     Ok(())
 }
 
-/// An axis whose ticks are chosen here, so that no two labels meet.
+/// An axis with ticks chosen here, so that labels do not overlap.
 #[derive(Clone)]
 struct Axis {
     low: f64,
     high: f64,
-    /// The largest number that it is for.
+    /// The largest number on the axis.
     largest: f64,
     ticks: Vec<(f64, String)>,
     logarithmic: bool,
 }
 
-/// Ticks of an axis, about so many.
+/// Approximate number of ticks on an axis.
 const TICKS: f64 = 6.0;
 
 impl Axis {
@@ -454,14 +453,14 @@ impl Axis {
         Axis { low, high, largest: most, ticks: (first..=last).map(tick).collect(), logarithmic: false }
     }
 
-    /// Ends at the largest number.
+    /// Ends the axis at the largest number.
     fn cut(mut self) -> Axis {
         self.high = self.largest;
         self.ticks.retain(|t| t.0 <= self.largest);
         self
     }
 
-    /// To the largest number; logarithmic where each number is at least 1.5 times the one before.
+    /// Up to the largest number. Logarithmic if each number is at least 1.5 times the one before.
     fn of_x(numbers: &[f64]) -> Axis {
         let mut sorted: Vec<f64> = numbers.iter().copied().filter(|n| n.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -480,7 +479,7 @@ impl Axis {
         Axis { low, high, largest: high, ticks, logarithmic: true }
     }
 
-    /// Place of `value`: 0 at the low end, 1 at the high end.
+    /// Position of `value`: 0 at the low end, 1 at the high end.
     fn position(&self, value: f64) -> f64 {
         let scale = |v: f64| if self.logarithmic { v.log2() } else { v };
         (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
@@ -510,7 +509,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Four digits are enough for eyes.
+/// Formats a number with about four digits.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 1000.0 || v.fract() == 0.0 => 0,
@@ -565,7 +564,7 @@ mod tests {
         }
     }
 
-    /// Every element that is opened is closed, in order, and text holds no bare `<` or `&`.
+    /// Checks that all elements are closed in order, and that text contains no bare `<` or `&`.
     fn assert_well_formed(svg: &str) {
         let mut open = Vec::new();
         let mut rest = svg;
@@ -617,7 +616,7 @@ mod tests {
         for part in ["first", "second", "paper", "Doorbell", "80", "78.4 (2.0% off, predicted)", "-2.24"] {
             assert!(svg.lines().any(|l| l.trim() == part), "{part}: {svg}");
         }
-        // Of the legend, and of both claims.
+        // One rectangle in the legend, and one for each of two claims.
         let widths = |colour: RGBColor| {
             let fill = format!("fill=\"#{:02X}{:02X}{:02X}\"", colour.0, colour.1, colour.2);
             let rectangles = svg.lines().filter(|l| l.starts_with("<rect") && l.contains(&fill));
@@ -660,7 +659,7 @@ mod tests {
         assert_eq!(labels(Axis::of_x(&[1.0, 2.0, 2.5])), "0 0.5 1 1.5 2 2.5");
     }
 
-    /// A plot's file has the paper's and the experiment's name.
+    /// A plot's file is named after the paper and the experiment.
     #[test]
     fn names_of_experiments_are_unique() {
         let names: Vec<_> =

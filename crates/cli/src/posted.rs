@@ -1,11 +1,11 @@
-//! What a workload posts and when, and what came of each class of threads and each item of a mix, for people.
+//! Text about a workload's posts, and tables of results per thread class and per item of a mix.
 
 use crate::report::within;
 use crate::table::{self, Align};
 use doorbell_lab::{Latency, LoadLoop, OfClass, OfKind, Operation, Outcome, Resolved};
 use doorbell_nic::Digits;
 
-/// What is posted.
+/// Rows about the posted operations.
 pub(crate) fn what(w: &Resolved) -> Vec<(&'static str, String)> {
     let over = |what: &dyn std::fmt::Display| format!("{what} over {}", w.transport);
     match w.only_operation() {
@@ -20,7 +20,7 @@ pub(crate) fn what(w: &Resolved) -> Vec<(&'static str, String)> {
     }
 }
 
-/// When operations are due, where that is not as earlier ones end.
+/// The row about due times; `None` if operations follow earlier ones at once.
 pub(crate) fn when(w: &Resolved) -> Option<(&'static str, String)> {
     match w.uniform()?.pace {
         LoadLoop::Open { arrivals, rate } => {
@@ -31,7 +31,7 @@ pub(crate) fn when(w: &Resolved) -> Option<(&'static str, String)> {
     }
 }
 
-/// Payload of all operations in a second.
+/// Payload of all operations in Gbit/s.
 pub(crate) fn gigabits(o: &Outcome) -> f64 {
     let payload = |w: &Resolved, mops: f64, kinds: &[OfKind]| match w.only_operation() {
         Some(only) => mops * f64::from(only.size),
@@ -47,7 +47,7 @@ pub(crate) fn gigabits(o: &Outcome) -> f64 {
     bytes * 8.0 / 1e3
 }
 
-/// Rate and latencies of each class of threads, and of each item of its mix.
+/// Rate and latencies of each thread class and of each item of its mix.
 pub(crate) fn classes(o: &Outcome) -> String {
     let of_class = |class: &OfClass| {
         let (rate, mean) = (within(class.interval.mops), within(class.interval.latency_ns));
@@ -77,7 +77,8 @@ const HEADER: [(&str, Align); 6] = [
     ("p99.9", Align::Right),
 ];
 
-/// A row of a table of rates and latencies, with halves of intervals in words.
+/// A row of a table of rates and latencies. `rate_within` and `mean_within` are half-widths of intervals as
+/// text.
 fn row(
     name: String,
     mops: f64,
@@ -93,7 +94,7 @@ fn row(
     [name, rate].into_iter().chain(share).chain([mean, known(p50), known(p99), known(p999)]).collect()
 }
 
-/// The operations of each item of a mix.
+/// Rate and latencies of each item of a mix.
 pub(crate) fn kinds(o: &Outcome) -> String {
     let of = |kind: &OfKind| {
         row(format!("{} of {} B", kind.verb, kind.size), kind.mops, "", None, &kind.latency_ns, "")

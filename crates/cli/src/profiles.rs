@@ -10,7 +10,7 @@ use doorbell_schema::{Real, Settings};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The JSON of a profile.
+/// JSON output of a profile.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Described<'a> {
     name: &'a str,
@@ -18,14 +18,14 @@ pub(crate) struct Described<'a> {
     generation: Generation,
     #[serde(skip_serializing_if = "Option::is_none")]
     device_id: Option<&'a DeviceId>,
-    /// What was set over it.
+    /// Parameters that were set by the user.
     #[serde(skip_serializing_if = "Settings::is_empty")]
     #[schemars(with = "std::collections::BTreeMap<String, f64>")]
     set: Settings,
     parameters: &'a [Parameter],
-    /// The measurements that it was set from.
+    /// The measurements behind the profile.
     measured: &'a Measured,
-    /// How well it meets them; absent where it was set by hand.
+    /// Errors of the profile for these measurements; absent if it was set by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     calibrated: Option<&'a Calibrated>,
 }
@@ -90,7 +90,7 @@ fn list(profiles: &[Profile]) -> String {
     format!("Profiles, and how many of their parameters come from where\n{table}")
 }
 
-/// A value of a parameter, as a file has it.
+/// A parameter's value, as in a file.
 fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Flag => (value != 0.0).to_string(),
@@ -98,7 +98,7 @@ fn value(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Name of the basis of a parameter, and its note.
+/// Name of a parameter's basis, and a note.
 fn basis(p: &Parameter) -> (&'static str, String) {
     match &p.basis {
         Basis::Published { source } => ("published", source.clone()),
@@ -134,7 +134,7 @@ fn parameters(profile: &Profile) -> String {
     format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.device.generation, profile.title)
 }
 
-/// The measurements that a profile was set from.
+/// The measurements behind a profile.
 fn measured(all: &Measured) -> String {
     if all.is_empty() {
         return "Nothing is known of the measurements that it was set from: all that it says is extrapolated\n".into();

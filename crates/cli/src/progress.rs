@@ -1,4 +1,4 @@
-//! Progress on stderr, and what interrupts.
+//! Progress bar on stderr, and the interrupt flag.
 
 use crate::exit::Exit;
 use crate::signals;
@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What takes less is over before anybody asks how long it takes.
+/// Delay before the bar appears. Shorter work needs no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A flag that the first Ctrl-C or SIGTERM sets; the second ends the program at once.
+/// Returns a flag that the first Ctrl-C or SIGTERM sets. A second signal ends the program at once.
 pub(crate) fn interrupt() -> Result<Arc<AtomicBool>, Exit> {
     let interrupted = Arc::new(AtomicBool::new(false));
     signals::watch(&interrupted)
@@ -22,13 +22,13 @@ pub(crate) fn interrupt() -> Result<Arc<AtomicBool>, Exit> {
     Ok(interrupted)
 }
 
-/// Shows how much is done of what is planned, and how long the rest may take; nothing for the first two
-/// seconds, nor where stderr is no terminal.
+/// A progress bar with the done and planned runs and the estimated remaining time. It appears after two
+/// seconds, and only if stderr is a terminal.
 pub(crate) struct Bar {
     bar: ProgressBar,
-    /// When it moved last, in milliseconds.
+    /// Time of the last progress, in milliseconds since the start.
     last: Arc<AtomicU64>,
-    /// Shows it after a while, unless it is over before.
+    /// Channel and thread that show the bar after the delay, unless the work ends before.
     later: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
@@ -48,20 +48,20 @@ impl Drop for Bar {
     fn drop(&mut self) {
         if let Some((over, later)) = self.later.take() {
             drop(over);
-            // It does nothing that panics, and if it did nobody would miss a bar.
+            // The thread contains nothing that panics, and a missing bar would do no harm.
             let _ = later.join();
         }
         self.bar.finish_and_clear();
     }
 }
 
-/// A bar of runs, without any yet.
+/// A bar without planned runs.
 pub(crate) fn bar() -> Bar {
     Bar::new("{elapsed:>4} {wide_bar} {pos}/{len} {left} {msg}", 0)
 }
 
-/// How long the rest may take, if each part of it takes what those took that are done; `last` is when the last of
-/// them was, in milliseconds.
+/// Estimated remaining time, if the rest progresses as the done part did. `last` is the time of the last
+/// progress, in milliseconds since the start.
 fn left(state: &ProgressState, last: u64) -> Option<Duration> {
     let rest = state.len()?.checked_sub(state.pos()).filter(|rest| *rest > 0 && state.pos() > 0)?;
     let rest = Duration::from_millis((last as f64 / state.pos() as f64 * rest as f64) as u64);
@@ -76,7 +76,7 @@ impl Bar {
         let of = last.clone();
         bar.set_style(style.with_key("left", move |state: &ProgressState, text: &mut dyn Write| {
             if let Some(left) = left(state, of.load(Ordering::Relaxed)) {
-                // A text can be written to.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "{} left", HumanDuration(left));
             }
         }));

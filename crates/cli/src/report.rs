@@ -1,16 +1,16 @@
-//! Pieces of reports that several commands have.
+//! Parts of reports that several commands share.
 
 use crate::exit;
 use doorbell_lab::{Certainty, Duration, Ended, MeasuredTime, Share, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 
-/// A time, as warm-up and duration are shown: what was asked for, else what came of it.
+/// The warm-up or duration in words: the requested time, else the actual time and its reason.
 fn time(asked: Option<Duration>, came: Duration, how: &str) -> String {
     asked.map_or_else(|| format!("{}, {how}", exit::in_words(came)), |asked| asked.to_string())
 }
 
-/// Why a warm-up ended; one that was said beforehand is shown as it was said.
+/// Why a warm-up ended. A given warm-up is shown as given.
 fn warmed(measured: &MeasuredTime) -> &'static str {
     match measured.warmed {
         None => "as asked for",
@@ -43,7 +43,7 @@ pub(crate) fn times(
     precision: Share,
     measured: &MeasuredTime,
 ) -> [(&'static str, String); 2] {
-    // What was cut did not last as asked for.
+    // A time that was cut short did not last as requested.
     let warmup = warmup.filter(|_| measured.warmed.is_none());
     let duration = duration.filter(|_| measured.ended.is_repeatable());
     [
@@ -52,13 +52,13 @@ pub(crate) fn times(
     ]
 }
 
-/// Parameters that are set, as they are typed.
+/// Changed parameters, as typed.
 pub(crate) fn settings(set: &Settings) -> String {
     let each: Vec<String> = set.iter().map(|(name, number)| format!("{name}={number}")).collect();
     each.join(", ")
 }
 
-/// That a run does not tell the rate in the long run, if it does not.
+/// A warning if the measured rate may differ from the long-run rate.
 pub(crate) fn unsettled(interval: &Certainty) -> String {
     let says = |why: &String| match interval.overload {
         true => format!("  Overload: {why}.\n"),
@@ -73,12 +73,12 @@ pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> St
     value.map_or("-".to_owned(), |ns| format!("{ns}{interval} ns"))
 }
 
-/// A mean latency in nanoseconds with half of its interval, to three digits.
+/// A mean latency in nanoseconds to three digits, with the half-width of its interval.
 pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
     mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
 }
 
-/// Half of an interval, to two digits.
+/// The half-width of an interval, to two digits.
 pub(crate) fn within(half: Option<f64>) -> String {
     let Some(half) = half else { return String::new() };
     let decimals = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };

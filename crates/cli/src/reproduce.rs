@@ -61,7 +61,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }
 }
 
-/// The report with intervals, where they are asked for and nobody stopped it.
+/// Adds intervals to the report, if they are requested and nothing was interrupted.
 fn with_intervals(
     ctx: &Ctx<'_>,
     selection: &Selection,
@@ -73,7 +73,7 @@ fn with_intervals(
     }
     match doorbell_reproduce::intervals(ctx, selection, &report.claims) {
         Ok(intervals) => Ok(Report { intervals: Some(intervals), ..report }),
-        // What was found before is not lost.
+        // The results found before the interrupt are kept.
         Err(error) if error.is_interrupt() => Ok(Report { interrupted: true, ..report }),
         Err(error) => Err(error),
     }
@@ -83,7 +83,7 @@ fn cannot_write(path: &Path, error: impl std::fmt::Display) -> Exit {
     Exit::bad_input(format!("cannot write plots to {}: {error}", path.display()))
 }
 
-/// Makes the directory, and sees to it before hours of simulation that files can be written there.
+/// Creates the directory and checks, before hours of simulation, that files can be written to it.
 fn make_writable(dir: &Path) -> Result<(), Exit> {
     let probe = dir.join(".doorbell");
     std::fs::create_dir_all(dir)
@@ -92,7 +92,7 @@ fn make_writable(dir: &Path) -> Result<(), Exit> {
         .map_err(|e| cannot_write(dir, e))
 }
 
-/// Writes a plot of each experiment that found numbers; returns the paths.
+/// Writes a plot of each experiment with numbers. Returns the paths.
 fn write_plots(dir: &Path, report: &Report, experiments: &[&Experiment]) -> Result<Vec<PathBuf>, Exit> {
     let mut paths = Vec::new();
     for experiment in experiments {
@@ -131,7 +131,7 @@ fn text(report: &Report, experiments: &[&Experiment]) -> String {
     text + &summary(report)
 }
 
-/// What is no claim, and says so.
+/// Report on measurements that are not claims.
 fn measured_text(of: &MeasuredReport) -> String {
     let mut text = format!("{}: measurements that are no claims\n", of.set);
     text += &table::prose(&[("", Align::Left)], vec![vec![of.about.clone()]]);
@@ -220,7 +220,7 @@ fn row(c: &ClaimReport) -> Vec<String> {
     ]
 }
 
-/// Longest statement that a cell shows whole.
+/// Most characters of a statement in a cell.
 const CELL: usize = 44;
 
 fn value(value: &Value) -> String {
@@ -235,10 +235,10 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// What predictions of ATC'16 are worth.
+/// Note on the predictions for ATC'16.
 const MECHANISMS: &str = "  The values of parameters follow from the calibrated numbers alone; which mechanisms the model has was decided with other\n  runs on the same clusters in view (reproduce rc-swarm), and by someone who had seen more of them.\n";
 
-/// Intervals of predicted numbers, and how many hold them.
+/// Intervals of predicted numbers, and how many numbers lie within them.
 fn intervals(found: &Intervals, claims: &[ClaimReport]) -> String {
     if found.coverage.is_empty() {
         return "\nNo predicted number is of a profile that says how sure it is\n".into();
@@ -294,7 +294,7 @@ fn summary(report: &Report) -> String {
     let rows = all.map(|basis| {
         let claims: Vec<&ClaimReport> = report.claims.iter().filter(|c| c.basis == basis).collect();
         let hold = claims.iter().filter(|c| c.holds).count();
-        // What the hardware is given to be says nothing about accuracy.
+        // Given hardware parameters say nothing about accuracy.
         let errors: Vec<f64> =
             if basis == Basis::Given { Vec::new() } else { claims.iter().filter_map(|c| c.error).collect() };
         let percent = |e: Option<f64>| e.map_or("-".to_owned(), |e| format!("{:.1}%", e * 100.0));
@@ -356,7 +356,7 @@ fn summary(report: &Report) -> String {
     text
 }
 
-/// How many claims of each paper were checked.
+/// Number of checked claims per paper.
 fn checked(all: &[CheckedClaims]) -> String {
     if all.is_empty() {
         return String::new();
@@ -379,7 +379,7 @@ fn checked(all: &[CheckedClaims]) -> String {
     format!("\nClaims that are no hardware parameters\n{}", table::columns(&header, rows))
 }
 
-/// The speed-ups of CLUSTER'21's abstract.
+/// The speed-ups in the abstract of CLUSTER'21.
 fn headlines(all: &[Headline]) -> String {
     if all.is_empty() {
         return String::new();
@@ -392,7 +392,7 @@ fn headlines(all: &[Headline]) -> String {
     format!("\nCLUSTER'21, all optimisations\n{}", table::columns(&header, all.iter().map(row).collect()))
 }
 
-/// What has no result as it was stopped, in words.
+/// Experiments without a result, in words.
 fn missing(report: &Report) -> String {
     let stopped = || report.missing.iter().filter(|missing| missing.why.is_none());
     let names: Vec<&str> = stopped().map(|missing| missing.experiment.as_str()).collect();
@@ -412,7 +412,7 @@ fn missing(report: &Report) -> String {
     refused(report) + &interrupted
 }
 
-/// What has no result though nobody stopped it, and why.
+/// Experiments without a result that were not interrupted, with the reason.
 fn refused(report: &Report) -> String {
     let line = |missing: &MissingExperiment| {
         let claims = counted(missing.claims.len() as u64, "claim");
@@ -421,7 +421,7 @@ fn refused(report: &Report) -> String {
     report.missing.iter().filter_map(line).collect()
 }
 
-/// From when to when runs were measured, in words.
+/// Measured times of the runs, in words.
 fn times(report: &Report) -> String {
     let Report { precision, runs, unsettled, .. } = report;
     match (precision, unsettled) {

@@ -1,4 +1,4 @@
-//! `doorbell run`: a program on the software NIC.
+//! `doorbell run`: runs a program on the software NIC.
 
 use crate::args::RunArgs;
 use crate::exit::Exit;
@@ -8,16 +8,16 @@ use doorbell_launch::stats::Stats;
 use doorbell_launch::strict::Strict;
 use doorbell_launch::{Launch, LaunchError, Link};
 
-/// The profile that statistics are for, unless one is given here or by `--as`.
+/// Profile for statistics, unless given here or by `--as`.
 const USUAL_PROFILE: &str = "cib";
 
-/// Work requests of a process that are traced, unless it is said of how many.
+/// Number of work requests to trace per process, unless given.
 const USUAL_TRACE: u64 = 100_000;
 
-/// The seed of faults, unless one is given.
+/// Seed of faults, unless given.
 const USUAL_SEED: u64 = 1;
 
-/// Runs the program, and ends as it does; returns only where it does not start.
+/// Replaces this command by the program. Returns only if the program does not start.
 pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let wanted = args.stats || args.stats_json.is_some();
     if args.profile.is_some() && !wanted {
@@ -57,14 +57,15 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Exit::bad_input("there is no program to run"));
     };
-    // What follows the program is its own, but a program's name seldom begins with a dash.
+    // Words after the program are its own. A word with a dash in the program's place is probably a mistyped
+    // option.
     if let Some(option) = program.to_str().filter(|name| name.starts_with('-')) {
         return Err(Exit::bad_input(mistake::no_option(option, &mistake::given())));
     }
     Err(not_launched(&launch.run(program, arguments)))
 }
 
-/// How this command ends where it runs nothing.
+/// The end of a command that could not launch anything.
 pub(crate) fn not_launched(error: &LaunchError) -> Exit {
     match error {
         LaunchError::Program { .. } => {

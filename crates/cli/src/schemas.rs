@@ -1,5 +1,5 @@
-//! The JSON Schemas of what `--json` writes, in `docs/schemas`, as the types have them.
-//! `cargo xtask bless` writes them anew.
+//! JSON Schemas of all `--json` output, in `docs/schemas`, generated from the types. `cargo xtask bless`
+//! rewrites them.
 
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 use std::path::Path;
 
-/// The schema of a type as it is written: no object has a field that it does not name.
+/// The schema of a type as serialized. Objects have no fields beyond those named.
 fn of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
@@ -21,7 +21,7 @@ fn of<T: JsonSchema>(title: &str) -> Value {
     schema
 }
 
-/// A sentence of the docs of a type, without its links, in a line.
+/// A doc comment as a description on one line, without links.
 fn in_words_of_json(docs: &str) -> String {
     docs.replace("[`", "`").replace("`]", "`").replace('\n', " ").replace("`None`", "null")
 }
@@ -39,11 +39,11 @@ fn close(schema: &mut Value) {
             }
             for (key, value) in &mut *object {
                 match key.as_str() {
-                    // Names of fields and types are no keywords.
+                    // Names of fields and types are not keywords.
                     "properties" | "$defs" => {
                         value.as_object_mut().into_iter().flatten().for_each(|(_, of)| close(of))
                     }
-                    // Parts of an object do not know what the others name.
+                    // The parts of an object do not know each other's fields.
                     part if is_object && parts.contains(&part) => {}
                     _ => close(value),
                 }

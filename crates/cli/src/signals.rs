@@ -1,4 +1,4 @@
-//! Signals that interrupt.
+//! Signals that interrupt the command.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -6,28 +6,30 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// Ctrl-C, and what kill(1) and service managers send. SIGHUP is left as it is: nohup(1) has it ignored.
+/// The signals of Ctrl-C, and of kill(1) and service managers. SIGHUP keeps its disposition, because nohup(1)
+/// ignores it.
 const INTERRUPTS: [i32; 2] = [SIGTERM, SIGINT];
 
-/// The signal that interrupted.
+/// The signal that interrupted the command.
 static CAME: LazyLock<Arc<AtomicUsize>> = LazyLock::new(|| Arc::new(AtomicUsize::new(SIGINT as usize)));
 
-/// Sets a flag at the first Ctrl-C or SIGTERM; the second ends the program at once.
+/// Sets a flag at the first Ctrl-C or SIGTERM. A second signal ends the program at once.
 pub(crate) fn watch(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     INTERRUPTS.into_iter().try_for_each(|signal| watch_one(signal, interrupted))
 }
 
-/// What is done at a signal, in this order: who sees the flag asks which signal it was.
+/// Registers the actions for a signal. The number is stored before the flag is set, for code that sees the
+/// flag.
 fn watch_one(signal: i32, interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     flag::register_conditional_shutdown(signal, EXIT_OF_SIGNAL + signal, interrupted.clone())?;
     flag::register_usize(signal, CAME.clone(), signal as usize)?;
     flag::register(signal, interrupted.clone()).map(|_| ())
 }
 
-/// Exit codes of what a signal has ended are this and its number, as shells have it.
+/// Exit code of a process ended by a signal, minus the signal's number, as in shells.
 const EXIT_OF_SIGNAL: i32 = 128;
 
-/// The exit code of this program where a signal interrupted it.
+/// Exit code after an interrupt by a signal.
 pub(crate) fn interrupted() -> u8 {
     EXIT_OF_SIGNAL as u8 + CAME.load(Ordering::SeqCst) as u8
 }

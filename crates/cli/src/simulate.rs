@@ -39,7 +39,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         false => doorbell_lab::simulate(&run, &control),
     };
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    // Of nothing there is no interval.
+    // A run in which nothing completed has no interval.
     let has_interval = args.uncertainty && outcome.waits.is_none();
     let uncertainty = has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
     drop(bar);
@@ -58,14 +58,14 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
     }
-    // What was computed before is not lost.
+    // The results are printed before errors are reported.
     seen.report()?;
     exit::stopped(&interrupt)?;
     uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     exit::completed(outcome.waits.as_deref(), &outcome.measured)
 }
 
-/// The report; `asked` is what was asked for, of which a profile may have decided a part.
+/// The report. `asked` is the request before the profile decided some parameters.
 fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
     match (&told.result.of, asked) {
         (OutcomeOf::Verbs(of), _) => verbs::text(told, of),
@@ -74,21 +74,22 @@ fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
     }
 }
 
-/// Whether what is run sends by kernel TCP.
+/// Whether the run uses kernel TCP.
 fn is_over_tcp(run: &Run) -> bool {
     matches!(&run.work, Work::System(system) if system.is_over_tcp())
 }
 
-/// Whether devices see what is in the caches of their hosts.
+/// Whether devices see the contents of their hosts' caches.
 fn is_coherent(run: &Run) -> bool {
     run.profiles.first().hierarchy.is_none_or(|hierarchy| hierarchy.io_coherent)
 }
 
-/// What is to be known of results where devices are not coherent with caches; programs of systems flush nothing.
+/// Warning for hosts with devices that are not coherent with caches, because the systems' programs flush
+/// nothing.
 const STALE: &str = "doorbell: this host's devices do not see its caches (io_coherent = false), and the system's programs flush nothing: \
     what peers got may be stale, and such programs would not work there";
 
-/// How runs are made that these arguments ask for.
+/// The run settings that these arguments ask for.
 fn control<'a>(args: &SimulateArgs, interrupt: &Arc<AtomicBool>, watch: &'a Watched<'_>) -> Control<'a> {
     let max_wall = std::time::Duration::from_nanos(args.max_wall.span().as_ns());
     Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), max_wall: Some(max_wall), watch }

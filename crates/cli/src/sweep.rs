@@ -56,7 +56,7 @@ fn merged(args: &SweepArgs) -> Result<(), Exit> {
     tell(&merge(parts).map_err(Exit::of_sweep)?, args)
 }
 
-/// A sweep's JSON.
+/// Reads the JSON of a sweep.
 fn read(file: &Path) -> Result<Sweep, Exit> {
     let shown = file.display();
     let text = std::fs::read_to_string(file)
@@ -85,7 +85,7 @@ fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     Ok(())
 }
 
-/// Sees to it before hours of simulation that files can be written, and curves drawn.
+/// Checks, before hours of simulation, that files can be written and curves can be drawn.
 fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
     if args.svg.is_some() {
         curves::along(over)?;
@@ -105,10 +105,10 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
     Exit::bad_input(format!("cannot write {}: {error}", file.display()))
 }
 
-/// Points that are named where some are not made, at most.
+/// Most missing points to name.
 const NAMED: usize = 5;
 
-/// Which points are not made, if some are not.
+/// Names the missing points; `None` if there are none.
 fn missing(sweep: &Sweep) -> Option<String> {
     let missing = &sweep.missing;
     let mut names: Vec<String> =
@@ -173,7 +173,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     table::columns(&header, points.iter().map(row).collect())
 }
 
-/// What a search found, in words.
+/// Result of a search for a knee, in words.
 fn told(knee: &Knee) -> String {
     let Knee { option, p99_under_ns, at, exceeded_at, tried, ended } = knee;
     let mut text = match exceeded_at {

@@ -13,21 +13,21 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Operations that are traced unless another number is given: some megabytes.
+/// Number of operations to trace unless given: some megabytes.
 const USUAL_OPERATIONS: u64 = 1000;
 
-/// Files that a run is written to, and then what was.
+/// Output files of a traced run, and afterwards the traced operations.
 pub(crate) struct Files {
     trace: Option<PathBuf>,
     pcap: Option<PathBuf>,
     from: Option<Time>,
-    /// The files, until the run begins.
+    /// The open files, until the run begins.
     opened: Mutex<Option<Tracing>>,
     traced: Mutex<Option<Traced>>,
 }
 
-/// A file that keeps what is in it until the run begins to write. Where no run does, one that was not there
-/// before is not there after.
+/// An output file that keeps its old contents until the run begins to write. If no run does, a newly created
+/// file is removed again.
 struct Output {
     file: File,
     made: Option<PathBuf>,
@@ -40,14 +40,14 @@ impl Output {
         match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = open(true)?;
-                // Where the path is a link, what it leads to was made.
+                // If the path is a link, its target was created.
                 Ok(Output { file, made: path.canonicalize().ok(), begun: false })
             }
             file => Ok(Output { file: file?, made: None, begun: false }),
         }
     }
 
-    /// Takes out of the file what was in it before.
+    /// Truncates the file before the first write.
     fn begin(&mut self) -> io::Result<()> {
         // Pipes and devices have no length.
         if !self.begun && self.file.metadata()?.is_file() {
@@ -73,7 +73,7 @@ impl Write for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(path) = self.made.take().filter(|_| !self.begun) {
-            // What cannot be removed is an empty file.
+            // A file that cannot be removed stays empty.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -85,19 +85,19 @@ fn create(path: &Option<PathBuf>) -> Result<Option<Output>, Exit> {
     path.as_ref().map(open).transpose()
 }
 
-/// Whether these are of one file, in which one would write over the other, or of one pipe.
+/// Whether both are one file, so that each would overwrite the other, or one pipe.
 fn are_one(a: &io::Result<Metadata>, b: &io::Result<Metadata>) -> bool {
     let (Ok(a), Ok(b)) = (a, b) else { return false };
     let keeps_bytes = a.is_file() || a.file_type().is_fifo();
     keeps_bytes && (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// An error where a file is one that the run has another use for.
+/// An error if the run uses this file for something else.
 fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf]) -> Result<(), Exit> {
     let (Some(path), Some(output)) = (path, output) else { return Ok(()) };
     let own = output.file.metadata();
     let printed_to = |out: BorrowedFd<'_>| {
-        // One that is closed is no file.
+        // A closed stream is not a file.
         let about = out.try_clone_to_owned().and_then(|out| File::from(out).metadata());
         are_one(&own, &about)
     };
@@ -113,7 +113,7 @@ fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf])
     Err(Exit::bad_input(format!("{} is {use_of_it}: name another file", path.display())))
 }
 
-/// Opens the files; what is in them stays until the run writes. `read` are the files that say what to run.
+/// Opens the files. Their contents stay until the run writes. `read` lists the files that define the run.
 pub(crate) fn open(args: &TraceArgs, read: &[PathBuf]) -> Result<Files, Exit> {
     let TraceArgs { trace, pcap, trace_from, trace_ops } = args;
     let wanted = trace.is_some() || pcap.is_some();
@@ -152,7 +152,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Files {
-    /// Says on stderr what was traced; an error where it could not be written.
+    /// Prints on stderr how much was traced. Returns an error if a file could not be written.
     pub(crate) fn report(&self) -> Result<(), Exit> {
         let Some(traced) = lock(&self.traced).take() else { return Ok(()) };
         let failed = |path: &Option<PathBuf>, written: io::Result<()>| match (path, written) {
@@ -168,7 +168,7 @@ impl Files {
         Ok(())
     }
 
-    /// The end of a run that has no result, after what is kept of what was traced.
+    /// The end of a run without a result, after reporting the part that was traced.
     pub(crate) fn without_result(&self, error: &SimulateError) -> Exit {
         if let Err(Exit { message: Some(message), .. }) = self.report() {
             exit::say(&message);
@@ -214,7 +214,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Shows progress, and has the first run traced.
+/// Shows progress, and traces the first run.
 pub(crate) struct Watched<'a> {
     pub(crate) bar: &'a Bar,
     pub(crate) seen: &'a Files,

@@ -1,4 +1,4 @@
-//! A workload as resolved, for people.
+//! Text about a resolved workload.
 
 use crate::posted;
 use crate::report;
@@ -9,7 +9,7 @@ use doorbell_lab::{
 use doorbell_nic::counted;
 use doorbell_verbs::QpType;
 
-/// Who posts to whom. Where threads have fewer connected QPs than there are machines, not all are posted to.
+/// The pattern in words. Threads with fewer connected QPs than there are machines reach only some machines.
 fn pattern(w: &Resolved) -> String {
     let few = |reached: u32, all: u32| w.transport != QpType::Ud && reached < all;
     match w.pattern {
@@ -27,7 +27,7 @@ fn pattern(w: &Resolved) -> String {
     }
 }
 
-/// Where memory lies, and what is used of the NIC.
+/// Rows about the placement of memory and the use of the NIC.
 fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     let sges = w.sges.map(|sges| match w.pieces {
         Some(Pieces::Apart) => format!("{sges}, each in lines of its own"),
@@ -54,7 +54,7 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
 }
 
-/// What is set over the profiles, by group where machines differ.
+/// Changed parameters of the profiles, by group if machines differ.
 fn set(w: &Resolved) -> Option<String> {
     let of_groups = w.machine.iter().flatten().zip(w.group_names());
     let of_groups = of_groups.filter_map(|(group, name)| Some((group.set.as_ref()?, name)));
@@ -63,7 +63,7 @@ fn set(w: &Resolved) -> Option<String> {
     w.set.as_ref().map(report::settings).or((!each.is_empty()).then(|| each.join("; ")))
 }
 
-/// The workload as resolved, for people: what is so of all of it. Classes of threads are told apart.
+/// Rows about a resolved workload as a whole. Thread classes have their own tables.
 pub(crate) fn rows(w: &Resolved) -> Vec<(&'static str, String)> {
     let machines = match w.has_groups() {
         true => format!("{}: {}", w.machines, w.group_names().join(", ")),
@@ -97,7 +97,7 @@ pub(crate) fn rows(w: &Resolved) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What each class of threads does, if they are in classes.
+/// A table for each thread class; empty without classes.
 pub(crate) fn classes(w: &Resolved) -> String {
     if !w.has_classes() {
         return String::new();
@@ -114,7 +114,7 @@ pub(crate) fn classes(w: &Resolved) -> String {
     w.classes().into_iter().map(of).collect()
 }
 
-/// How it is posted.
+/// Rows about posting.
 fn posting(w: &Resolved) -> Vec<(&'static str, String)> {
     let of_window = match w.window() {
         Window::PerThread(_) => "thread",
@@ -134,7 +134,7 @@ fn on_off(flag: bool) -> String {
     if flag { "yes" } else { "no" }.to_owned()
 }
 
-/// What most workloads leave as it is usual.
+/// Rows about options that most workloads leave at their usual values.
 fn details(w: &Resolved) -> Vec<(&'static str, String)> {
     let mut rows = memory(w);
     rows.extend(posted::when(w));

@@ -1,4 +1,4 @@
-//! Results against those of before, for users' continuous integration.
+//! Comparison of results with earlier ones, for continuous integration.
 
 use crate::args::CompareArgs;
 use crate::exit::{self, Exit};
@@ -42,7 +42,7 @@ fn shown(changes: &Changes) -> String {
     format!("{}%", Digits(changes.tolerance * 100.0, 1))
 }
 
-/// Names of numbers; of points of a sweep, the points.
+/// Names of the numbers; for points of a sweep, the names of the points.
 fn places(numbers: &[String]) -> Vec<&str> {
     let mut places: Vec<&str> = Vec::new();
     for number in numbers {

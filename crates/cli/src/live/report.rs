@@ -1,4 +1,4 @@
-//! What was measured, as text.
+//! Text report of live runs.
 
 use super::result::{IN_TURN, Live, Run};
 use crate::table::{self, Align};
@@ -7,7 +7,7 @@ use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;
 
-/// The report: a column for each run.
+/// The report, with a column for each run.
 pub(super) fn text(live: &Live) -> String {
     let Live { machine, device, runs, .. } = live;
     let mut header = vec![("", Align::Left)];

@@ -1,4 +1,4 @@
-//! What was measured, in the form of its JSON.
+//! JSON output of live runs.
 
 use doorbell_lab::{Latency, SystemWorkload};
 use doorbell_live::Threads;
@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Version of the JSON; fields are only ever added.
+/// Version of the JSON. Later versions only add fields.
 pub(super) const SCHEMA: u32 = 1;
-/// The field whose values a run takes in turn, unless one is given.
+/// The field that takes all of its values in turn, unless one is given.
 pub(super) const IN_TURN: &str = "stack";
-/// What was measured, in the form of its JSON.
+/// Results of live runs, as JSON output.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Live {
     pub(super) schema: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Live {
     pub(super) runs: Vec<Run>,
 }
 
-/// Where it was measured: the numbers are this machine's, and no profile's.
+/// The machine that was measured. The results are its own, not a profile's.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Machine {
     pub(super) processor: String,
@@ -37,7 +37,7 @@ pub(super) struct LiveDevice {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Run {
     pub(super) workload: SystemWorkload,
-    /// Operations that clients saw done in the measured time.
+    /// Operations that clients saw completed in the measured time.
     pub(super) done: u64,
     pub(super) mrps: f64,
     pub(super) latency_ns: Latency,

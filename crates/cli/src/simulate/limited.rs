@@ -1,10 +1,10 @@
-//! What supports a result and what limits it, for people.
+//! Text about the basis and the bottleneck of a result.
 
 use crate::explained;
 use crate::extrapolation::Told;
 use doorbell_lab::Outcome;
 
-/// What supports a result, its bottleneck, and what more of each resource brings.
+/// The basis of a result, its bottleneck, and the gains from more of each resource.
 pub(super) fn limited(told: &Told<'_, Outcome>) -> String {
     let Outcome { bottleneck, lift, together, .. } = told.result;
     let lifts = explained::lifts(lift, together.as_ref());

@@ -1,4 +1,4 @@
-//! The report of a run of a system.
+//! The report of a system's run.
 
 use super::limited::limited;
 use crate::explained;
@@ -10,7 +10,7 @@ use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;
 
-/// What was asked for that the profile decided, as it did.
+/// Requested parameters that the profile decided, with the decision.
 fn decided(asked: &SystemWorkload, run: &SystemWorkload) -> Vec<(&'static str, String)> {
     let differ = |(name, value): (&'static str, Option<Value>)| {
         let (asked, run) = (asked.value(name)?, value?);
@@ -92,19 +92,19 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     text
 }
 
-/// What no rerun is made with more of, where caches have sizes.
+/// Note on costs that no rerun changes, for hosts with cache sizes.
 const MEMORY_APART: &str = "No resource of these lifts what memory and write-backs take that the NIC forces: dram_ns, dram_mb_per_s and
 forced_write_back_ns of [hierarchy].
 ";
 
-/// What is no part of an operation.
+/// The phase that is not part of an operation.
 const BESIDE: &str = "tenant-pass";
-/// What every request has.
+/// The phase that every request has.
 const SERVED: &str = "prepare";
 
-/// What an operation's time goes to: each phase once, on the average of the requests that were measured; what no program
-/// spends, network and stacks take. Where no request's phases were measured, or others' than the operations', that cannot
-/// be told.
+/// Table of an operation's time: each phase once, averaged over the measured requests. The rest is network
+/// and stacks. If no whole request was measured, or the requests differ from the measured operations, the
+/// split is unknown.
 fn phases(o: &Outcome, mean: f64) -> String {
     let row = |name: &str, ns: f64, share: Option<f64>| {
         let share = share.map_or(String::new(), |share| format!("{}%", Digits(share * 100.0, 1)));

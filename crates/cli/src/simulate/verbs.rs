@@ -1,4 +1,4 @@
-//! The report of a run of verbs.
+//! The report of a verbs run.
 
 use super::limited::limited;
 use crate::explained;
@@ -33,7 +33,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs) -> String {
     if let Some(time) = &of.operation_time {
         text += &explained::time(time);
     }
-    // Only where there was something to explain.
+    // Advice is only for an explained run.
     match o.lift.is_empty() {
         true => {}
         false if w.has_classes() => text += explained::NO_ADVICE_OF_CLASSES,
@@ -75,8 +75,8 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Resources of one kind in one line: the busiest, and the mean. Their names end in a number where a
-/// machine has several.
+/// Table of resources, one line per kind with the busiest and the mean. Names end in a number if a machine
+/// has several of that kind.
 fn resources(o: &Outcome) -> String {
     let mut kinds: BTreeMap<String, Vec<&doorbell_lab::Utilization>> = BTreeMap::new();
     for r in &o.resources {
@@ -103,7 +103,7 @@ fn resources(o: &Outcome) -> String {
     table::columns(&header, kinds.into_iter().filter_map(row).collect())
 }
 
-/// Machine 0, and the others as `others` calls them; where machines differ, those of each group.
+/// Machine 0, and all other machines under the name `others`. If machines differ, the machines of each group.
 fn parts(w: &Resolved, others: &str) -> Vec<(String, Range<u32>)> {
     if !w.has_groups() {
         return vec![("machine 0".into(), 0..1), (others.to_owned(), 1..w.machines)];
@@ -145,18 +145,18 @@ fn caches(o: &Outcome) -> String {
     table::columns(&header, rows)
 }
 
-/// Millions of operations per second that these machines, which take the same part, have to do with together.
-/// All to all these are those that they count as theirs; they answer about as many. `None` where what is
-/// counted does not tell: at machine 0 alone, what each group of the others takes of it.
+/// Millions of operations per second that involve these machines, which all have one role. With all-to-all,
+/// these are the operations that the machines count; they answer about as many. `None` if the counts do not
+/// tell, such as the share of a group in the counts of machine 0.
 fn operations(o: &Outcome, machines: &Range<u32>) -> Option<f64> {
     let w = &o.verbs().workload;
     let counted = || o.verbs().mops_per_machine.get(machines.start as usize..machines.end as usize);
     let others_count = (w.pattern == Pattern::Inbound) != w.consumes_recvs();
-    // Of SENDs the receiver counts, of all else who posts.
+    // The receiver counts SENDs, and the poster counts all other operations.
     let one_end = w.operations().iter().all(|o| o.verb.consumes_recv() == w.consumes_recvs());
     let patterns: Vec<Pattern> = w.classes().iter().map(|class| class.workload.pattern).collect();
     if patterns.iter().any(|pattern| *pattern != w.pattern) {
-        // Machine 0 takes part in each operation where not all post to all.
+        // Without all-to-all, machine 0 takes part in each operation.
         let all = machines.contains(&0) || machines.len() as u32 == w.machines - 1;
         return (all && !patterns.contains(&Pattern::AllToAll)).then_some(o.mops);
     }

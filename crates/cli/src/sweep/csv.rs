@@ -15,7 +15,7 @@ pub(super) fn of(sweep: &Sweep) -> String {
     text
 }
 
-/// What is not known is empty.
+/// Cells of a point; unknown values are empty.
 fn cells(point: &Point) -> [String; 10] {
     let number = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
     let whole = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
@@ -39,7 +39,7 @@ fn line(cells: impl Iterator<Item = String>) -> String {
     cells.join(",") + "\n"
 }
 
-/// A cell, in quotes where it has what ends one.
+/// A cell, in quotes if it contains a delimiter.
 fn quoted(cell: String) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -1,4 +1,4 @@
-//! A sweep as curves: of one option whose values have an order, a curve for each value of the other.
+//! A sweep as curves along an option with ordered values, one curve for each value of the other option.
 
 use crate::exit::Exit;
 use crate::plot::Figure;
@@ -7,14 +7,14 @@ use doorbell_lab::sweep::{Axis, Point, Sweep};
 use doorbell_reproduce::Curve;
 use serde_json::Value;
 
-/// The option along x.
+/// The option along the x axis.
 pub(super) fn along(over: &[Axis]) -> Result<&Axis, Exit> {
     let none = "an SVG needs an option whose values are numbers or times to go along";
     let has_order = |axis: &&Axis| axis.values.iter().all(|value| position(value).is_some());
     over.iter().find(has_order).ok_or_else(|| Exit::bad_input(none))
 }
 
-/// Where a value stands: numbers as they are, times in microseconds.
+/// Position of a value on the axis: numbers as they are, times in microseconds.
 fn position(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
@@ -23,7 +23,7 @@ fn position(value: &Value) -> Option<f64> {
     }
 }
 
-/// What of a point is drawn; what is not known is no number.
+/// The drawn number of a point; NaN if unknown.
 type Measure = fn(&Point) -> f64;
 
 const MEASURES: [(&str, Measure); 2] = [

@@ -1,13 +1,13 @@
-//! What points of a sweep are called.
+//! Names of points of a sweep.
 
 use doorbell_lab::sweep::{Point, Sweep};
 
-/// What a point is called.
+/// Name of a point.
 pub(super) fn name(sweep: &Sweep, point: &Point) -> String {
     name_of(sweep, |option| point.value(option))
 }
 
-/// The same of a point with these values of options.
+/// Name of a point with these values of the swept options.
 pub(super) fn name_of(sweep: &Sweep, value: impl Fn(&str) -> String) -> String {
     let each = sweep.over.iter().map(|axis| format!("{}={}", axis.option, value(&axis.option)));
     each.collect::<Vec<_>>().join(" ")

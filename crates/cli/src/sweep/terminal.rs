@@ -8,10 +8,10 @@ use std::fmt::Write;
 /// Characters of the longest bar.
 const WIDTH: f64 = 50.0;
 
-/// Eighths of a character.
+/// Blocks of zero to seven eighths of a character.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A bar of so much of the longest.
+/// A bar with this share of the longest bar's length.
 fn bar(share: f64) -> String {
     let eighths = (share * WIDTH * 8.0).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
