@@ -1,7 +1,8 @@
-//! Addresses: those of programs' structs, and which host of the fabric has one.
+//! Addresses in programs' structs, and the hosts of the fabric that have them.
 //!
-//! Every address of this machine leads to the device. A process that was given an address of its own is another host: that
-//! address, and none of the machine's but those of the loopback network, which each host has for itself.
+//! Every address of this machine leads to the device. A process that was given an address of its own is
+//! another host. It has this address and the addresses of the loopback network, which each host has for
+//! itself. It has no other address of the machine.
 
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::locks;
@@ -17,13 +18,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// What the names of all files begin with that are made here in the fabric's folder.
+/// Names of all files that rdma_cm makes in the fabric's folder begin with this.
 pub(super) const PREFIX: &str = crate::fabric::folder::CM_PREFIX;
 
-/// The address in a program's struct; `None` where it has no family.
+/// The address in a program's struct; `None` if it has no family.
 ///
 /// # Errors
-/// `EINVAL` for a family that is not IP's.
+/// `EINVAL` for a family other than IPv4 and IPv6.
 pub(super) fn parse(bytes: &Address) -> Result<Option<SocketAddr>, Errno> {
     let family = u16::from_ne_bytes([bytes[0], bytes[1]]);
     let port = u16::from_be_bytes([bytes[2], bytes[3]]);
@@ -41,7 +42,7 @@ pub(super) fn parse(bytes: &Address) -> Result<Option<SocketAddr>, Errno> {
     }
 }
 
-/// The same as a program's struct; zeros for none.
+/// Converts an address to a program's struct; zeros for `None`.
 pub(super) fn to_bytes(address: Option<SocketAddr>) -> Address {
     let mut bytes = Address::default();
     let Some(address) = address else { return bytes };
@@ -59,10 +60,10 @@ pub(super) fn to_bytes(address: Option<SocketAddr>) -> Address {
     bytes
 }
 
-/// That an address of one link says on which interface that is.
+/// Checks that a link-local address names its interface.
 ///
 /// # Errors
-/// `EINVAL` where it does not, `ENODEV` where there is no such interface.
+/// `EINVAL` if it names none, `ENODEV` if there is no such interface.
 pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     let SocketAddr::V6(v6) = address else { return Ok(()) };
     if !v6.ip().is_unicast_link_local() {
@@ -71,7 +72,7 @@ pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     let mut name = [0; libc::IF_NAMESIZE];
     match v6.scope_id() {
         0 => Err(EINVAL),
-        // By libc: rustix asks for it by a socket.
+        // By libc: rustix needs a socket for this call.
         // SAFETY: room for a name.
         scope if unsafe { libc::if_indextoname(scope, name.as_mut_ptr()) }.is_null() => {
             Err(Errno(libc::ENODEV))
@@ -80,7 +81,7 @@ pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     }
 }
 
-/// An address that leads to another one, on its interface where that is of one link.
+/// Gives a link-local address `from` the interface of `to`. Other addresses stay as they are.
 pub(super) fn on_link_of(to: SocketAddr, mut from: SocketAddr) -> SocketAddr {
     if let (SocketAddr::V6(to), SocketAddr::V6(from)) = (to, &mut from)
         && from.ip().is_unicast_link_local()
@@ -90,7 +91,7 @@ pub(super) fn on_link_of(to: SocketAddr, mut from: SocketAddr) -> SocketAddr {
     from
 }
 
-/// The wildcard of the same family.
+/// The wildcard address of an address's family, with port 0.
 pub(super) fn any_like(address: SocketAddr) -> SocketAddr {
     let any = if address.ip().to_canonical().is_ipv4() {
         Ipv4Addr::UNSPECIFIED.into()
@@ -105,12 +106,12 @@ pub(super) fn any_like(address: SocketAddr) -> SocketAddr {
 pub(super) enum Host {
     /// All processes without an address of their own.
     Machine,
-    /// Those that were given this address.
+    /// All processes that were given this address.
     Of(IpAddr),
 }
 
 impl Host {
-    /// This process's.
+    /// The host of this process.
     pub(super) fn own() -> Host {
         static OWN: OnceLock<Host> = OnceLock::new();
         *OWN.get_or_init(|| match std::env::var(IP) {
@@ -128,7 +129,7 @@ impl Host {
         })
     }
 
-    /// Whether it has this address, which is no wildcard.
+    /// Whether the host has this address. The address is not a wildcard.
     pub(super) fn has(self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         ip.is_loopback()
@@ -138,7 +139,7 @@ impl Host {
             }
     }
 
-    /// As part of a file's name.
+    /// The host's part of a file name.
     pub(super) fn name(self) -> String {
         match self {
             Host::Machine => "machine".into(),
@@ -146,7 +147,7 @@ impl Host {
         }
     }
 
-    /// The host that has an address, as this one sees it.
+    /// The host that has an address, from the view of this host.
     pub(super) fn find(self, ip: IpAddr, folder: &File) -> Option<Host> {
         let ip = ip.to_canonical();
         if ip.is_unspecified() || self.has(ip) {
@@ -155,11 +156,11 @@ impl Host {
         if is_up(folder, ip) {
             return Some(Host::Of(ip));
         }
-        // Whether this host is the machine and has it was seen above.
+        // The case that this host is the machine and has the address was handled above.
         (self != Host::Machine && Host::Machine.has(ip)).then_some(Host::Machine)
     }
 
-    /// Where what this host sends to an address comes from.
+    /// The source address of messages from this host to an address.
     pub(super) fn source(self, to: IpAddr) -> IpAddr {
         let to = to.to_canonical();
         match self {
@@ -175,13 +176,14 @@ impl Host {
         }
     }
 
-    /// The same, where there is somebody to send to: at the address of a host, or in a group, which is everywhere.
+    /// Like [`Host::source`], if the address belongs to a host or a group. Groups are reachable from every
+    /// host.
     pub(super) fn source_if_found(self, to: IpAddr, folder: &File) -> Option<IpAddr> {
         let is_own = !to.is_multicast() && self.find(to, folder)? == self;
         Some(if is_own { to.to_canonical() } else { self.source(to) })
     }
 
-    /// Says that this host is there as long as this process lives and has the file that is returned.
+    /// Announces this host, as long as this process lives and keeps the returned file open.
     pub(super) fn announce(self, folder: &File) -> io::Result<Option<File>> {
         let Host::Of(ip) = self else { return Ok(None) };
         let file = open(folder, &host_file(ip), true)?;
@@ -194,7 +196,7 @@ fn host_file(ip: IpAddr) -> String {
     format!("{PREFIX}host-{ip}")
 }
 
-/// Whether a process lives that has this address for its own.
+/// Whether a living process has this address as its own.
 fn is_up(folder: &File, ip: IpAddr) -> bool {
     open(folder, &host_file(ip), false).is_ok_and(|file| locks::is_locked(&file, 0..1).unwrap_or(false))
 }
@@ -204,7 +206,7 @@ pub(super) fn path(folder: &File, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()).into()
 }
 
-/// Opens a file of locks.
+/// Opens a file with locks.
 pub(super) fn open(folder: &File, name: &str, make: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -215,7 +217,8 @@ pub(super) fn open(folder: &File, name: &str, make: bool) -> io::Result<File> {
         .open(path(folder, name))
 }
 
-/// The addresses of this machine's interfaces, but those of the loopback network. By libc, as rustix has no call for them.
+/// The addresses of this machine's interfaces, without the loopback network. By libc, because rustix has no
+/// such call.
 fn interfaces() -> Vec<IpAddr> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: room for a pointer.
@@ -224,22 +227,23 @@ fn interfaces() -> Vec<IpAddr> {
     }
     let (mut all, mut at) = (Vec::new(), first);
     while !at.is_null() {
-        // SAFETY: an entry of the list, which is there until it is freed; its address is null or as long as its family says.
+        // SAFETY: an entry of the list, which exists until it is freed; its address is null or matches its
+        // family.
         unsafe {
             all.extend(ip_of((*at).ifa_addr));
             at = (*at).ifa_next;
         }
     }
-    // SAFETY: from getifaddrs(3), not used any more.
+    // SAFETY: from getifaddrs(3), not used after this.
     unsafe { libc::freeifaddrs(first) };
     all.retain(|ip| !ip.is_loopback());
     all
 }
 
 /// # Safety
-/// Null, or an address as its family says.
+/// Null, or an address that matches its family.
 unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: null, or there is at least a family.
+    // SAFETY: null, or an address with at least a family.
     match i32::from(unsafe { address.as_ref() }?.sa_family) {
         libc::AF_INET => {
             // SAFETY: of this family.

@@ -1,4 +1,4 @@
-//! What a connection means for its QP, and its path.
+//! The attributes that a connection gives its QP, and the path of a connection.
 
 use super::address;
 use super::id::{Id, IdStep};
@@ -11,34 +11,34 @@ use doorbell_abi::cm::{
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_verbs::{Gid, LinkLayer};
 
-/// `IBV_QPS_INIT` and what follows it.
+/// `IBV_QPS_INIT`, `IBV_QPS_RTR` and `IBV_QPS_RTS`.
 const INIT: u32 = 1;
 const RTR: u32 = 2;
 const RTS: u32 = 3;
-/// `IBV_ACCESS_REMOTE_WRITE`, and those of READs and atomics.
+/// `IBV_ACCESS_REMOTE_WRITE`, `IBV_ACCESS_REMOTE_READ` and `IBV_ACCESS_REMOTE_ATOMIC`.
 const REMOTE_WRITE: u32 = 1 << 1;
 const REMOTE_READ: u32 = 1 << 2;
 const REMOTE_ATOMIC: u32 = 1 << 3;
 /// Q_Key of all QPs of rdma_cm (`RDMA_UDP_QKEY`).
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
 
-/// Local ACK timeout: 4.096 us times 2^18, a second, as the kernel's for Ethernet.
+/// Local ACK timeout: 4.096 us times 2^18, about one second, as in the kernel for Ethernet.
 const ACK_TIMEOUT: u8 = 18;
 const HOP_LIMIT: u8 = 64;
-/// What a path record says of MTU, rate and life time: exactly this (vol. 1, 15.2.5.16).
+/// Selector in a path record: MTU, rate and lifetime are exactly the given values (vol. 1, 15.2.5.16).
 const EXACTLY: u8 = 2;
-/// 4X EDR.
+/// The rate of 4X EDR.
 const RATE_100: u8 = 16;
 
-/// Where paths of the fabric lead: to its only GID that is meant, and its place in the table.
+/// The GID to which all paths of the fabric lead, and its index in the GID table.
 fn gid() -> (usize, Gid) {
     let gids = device::gids();
-    // Of RoCE the last one: version 2, of IPv4.
+    // For RoCE this is the last GID: version 2 with an IPv4 address.
     let at = gids.iter().rposition(|(_, kind)| matches!(kind, GidType::RoceV2 | GidType::Ib)).unwrap_or(0);
     (at, gids[at].0)
 }
 
-/// The way to all others of the fabric.
+/// The path to all other processes of the fabric.
 pub(super) fn path(tos: u8) -> ib_uverbs_ah_attr {
     let is_global = device::link_layer() == LinkLayer::Ethernet;
     let (at, gid) = gid();
@@ -58,7 +58,7 @@ pub(super) fn path(tos: u8) -> ib_uverbs_ah_attr {
     }
 }
 
-/// What rdma_init_qp_attr(3) answers for a state.
+/// The attributes that rdma_init_qp_attr(3) returns for a state.
 pub(super) fn qp_attr(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
     if !id.has_device() {
         return Err(EINVAL);
@@ -106,7 +106,7 @@ fn rtr(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
 fn rts(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
     attr.sq_psn = id.own_psn;
     attr.timeout = id.options.ack_timeout.unwrap_or(ACK_TIMEOUT);
-    // Who asks says how often both try again; how often after an RNR NAK each says to the other.
+    // The requester's retry count holds for both sides. Each side tells the other its own RNR retry count.
     attr.retry_cnt = if id.is_active { id.own.retry_count } else { id.peer.retry_count };
     attr.rnr_retry = id.peer.rnr_retry_count;
     attr.max_rd_atomic = id.reads.initiator;
@@ -114,7 +114,7 @@ fn rts(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
     all | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
 }
 
-/// What QUERY_ROUTE answers.
+/// The answer to QUERY_ROUTE.
 pub(super) fn route(id: &Id) -> rdma_ucm_query_route_resp {
     let mut route = rdma_ucm_query_route_resp {
         src_addr: address::to_bytes(id.local),

@@ -1,5 +1,5 @@
-//! A channel (`struct rdma_event_channel`): the events that a program has not got yet, and the descriptor that is readable as
-//! long as there are any.
+//! A channel (`struct rdma_event_channel`): the events that a program has not fetched yet, and a descriptor
+//! that is readable as long as there are any.
 
 use crate::descriptors::Private;
 use crate::fabric::progress::wait_for;
@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// An event.
+/// An event of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChannelEvent {
-    /// The id that it is of, on which it is counted. Of a CONNECT_REQUEST that is the listener.
+    /// The id that counts the event. For a CONNECT_REQUEST this is the listener.
     pub(super) of: u32,
     pub(super) told: rdma_ucm_event_resp,
 }
@@ -21,13 +21,13 @@ pub(super) struct ChannelEvent {
 #[derive(Debug)]
 pub(super) struct Channel {
     events: VecDeque<ChannelEvent>,
-    /// Counts the events.
+    /// An eventfd that counts the events.
     count: Private,
 }
 
 impl Channel {
-    /// A channel, and its descriptor: what waits for the count (epoll(7)), which itself can be neither read nor written, whoever
-    /// gets it and by whichever way.
+    /// A channel and its descriptor. The descriptor is an epoll(7) that waits for the counter. Whoever gets
+    /// it can neither read nor write it.
     pub(super) fn new() -> io::Result<(Channel, OwnedFd)> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK;
         let count = Private::new(eventfd(0, flags)?)?;
@@ -38,7 +38,7 @@ impl Channel {
 
     pub(super) fn push(&mut self, event: ChannelEvent) {
         self.events.push_back(event);
-        // There are not 2^64 events.
+        // It fails only with 2^64 events.
         let _ = write(self.count.get(), &1u64.to_ne_bytes());
     }
 
@@ -48,13 +48,13 @@ impl Channel {
         Some(event)
     }
 
-    /// One event less.
+    /// Subtracts one event from the counter.
     fn uncount(&self) {
-        // The count is as high as there are events.
+        // The counter equals the number of events.
         let _ = read(self.count.get(), &mut [0; 8]);
     }
 
-    /// Takes out the events of an id.
+    /// Removes and returns the events of an id.
     pub(super) fn take(&mut self, of: u32) -> Vec<ChannelEvent> {
         let (taken, kept): (Vec<_>, _) = self.events.drain(..).partition(|event| event.of == of);
         self.events = kept.into();

@@ -1,7 +1,8 @@
-//! Who has which port: claimed for an address of a host, in one of rdma_cm's port spaces.
+//! Claims of ports, for an address of a host in one of rdma_cm's port spaces.
 //!
-//! The fabric's folder has a file of locks for each host and port space, and each address of a port is bytes there; a wildcard
-//! is all of a port's, or all of those of a family. The locks of a process go when it ends, however that is.
+//! The fabric's folder has a file of locks for each host and port space. Each address of a port has a byte in
+//! it. A wildcard has all bytes of the port, or all of one family. A process's locks end when it exits, for
+//! whatever reason.
 
 use super::address::{self, Host, PREFIX};
 use super::id::Space;
@@ -14,28 +15,28 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Ports that a program gets which asks for none.
+/// Ports for programs that ask for port 0.
 const EPHEMERAL: Range<u16> = 32768..61000;
-/// Bytes of a port: one for each address of IPv4, and as many for those of IPv6.
+/// Bytes of a port: one for each address of IPv4, and as many for the addresses of IPv6.
 const OF_PORT: u64 = 1 << 33;
 
 const IN_USE: Errno = Errno(libc::EADDRINUSE);
 
-/// What this process has claimed.
+/// The claims of this process.
 #[derive(Debug)]
 pub(super) struct Claims {
     held: BTreeMap<u32, PortClaim>,
     files: BTreeMap<Space, File>,
 }
 
-/// A claim.
+/// The claim of a port at an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortClaim {
     pub(super) space: Space,
     pub(super) address: SocketAddr,
-    /// Whether others may have it as well that say the same (`RDMA_OPTION_ID_REUSEADDR`).
+    /// Whether other claims that are shared may coexist with it (`RDMA_OPTION_ID_REUSEADDR`).
     pub(super) is_shared: bool,
-    /// Whether the wildcard of IPv6 is not that of IPv4 as well (`RDMA_OPTION_ID_AFONLY`).
+    /// Whether the wildcard of IPv6 does not cover IPv4 (`RDMA_OPTION_ID_AFONLY`).
     pub(super) is_v6_only: bool,
 }
 
@@ -47,7 +48,7 @@ impl PortClaim {
         self.space == other.space && self.address.port() == other.address.port() && is_same && !may_share
     }
 
-    /// Its bytes among those of its port.
+    /// The claim's bytes within its port.
     fn addresses(&self) -> Range<u64> {
         const V6: u64 = OF_PORT / 2;
         let at = match self.address.ip().to_canonical() {
@@ -56,7 +57,8 @@ impl PortClaim {
             IpAddr::V4(ip) => u64::from(u32::from(ip)),
             IpAddr::V6(ip) => {
                 let [a, b] = [u128::from(ip) as u64, (u128::from(ip) >> 64) as u64];
-                // Addresses with the same 32 bits are taken for the same, which refuses one too many.
+                // IPv6 addresses with equal hashes of 32 bits count as equal. The error is a refusal of a
+                // valid claim.
                 let mixed = (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 V6 + (mixed >> 32)
             }
@@ -64,7 +66,7 @@ impl PortClaim {
         at..at + 1
     }
 
-    /// Its bytes in the file.
+    /// The claim's bytes in the file.
     fn range(&self) -> Range<u64> {
         let (port, addresses) = (u64::from(self.address.port()) * OF_PORT, self.addresses());
         port + addresses.start..port + addresses.end
@@ -76,10 +78,10 @@ impl Claims {
         Claims { held: BTreeMap::new(), files: BTreeMap::new() }
     }
 
-    /// Claims an address for an id; port 0 stands for any that is free. Returns the address with its port.
+    /// Claims an address for an id; port 0 stands for any free port. Returns the address with its port.
     ///
     /// # Errors
-    /// `EADDRINUSE`, and what the file system says.
+    /// `EADDRINUSE`, `EADDRNOTAVAIL` if no port is free, and errors of the file system.
     pub(super) fn take(&mut self, folder: &File, id: u32, asked: PortClaim) -> Result<SocketAddr, Errno> {
         if asked.address.port() != 0 {
             return self.claim(folder, id, asked);
@@ -107,18 +109,19 @@ impl Claims {
         Ok(new.address)
     }
 
-    /// No other may have the address of an id that listens.
+    /// Makes the claim of an id that begins to listen exclusive.
     pub(super) fn take_alone(&mut self, folder: &File, id: u32) -> Result<(), Errno> {
         let Some(held) = self.held.get(&id).copied().filter(|held| held.is_shared) else { return Ok(()) };
         self.claim(folder, id, PortClaim { is_shared: false, ..held }).map(drop)
     }
 
-    /// Gives up what an id has claimed.
+    /// Releases the claim of an id.
     pub(super) fn give_up(&mut self, id: u32) {
         let Some(gone) = self.held.remove(&id) else { return };
         let Some(file) = self.files.get(&gone.space) else { return };
         let _ = locks::unlock(file, gone.range());
-        // A lock is of bytes, not of an id: others of this process that share some have theirs again.
+        // A lock belongs to bytes, not to an id. Other claims of this process on some of these bytes are
+        // locked again.
         let alone = PortClaim { is_shared: false, ..gone };
         for held in self.held.values().filter(|held| held.conflicts(&alone)) {
             let _ = locks::lock(file, held.range(), held.is_shared);
@@ -151,7 +154,7 @@ mod tests {
     fn a_port_is_one_programs() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = File::open(folder.path()).expect("it opens");
-        // Each has files of its own, as another process.
+        // Each has files of its own, like another process.
         let (mut one, mut other) = (Claims::new(), Claims::new());
         assert_eq!(one.take(&folder, 1, tcp("127.0.0.1:7000")), Ok(address("127.0.0.1:7000")));
         for process in [&mut one, &mut other] {

@@ -1,4 +1,4 @@
-//! The commands that librdmacm writes: what the kernel answers to each (rdma_user_cm.h of Linux' uapi).
+//! The commands that librdmacm writes, with the kernel's answers (rdma_user_cm.h of Linux' uapi).
 
 use super::address::{self, Host, any_like};
 use super::attributes::{qp_attr, route};
@@ -17,9 +17,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// More than this may not wait to be told of to a program that listens (`max_backlog`).
+/// Most connection requests at a listener that the program has not been told of (`max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
-/// A reason that a program may give to reject: a vendor's option is not supported. Else it is its own.
+/// REJ reason that a program may give: a vendor option is not supported. All else is the program's own
+/// reason.
 const VENDOR_OPTION: u8 = 35;
 /// `IBV_EVENT_COMM_EST`.
 const COMM_EST: u32 = 4;
@@ -32,34 +33,34 @@ const OPTION_ID_REUSEADDR: u32 = 1;
 const OPTION_ID_AFONLY: u32 = 2;
 const OPTION_ID_ACK_TIMEOUT: u32 = 3;
 const OPTION_IB_PATH: u32 = 1;
-/// A local ACK timeout has 5 bits.
+/// Largest local ACK timeout; it has 5 bits.
 const MAX_ACK_TIMEOUT: u8 = 31;
 
-/// A command, as it was written.
+/// A command as the program wrote it.
 pub(super) struct Command<'a> {
-    /// What follows its header.
+    /// The bytes behind the header.
     pub(super) body: &'a [u8],
-    /// Bytes that there is room for in the program's answer.
+    /// Bytes that the program's answer buffer can hold.
     pub(super) room: usize,
-    /// Number of the channel that it was written to.
+    /// Number of the channel that the command was written to.
     pub(super) channel: u32,
 }
 
 impl Command<'_> {
-    /// The command's struct; what is longer is a later version's.
+    /// The struct of the command. Extra bytes belong to later versions and are ignored.
     fn read<T: FromBytes>(&self) -> Result<T, Errno> {
         T::read_from_prefix(self.body).map(|(read, _)| read).map_err(|_| EINVAL)
     }
 
-    /// That there is room for so many bytes of an answer.
+    /// Checks that the answer buffer holds at least `least` bytes.
     fn check_room(&self, least: usize) -> Result<(), Errno> {
         if self.room < least { Err(Errno(libc::ENOSPC)) } else { Ok(()) }
     }
 
-    /// Writes as much of an answer as there is room for.
+    /// Writes as much of an answer as fits into the buffer.
     ///
     /// # Safety
-    /// What is there is the program's, with as much room as it has said.
+    /// The memory at `to` belongs to the program and has as many bytes as the program said.
     unsafe fn answer<T: IntoBytes + Immutable>(&self, to: u64, answer: &T) -> Result<(), Errno> {
         let bytes = answer.as_bytes();
         // SAFETY: as the caller says.
@@ -67,10 +68,10 @@ impl Command<'_> {
     }
 }
 
-/// Carries out a command, but GET_EVENT.
+/// Carries out any command but GET_EVENT.
 ///
 /// # Safety
-/// The pointers in it are the program's.
+/// The pointers in the command are the program's.
 pub(super) unsafe fn run(state: &mut CmState, number: u32, command: &Command<'_>) -> Result<(), Errno> {
     // SAFETY: as the caller says.
     unsafe {
@@ -104,7 +105,7 @@ unsafe fn create_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Er
     let id = state.add(asked.uid, command.channel, (space, space.qp_type(asked.qp_type)));
     // SAFETY: the program's answer.
     let answered = unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id }) };
-    // Who was not told of it has none.
+    // An id that the program was not told of does not exist.
     answered.inspect_err(|_| {
         state.remove(id);
     })
@@ -128,7 +129,7 @@ fn bind_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     bind(state, asked.id, address)
 }
 
-/// Gives an id an address of this host.
+/// Binds an id to an address of this host.
 fn bind(state: &mut CmState, name: u32, address: SocketAddr) -> Result<(), Errno> {
     address::check_link(address)?;
     if !address.ip().is_unspecified() && !Host::own().has(address.ip()) {
@@ -157,7 +158,7 @@ fn resolve_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     }
     let id = state.id(command.channel, asked.id)?;
     let local = id.local.ok_or(EINVAL)?;
-    // A wildcard is this host.
+    // A wildcard means this host.
     let to = if to.ip().is_unspecified() {
         SocketAddr::new(Host::own().source(local_of(local, to)), to.port())
     } else {
@@ -175,7 +176,7 @@ fn resolve_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What a wildcard of `to`'s family means to an id with this address.
+/// The address that a wildcard of `to`'s family means for an id with the address `local`.
 fn local_of(local: SocketAddr, to: SocketAddr) -> IpAddr {
     match (local.ip(), to) {
         (ip, _) if !ip.is_unspecified() => ip,
@@ -189,7 +190,7 @@ fn resolve_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno
     route_resolved(state, command.channel, asked.id)
 }
 
-/// There is one path.
+/// Resolves a route at once: there is only one path.
 fn route_resolved(state: &mut CmState, channel: u32, name: u32) -> Result<(), Errno> {
     let id = state.id(channel, name)?;
     if id.step != IdStep::AddressResolved {
@@ -222,7 +223,7 @@ fn connect(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     connection::ask(state, asked.id)
 }
 
-/// That private data fits into its message, and nothing else is behind it.
+/// Checks that private data fits into its message.
 fn check_private_data(param: &rdma_ucm_conn_param, room: usize) -> Result<(), Errno> {
     if usize::from(param.private_data_len) > room { Err(EINVAL) } else { Ok(()) }
 }
@@ -293,7 +294,7 @@ fn disconnect(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let id = state.id(command.channel, asked.id)?;
     match id.step {
         IdStep::Connected | IdStep::Accepted | IdStep::Answered => connection::disconnect(id),
-        // The other side was first.
+        // The other side disconnected first.
         IdStep::Disconnecting | IdStep::Ended => return Ok(()),
         _ => return Err(EINVAL),
     }
@@ -313,7 +314,7 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
     let asked: rdma_ucm_set_option = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let len = asked.optlen as usize;
-    // More than these bytes is of no use here.
+    // No option that is used here is longer.
     let mut value = [0; 4];
     let used = len.min(value.len());
     // SAFETY: the program's value.
@@ -332,7 +333,7 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
             }
             id.options.may_share_port = number != 0;
         }
-        // What is claimed already stays so, as in the kernel.
+        // As in the kernel, earlier claims stay as they are.
         (OPTION_ID, OPTION_ID_AFONLY) => {
             is_of(4)?;
             if !matches!(id.step, IdStep::Idle | IdStep::Bound) {
@@ -347,14 +348,14 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
             }
             id.options.ack_timeout = Some(byte);
         }
-        // Whichever path a program wants, there is one.
+        // Every path that a program may want is the one path.
         (OPTION_IB, OPTION_IB_PATH) => return route_resolved(state, command.channel, asked.id),
         _ => return Err(Errno(libc::ENOSYS)),
     }
     Ok(())
 }
 
-/// A program's QP has got something before its RTU came.
+/// Handles NOTIFY: a program's QP received data before the RTU arrived.
 fn notify(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_notify = command.read()?;
     let id = state.id(command.channel, asked.id)?;
@@ -405,10 +406,10 @@ unsafe fn migrate_id(state: &mut CmState, command: &Command<'_>) -> Result<(), E
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
 }
 
-/// GET_EVENT, if there is one; `false` where there is none.
+/// Carries out GET_EVENT; `false` if there is no event.
 ///
 /// # Safety
-/// The pointer in it is the program's.
+/// The pointer in the command is the program's.
 pub(super) unsafe fn get_event(state: &mut CmState, command: &Command<'_>) -> Result<bool, Errno> {
     let asked: rdma_ucm_get_event = command.read()?;
     command.check_room(std::mem::offset_of!(rdma_ucm_event_resp, reserved))?;

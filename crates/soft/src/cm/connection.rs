@@ -1,5 +1,5 @@
-//! How connections begin and end: what is sent for a command, and what a message of the other side means (IB specification
-//! vol. 1, 12.9).
+//! The beginning and the end of connections: the messages for each command, and the effects of the other
+//! side's messages (IB specification vol. 1, 12.9).
 
 use super::address::{self, Host, PREFIX};
 use super::attributes::{UDP_QKEY, path};
@@ -16,10 +16,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
-/// How long an answer is awaited: the kernel sends what it asks 16 times, and waits 4.3 s each time.
+/// Time to wait for an answer. The kernel sends a request 16 times and waits 4.3 s each time.
 pub(super) const PATIENCE: Duration = Duration::from_millis(68_719);
 
-/// Bytes of private data in a message (IB specification vol. 1, 12.6 and 12.11), without what rdma_cm itself has of them.
+/// Bytes of private data in a message (IB specification vol. 1, 12.6 and 12.11), without rdma_cm's own part
+/// of them.
 pub(super) mod private {
     pub(in super::super) const REQ: usize = 56;
     pub(in super::super) const REP: usize = 196;
@@ -28,27 +29,29 @@ pub(super) mod private {
     pub(in super::super) const SIDR_REP: usize = 136;
 }
 
-/// So long it is not said that nobody listens. Addresses and paths are resolved at once here, which takes a fabric some
-/// milliseconds: programs that listen again for each connection, as perftest does, count on those.
+/// Time before a missing listener is reported. Addresses and paths are resolved at once here, but a fabric
+/// takes some milliseconds for them. Programs that listen again for each connection, as perftest does, rely
+/// on this delay.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Reasons of a REJ (12.6.7.2), and a status of a SIDR_REP (12.11.2.2).
+/// Reasons of a REJ (12.6.7.2), and statuses of a SIDR_REP (12.11.2.2).
 const INVALID_SERVICE_ID: u32 = 8;
 pub(super) const CONSUMER_REJECT: u32 = 28;
 const SIDR_UNSUPPORTED: u32 = 1;
 const SIDR_REJECT: u32 = 2;
 
-/// Counts above these do not fit into their 3 bits.
+/// Largest retry count of a QP; it has 3 bits.
 const MOST_RETRIES: u8 = 7;
 
-/// QPs' retry counts have 3 bits; programs ask for more.
+/// Limits retry counts to [`MOST_RETRIES`], because programs ask for more.
 pub(super) fn clamped(mut param: rdma_ucm_conn_param) -> rdma_ucm_conn_param {
     param.retry_count = param.retry_count.min(MOST_RETRIES);
     param.rnr_retry_count = param.rnr_retry_count.min(MOST_RETRIES);
     param
 }
 
-/// The name of a socket that listens there; a wildcard is of both families, or of its own `alone`.
+/// The name of the socket that listens at an address. A wildcard covers both families, or with `alone` only
+/// its own.
 pub(super) fn name(space: Space, host: Host, at: SocketAddr, alone: bool) -> String {
     let (space, port, ip) = (space.name(), at.port(), at.ip().to_canonical());
     match ip {
@@ -67,7 +70,7 @@ pub(super) fn name(space: Space, host: Host, at: SocketAddr, alone: bool) -> Str
     }
 }
 
-/// Begins to ask who listens at the address that an id has resolved.
+/// Sends the request of an id to the listener at the address that the id has resolved.
 pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
     let folder = state.folder()?;
     let Some(id) = state.any(name) else { return Ok(()) };
@@ -81,12 +84,12 @@ pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
                 to: address::to_bytes(id.remote),
                 ..own(id, kind::REQ)
             };
-            // Its first message fits in.
+            // The first message on a socket always fits.
             send(&socket, &request)?;
             id.step = IdStep::Connecting { sent: true };
             state.watch(name, Private::new(socket)?)?;
         }
-        // Too many are asking, or nobody listens yet.
+        // Too many connections wait at the listener, or it does not listen yet.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_early(id) => {
             id.step = IdStep::Connecting { sent: false };
         }
@@ -99,12 +102,12 @@ pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether an id has begun to ask only now.
+/// Whether an id has begun to ask only recently.
 fn is_early(id: &Id) -> bool {
     id.until.is_some_and(|until| until.saturating_duration_since(Instant::now()) > PATIENCE - GRACE)
 }
 
-/// A connection with who listens at an address, or at all of its host.
+/// Connects to the listener at an address, or to the one for all addresses of its host.
 fn reach(folder: &File, space: Space, to: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
     let host = Host::own().find(to.ip(), folder).ok_or(io::ErrorKind::NotFound)?;
     let any = SocketAddr::new(address::any_like(to).ip(), to.port());
@@ -118,19 +121,19 @@ fn reach(folder: &File, space: Space, to: SocketAddr) -> io::Result<std::os::fd:
     Err(last)
 }
 
-/// A message that says what this side is.
+/// A message with this side's PSN and parameters.
 fn own(id: &Id, kind: u32) -> CmMessage {
     CmMessage { psn: id.own_psn, param: id.own, ..CmMessage::new(kind) }
 }
 
-/// Says something to the other side, if it is there; that it is not, its socket tells.
+/// Sends a message to the other side. If the other side is gone, its socket reports that.
 fn say(id: &Id, message: &CmMessage) {
     if let Some(socket) = &id.socket {
         let _ = send(socket.get(), message);
     }
 }
 
-/// rdma_accept(3) of who was asked. Of UD that is all.
+/// rdma_accept(3) of an id that was asked. For UD, this ends the exchange.
 pub(super) fn accept(id: &mut Id, uid: u64, param: rdma_ucm_conn_param) {
     id.own = clamped(param);
     (id.uid, id.reads) = (uid, CmReads::of(&id.own));
@@ -155,7 +158,7 @@ pub(super) fn reject(id: &mut Id, reason: u32, bytes: &[u8]) {
     id.end();
 }
 
-/// The QP is ready (RTU).
+/// The program's QP is ready: sends the RTU.
 pub(super) fn establish(id: &mut Id) {
     say(id, &CmMessage::new(kind::RTU));
     (id.step, id.until) = (IdStep::Connected, None);
@@ -167,7 +170,7 @@ pub(super) fn disconnect(id: &mut Id) {
     (id.step, id.until) = (IdStep::Disconnecting, Some(Instant::now() + PATIENCE));
 }
 
-/// What an event says of the other side, with room for as many bytes of private data as its message has.
+/// Event parameters of the other side. `room` is the number of bytes of private data in its kind of message.
 fn told(param: &rdma_ucm_conn_param, reads: CmReads, room: usize) -> rdma_ucm_conn_param {
     let mut told = rdma_ucm_conn_param {
         private_data_len: room as u8,
@@ -180,7 +183,7 @@ fn told(param: &rdma_ucm_conn_param, reads: CmReads, room: usize) -> rdma_ucm_co
     told
 }
 
-/// The same of datagrams.
+/// Event parameters of the other side for datagrams, like [`told`].
 fn told_of_ud(id: &Id, param: &rdma_ucm_conn_param, room: usize) -> rdma_ucm_ud_param {
     let mut private_data = [0; RDMA_MAX_PRIVATE_DATA];
     private_data[..room].copy_from_slice(&param.private_data[..room]);
@@ -194,7 +197,7 @@ fn told_of_ud(id: &Id, param: &rdma_ucm_conn_param, room: usize) -> rdma_ucm_ud_
     }
 }
 
-/// Takes what has come for an id.
+/// Handles all messages that have arrived for an id.
 pub(super) fn hear(state: &mut CmState, name: u32) {
     while let Some(id) = state.any(name) {
         let Some(socket) = &id.socket else { return };
@@ -223,7 +226,7 @@ fn hear_message(state: &mut CmState, name: u32, message: &CmMessage) {
             end(state, name, (event::DISCONNECTED, 0));
         }
         (IdStep::Disconnecting, kind::DREP) => end(state, name, (event::DISCONNECTED, 0)),
-        // Late, or nonsense.
+        // The message is late or invalid.
         _ => {}
     }
 }
@@ -235,7 +238,7 @@ fn end(state: &mut CmState, name: u32, (event, status): (u32, i32)) {
     }
 }
 
-/// Somebody asks a listener. More of them than it wants at a time are refused.
+/// A request has arrived at a listener. Requests beyond its backlog are rejected.
 fn hear_request(state: &mut CmState, name: u32, listener: u32, message: &CmMessage) {
     let Some(Id { uid, channel, step: IdStep::Listening { backlog }, .. }) = state.any(listener) else {
         state.remove(name);
@@ -245,7 +248,7 @@ fn hear_request(state: &mut CmState, name: u32, listener: u32, message: &CmMessa
     let is_full = *backlog == 0;
     *backlog = backlog.saturating_sub(1);
     let Some(id) = state.any(name) else { return };
-    // The listener may have moved since this one has come.
+    // The listener may have moved to another channel since the connection was accepted.
     (id.step, id.channel) = (IdStep::Requested, channel);
     if is_full {
         reject(id, CONSUMER_REJECT, &[]);
@@ -263,7 +266,7 @@ fn hear_request(state: &mut CmState, name: u32, listener: u32, message: &CmMessa
     state.push(channel, listener, (uid, name), (event::CONNECT_REQUEST, 0, &told));
 }
 
-/// Who was asked accepts.
+/// The other side has accepted.
 fn hear_answer(state: &mut CmState, name: u32, message: &CmMessage) {
     let Some(id) = state.any(name) else { return };
     (id.peer, id.peer_psn, id.until) = (clamped(message.param), message.psn, None);
@@ -289,12 +292,12 @@ fn hear_reject(state: &mut CmState, name: u32, message: &CmMessage) {
     }
 }
 
-/// What is heard where nobody is there to say it; the kernel's REJ has its private data all the same, all zeros.
+/// A rejection without a peer that sends it. As with the kernel, its event has private data, all zeros.
 fn reject_alone(state: &mut CmState, name: u32, reason: u32) {
     hear_reject(state, name, &CmMessage { reason, ..CmMessage::new(kind::REJ) });
 }
 
-/// The other side has closed its id, or its process has ended.
+/// The other side has closed its id, or its process has exited.
 fn hear_end(state: &mut CmState, name: u32) {
     let Some(id) = state.any(name) else { return };
     match id.step {
@@ -308,7 +311,7 @@ fn hear_end(state: &mut CmState, name: u32) {
     }
 }
 
-/// What an id awaits has not come.
+/// The message that an id awaits has not arrived in time.
 pub(super) fn too_late(state: &mut CmState, name: u32) {
     let Some(id) = state.any(name) else { return };
     match id.step {
@@ -323,7 +326,7 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
 
-    /// A listener moves to another channel while somebody who has come has not asked yet.
+    /// A listener moves to another channel after a process has connected and before its request arrives.
     #[test]
     fn who_asks_is_on_the_channel_of_the_listener() {
         let mut state = CmState::default();
@@ -344,7 +347,7 @@ mod tests {
         assert_eq!(state.id(after, asks).expect("it is to be accepted here").step, IdStep::Requested);
     }
 
-    /// The other side is stopped, say: an answer does not come.
+    /// An answer does not arrive, for example because the other side is stopped.
     #[test]
     fn what_does_not_come_in_time_is_told() {
         let mut state = CmState::default();

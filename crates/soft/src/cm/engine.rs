@@ -1,4 +1,4 @@
-//! The thread that takes connections and messages as they come, and sees when it is too late for them.
+//! The thread that receives connections and messages, and detects when their deadlines pass.
 
 use super::connection::{ask, hear, too_late};
 use super::id::IdStep;
@@ -13,21 +13,21 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// How long it sleeps where it has no file left for who asks.
+/// Sleep of the thread when it has no file descriptor left for a new connection.
 const NO_FILE: Duration = Duration::from_millis(20);
-/// After so long who finds that too many ask a listener asks again.
+/// Time after which an id asks again if too many connections wait at its listener.
 const AGAIN: Duration = Duration::from_millis(1);
 const AT_ONCE: usize = 64;
 
-/// Starts it, where it does not run.
+/// Starts the thread if it does not run.
 ///
 /// # Errors
-/// Where there is no room for it.
+/// If the thread or its descriptors cannot be created.
 pub(super) fn start(state: &mut CmState) -> Result<(), Errno> {
     if state.waits.is_none() {
         let waits = Waits::new()?;
         let all = waits.all.get().as_raw_fd();
-        // SAFETY: epoll(7) of a number that the program has closed says so, and the thread ends.
+        // SAFETY: if the program has closed this number, epoll(7) on it fails, and the thread ends.
         let all = unsafe { BorrowedFd::borrow_raw(all) };
         spawn(c"doorbell-cm", move || run(all))?;
         state.waits = Some(waits);
@@ -55,10 +55,11 @@ fn run(all: BorrowedFd<'static>) {
     }
 }
 
-/// Who is ready, after this time at the latest; `None` where the program has closed what is not its own.
+/// Waits for events, at most for this time; `None` if the program has closed a descriptor that is not its
+/// own.
 fn wait(all: BorrowedFd<'_>, time: Option<Duration>) -> Option<Vec<u64>> {
     let mut room = [MaybeUninit::uninit(); AT_ONCE];
-    // epoll_wait(2) counts in milliseconds, and rustix rounds up: it is not looked at too early.
+    // epoll_wait(2) counts in milliseconds, and rustix rounds up, so deadlines are not checked too early.
     let time = time.and_then(|time| Timespec::try_from(time).ok());
     match epoll::wait(all, &mut room, time.as_ref()) {
         Ok((ready, _)) => Some(ready.iter().map(|event| event.data.u64()).collect()),
@@ -70,12 +71,12 @@ fn wait(all: BorrowedFd<'_>, time: Option<Duration>) -> Option<Vec<u64>> {
 fn wake_up(state: &CmState, name: u64) {
     debug_assert_eq!(name, WAKE);
     if let Some(waits) = &state.waits {
-        // Nothing is there where another thread has read it.
+        // Nothing is there if another thread has read it.
         let _ = read(waits.wake.get(), &mut [0; 8]);
     }
 }
 
-/// Does what there is to do for an id; `false` where there is no file left for it.
+/// Handles an event of an id; `false` if no file descriptor is left for it.
 fn serve(state: &mut CmState, name: u32) -> bool {
     match state.any(name).map(|id| id.step) {
         Some(IdStep::Listening { .. }) => take_all(state, name),
@@ -87,7 +88,7 @@ fn serve(state: &mut CmState, name: u32) -> bool {
     }
 }
 
-/// Takes all who have come to a listener.
+/// Accepts all connections at a listener; `false` if no file descriptor is left for them.
 fn take_all(state: &mut CmState, listener: u32) -> bool {
     loop {
         let Some(listens) = state.any(listener) else { return true };
@@ -95,7 +96,7 @@ fn take_all(state: &mut CmState, listener: u32) -> bool {
         let (channel, kind) = (listens.channel, (listens.space, listens.qp_type));
         let socket = match wire::accept(listener_socket.get()) {
             Ok(Some(socket)) => socket,
-            // Another user's.
+            // The connection is another user's.
             Ok(None) => continue,
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => continue,
             Err(error) => return !matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)),
@@ -112,7 +113,7 @@ fn take_all(state: &mut CmState, listener: u32) -> bool {
     }
 }
 
-/// Sees to what is too late and to who is to ask again. Returns how long there is nothing more of that.
+/// Handles passed deadlines and repeats requests. Returns the time until the next of both is due.
 fn look_at_times(state: &mut CmState) -> Option<Duration> {
     let now = Instant::now();
     let times = state.all().filter_map(|(name, id)| Some((name, id.until?, id.step)));

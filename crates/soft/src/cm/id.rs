@@ -1,4 +1,4 @@
-//! An id (`struct rdma_cm_id`) as the kernel has one: its addresses, and how far its connection has come.
+//! An id (`struct rdma_cm_id`) on the kernel's side: its addresses and the progress of its connection.
 
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
@@ -11,7 +11,7 @@ use std::time::Instant;
 const QPT_RC: u8 = 2;
 pub(super) const QPT_UD: u8 = 4;
 
-/// A port space.
+/// A port space of rdma_cm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Space {
     Tcp,
@@ -23,7 +23,7 @@ pub(super) enum Space {
 
 impl Space {
     /// # Errors
-    /// `EINVAL` where there is none with this number.
+    /// `EINVAL` if no port space has this number.
     pub(super) fn new(number: u16) -> Result<Space, Errno> {
         match number {
             port_space::TCP => Ok(Space::Tcp),
@@ -43,7 +43,7 @@ impl Space {
         }
     }
 
-    /// The type of QPs, where a program says `asked`.
+    /// The type of QPs in this port space, if a program asks for `asked`.
     pub(super) fn qp_type(self, asked: u8) -> u8 {
         match self {
             Space::Tcp => QPT_RC,
@@ -53,30 +53,30 @@ impl Space {
     }
 }
 
-/// How far an id has come.
+/// The progress of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdStep {
     Idle,
     Bound,
-    /// So many more may ask before one of those that asked is told to the program.
+    /// `backlog` more requests may arrive before the program fetches the event of one.
     Listening {
         backlog: u32,
     },
     AddressResolved,
     RouteResolved,
-    /// Of who has come to `listener`: its REQ is awaited.
+    /// A process has connected to `listener`; its REQ is awaited.
     Arriving {
         listener: u32,
     },
-    /// The REP is awaited; `sent` says whether the REQ is on its way.
+    /// The REP is awaited; `sent` says whether the REQ was sent.
     Connecting {
         sent: bool,
     },
-    /// The REQ came; the program has not answered.
+    /// The REQ has arrived; the program has not answered.
     Requested,
-    /// The REP is sent and the RTU awaited.
+    /// The REP is sent; the RTU is awaited.
     Accepted,
-    /// The REP came; the program has not said that its QP is ready.
+    /// The REP has arrived; the program has not reported that its QP is ready.
     Answered,
     Connected,
     /// The DREP is awaited.
@@ -84,38 +84,38 @@ pub(super) enum IdStep {
     Ended,
 }
 
-/// What rdma_set_option(3) sets.
+/// Options of rdma_set_option(3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) may_share_port: bool,
-    /// Whether a wildcard is of its own family alone. That of IPv4 always is.
+    /// Whether a wildcard covers only its own family. The wildcard of IPv4 always does.
     pub(super) is_of_one_family: bool,
     pub(super) tos: u8,
     pub(super) ack_timeout: Option<u8>,
 }
 
-/// READs and atomics that may be outstanding.
+/// The numbers of READs and atomics that may be outstanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CmReads {
-    /// Of the other side's.
+    /// Requests of the other side.
     pub(super) responder: u8,
-    /// Of this side's.
+    /// Requests of this side.
     pub(super) initiator: u8,
 }
 
 impl CmReads {
-    /// What one side says.
+    /// The numbers that one side announces.
     pub(super) fn of(param: &rdma_ucm_conn_param) -> CmReads {
         CmReads { responder: param.responder_resources, initiator: param.initiator_depth }
     }
 
-    /// The same as the other side sees it.
+    /// These numbers from the other side's point of view.
     pub(super) fn seen(self) -> CmReads {
         CmReads { responder: self.initiator, initiator: self.responder }
     }
 }
 
-/// A socket under a name in the fabric's folder. The name goes with it.
+/// A named socket in the fabric's folder. Dropping this removes the name.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) path: PathBuf,
@@ -129,28 +129,28 @@ impl Drop for Named {
 
 #[derive(Debug)]
 pub(super) struct Id {
-    /// What the program calls it; 0 until it has accepted it.
+    /// The program's name for the id; 0 until the program has accepted it.
     pub(super) uid: u64,
-    /// Number of its channel.
+    /// Number of the id's channel.
     pub(super) channel: u32,
     pub(super) space: Space,
     pub(super) qp_type: u8,
     pub(super) options: Options,
     pub(super) local: Option<SocketAddr>,
     pub(super) remote: Option<SocketAddr>,
-    /// Events of it that the program has got.
+    /// Number of events of the id that the program has fetched.
     pub(super) events_reported: u32,
     pub(super) step: IdStep,
-    /// The connection, or what listens.
+    /// The connection or the listening socket.
     pub(super) socket: Option<Private>,
     pub(super) named: Option<Named>,
-    /// When it is too late for what is awaited.
+    /// Deadline of the awaited message.
     pub(super) until: Option<Instant>,
     pub(super) is_active: bool,
-    /// First PSNs.
+    /// First PSNs of the two sides.
     pub(super) own_psn: u32,
     pub(super) peer_psn: u32,
-    /// What each side has said, with its QP.
+    /// Parameters of the two sides, with their QP numbers.
     pub(super) own: rdma_ucm_conn_param,
     pub(super) peer: rdma_ucm_conn_param,
     pub(super) reads: CmReads,
@@ -180,17 +180,17 @@ impl Id {
         }
     }
 
-    /// Whether what it asks and answers is the service of a datagram QP (SIDR), not a connection.
+    /// Whether the id resolves the service of a datagram QP (SIDR) instead of a connection.
     pub(super) fn is_ud(&self) -> bool {
         self.qp_type == QPT_UD
     }
 
-    /// Whether it is known which device it is of.
+    /// Whether the id's device is known.
     pub(super) fn has_device(&self) -> bool {
         self.remote.is_some() || self.local.is_some_and(|local| !local.ip().is_unspecified())
     }
 
-    /// There is no connection any more.
+    /// Closes the connection.
     pub(super) fn end(&mut self) {
         (self.step, self.socket, self.until) = (IdStep::Ended, None, None);
     }

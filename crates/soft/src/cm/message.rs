@@ -1,5 +1,6 @@
-//! What two processes say to each other of a connection: the messages of the IB specification's communication management
-//! (vol. 1, chapter 12), one of a SOCK_SEQPACKET socket each. The socket is the connection: who closes it leaves it.
+//! Messages between two processes about a connection, from the IB specification's communication management
+//! (vol. 1, chapter 12). Each is one message of a SOCK_SEQPACKET socket. Closing the socket ends the
+//! connection.
 
 use doorbell_abi::cm::{Address, rdma_ucm_conn_param};
 use rustix::io::Errno;
@@ -8,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
-/// What a message is.
+/// Kinds of messages.
 pub(super) mod kind {
     pub(in super::super) const REQ: u32 = 1;
     pub(in super::super) const REP: u32 = 2;
@@ -18,19 +19,20 @@ pub(super) mod kind {
     pub(in super::super) const DREP: u32 = 6;
 }
 
-/// A message. What it does not need is zero. Of UD, REQ and REP are the specification's SIDR_REQ and SIDR_REP.
+/// A message. Unused fields are zero. For UD, REQ and REP stand for the specification's SIDR_REQ and
+/// SIDR_REP.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 pub(super) struct CmMessage {
     pub(super) kind: u32,
-    /// Of a REJ its reason, of a SIDR_REP its status.
+    /// Reason of a REJ, status of a SIDR_REP.
     pub(super) reason: u32,
-    /// The first PSN of who sends it.
+    /// The sender's first PSN.
     pub(super) psn: u32,
-    /// Where it comes from and goes to.
+    /// Addresses of the sender and the receiver.
     pub(super) from: Address,
     pub(super) to: Address,
-    /// As who sends it has it.
+    /// The parameters from the sender's point of view.
     pub(super) param: rdma_ucm_conn_param,
 }
 
@@ -46,16 +48,16 @@ pub(super) fn send(socket: &OwnedFd, message: &CmMessage) -> io::Result<()> {
     Ok(net::send(socket, message.as_bytes(), flags).map(drop)?)
 }
 
-/// What a socket has.
+/// The result of receiving from a socket.
 #[derive(Debug)]
 pub(super) enum CmReceived {
     Message(Box<CmMessage>),
     Nothing,
-    /// The other side has left, or says what is no message.
+    /// The other side has closed the socket, or sent bytes that are not a message.
     End,
 }
 
-/// Takes the next message. Never blocks.
+/// Receives the next message. Never blocks.
 pub(super) fn receive(socket: &OwnedFd) -> CmReceived {
     let mut message = CmMessage::new_zeroed();
     match net::recv(socket, message.as_mut_bytes(), RecvFlags::DONTWAIT) {

@@ -1,7 +1,8 @@
-//! rdma_cm: what the kernel does behind `/dev/infiniband/rdma_cm` for an unmodified librdmacm.
+//! rdma_cm: the work of the kernel behind `/dev/infiniband/rdma_cm`, for an unmodified librdmacm.
 //!
-//! A program writes commands to the descriptor of a channel and waits for events there. Ids find each other by addresses and
-//! ports within the fabric: who listens has a socket in the fabric's folder, and a connection is one to that.
+//! A program writes commands to the descriptor of a channel and waits for events there. Ids find each other
+//! by addresses and ports within the fabric. A listener has a socket in the fabric's folder, and a connection
+//! is one to this socket.
 
 mod address;
 mod attributes;
@@ -28,14 +29,15 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zerocopy::FromBytes;
 
-/// The descriptors of channels. Those of a parent stay so in the child of a fork(2), where they serve nothing.
+/// The descriptors of channels. A parent's descriptors stay in the child of a fork(2), but serve nothing
+/// there.
 static CHANNELS: Descriptors = Descriptors::new();
 
-/// The process that `CHANNELS` are of.
+/// PID of the process to which `CHANNELS` belongs.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a descriptor is a channel's. It is none in the child of a vfork(2), which shares this memory and has descriptors of its
-/// own.
+/// Whether a descriptor belongs to a channel. `false` in the child of a vfork(2), which shares this memory
+/// but has descriptors of its own.
 #[inline(always)]
 pub(crate) fn is_channel(fd: RawFd) -> bool {
     CHANNELS.has(fd) && is_own()
@@ -50,18 +52,19 @@ extern "C" fn in_child() {
     PROCESS.store(std::process::id(), Relaxed);
 }
 
-/// All descriptors of channels, from one on.
+/// The descriptors of all channels with numbers from `fd` on.
 pub(crate) fn channels_from(fd: RawFd) -> impl Iterator<Item = RawFd> {
     CHANNELS.from(fd).filter(|_| is_own())
 }
 
-/// A new channel, as open(2) of the device file with these flags.
+/// Opens a new channel, like open(2) of the device file with these flags.
 ///
 /// # Errors
 /// As open(2).
 pub(crate) fn open(flags: libc::c_int) -> Result<RawFd, Errno> {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // This process becomes one of the fabric's first: what was registered last is done first when it ends.
+    // The process joins the fabric first. Handlers run at exit in reverse order, so ours runs before it
+    // leaves the fabric.
     crate::fabric::process::Process::current()?;
     ONCE.call_once(|| {
         PROCESS.store(std::process::id(), Relaxed);
@@ -83,9 +86,9 @@ pub(crate) fn open(flags: libc::c_int) -> Result<RawFd, Errno> {
     Ok(fd.into_raw_fd())
 }
 
-/// Has a descriptor the flags that it was opened with.
+/// Sets the flags with which a descriptor was opened.
 fn set_flags(fd: &OwnedFd, flags: libc::c_int) {
-    // Neither fails of a descriptor that is open.
+    // Neither call fails for an open descriptor.
     if flags & libc::O_CLOEXEC == 0 {
         let _ = fcntl_setfd(fd, FdFlags::empty());
     }
@@ -94,7 +97,7 @@ fn set_flags(fd: &OwnedFd, flags: libc::c_int) {
     }
 }
 
-/// Another descriptor is a copy of a channel's; `false` where there is no room for it, and it is to be closed.
+/// Registers a copy of a channel's descriptor. `false` if there is no room for it; the caller then closes it.
 pub(crate) fn copied(from: RawFd, to: RawFd) -> bool {
     let is_room = CHANNELS.add(to);
     if is_room {
@@ -103,19 +106,19 @@ pub(crate) fn copied(from: RawFd, to: RawFd) -> bool {
     is_room
 }
 
-/// A descriptor of a channel is about to be closed.
+/// Forgets a channel's descriptor. The caller is about to close it.
 pub(crate) fn closing(fd: RawFd) {
     CHANNELS.remove(fd);
     STATE.lock().close(fd);
 }
 
-/// write(2) of a command. `false` where it asks for an event and there is none.
+/// write(2) of a command. `false` if it asks for an event and there is none.
 ///
 /// # Errors
-/// As the kernel's.
+/// The errors of the kernel.
 ///
 /// # Safety
-/// The bytes are the program's, as are the pointers in them. None of them need be there.
+/// The bytes and the pointers in them belong to the program. They need not be valid.
 pub(crate) unsafe fn write(fd: RawFd, at: u64, len: usize) -> Result<bool, Errno> {
     const HEADER: usize = size_of::<rdma_ucm_cmd_hdr>();
     if len < HEADER {
@@ -124,7 +127,7 @@ pub(crate) unsafe fn write(fd: RawFd, at: u64, len: usize) -> Result<bool, Errno
     // SAFETY: as the caller says.
     let header =
         rdma_ucm_cmd_hdr::read_from_bytes(&unsafe { user::read(at, HEADER) }?).map_err(|_| EINVAL)?;
-    // One past the last that the kernel has.
+    // One past the kernel's last command.
     const COMMANDS: u32 = 24;
     if header.cmd >= COMMANDS {
         return Err(EINVAL);

@@ -1,4 +1,4 @@
-//! Multicast groups by IP addresses: which group of the fabric an address is (as the kernel maps them, for IPv4 RFC 4391).
+//! Maps IP addresses to multicast groups of the fabric like the kernel, for IPv4 by RFC 4391.
 
 use super::attributes::{UDP_QKEY, path};
 use crate::device;
@@ -7,25 +7,25 @@ use doorbell_abi::cm::{ib_uverbs_ah_attr, ib_uverbs_global_route, rdma_ucm_ud_pa
 use doorbell_verbs::LinkLayer;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// QP number of what goes to a group (IB specification vol. 1, 10.5.2).
+/// QP number of datagrams to groups (IB specification vol. 1, 10.5.2).
 const MULTICAST_QP: u32 = 0xff_ffff;
-/// The first LID of groups, and how many there are (4.1.1).
+/// The first LID of groups, and how many LIDs are used (4.1.1).
 const FIRST_LID: u16 = 0xc000;
 const LIDS: u16 = 0x3ffe;
 
-/// What rdma_join_multicast(3) has joined.
+/// A membership that rdma_join_multicast(3) made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinedGroup {
     /// The id that has joined.
     pub(super) of: u32,
-    /// Events of it that the program has got.
+    /// Number of its events that the program has fetched.
     pub(super) events_reported: u32,
 }
 
-/// What a program is told of the group with this address.
+/// The event parameters for the group with this address.
 ///
 /// # Errors
-/// `EINVAL` where it is none of a group.
+/// `EINVAL` if the address is not a group's.
 pub(super) fn told(address: IpAddr, tos: u8) -> Result<rdma_ucm_ud_param, Errno> {
     if !address.is_multicast() {
         return Err(EINVAL);
@@ -55,13 +55,14 @@ fn gid(address: IpAddr, link: LinkLayer) -> [u8; 16] {
     }
 }
 
-/// Link-local scope, the signature of IPv4, the default P_Key, a one for rdma_cm, and the address's last 28 bits.
+/// Link-local scope, the signature of IPv4, the default P_Key, a 1 for rdma_cm, and the last 28 bits of the
+/// address.
 fn of_ipv4_on_ib(ip: Ipv4Addr) -> [u8; 16] {
     let [first, b, c, d] = ip.octets();
     [0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 1, 0, 0, 0, 0, first & 0xf, b, c, d]
 }
 
-/// One of the LIDs of groups: no subnet manager is there to give one.
+/// A LID for a group. It is derived from the GID, because no subnet manager assigns LIDs.
 fn lid(gid: &[u8; 16]) -> u16 {
     let sum =
         gid.chunks(2).fold(0u16, |sum, pair| sum.rotate_left(5) ^ u16::from_be_bytes([pair[0], pair[1]]));

@@ -18,30 +18,30 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::RawFd;
 
-/// What the thread is woken by that is no id's socket.
+/// The epoll(7) data of the event that wakes the thread. Events of sockets have the numbers of ids.
 pub(super) const WAKE: u64 = u64::MAX;
-/// PSNs have 24 bits.
+/// Number of PSNs, which have 24 bits.
 const PSNS: u64 = 1 << 24;
 
 pub(super) static STATE: Anew<CmState> = Anew::new(CmState::new());
 
 #[derive(Debug)]
 pub(super) struct CmState {
-    /// The channel of each descriptor; copies of one have the same.
+    /// The channel of each descriptor. Copies of a descriptor have one channel.
     channel_of: BTreeMap<RawFd, u32>,
     channels: BTreeMap<u32, Channel>,
     ids: BTreeMap<u32, Id>,
     groups: BTreeMap<u32, JoinedGroup>,
     pub(super) claims: Claims,
-    /// Numbers of channels and ids, never used again.
+    /// Last number given to a channel, an id or a group. Numbers are never reused.
     last: u32,
-    /// What the thread waits for, where there is one.
+    /// The descriptors of the thread, if it runs.
     pub(super) waits: Option<Waits>,
-    /// Says that this process's host is there.
+    /// The file that announces this process's host.
     host: Option<File>,
 }
 
-/// What the thread waits for (epoll(7)), and what wakes it.
+/// The epoll(7) on which the thread waits, and the eventfd that wakes it.
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) all: Private,
@@ -61,9 +61,9 @@ impl Waits {
         wait_for(self.all.get(), socket.get(), name)
     }
 
-    /// Has who waits go on.
+    /// Wakes the thread.
     fn wake(&self) {
-        // It fails where the count is full, which wakes as well.
+        // It fails if the counter is full, but then the thread wakes anyway.
         let _ = rustix::io::write(self.wake.get(), &1u64.to_ne_bytes());
     }
 }
@@ -93,7 +93,7 @@ impl CmState {
         self.last
     }
 
-    /// The fabric's folder.
+    /// The fabric's folder. The first call announces this process's host.
     pub(super) fn folder(&mut self) -> Result<&'static File, Errno> {
         let folder = Process::current()?.folder();
         if self.host.is_none() {
@@ -111,7 +111,7 @@ impl CmState {
     /// The channel of a descriptor.
     ///
     /// # Errors
-    /// `ENODEV` where it is the parent's from which this process was forked.
+    /// `ENODEV` if it is a channel of the parent from which this process was forked.
     pub(super) fn channel_of(&self, fd: RawFd) -> Result<u32, Errno> {
         self.channel_of.get(&fd).copied().ok_or(Errno(libc::ENODEV))
     }
@@ -120,14 +120,14 @@ impl CmState {
         self.channels.get_mut(&number)
     }
 
-    /// Another descriptor is the same channel's.
+    /// Registers another descriptor of a channel.
     pub(super) fn copy(&mut self, from: RawFd, to: RawFd) {
         if let Some(number) = self.channel_of.get(&from).copied() {
             self.channel_of.insert(to, number);
         }
     }
 
-    /// A descriptor is closed; with its last one a channel goes, and all its ids.
+    /// Forgets a descriptor. With its last descriptor, a channel and all its ids are removed.
     pub(super) fn close(&mut self, fd: RawFd) {
         let Some(number) = self.channel_of.remove(&fd) else { return };
         if self.channel_of.values().any(|other| *other == number) {
@@ -141,7 +141,7 @@ impl CmState {
         self.channels.remove(&number);
     }
 
-    /// A new id of a channel, under its number.
+    /// Adds an id to a channel; returns the id's number.
     pub(super) fn add(&mut self, uid: u64, channel: u32, (space, qp_type): (Space, u8)) -> u32 {
         let name = self.next();
         let psn = RandomState::new().hash_one(name) % PSNS;
@@ -149,7 +149,7 @@ impl CmState {
         name
     }
 
-    /// Takes an id away; its connection ends. Returns how many events of it the program has got.
+    /// Removes an id and ends its connection. Returns how many of its events the program has fetched.
     pub(super) fn remove(&mut self, name: u32) -> u32 {
         let Some(id) = self.ids.remove(&name) else { return 0 };
         self.claims.give_up(name);
@@ -158,7 +158,7 @@ impl CmState {
             self.channels.get_mut(&id.channel).map(|channel| channel.take(group));
         }
         let events = self.channels.get_mut(&id.channel).map(|channel| channel.take(name));
-        // Who has asked of a listener and was not told of.
+        // Connection requests at a listener that the program was not told of.
         for event in events.into_iter().flatten().filter(|event| event.told.id != name) {
             self.ids.remove(&event.told.id);
         }
@@ -171,14 +171,14 @@ impl CmState {
         self.groups.iter().filter(|(_, group)| group.of == name).map(|(name, _)| *name).collect()
     }
 
-    /// An id has joined a group. Returns the number of that.
+    /// Records that an id has joined a group; returns the number of the membership.
     pub(super) fn join(&mut self, group: JoinedGroup) -> u32 {
         let name = self.next();
         self.groups.insert(name, group);
         name
     }
 
-    /// It leaves a group. Returns how many events of that the program has got.
+    /// Ends a membership in a group. Returns how many of its events the program has fetched.
     ///
     /// # Errors
     /// As [`CmState::id`].
@@ -190,7 +190,7 @@ impl CmState {
         Ok(group.events_reported)
     }
 
-    /// A program has got an event of an id or a group.
+    /// Counts an event of an id or a group that the program has fetched.
     pub(super) fn count(&mut self, of: u32) {
         let id = self.ids.get_mut(&of).map(|id| &mut id.events_reported);
         let counted = id.or_else(|| self.groups.get_mut(&of).map(|group| &mut group.events_reported));
@@ -202,7 +202,7 @@ impl CmState {
     /// An id of a channel.
     ///
     /// # Errors
-    /// `ENOENT` where there is none, `EINVAL` where it is another channel's.
+    /// `ENOENT` if there is no such id, `EINVAL` if it belongs to another channel.
     pub(super) fn id(&mut self, channel: u32, name: u32) -> Result<&mut Id, Errno> {
         match self.ids.get_mut(&name) {
             None => Err(Errno(libc::ENOENT)),
@@ -211,7 +211,7 @@ impl CmState {
         }
     }
 
-    /// One of any channel.
+    /// An id of any channel.
     pub(super) fn any(&mut self, name: u32) -> Option<&mut Id> {
         self.ids.get_mut(&name)
     }
@@ -220,7 +220,7 @@ impl CmState {
         self.ids.iter_mut().map(|(name, id)| (*name, id))
     }
 
-    /// Has the thread wait for an id's socket, which becomes that.
+    /// Sets an id's socket. The thread waits for it from now on.
     ///
     /// # Errors
     /// As epoll_ctl(2).
@@ -233,24 +233,24 @@ impl CmState {
         Ok(())
     }
 
-    /// Has the thread look at the times again.
+    /// Wakes the thread, so that it checks the deadlines again.
     pub(super) fn wake(&self) {
         if let Some(waits) = &self.waits {
             waits.wake();
         }
     }
 
-    /// Tells a program what came of an id: an event, and what comes with it.
+    /// Reports an event of an id to the program, with its parameters.
     pub(super) fn tell(&mut self, name: u32, event: u32, status: i32, param: &[u8]) {
         let Some(id) = self.ids.get(&name) else { return };
-        // As the kernel: before a program has said how it calls an id, it is not told of it.
+        // Like the kernel: there are no events before the program has given the id a name of its own.
         if id.uid != 0 {
             let (uid, channel) = (id.uid, id.channel);
             self.push(channel, name, (uid, name), (event, status, param));
         }
     }
 
-    /// Puts an event behind the others of a channel. `of` is the id that it is counted on, `(uid, id)` what it says.
+    /// Appends an event to a channel. `of` is the id that counts it, and `(uid, id)` goes into the event.
     pub(super) fn push(
         &mut self,
         channel: u32,
@@ -265,7 +265,8 @@ impl CmState {
         }
     }
 
-    /// Moves an id to another channel, with its events. Returns how many of it the program has got.
+    /// Moves an id with its events to another channel. Returns how many of its events the program has
+    /// fetched.
     ///
     /// # Errors
     /// As [`CmState::id`].
@@ -289,7 +290,7 @@ impl CmState {
         Ok(reported)
     }
 
-    /// This process ends: the names of what listens go with it.
+    /// Removes the names of listening sockets. The process is about to exit.
     pub(super) fn forget_names(&mut self) {
         self.ids.values_mut().for_each(|id| id.named = None);
     }

@@ -1,6 +1,7 @@
-//! The program's memory, where a command points: what is not there is the program's error (EFAULT), as it is to the kernel.
+//! Access to the program's memory through the pointers of a command. As in the kernel, an invalid pointer is
+//! the program's error (EFAULT).
 //!
-//! By process_vm_readv(2) and process_vm_writev(2) of libc, as rustix has neither.
+//! By process_vm_readv(2) and process_vm_writev(2) of libc, because rustix has neither.
 
 use crate::errno::Errno;
 use std::io;
@@ -10,31 +11,31 @@ const FAULT: Errno = Errno(libc::EFAULT);
 /// The bytes at an address.
 ///
 /// # Errors
-/// `EFAULT` where not all of them can be read.
+/// `EFAULT` if not all of them can be read.
 ///
 /// # Safety
-/// No other thread changes them meanwhile.
+/// No other thread changes the bytes meanwhile.
 pub(super) unsafe fn read(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; len];
     let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
-    // SAFETY: room for them; the kernel looks whether they are there.
+    // SAFETY: `here` has room for the bytes; the kernel checks that they exist.
     let read = unsafe { libc::process_vm_readv(libc::getpid(), &here, 1, &there(at, len), 1, 0) };
     // SAFETY: as the caller says.
     checked(read, len, || unsafe { bytes.as_mut_ptr().copy_from(at as *const u8, len) })?;
     Ok(bytes)
 }
 
-/// Puts bytes at an address.
+/// Writes bytes to an address.
 ///
 /// # Errors
-/// `EFAULT` where not all of them can be written.
+/// `EFAULT` if not all of them can be written.
 ///
 /// # Safety
-/// What is there may be written by this thread.
+/// This thread may write to the memory there.
 pub(super) unsafe fn write(at: u64, bytes: &[u8]) -> Result<(), Errno> {
     let len = bytes.len();
     let here = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: len };
-    // SAFETY: bytes that live; the kernel looks whether there is room for them.
+    // SAFETY: the bytes live; the kernel checks that there is memory for them.
     let written = unsafe { libc::process_vm_writev(libc::getpid(), &here, 1, &there(at, len), 1, 0) };
     // SAFETY: as the caller says.
     checked(written, len, || unsafe { (at as *mut u8).copy_from(bytes.as_ptr(), len) })
@@ -44,7 +45,8 @@ fn there(at: u64, len: usize) -> libc::iovec {
     libc::iovec { iov_base: at as *mut libc::c_void, iov_len: len }
 }
 
-/// What the kernel has moved is all; where it does not do this for anybody (a container that forbids the call), `otherwise` does it.
+/// The result of a call of the kernel that moves bytes. If the kernel forbids the call altogether, as in some
+/// containers, `otherwise` moves them.
 fn checked(moved: isize, len: usize, otherwise: impl FnOnce()) -> Result<(), Errno> {
     match usize::try_from(moved) {
         Ok(moved) if moved == len => Ok(()),
@@ -64,11 +66,11 @@ mod tests {
     #[test]
     fn what_is_not_there_is_a_fault() {
         let word = [7u8; 8];
-        // SAFETY: this test's own word, and addresses that are looked at first.
+        // SAFETY: this test's own word, and addresses that the kernel checks first.
         unsafe {
             assert_eq!(read(word.as_ptr() as u64, 8), Ok(word.to_vec()));
             assert_eq!((read(8, 8), write(8, &word)), (Err(FAULT), Err(FAULT)));
-            // A constant can be read alone.
+            // A constant can only be read.
             let constant: &'static [u8; 8] = b"constant";
             assert_eq!(write(constant.as_ptr() as u64, &word), Err(FAULT));
             let mut to = [0u8; 8];

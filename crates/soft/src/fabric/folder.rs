@@ -1,7 +1,7 @@
 //! The folder of a fabric. Processes create or find it, hold it with a lock, and the last one removes it.
 //!
 //! Only this user may enter it. It contains the registry, the sockets of processes, the files of rdma_cm, and
-//! the folders with a copy of sysfs and device files for the device.
+//! folders that show the device as sysfs and device files.
 
 use crate::descriptors::Private;
 use crate::identity::FabricPlace;
