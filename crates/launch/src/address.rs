@@ -1,8 +1,8 @@
-//! Addresses of the hosts that ranks are on.
+//! IP addresses of the hosts that ranks are on.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The address that is so many behind another one.
+/// The address that follows `first` at a distance of `behind`; `None` beyond the last address.
 pub(crate) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
     match first {
         IpAddr::V4(first) => first.to_bits().checked_add(behind).map(|bits| Ipv4Addr::from_bits(bits).into()),
@@ -12,7 +12,7 @@ pub(crate) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
     }
 }
 
-/// Whether the address that is so many behind another one can be that of one host, or why not.
+/// Whether the address at this distance from `first` can belong to one host, or the reason why not.
 pub(crate) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
     let Some(address) = nth(first, behind) else {
         return Err("there are not as many addresses behind it as there are ranks");

@@ -1,25 +1,25 @@
-//! Faults that `doorbell run --fault` asks for, as the command line and the environment have them.
+//! The faults that `doorbell run --fault` injects, as the command line and the environment write them.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// How often the responder has no RECV, where nothing else is said.
+/// The probability of `rnr` if none is given.
 const USUAL_RNR: &str = "1e-2";
 
-/// Faults that come to a program.
+/// Faults to inject into a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// How often a message is lost.
+    /// The probability that a message is lost.
     pub drop: Chance,
-    /// By how much work requests are carried out later, at least and at most.
+    /// The shortest and the longest delay of a work request.
     pub delay: Option<(Duration, Duration)>,
-    /// How often the responder answers as if it had no RECV.
+    /// The probability that the responder answers as if it had no RECV.
     pub rnr: Chance,
-    /// Number of the send work request by which each QP ends.
+    /// Number of the send work request that puts each QP into an error.
     pub kill: Option<u64>,
-    /// From when on the port is down, and until when, since the device was opened.
+    /// When the port goes down and when it comes up again, counted from the opening of the device.
     pub port_down: Option<(Duration, Option<Duration>)>,
     text: String,
 }
@@ -28,7 +28,7 @@ pub struct Faults {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chance(u64);
 
-/// Why a text says no faults.
+/// The reason why a text is not a list of faults.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct BadFaults(String);
@@ -41,7 +41,7 @@ impl Chance {
         Ok(Chance((number.ok_or_else(wrong)? * u64::MAX as f64) as u64))
     }
 
-    /// Whether a number that was drawn from all 64-bit numbers is within it.
+    /// Whether a uniformly drawn 64-bit number is a hit.
     pub fn is_hit(self, drawn: u64) -> bool {
         self.0 != 0 && drawn <= self.0
     }
@@ -60,7 +60,7 @@ fn duration(fault: &str, text: &str) -> Result<Duration, BadFaults> {
     ns.map(|ns| Duration::from_nanos(ns as u64)).ok_or_else(wrong)
 }
 
-/// Two times, the second not before the first.
+/// One time, or two times in order.
 fn span(fault: &str, text: &str) -> Result<(Duration, Option<Duration>), BadFaults> {
     let Some((from, to)) = text.split_once("..") else { return Ok((duration(fault, text)?, None)) };
     let (from, to) = (duration(fault, from)?, duration(fault, to)?);

@@ -1,12 +1,14 @@
-//! Runs programs on the software NIC, and tells what they posted.
+//! Runs programs on the software NIC, and reports what they posted.
 //!
-//! The `doorbell` command launches a program; the library in that program is the software NIC (`doorbell-soft`). This
-//! crate has the launcher, and everything that launcher and library must understand alike:
+//! The `doorbell` command launches a program. The library in that program is the software NIC
+//! (`doorbell-soft`). This crate has the launcher, and the definitions that launcher and library share:
 //! - [`variables`]: the environment variables by which the launcher instructs the library;
-//! - [`limits`], [`faults`], [`strict`], [`trace`]: the values of those variables that have a form of their own;
+//! - [`limits`], [`faults`], [`strict`], [`trace`]: the values of those variables that have a syntax of their
+//!   own;
 //! - [`counts`]: the memory in which the library counts, and which the launcher reads;
-//! - [`stats`]: what the counts would cost a NIC, printed or written as JSON;
-//! - [`trust`], [`sealed`], [`tree`], [`say`](mod@say): files that may be used, shared memory, folders, messages.
+//! - [`stats`]: the cost of the counted work on a NIC, printed or written as JSON;
+//! - [`trust`], [`sealed`], [`tree`], [`say`](mod@say): files that may be used, shared memory, folders,
+//!   messages.
 //!
 //! The launcher itself is [`Launch`]. The library does not use it.
 

@@ -1,8 +1,8 @@
-//! Limits of a device: what programs may ask it for at most.
+//! Limits of a device: the most that programs may ask it for.
 
 use doorbell_nic::Profile;
 
-/// Sizes of queues and work requests.
+/// The largest sizes of queues and work requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Work requests in a queue.
@@ -17,11 +17,11 @@ pub struct Limits {
     pub rd_atomic: u32,
 }
 
-/// What the device has.
+/// The device's own limits.
 pub const OWN: Limits = Limits { wr: 1 << 15, sge: 32, inline: 1024, cqe: 1 << 20, rd_atomic: 16 };
 
 impl Limits {
-    /// Those of a profile's NIC.
+    /// The limits of a profile's NIC.
     pub fn of(profile: &Profile) -> Limits {
         let nic = &profile.device.nic;
         Limits {
@@ -33,20 +33,20 @@ impl Limits {
         }
     }
 
-    /// As [`DEVICE_LIMITS`](crate::variables::DEVICE_LIMITS) has it.
+    /// The text form, for [`DEVICE_LIMITS`](crate::variables::DEVICE_LIMITS).
     pub fn text(&self) -> String {
         let Limits { wr, sge, inline, cqe, rd_atomic } = self;
         format!("{wr}:{sge}:{inline}:{cqe}:{rd_atomic}")
     }
 
-    /// `None` where a text is not of that form, or has a limit that no NIC has: 0 of what a program needs one of.
+    /// Parses the text form. `None` if the form is wrong, or a limit is 0 that every NIC has.
     pub fn parse(text: &str) -> Option<Limits> {
         let numbers: Option<Vec<u32>> = text.split(':').map(|number| number.parse().ok()).collect();
         let &[wr, sge, inline, cqe, rd_atomic] = numbers?.as_slice() else { return None };
         (wr > 0 && sge > 0 && cqe > 0).then_some(Limits { wr, sge, inline, cqe, rd_atomic })
     }
 
-    /// The lesser of both, each.
+    /// The lesser of both, for each limit.
     pub fn least(self, other: Limits) -> Limits {
         Limits {
             wr: self.wr.min(other.wr),

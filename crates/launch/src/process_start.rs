@@ -1,39 +1,39 @@
-//! Which process a number means: numbers are used again, with another start time.
+//! Identifies processes by PID and start time, because the kernel reuses PIDs.
 
 use std::io;
 
-/// A process, told from others that had or will have its number.
+/// A process, distinguished from earlier and later ones with an equal PID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStart {
-    /// The process's number; 0 for none.
+    /// The PID; 0 for none.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// When the process started, in clock ticks since boot.
     pub start_time: u64,
 }
 
 impl ProcessStart {
-    /// The process that has this number, if it lives.
+    /// The process with this PID, if it is alive.
     ///
     /// # Errors
-    /// If that cannot be found out.
+    /// If its state cannot be determined.
     pub fn of(pid: u32) -> io::Result<Option<ProcessStart>> {
         Ok(start_time(pid)?.map(|start_time| ProcessStart { pid, start_time }))
     }
 
-    /// Whether it is this very process that still runs.
+    /// Whether this very process still runs.
     ///
     /// # Errors
-    /// If that cannot be found out: it must not be taken for dead then.
+    /// If its state cannot be determined. The process must not be considered dead then.
     pub fn is_alive(&self) -> io::Result<bool> {
         Ok(self.pid != 0 && start_time(self.pid)? == Some(self.start_time))
     }
 }
 
-/// When a process started, unless it is gone or waits to be collected by its parent (proc(5)).
+/// The start time of a process. `None` if it is gone, or waits to be reaped by its parent (proc(5)).
 fn start_time(pid: u32) -> io::Result<Option<u64>> {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => Ok(start_time_in(&stat)),
-        // It ended before the file was opened, or before it was read.
+        // It exited before the file was opened, or before it was read.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(None),
         Err(error) => Err(error),
     }

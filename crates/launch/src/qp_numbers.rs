@@ -1,12 +1,12 @@
-//! The numbers of QPs: each names a process by its slot in the registry, and a QP of the process.
+//! QP numbers. Each names a process by its slot in the registry, and a QP of the process.
 
 /// Bits of a QP number that name the QP within its process; the other 11 name the process.
 pub const QP_BITS: u32 = 13;
 
-/// Processes that may use the device at a time.
+/// The most processes that may use the device at a time.
 pub const PROCESSES: usize = 1 << (24 - QP_BITS);
 
-/// The QP number that datagrams to groups are for (IB specification vol. 1, 10.5.2).
+/// The destination QP number of datagrams to groups (IB specification vol. 1, 10.5.2).
 pub const MULTICAST_QPN: u32 = 0xff_ffff;
 
 /// The number of QP `index` of the process in `slot`.

@@ -1,11 +1,11 @@
-//! What the library says on standard error.
+//! Messages of the library on standard error.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Says a line, in one piece: other threads and processes write there too.
+/// Prints a line by one write, because other threads and processes write to standard error too.
 pub fn say(line: impl Display) {
     let line = format!("doorbell: {line}\n");
-    // There is nobody to tell where this fails.
+    // A failure cannot be reported anywhere.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -1,4 +1,5 @@
-//! Files in memory that processes share, and that nobody can shrink: no access to what is mapped of one can fail later.
+//! Files in memory that processes share, and that no process can shrink. So no access to a mapping can fail
+//! later.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::io::Errno;
@@ -8,7 +9,8 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 
-/// Whether a file of this process may have so many bytes (`RLIMIT_FSIZE`): the kernel would end the process otherwise.
+/// Whether a file of this process may have this many bytes (`RLIMIT_FSIZE`). The kernel would end the process
+/// otherwise.
 pub fn check_file_size(bytes: u64) -> io::Result<()> {
     let Some(allowed) = getrlimit(Resource::Fsize).current.filter(|allowed| bytes > *allowed) else {
         return Ok(());
@@ -19,21 +21,22 @@ pub fn check_file_size(bytes: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// A file of which a part is mapped as long as this lives. Its pages exist when they are first touched.
+/// A file, a part of which is mapped as long as this lives. Its pages come into being when they are first
+/// touched.
 #[derive(Debug)]
 pub struct Sealed {
     base: *mut u8,
     bytes: u64,
 }
 
-// SAFETY: the memory is shared with other processes in any case; who uses it does so by atomics, or by
-// copies of payload, which race as a NIC's do.
+// SAFETY: the memory is shared with other processes in any case. It is accessed by atomics, or by copies of
+// payload, which race as a NIC's copies do.
 unsafe impl Send for Sealed {}
-// SAFETY: as above.
+// SAFETY: the reason given for `Send` holds for references too.
 unsafe impl Sync for Sealed {}
 
 impl Sealed {
-    /// A new file of zeros, closed where the program becomes another one.
+    /// A new file of zeros. It is closed if the program becomes another one (execve(2)).
     pub fn create(name: &CStr, bytes: u64) -> io::Result<(File, Sealed)> {
         let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
         check_file_size(bytes)?;
@@ -43,7 +46,8 @@ impl Sealed {
         Ok((file, mapped))
     }
 
-    /// The first `mapped` bytes of another process's file; refused where it is not of the right size and sealed.
+    /// Maps the first `mapped` bytes of another process's file. Fails if the file has another size or is not
+    /// sealed.
     pub fn open(file: &File, bytes: u64, mapped: u64) -> io::Result<Sealed> {
         let is_sealed = fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if !is_sealed || file.metadata()?.len() != bytes {
@@ -52,13 +56,14 @@ impl Sealed {
         Sealed::map(file, mapped)
     }
 
-    /// The `bytes` of the file from a page on that is mapped here; they may go on behind what is.
+    /// Maps `bytes` bytes of the file, from the page at `at`, which is mapped here. They may extend beyond
+    /// this mapping.
     pub fn map_more(&self, at: u64, bytes: u64) -> io::Result<Sealed> {
         if at >= self.bytes {
             return Err(Errno::INVAL.into());
         }
-        // SAFETY: a page of our own mapping; with an old size of 0 mremap(2) leaves it as it is, and makes another
-        // mapping of the same file from there on.
+        // SAFETY: a page of this mapping. With an old size of 0, mremap(2) leaves it unchanged, and makes
+        // another mapping of the same file from there on.
         let base = unsafe {
             let from = self.base.add(at as usize).cast();
             mremap(from, 0, bytes as usize, MremapFlags::MAYMOVE)?
@@ -69,12 +74,12 @@ impl Sealed {
     fn map(file: &File, bytes: u64) -> io::Result<Sealed> {
         let (protection, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
-        // SAFETY: a new mapping, where the kernel finds room.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let base = unsafe { mmap(std::ptr::null_mut(), bytes as usize, protection, flags, file, 0)? };
         Ok(Sealed { base: base.cast(), bytes })
     }
 
-    /// Address of the first byte, which is that of a page.
+    /// Address of the first byte, at the beginning of a page.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
@@ -82,7 +87,7 @@ impl Sealed {
 
 impl Drop for Sealed {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; no reference outlives `self`.
+        // SAFETY: a mapping of `self`. No reference outlives `self`.
         let _ = unsafe { munmap(self.base.cast(), self.bytes as usize) };
     }
 }

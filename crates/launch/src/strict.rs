@@ -1,19 +1,19 @@
-//! Strict mode, as the command line and the environment have it.
+//! Strict mode, as the command line and the environment select it.
 
 use crate::variables;
 use std::sync::OnceLock;
 
-/// What follows where a program does what would not work on a NIC.
+/// The reaction to a program that does something that would not work on a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strict {
-    /// It is said, and the program is ended by SIGABRT.
+    /// It is reported, and the program ends by SIGABRT.
     Fail,
-    /// It is said.
+    /// It is reported.
     Warn,
 }
 
 impl Strict {
-    /// As the environment has it.
+    /// The mode's name in the environment.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Strict::Fail => "fail",
@@ -21,7 +21,7 @@ impl Strict {
         }
     }
 
-    /// The mode that the environment of this process asks for.
+    /// The mode that the environment of this process selects; `None` without strict mode.
     pub fn own() -> Option<Strict> {
         static OWN: OnceLock<Option<Strict>> = OnceLock::new();
         *OWN.get_or_init(|| {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// A file of a folder.
+/// An entry below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeEntry {
     /// A file with this text.
@@ -15,10 +15,11 @@ pub enum TreeEntry {
     Link(PathBuf),
 }
 
-/// Files by their paths below a folder.
+/// Entries by their paths below a folder.
 pub type Contents = BTreeMap<PathBuf, TreeEntry>;
 
-/// Makes them below a folder that has none of them, to be read alone, whatever this process takes from the modes of new files.
+/// Makes the entries below a folder that has none of them. The files are read-only, whatever this process's
+/// umask is.
 pub fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
     for (path, entry) in contents {
         make_folders(folder, path.parent().unwrap_or(Path::new("")))?;

@@ -1,63 +1,64 @@
-//! Which files and folders are trusted: those that nobody but this user and root may have put something into.
+//! Decides which files and folders are trusted: only this user and root may have put something into them.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why a file or folder is not trusted.
+/// The reason why a file or folder is not trusted.
 #[derive(Debug, Error)]
 pub enum Distrust {
-    /// Whoever it belongs to may change it at any time.
+    /// It belongs to another user, who may change it at any time.
     #[error("{} belongs to user {owner}, and must be of this user ({}) or of root{}", path.display(), user(), unmapped(*owner))]
     Owner {
-        /// What belongs to another.
+        /// The path that belongs to another user.
         path: PathBuf,
-        /// To whom.
+        /// The owner's user number.
         owner: u32,
     },
-    /// Everyone may change it, or those of a group that is neither this user's nor root's.
+    /// Every user may write to it, or a group may that is neither this process's nor root's.
     #[error("{} may be written by others (mode {mode:04o}): `chmod go-w` ends that", path.display())]
     Others {
-        /// What may be written.
+        /// The path that may be written.
         path: PathBuf,
-        /// The permissions that it has.
+        /// Its permissions.
         mode: u32,
     },
-    /// Others may enter a folder that is to be of this user alone.
+    /// Other users may enter a folder that must be this user's alone.
     #[error("{} must be a folder of this user ({}) alone, mode 0700: it is {found}", path.display(), user())]
     NotPrivate {
-        /// What is no such folder.
+        /// The path that is not such a folder.
         path: PathBuf,
-        /// What it is instead.
+        /// Its actual kind, owner and mode.
         found: String,
     },
-    /// It cannot be looked at.
+    /// It cannot be examined.
     #[error("{} cannot be used: {cause}", path.display())]
     Unknown {
-        /// What cannot.
+        /// The path that cannot be examined.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         cause: io::Error,
     },
 }
 
-/// Bits of a mode: folders whose entries only their owners may rename or remove, and what everyone, or a group, may write.
+/// Bits of a mode: sticky (only owners may rename or remove a folder's entries), and write permission for
+/// everyone and for the group.
 const STICKY: u32 = 0o1000;
 const EVERYONE: u32 = 0o002;
 const GROUP: u32 = 0o020;
 
-/// This user, whose processes alone meet.
+/// This user. Only its processes meet.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The group of this process, which many systems give to each user alone.
+/// The group of this process. Many systems give each user a group of its own.
 fn group() -> u32 {
     rustix::process::getegid().as_raw()
 }
 
-/// What the owner of all files is in a user namespace that does not know their users.
+/// A remark for an owner number that stands for unmapped users in a user namespace; otherwise empty.
 fn unmapped(owner: u32) -> &'static str {
     const OVERFLOW: u32 = 65534;
     if owner == OVERFLOW {
@@ -67,7 +68,7 @@ fn unmapped(owner: u32) -> &'static str {
     }
 }
 
-/// Checks a path and each folder on it. It is to be canonical: links are not followed.
+/// Checks a path and each folder on it. The path must be canonical, because links are not followed.
 pub fn check(path: &Path) -> Result<(), Distrust> {
     path.ancestors().try_for_each(|path| {
         let found = look(path)?;
@@ -75,7 +76,7 @@ pub fn check(path: &Path) -> Result<(), Distrust> {
     })
 }
 
-/// Checks that a folder, which is no link, is this user's alone, and each folder on its path as [`check`] does.
+/// Checks that a folder is this user's alone and no link, and each folder on its path as [`check`] does.
 pub fn check_private(path: &Path) -> Result<(), Distrust> {
     let about = look(path)?;
     let (owner, mode) = (about.uid(), about.mode() & 0o7777);
@@ -97,7 +98,7 @@ fn judge(path: &Path, is_folder: bool, mode: u32, (owner, of): (u32, u32)) -> Re
         return Err(Distrust::Owner { path: path.into(), owner });
     }
     let by_others = mode & EVERYONE != 0 || mode & GROUP != 0 && of != group() && of != 0;
-    // Of a folder as /tmp nobody takes away or replaces what is another's.
+    // In a sticky folder such as /tmp no user removes or replaces another user's files.
     if by_others && !(is_folder && mode & STICKY != 0) {
         return Err(Distrust::Others { path: path.into(), mode });
     }

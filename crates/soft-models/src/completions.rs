@@ -1,5 +1,5 @@
-//! The ring of completions: each comes once, in the order of its producer, and with all that its producer
-//! wrote before it.
+//! The ring of completions. The owner gets each completion once, in the order of its producer, and sees
+//! everything that the producer wrote before it.
 
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::events;
@@ -16,7 +16,7 @@ const MOST: usize = 2;
 /// The receive queue of completions that were there before the producers.
 const EARLY: u32 = 9;
 
-/// A CQ in shared memory, and for each producer what it writes before its completions.
+/// A CQ in shared memory, and for each producer the words that it writes before its completions.
 struct SharedRing {
     segment: Segment,
     written: [[LockedCell<bool>; MOST]; 2],
@@ -48,11 +48,11 @@ impl SharedRing {
         RingPlace::new((number + 1) << 16, capacity)
     }
 
-    /// Makes one of the rings the one that producers use.
+    /// Publishes one of the rings to producers.
     fn show(&self, number: u64, capacity: u32) {
         let place = SharedRing::place(number, capacity);
         CompletionRing::begin(&self.segment, place, number as u32 + 1).expect("the ring is in the segment");
-        // As `Cq::new` and `Cq::resize` do.
+        // The order that `Cq::new` and `Cq::resize` use.
         self.record().ring.store(place.in_record(), Release);
     }
 
@@ -60,10 +60,11 @@ impl SharedRing {
         CompletionRing::at(&self.segment, SharedRing::place(number, capacity)).expect("it is in the segment")
     }
 
-    /// Writes something and puts in a completion, this often; returns how many the ring had room for.
+    /// Writes a word and puts a completion in, `times` times. Returns how many completions the ring had room
+    /// for.
     fn produce(&self, producer: u32, times: usize) -> u32 {
         let put_in = |position: usize| {
-            // SAFETY: the owner reads it when it has the completion.
+            // SAFETY: the owner reads it only when it has the completion.
             unsafe { *self.written[producer as usize][position].get_mut() = true };
             push(&self.segment, self.record(), RecvNotice::new(producer, position as u64, 0))
         };
@@ -78,7 +79,7 @@ struct Poller {
     number: u64,
     capacity: u32,
     head: u64,
-    /// The completions that each producer's next is behind.
+    /// The number of completions that were taken from each producer.
     got: [u32; 2],
 }
 
@@ -117,7 +118,7 @@ impl Poller {
     }
 }
 
-/// Starts a producer of some completions.
+/// Starts a producer of `times` completions.
 fn producer(shared: &Rc<SharedRing>, number: u32, times: usize) -> thread::JoinHandle<u32> {
     let shared = shared.clone();
     thread::spawn(move || shared.produce(number, times))
@@ -145,7 +146,7 @@ pub fn forgotten() -> u64 {
         assert!(push(&shared.segment, shared.record(), RecvNotice::new(EARLY, 0, 0)));
         let mut poller = Poller::new(&shared, 0, 1);
         let producers = [producer(&shared, 0, 1), producer(&shared, 1, 1)];
-        // As `Cq::forget_in` does.
+        // `CqState::forget` does this.
         shared.ring(0, 1).forget(poller.head);
         assert!(poller.poll());
         let room = producers.map(|producer| producer.join().expect("a producer does not panic"));

@@ -1,19 +1,19 @@
 //! Models of the software NIC's locks and queues.
 //!
 //! Each model is a short program of two or three threads on one lock or queue. loom runs it in every order in
-//! which its threads can be scheduled, and with every value that the memory model lets a load return, up to a
-//! bound. A model fails where an assertion of its own does, and where two threads use a
-//! `LockedCell` without an order between them.
+//! which its threads can be scheduled, up to a bound. It also tries every value that the memory model lets a
+//! load return. A model fails if one of its assertions fails, or if two threads use a `LockedCell` without an
+//! order between them.
 //!
-//! The models run the software NIC's own source. The tree of this crate is that of `doorbell-soft`, with a
-//! `#[path]` to each file there that is checked. The modules around those files are
+//! The models run the software NIC's own source. The module tree of this crate is the tree of
+//! `doorbell-soft`, with a `#[path]` to each checked file there. The modules around those files are
 //! stand-ins: loom's types for the atomics (`sync/atomics.rs`), `SeqCst` fences for membarrier(2) and the
-//! compiler's fence (`sync/platform.rs`), a table for the shared memory (`memory/segment.rs`). Nothing in the
-//! checked files knows of the models, so that a release build is the code as it stands.
+//! compiler's fence (`sync/platform.rs`), and a table for the shared memory (`memory/segment.rs`). Nothing in
+//! the checked files depends on the models, so a release build compiles exactly the checked code.
 //!
 //! `tests/models.rs` runs the models.
 
-// The checked files' own tests are no tests of this crate.
+// The checked files' own tests are not tests of this crate.
 #![cfg(not(test))]
 
 pub mod completions;

@@ -1,14 +1,14 @@
-//! The biased lock: one thread at a time has the value, and sees all that was done to it before.
+//! The biased lock. One thread at a time has the value, and sees all earlier changes to it.
 
 use crate::run::{ModelBounds, check};
 use crate::sync::biased::Biased;
 use loom::thread;
 use std::rc::Rc;
 
-/// loom runs all threads of a model in one of the system.
+/// An `Rc` suffices, because loom runs all threads of a model in one thread of the system.
 type Lock = Rc<Biased<u64>>;
 
-/// A lock whose favourite is this thread, which has acquired it once.
+/// A lock with this thread as its favourite. The thread has acquired it once.
 fn favoured() -> Lock {
     let lock = Rc::new(Biased::with_streak(0, 1));
     add(&lock);
@@ -48,7 +48,8 @@ pub fn favourite_and_other() -> u64 {
     })
 }
 
-/// The right goes from one thread to another, which uses it while the first may still be about to.
+/// The right goes from one thread to another. The new favourite uses it while the first may still be about
+/// to.
 pub fn two_favourites() -> u64 {
     check("two favourites", ModelBounds { preemptions: None }, || {
         let lock = favoured();

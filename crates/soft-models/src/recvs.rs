@@ -1,5 +1,5 @@
-//! The claim of a RECV: each is completed once, by a process that sees what was posted, and the owner sees
-//! all of the completion.
+//! The claim of a RECV. Each RECV is completed once, by a process that sees what was posted, and the owner
+//! sees all of the completion.
 
 use crate::fabric::peer::Owner;
 use crate::memory::records::{CqRing, QpRecord, RqRecord, RqSlot, SenderTurn};
@@ -19,7 +19,7 @@ use std::rc::Rc;
 const MOST: usize = 4;
 const GENERATION: u32 = 1;
 const QPN: u32 = 0x100;
-/// Where the parts lie.
+/// Offsets of the parts in the segment.
 const SLOTS: u64 = 1 << 20;
 const TURN: u64 = 1 << 30;
 const ORDER: u64 = 2 << 30;
@@ -27,7 +27,7 @@ const RING: u64 = 3 << 30;
 /// Completions that the CQ has room for.
 const CQE: u32 = 4;
 
-/// Who takes RECVs.
+/// The number of senders that take RECVs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TakenBy {
     One,
@@ -60,7 +60,7 @@ impl SharedRecvs {
         shared
     }
 
-    /// Shows the queue and its CQ, as `RecvQueue::begin` and `Cq::new` do.
+    /// Publishes the queue and its CQ, as `RecvQueue::begin` and `Cq::new` do.
     fn begin(&self) {
         let rq = self.rq();
         rq.generation.store(GENERATION, Relaxed);
@@ -105,7 +105,7 @@ impl SharedRecvs {
         Sge { addr: position, length: 64, lkey: 7 }
     }
 
-    /// For the owner: posts the RECV at a position, as `RecvQueue::offer` does.
+    /// Posts the RECV at a position, as `RecvQueue::offer` does. Called by the owner.
     fn post(&self, position: u64) {
         let queue = (&self.segment, self.rq());
         show_posted(queue, self.slot(position), (position, GENERATION), &[SharedRecvs::buffer(position)]);
@@ -116,7 +116,7 @@ impl SharedRecvs {
         }
     }
 
-    /// For a sender: fills the oldest RECV, as the engine does; returns its position.
+    /// Fills the oldest RECV, as the engine does, and returns its position. Called by a sender.
     fn send(&self, claimer: u32) -> Option<u64> {
         let slots = Slots::of(&self.segment, self.rq())?;
         let front = slots.front(GENERATION).ok()?;
@@ -131,8 +131,8 @@ impl SharedRecvs {
         Some(position)
     }
 
-    /// For the owner: the completion of the RECV at a position, if there is one, as `RecvQueue::take_next`
-    /// does.
+    /// Takes the completion of the RECV at a position, if there is one, as `RecvQueue::take_next` does.
+    /// Called by the owner.
     fn take(&self, position: u64) -> Option<RecvDone> {
         let slot = self.slot(position);
         let posted = SlotState::posted(position, GENERATION);
@@ -145,7 +145,7 @@ impl SharedRecvs {
         })
     }
 
-    /// The positions that the CQ was told of, when all threads are through.
+    /// The positions in the CQ's notices. Called after all threads have ended.
     fn told(&self) -> Vec<u64> {
         let ring =
             CompletionRing::at(&self.segment, RingPlace::new(RING, CQE)).expect("it is in the segment");
@@ -169,7 +169,7 @@ fn join<T>(thread: thread::JoinHandle<T>) -> T {
     thread.join().expect("a thread of a model does not panic")
 }
 
-/// The only sender fills RECVs, whose slot the owner posts again as soon as it has the completion.
+/// The only sender fills RECVs. The owner posts each slot again as soon as it has the completion.
 pub fn one_sender() -> u64 {
     check("one sender", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRecvs::new(1, TakenBy::One));
@@ -186,7 +186,7 @@ pub fn one_sender() -> u64 {
     })
 }
 
-/// The only sender fills RECVs while another process puts the QP to Err and flushes them.
+/// The only sender fills RECVs while another process puts the QP into Err and flushes them.
 pub fn flushed() -> u64 {
     check("flushed", ModelBounds { preemptions: Some(2) }, || {
         let shared = Rc::new(SharedRecvs::new(2, TakenBy::One));
@@ -205,7 +205,7 @@ pub fn flushed() -> u64 {
     })
 }
 
-/// Two senders of several take RECVs while the owner posts them.
+/// Two of several senders take RECVs while the owner posts them.
 pub fn two_senders() -> u64 {
     check("two senders", ModelBounds { preemptions: Some(3) }, || {
         let shared = Rc::new(SharedRecvs::new(2, TakenBy::Several));
@@ -221,15 +221,15 @@ pub fn two_senders() -> u64 {
     })
 }
 
-/// The CQ ceases to look at the receive queue itself while a sender fills a RECV: it is told of the RECV, or
-/// knows that the RECV was taken before.
+/// The CQ ends its lane while a sender fills a RECV. The sender notifies the CQ, or the owner sees that the
+/// RECV was taken before.
 pub fn lane_ended() -> u64 {
     check("lane ended", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRecvs::new(2, TakenBy::One));
         shared.qp().lane.store(1, SeqCst);
         shared.post(0);
         let sender = with(&shared, |shared| shared.send(1));
-        // As `Cq::end_lane` does.
+        // `CqState::end_lane` does this.
         end_lane(shared.qp());
         let is_untaken = shared.slot(0).is_untaken(Some(shared.turn()), 0, GENERATION);
         let sent = join(sender).is_some();

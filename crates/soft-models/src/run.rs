@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// How much of a model loom runs.
+/// The part of a model's schedules that loom runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelBounds {
-    /// A thread is stopped for another this often in a run, at most, while it could go on. Without a bound
-    /// where it is `None`.
+    /// The most preemptions in a run: how often a thread that could go on is stopped for another. `None` for
+    /// no bound.
     pub(crate) preemptions: Option<usize>,
 }
 
-/// Runs a model as often as there are orders within the bounds, and says how often that was.
+/// Runs a model in every order within the bounds, and returns the number of runs.
 pub(crate) fn check(name: &str, bounds: ModelBounds, model: impl Fn() + Send + Sync + 'static) -> u64 {
     let runs = Arc::new(AtomicU64::new(0));
     let counted = runs.clone();
     let mut builder = loom::model::Builder::new();
-    // LOOM_MAX_PREEMPTIONS comes first.
+    // LOOM_MAX_PREEMPTIONS takes precedence.
     let preemptions = builder.preemption_bound.or(bounds.preemptions);
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;

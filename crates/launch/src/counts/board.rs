@@ -1,8 +1,8 @@
-//! Memory in which processes count, and which is read when they have ended, however they did.
+//! Shared memory in which processes count, and which is read after they have exited in any way.
 //!
-//! Whoever launches programs makes one for all of them; a program that finds none makes one of its own. What is
-//! written there is there at once, and stays when the writer is killed. So nothing is moved in two steps: a record is
-//! filled before it can be found, and a number changes by one store.
+//! The launcher makes one board for all programs. A program that finds none makes its own. A written value
+//! takes effect at once, and stays if the writer is killed. So no update takes two steps: a record is filled
+//! before it can be found, and a number changes by one store.
 
 use crate::process_start::ProcessStart;
 use crate::sealed::Sealed;
@@ -13,23 +13,24 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
-/// Bytes of address space; pages exist when they are first touched.
+/// Bytes of address space. Pages come into being when they are first touched.
 const BYTES: u64 = 64 << 30;
-/// What is allocated begins at multiples of this: a cache line.
+/// Allocations begin at multiples of this, a cache line.
 const ALIGN: u64 = 64;
-/// Says that a file is a board of this layout.
+/// Identifies a file as a board with this layout.
 const MAGIC: u64 = 0xd00b_e110_c027_0002;
 
-/// Something that lies on a board.
+/// A record on a board.
 ///
 /// # Safety
-/// It is `repr(C)`, holds only atomics, and needs no more alignment than [`ALIGN`] gives: then any bytes are one.
+/// It is `repr(C)`, holds only atomics, and needs no more alignment than [`ALIGN`] gives. Then any bytes are
+/// a valid record.
 pub(crate) unsafe trait BoardRecord {}
 
 // SAFETY: an atomic.
 unsafe impl BoardRecord for AtomicU8 {}
 
-/// A record that leads to the one that was put into its list before.
+/// A record of a list, with the offset of the record that was put into the list before it.
 pub(crate) trait Listed: BoardRecord {
     fn before(&self) -> &AtomicU64;
 }
@@ -39,15 +40,15 @@ pub(crate) trait Listed: BoardRecord {
 #[derive(Debug)]
 struct Head {
     magic: AtomicU64,
-    /// Bytes that are allocated, from the first one on.
+    /// Allocated bytes, from the first byte on.
     used: AtomicU64,
-    /// Not 0 where something could not be counted for want of room.
+    /// Not 0 if something could not be counted for want of room.
     full: AtomicU64,
     /// The list of processes.
     processes: AtomicU64,
 }
 
-// SAFETY: all are atomics.
+// SAFETY: all fields are atomics.
 unsafe impl BoardRecord for Head {}
 
 /// A board, which is never unmapped.
@@ -55,7 +56,7 @@ unsafe impl BoardRecord for Head {}
 pub struct Board(Sealed);
 
 impl Board {
-    /// A new one, and its file.
+    /// A new board, and its file.
     ///
     /// # Errors
     /// If the system has no memory for it, or allows no file of its size.
@@ -67,7 +68,8 @@ impl Board {
         Ok((file, Box::leak(Box::new(board))))
     }
 
-    /// What [`COUNTS`](crate::variables::COUNTS) is to hold for programs to find this process's board in `file`.
+    /// The value of [`COUNTS`](crate::variables::COUNTS) by which programs find this process's board in
+    /// `file`.
     pub(crate) fn address(file: &File) -> Option<String> {
         let own = ProcessStart::of(std::process::id()).ok()??;
         Some(format!("{}:{}:{}", own.pid, file.as_raw_fd(), own.start_time))
@@ -76,7 +78,7 @@ impl Board {
     /// The board at such an address, as long as the process that made it runs.
     ///
     /// # Errors
-    /// If there is no board, or one of another user.
+    /// If there is no board, or it belongs to another user.
     pub fn open(address: &str) -> io::Result<&'static Board> {
         let missing = || io::Error::from_raw_os_error(libc::ESRCH);
         let mut numbers = address.splitn(3, ':').map(|number| number.parse::<u64>().map_err(|_| missing()));
@@ -89,7 +91,7 @@ impl Board {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         let board = Board(Sealed::open(&file, BYTES, BYTES)?);
-        // The process was still running after its file had been opened: the number meant it.
+        // The process was still running after its file had been opened, so the PID meant that process.
         if board.head().magic.load(Acquire) != MAGIC || !maker.is_alive().unwrap_or(false) {
             return Err(missing());
         }
@@ -97,7 +99,8 @@ impl Board {
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: at the first byte of the mapping, which is that of a page; any bytes are a record.
+        // SAFETY: the record is at the first byte of the mapping, which begins a page; any bytes are a valid
+        // record.
         unsafe { &*self.0.base().cast::<Head>() }
     }
 
@@ -111,7 +114,7 @@ impl Board {
         self.head().full.load(Relaxed) != 0
     }
 
-    /// `len` new records of zeros, and where they lie; `None` where there is no room.
+    /// `len` new records of zeros, and their offset; `None` if there is no room.
     pub(crate) fn alloc<T: BoardRecord>(&self, len: usize) -> Option<(u64, &[T])> {
         let bytes = (size_of::<T>() * len) as u64;
         let at = self.head().used.fetch_add(bytes.next_multiple_of(ALIGN), Relaxed);
@@ -122,22 +125,22 @@ impl Board {
         made
     }
 
-    /// One new record of zeros, and where it lies.
+    /// One new record of zeros, and its offset; `None` if there is no room.
     pub(crate) fn make<T: BoardRecord>(&self) -> Option<(u64, &T)> {
         let (at, records) = self.alloc(1)?;
         Some((at, &records[0]))
     }
 
-    /// The records at `at`, where all of them lie on the board.
+    /// The records at offset `at`; `None` unless all of them are on the board.
     pub(crate) fn slice<T: BoardRecord>(&self, at: u64, len: usize) -> Option<&[T]> {
         let end = (len as u64).checked_mul(size_of::<T>() as u64)?.checked_add(at)?;
         let lies =
             at >= size_of::<Head>() as u64 && end <= BYTES && at.is_multiple_of(align_of::<T>() as u64);
-        // SAFETY: within the mapping, which is never unmapped; aligned; any bytes are a record.
+        // SAFETY: within the mapping, which is never unmapped; aligned; any bytes are valid records.
         lies.then(|| unsafe { std::slice::from_raw_parts(self.0.base().add(at as usize).cast::<T>(), len) })
     }
 
-    /// Puts a record, which is filled, into a list.
+    /// Puts a filled record into a list.
     pub(crate) fn list<T: Listed>(&self, list: &AtomicU64, at: u64, record: &T) {
         let mut before = list.load(Relaxed);
         loop {
@@ -149,9 +152,9 @@ impl Board {
         }
     }
 
-    /// The records of a list in the order in which they were put into it.
+    /// The records of a list, in the order in which they were added.
     pub(crate) fn listed<T: Listed>(&self, list: &AtomicU64) -> Vec<&T> {
-        // More than there is room for are not there: a program has written where it should not.
+        // A list cannot have more records than there is room for, unless a program has overwritten the board.
         let most = self.head().used.load(Relaxed) / size_of::<T>() as u64;
         let mut at = list.load(Acquire);
         let mut records = Vec::new();
@@ -175,7 +178,7 @@ mod tests {
         number: AtomicU64,
     }
 
-    // SAFETY: all are atomics.
+    // SAFETY: all fields are atomics.
     unsafe impl BoardRecord for Number {}
 
     impl Listed for Number {

@@ -1,4 +1,4 @@
-//! What a program posts and receives, counted by shape while it runs.
+//! Counts a program's posts and receives by shape while it runs.
 
 pub mod board;
 pub mod process;

@@ -1,4 +1,4 @@
-//! A process on a board.
+//! The record of a process on a board.
 
 use super::board::{Board, BoardRecord, Listed};
 use super::qp::{QpCounter, QpCounts, QpRecord, RecvCounter, RecvCounts, RecvRecord};
@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A process, as it lies on a board. Of one that becomes another program there are two.
+/// A process on a board. A process that becomes another program (execve(2)) has two records.
 #[repr(C)]
 #[derive(Debug)]
 struct ProcessRecord {
@@ -16,18 +16,18 @@ struct ProcessRecord {
     pid: AtomicU64,
     /// When it started, in clock ticks since boot.
     start_time: AtomicU64,
-    /// Not 0 once its statistics have been told.
+    /// Not 0 once its statistics have been reported.
     told: AtomicU64,
-    /// Where its command line is, and its bytes: the program's file and the arguments, each ended by a zero.
+    /// Offset of its command line, and its bytes: the program's file and the arguments, each ended by a zero.
     command: AtomicU64,
     command_bytes: AtomicU64,
     /// The list of its QPs.
     qps: AtomicU64,
-    /// What was posted to SRQs, and what has come to those of XRC.
+    /// RECVs posted to SRQs, and messages received by SRQs of XRC.
     srq: RecvRecord,
 }
 
-// SAFETY: all are atomics.
+// SAFETY: all fields are atomics.
 unsafe impl BoardRecord for ProcessRecord {}
 
 impl Listed for ProcessRecord {
@@ -36,7 +36,7 @@ impl Listed for ProcessRecord {
     }
 }
 
-/// This process, which counts.
+/// This process as a counter.
 #[derive(Debug)]
 pub struct Process {
     board: &'static Board,
@@ -45,7 +45,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Puts this process on a board; `None` where there is no room.
+    /// Puts this process on a board; `None` if there is no room.
     pub fn new(board: &'static Board) -> Option<Process> {
         let (at, record) = board.make::<ProcessRecord>()?;
         let command = command_line();
@@ -60,27 +60,27 @@ impl Process {
         Some(Process { board, record, srq: Mutex::new(RecvCounter::new(board, &record.srq)) })
     }
 
-    /// The counters of a new QP; `None` where there is no room.
+    /// The counters of a new QP; `None` if there is no room.
     pub fn qp(&self, num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
         QpCounter::new(self.board, &self.record.qps, num, qp_type)
     }
 
-    /// A thread that panicked while it counted left nothing half done that matters more than going on.
+    /// The counter for SRQs, also after a thread has panicked while it counted.
     fn srq(&self) -> MutexGuard<'_, RecvCounter> {
         self.srq.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call has posted so many RECVs to an SRQ, of at most so many SGEs.
+    /// Counts a call that posted `recvs` RECVs, of at most `sges` SGEs each, to an SRQ.
     pub fn srq_posted(&self, recvs: u32, sges: u32) {
         self.srq().posted(recvs, sges);
     }
 
-    /// A message of so many bytes has come to an SRQ of XRC.
+    /// Counts a message of `bytes` bytes that reached an SRQ of XRC.
     pub fn srq_received(&self, bytes: u32, is_write: bool) {
         self.srq().came(bytes, is_write);
     }
 
-    /// What this process has counted.
+    /// The counts of this process so far.
     pub fn counts(&self) -> ProcessCounts<'static> {
         ProcessCounts { board: self.board, record: self.record }
     }
@@ -99,7 +99,7 @@ fn command_line() -> Vec<u8> {
     line
 }
 
-/// What a process has counted, to be read while it counts or later.
+/// The counts of a process, which can be read while it counts or later.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessCounts<'b> {
     board: &'b Board,
@@ -107,18 +107,18 @@ pub struct ProcessCounts<'b> {
 }
 
 impl<'b> ProcessCounts<'b> {
-    /// The processes on a board that have something to tell of, in the order in which they came there.
+    /// The processes on a board with anything to report, in the order in which they came there.
     pub(crate) fn on(board: &'b Board) -> impl Iterator<Item = ProcessCounts<'b>> {
         let records = board.listed::<ProcessRecord>(board.processes()).into_iter();
         records.map(move |record| ProcessCounts { board, record }).filter(ProcessCounts::has_any)
     }
 
-    /// Whether it has made QPs, or posted to SRQs, for which those of XRC need none.
+    /// Whether it has made QPs or posted to SRQs. A process needs no QP of its own for SRQs of XRC.
     pub fn has_any(&self) -> bool {
         self.record.qps.load(Relaxed) != 0 || self.srq().posts().next().is_some()
     }
 
-    /// Its number.
+    /// Its PID.
     pub(crate) fn pid(&self) -> u32 {
         self.record.pid.load(Relaxed) as u32
     }
@@ -126,21 +126,21 @@ impl<'b> ProcessCounts<'b> {
     /// Whether it still runs.
     pub(crate) fn is_alive(&self) -> bool {
         let process = ProcessStart { pid: self.pid(), start_time: self.record.start_time.load(Relaxed) };
-        // Where that cannot be found out it may still tell.
+        // If its state cannot be determined, it may still report.
         process.is_alive().unwrap_or(true)
     }
 
-    /// Whether its statistics have been told.
+    /// Whether its statistics have been reported.
     pub(crate) fn is_told(&self) -> bool {
         self.record.told.load(Acquire) != 0
     }
 
-    /// Its statistics have been told.
+    /// Marks its statistics as reported.
     pub(crate) fn set_told(&self) {
         self.record.told.store(1, Release);
     }
 
-    /// Whether something was not counted for want of room, be it of this process or of another.
+    /// Whether something was not counted for want of room, in this process or in another.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.board.is_full()
     }
@@ -154,13 +154,13 @@ impl<'b> ProcessCounts<'b> {
         parts.map(|part| std::ffi::OsStr::from_bytes(part).to_string_lossy().into_owned()).collect()
     }
 
-    /// Its QPs in the order in which they were made.
+    /// Its QPs, in the order in which they were made.
     pub(crate) fn qps(&self) -> Vec<QpCounts> {
         let records = self.board.listed::<QpRecord>(&self.record.qps).into_iter();
         records.filter_map(|record| QpCounts::of(self.board, record)).collect()
     }
 
-    /// What it has posted to SRQs, and what has come to those of XRC.
+    /// The RECVs that it posted to SRQs, and the messages received by SRQs of XRC.
     pub(crate) fn srq(&self) -> RecvCounts {
         RecvCounts::of(self.board, &self.record.srq)
     }

@@ -1,4 +1,4 @@
-//! The counts of a QP: as little work as possible while the program runs.
+//! The counts of a QP, made with as little work as possible while the program runs.
 
 use super::board::{Board, BoardRecord, Listed};
 use super::tally::{Tally, TallyRecord};
@@ -9,7 +9,7 @@ use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// What decides the cost of a work request.
+/// The properties of a work request that decide its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PostedShape {
     pub(crate) opcode: Opcode,
@@ -19,8 +19,8 @@ pub(crate) struct PostedShape {
     pub(crate) signaled: bool,
 }
 
-/// A shape and the length of a list in one word, from the lowest bit on: payload, length, SGEs,
-/// opcode, inline, signalled.
+/// Bit positions of a shape and the length of its list in one word. From the lowest bit on: payload, length,
+/// SGEs, opcode, inline, signalled.
 const LIST_AT: u32 = 32;
 const SGES_AT: u32 = 48;
 const OPCODE_AT: u32 = 56;
@@ -52,25 +52,25 @@ impl PostedShape {
     }
 }
 
-/// What a QP has posted and received, as it lies on a board.
+/// The posts and receives of a QP on a board.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct QpRecord {
     before: AtomicU64,
     num: AtomicU64,
     qp_type: AtomicU64,
-    /// Sum and greatest of the work requests outstanding when one was posted, with that one.
+    /// Sum and maximum of the work requests outstanding at each post, including the new one.
     outstanding_sum: AtomicU64,
     outstanding_max: AtomicU64,
-    /// Messages of UC and UD that nobody took.
+    /// Messages of UC and UD that no receiver took.
     undelivered: AtomicU64,
     /// Messages to multicast groups.
     multicast: AtomicU64,
     /// Processes that it has sent to, a bit for each.
     peers: [AtomicU64; PROCESSES / 64],
-    /// Lists of one shape, by that and their length.
+    /// Lists of work requests of one shape, counted by shape and length.
     uniform: TallyRecord,
-    /// Work requests of other lists by shape and length of their list, and those lists by length.
+    /// Other lists: their work requests by shape and length of the list, and the lists by length.
     mixed: TallyRecord,
     mixed_lists: TallyRecord,
     /// Threads that have posted.
@@ -78,7 +78,7 @@ pub(crate) struct QpRecord {
     recvs: RecvRecord,
 }
 
-/// RECVs, and the messages that came, as they lie on a board.
+/// RECVs and received messages on a board.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct RecvRecord {
@@ -86,7 +86,7 @@ pub(crate) struct RecvRecord {
     messages: TallyRecord,
 }
 
-// SAFETY: all are atomics.
+// SAFETY: all fields are atomics.
 unsafe impl BoardRecord for QpRecord {}
 
 impl Listed for QpRecord {
@@ -95,7 +95,7 @@ impl Listed for QpRecord {
     }
 }
 
-/// Who counts what a QP posts.
+/// Counts the posts of a QP.
 #[derive(Debug)]
 pub struct QpCounter {
     record: &'static QpRecord,
@@ -103,34 +103,35 @@ pub struct QpCounter {
     mixed: Tally,
     mixed_lists: Tally,
     threads: Tally,
-    /// The last thread that has posted, as the C library names it, and the last process that it sent to.
+    /// The last thread that posted, as the C library identifies it, and the last process that it sent to.
     last_thread: libc::pthread_t,
     last_peer: Option<u32>,
     list: List,
 }
 
-/// The list being posted: runs of like work requests. It counts when it ends, which is when a NIC would see it.
+/// The list being posted, as runs of equal work requests. It is counted when it ends, which is when a NIC
+/// would see it.
 #[derive(Clone, Debug, Default)]
 struct List {
     length: u32,
-    /// Shape of the last run, and where it begins.
+    /// Shape of the last run, and the index of its first request.
     key: u64,
     from: u32,
-    /// Shapes of the runs before it, with their lengths.
+    /// Shapes of the earlier runs, with their lengths.
     before: Vec<(u64, u32)>,
     outstanding_sum: u64,
-    /// The same of the last one posted, which no other of the list exceeds.
+    /// The most requests outstanding at a post of the list.
     outstanding: u64,
 }
 
-/// Who counts RECVs, and the messages that come.
+/// Counts RECVs and received messages.
 #[derive(Debug)]
 pub struct RecvCounter {
     posts: Tally,
     messages: Tally,
 }
 
-/// What a QP has posted and received.
+/// The posts and receives of a QP.
 #[derive(Clone, Debug)]
 pub(crate) struct QpCounts {
     pub(crate) qp_num: u32,
@@ -147,7 +148,7 @@ pub(crate) struct QpCounts {
     mixed_lists: Vec<(u64, u64)>,
 }
 
-/// RECVs, and the messages that came.
+/// RECVs and received messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecvCounts {
     posts: Vec<(u64, u64)>,
@@ -155,7 +156,7 @@ pub(crate) struct RecvCounts {
 }
 
 impl QpCounter {
-    /// Counts for a QP in a new record of a list; `None` where there is no room.
+    /// Makes the counters of a QP in a new record of a list; `None` if there is no room.
     pub(crate) fn new(
         board: &'static Board,
         list: &AtomicU64,
@@ -180,7 +181,7 @@ impl QpCounter {
         Some((counter, RecvCounter::new(board, &record.recvs)))
     }
 
-    /// A work request of a list is posted, as the `outstanding`-th that waits for its completion.
+    /// Counts a posted work request of a list. `outstanding` includes this request.
     #[inline]
     pub fn posted(&mut self, wr: &SendWr<'_>, payload: u32, inline: bool, signaled: bool, outstanding: u64) {
         let shape = PostedShape {
@@ -202,21 +203,22 @@ impl QpCounter {
         list.outstanding = list.outstanding.max(outstanding);
     }
 
-    /// A message of UC or UD is complete that nobody took.
+    /// Counts a complete message of UC or UD that no receiver took.
     #[cold]
     pub fn undelivered(&mut self) {
         let count = &self.record.undelivered;
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
-    /// A message to a multicast group is posted.
+    /// Counts a message to a multicast group.
     #[cold]
     fn multicast(&mut self) {
         let count = &self.record.multicast;
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
-    /// The list ends: it took one doorbell. `thread_id` tells the thread's number in the system.
+    /// Counts the list that ends, which took one doorbell. `thread_id` returns the system's number of the
+    /// thread.
     #[inline]
     pub fn list_ends(&mut self, peer: u32, thread_id: impl FnOnce() -> u32) {
         let list = &mut self.list;
@@ -234,8 +236,8 @@ impl QpCounter {
             record.outstanding_max.store(list.outstanding, Relaxed);
         }
         (list.length, list.from, list.outstanding_sum, list.outstanding) = (0, 0, 0, 0);
-        // By libc: a load, where std's takes a reference and the kernel's number a system call.
-        // SAFETY: takes nothing, cannot fail.
+        // By libc: this is a load, while std's thread takes a reference, and the kernel's number takes a
+        // system call. SAFETY: the call takes no arguments and cannot fail.
         let thread = unsafe { libc::pthread_self() };
         if self.last_thread != thread || self.last_peer != Some(peer) {
             (self.last_thread, self.last_peer) = (thread, Some(peer));
@@ -278,14 +280,14 @@ impl RecvCounter {
         RecvCounter { posts: Tally::new(board, &record.posts), messages: Tally::new(board, &record.messages) }
     }
 
-    /// A call has posted so many RECVs, of at most so many SGEs.
+    /// Counts a call that posted `recvs` RECVs, of at most `sges` SGEs each.
     #[inline]
     pub fn posted(&mut self, recvs: u32, sges: u32) {
         self.posts.add(u64::from(recvs) << 8 | u64::from(sges), 1);
     }
 
-    /// A message of so many bytes has come: a WRITE with immediate, or a SEND, whose bytes on UD
-    /// include the room of the GRH.
+    /// Counts a received message of `bytes` bytes: a WRITE with immediate if `write`, otherwise a SEND. On UD
+    /// the bytes include the room for the GRH.
     #[inline]
     pub fn came(&mut self, bytes: u32, write: bool) {
         self.messages.add(u64::from(bytes) << 1 | u64::from(write), 1);
@@ -293,7 +295,7 @@ impl RecvCounter {
 }
 
 impl QpCounts {
-    /// What a record says; `None` where a program has written into it.
+    /// Reads a record; `None` if a program has overwritten it.
     pub(crate) fn of(board: &Board, record: &QpRecord) -> Option<QpCounts> {
         Some(QpCounts {
             qp_num: record.num.load(Relaxed) as u32,
@@ -324,7 +326,7 @@ impl QpCounts {
         all
     }
 
-    /// Lists by length: doorbells.
+    /// Lists by length. Each list took one doorbell.
     pub(crate) fn doorbells(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
         let uniform = self.uniform.iter().map(|(key, n)| (PostedShape::from_key(*key).1, n));
@@ -342,17 +344,17 @@ impl QpCounts {
 }
 
 impl RecvCounts {
-    /// What a record says.
+    /// Reads a record.
     pub(crate) fn of(board: &Board, record: &RecvRecord) -> RecvCounts {
         RecvCounts { posts: record.posts.counts(board), messages: record.messages.counts(board) }
     }
 
-    /// Calls that posted RECVs: number of RECVs, most SGEs of one, how many such calls.
+    /// Calls that posted RECVs: number of RECVs, most SGEs of one, number of such calls.
     pub(crate) fn posts(&self) -> impl Iterator<Item = (u32, u32, u64)> {
         self.posts.iter().map(|(key, n)| ((key >> 8) as u32, *key as u32 & 0xff, *n))
     }
 
-    /// Messages: bytes, whether they were WRITEs with immediate, how many.
+    /// Messages: bytes, whether they were WRITEs with immediate, number of such messages.
     pub(crate) fn messages(&self) -> impl Iterator<Item = (u32, bool, u64)> {
         self.messages.iter().map(|(key, n)| ((key >> 1) as u32, key & 1 != 0, *n))
     }
@@ -363,7 +365,7 @@ mod tests {
     use super::*;
     use doorbell_verbs::{RemoteAddr, SendOp, Sge};
 
-    /// A QP that is counted, and its counts.
+    /// The counters of a QP, and a function that reads its counts.
     fn counted(qp_type: QpType) -> ((QpCounter, RecvCounter), impl Fn() -> QpCounts) {
         let (_, board) = Board::create().expect("a board");
         let list: &AtomicU64 = Box::leak(Box::default());

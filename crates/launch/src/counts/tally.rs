@@ -1,31 +1,31 @@
-//! Counting by key, made for keys that come many times in a row.
+//! Counts by key, fast for keys that repeat many times in a row.
 
 use super::board::{Board, BoardRecord};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Slots of the first table.
 const SLOTS: usize = 8;
-/// No key is this one.
+/// A value that is never a key.
 const NONE: u64 = u64::MAX;
-/// Where what has no room is added.
+/// Takes the counts for which there is no room.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Counts by key, as they lie on a board.
+/// Counts by key on a board.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct TallyRecord {
-    /// The table; 0 where nothing was counted.
+    /// Offset of the table; 0 if nothing was counted.
     table: AtomicU64,
 }
 
-/// What stands before the slots of a table.
+/// The words before the slots of a table.
 #[repr(C)]
 struct TallyTable {
     slots: AtomicU64,
     unused: AtomicU64,
 }
 
-/// A key, and how often it came; 0 where the slot is free.
+/// A key and its count. The slot is free if the count is 0.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct TallySlot {
@@ -33,13 +33,13 @@ struct TallySlot {
     count: AtomicU64,
 }
 
-// SAFETY: all are atomics.
+// SAFETY: all fields are atomics.
 unsafe impl BoardRecord for TallyTable {}
-// SAFETY: all are atomics.
+// SAFETY: all fields are atomics.
 unsafe impl BoardRecord for TallySlot {}
 
-/// Who counts. A key like the one before costs a comparison; others are looked up without the cost of a hash that
-/// resists attacks.
+/// A counter. A key equal to the one before costs a comparison. Other keys are looked up by a cheap hash that
+/// does not resist attacks.
 #[derive(Debug)]
 pub(crate) struct Tally {
     board: &'static Board,
@@ -52,7 +52,7 @@ pub(crate) struct Tally {
 }
 
 impl TallyRecord {
-    /// Keys with their counts, none of them 0, in order of the keys.
+    /// The keys with counts above 0, in order of the keys.
     pub(crate) fn counts(&self, board: &Board) -> Vec<(u64, u64)> {
         let slots = slots(board, self.table.load(Acquire)).unwrap_or_default();
         let counts = slots.iter().map(|slot| (slot.key.load(Relaxed), slot.count.load(Acquire)));
@@ -62,14 +62,14 @@ impl TallyRecord {
     }
 }
 
-/// The slots of the table at `at`.
+/// The slots of the table at offset `at`.
 fn slots(board: &Board, at: u64) -> Option<&[TallySlot]> {
     let [table] = board.slice::<TallyTable>(at, 1)? else { return None };
     let slots = table.slots.load(Relaxed) as usize;
     board.slice(at + size_of::<TallyTable>() as u64, slots)
 }
 
-/// The slot of a key, or the one where it goes; `None` where there are no slots.
+/// The slot of a key, or the slot for a new key; `None` if there are no slots.
 fn find(slots: &[TallySlot], key: u64) -> Option<&TallySlot> {
     let mask = slots.len().checked_sub(1)?;
     let begin = spread(key) as usize;
@@ -77,7 +77,7 @@ fn find(slots: &[TallySlot], key: u64) -> Option<&TallySlot> {
     probed.find(|slot| slot.count.load(Relaxed) == 0 || slot.key.load(Relaxed) == key)
 }
 
-/// Multiplication by an odd number, which spreads keys over the upper bits, and these over all.
+/// Multiplies by an odd number, which spreads keys over the upper bits, and folds these into the lower ones.
 fn spread(key: u64) -> u64 {
     let product = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
@@ -94,7 +94,7 @@ impl Tally {
         if key != self.last {
             self.change(key);
         }
-        // Nobody else writes here: who counts has a lock.
+        // No other thread writes here: the caller holds a lock.
         self.count.store(self.count.load(Relaxed) + n, Release);
     }
 
@@ -117,10 +117,10 @@ impl Tally {
         Some(slot)
     }
 
-    /// Counts go on in a larger table, which is found when all of them are in it.
+    /// Moves the counts to a larger table, which becomes visible when all of them are in it.
     fn grow(&mut self) -> Option<()> {
         let len = (2 * self.slots.len()).max(SLOTS);
-        // The table's own words have the size of a slot.
+        // The table's own words are as large as a slot.
         const { assert!(size_of::<TallyTable>() == size_of::<TallySlot>()) };
         let (at, _) = self.board.alloc::<TallySlot>(len + 1)?;
         let [table] = self.board.slice::<TallyTable>(at, 1)? else { return None };

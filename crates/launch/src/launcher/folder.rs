@@ -1,4 +1,5 @@
-//! A folder of what a program is led to: the library by its names, and nothing beside it, as that would be loaded as well.
+//! A folder with links to the library under its names, and nothing else, because the loader would load that
+//! as well.
 
 use crate::tree::{Contents, TreeEntry, write};
 use crate::trust::{Distrust, check, check_private, user};
@@ -10,23 +11,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// Where the library is in such a folder, and nothing else.
+/// The subfolder that holds the links to the library, and nothing else.
 pub(super) const LIBRARIES: &str = "lib";
 /// The names by which programs ask the loader for the library.
 const NAMES: [&str; 2] = ["libibverbs.so", "libibverbs.so.1"];
-/// What the names of folders begin with that are made or removed.
+/// Prefix of the names of folders that are being made or removed.
 const UNDER_WAY: &str = ".";
-/// After so long a folder that is made or removed is one that a killed launcher has left.
+/// After this time, a folder that is being made or removed is one that a killed launcher has left.
 const LEFT: Duration = Duration::from_secs(60 * 60);
-/// How often a folder is made that others remove, or put something into.
+/// How often the folder is made again if other processes remove it or put something into it.
 const TRIES: u32 = 10;
 
-/// The library by its names.
+/// Links to the library under its names.
 pub(super) fn links(library: &Path) -> Contents {
     NAMES.iter().map(|name| (Path::new(LIBRARIES).join(name), TreeEntry::Link(library.into()))).collect()
 }
 
-/// The folder with these contents, made where it is missing; `top` has all of them.
+/// The folder with these contents, made if it is missing. `top` holds all such folders.
 pub(super) fn folder(top: &Path, contents: &Contents) -> Result<PathBuf, Distrust> {
     let unknown = |cause| Distrust::Unknown { path: top.into(), cause };
     make_private(top)?;
@@ -43,7 +44,8 @@ pub(super) fn folder(top: &Path, contents: &Contents) -> Result<PathBuf, Distrus
     Err(unknown(io::Error::other("somebody changes what is made there")))
 }
 
-/// Where the folders of all libraries are: below this user's folder for things of this kind if there is one, or in memory.
+/// The parent of the folders of all libraries: in the user's XDG_RUNTIME_DIR if it is private, otherwise in
+/// /dev/shm.
 pub(super) fn top() -> PathBuf {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let own = own.and_then(|path| path.canonicalize().ok()).filter(|path| is_loadable(path));
@@ -53,7 +55,7 @@ pub(super) fn top() -> PathBuf {
     }
 }
 
-/// Whether the loader's lists can have this path.
+/// Whether the loader's lists can contain this path.
 pub(super) fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_encoded_bytes().iter().any(|b| b" :;$\t\n".contains(b))
 }
@@ -67,7 +69,7 @@ fn make_private(path: &Path) -> Result<(), Distrust> {
     }
 }
 
-/// Whether a folder has these contents, and nothing else.
+/// Whether a folder has exactly these contents.
 fn is_right(folder: &Path, contents: &Contents) -> bool {
     let mut found = Contents::new();
     read_into(&mut found, folder, Path::new("")).is_ok()
@@ -75,7 +77,7 @@ fn is_right(folder: &Path, contents: &Contents) -> bool {
         && check(&folder.join(LIBRARIES)).is_ok()
 }
 
-/// Reads what is below a path of a folder.
+/// Reads the entries below a path of a folder.
 fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()> {
     for entry in read_dir(folder.join(below))? {
         let entry = entry?;
@@ -91,7 +93,8 @@ fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()
     Ok(())
 }
 
-/// Puts a folder with these contents in the place of what is there, at once and whole.
+/// Puts a complete folder with these contents in place by one rename. If another folder is there, moves that
+/// away.
 fn install(top: &Path, folder: &Path, contents: &Contents) -> io::Result<()> {
     let new = under_way(top)?;
     write(contents, new.path())?;
@@ -104,7 +107,7 @@ fn install(top: &Path, folder: &Path, contents: &Contents) -> io::Result<()> {
     }
 }
 
-/// Removes a folder so that nobody finds half of it.
+/// Removes a folder. It is renamed first, so that no process finds half of it.
 fn put_away(top: &Path, folder: &Path) -> io::Result<()> {
     let away = under_way(top)?;
     match rename(folder, away.path().join("old")) {
@@ -117,8 +120,8 @@ fn under_way(top: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(UNDER_WAY).permissions(Permissions::from_mode(0o700)).tempdir_in(top)
 }
 
-/// Removes links to libraries that are gone, and what killed launchers have left. What cannot be removed is no worse than
-/// before.
+/// Removes links to libraries that are gone, and folders that killed launchers have left. Failures are
+/// ignored, because they leave the state no worse than before.
 fn sweep(top: &Path) {
     for entry in read_dir(top).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -140,7 +143,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A folder for folders, and a library beside it.
+    /// A temporary folder, the path of a top folder in it, and a library beside that.
     fn place() -> (TempDir, PathBuf, PathBuf) {
         let place = tempfile::tempdir().expect("a folder");
         let path = place.path().canonicalize().expect("it is there");
@@ -168,7 +171,7 @@ mod tests {
         for path in [&top, &folder] {
             assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o7777, 0o700);
         }
-        // Whatever else was put there is gone next time.
+        // The next launch removes anything else that was put there.
         std::fs::write(libraries.join("libmlx5.so"), "").expect("a file");
         assert_eq!(super::folder(&top, &links(&library)).expect("it is there"), folder);
         assert_eq!(entries(&libraries), ["libibverbs.so", "libibverbs.so.1"]);

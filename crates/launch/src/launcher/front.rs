@@ -1,10 +1,10 @@
-//! The process that whoever has started `doorbell run` sees: it stands for the program.
+//! The front process: the process that the caller of `doorbell run` sees. It stands for the program.
 //!
-//! It is stopped, continued and ends as the program is and does. Signals that are sent to it alone are for the program.
-//! Those that are sent to its process group reach the program without it, which is in that group too; only a second
-//! process of the group can tell both apart, by whether they reach it as well. That is the monitor, the parent of the
-//! program. Both tell each other what they know by one signal with a value, which comes behind all others that are
-//! waiting, as its number is the greatest.
+//! It is stopped, continued and ended like the program. A signal sent to it alone is meant for the program. A
+//! signal sent to its process group reaches the program directly, because the program is in that group too.
+//! Only a second process of the group can distinguish the two cases, by whether the signal reaches it as
+//! well. That process is the monitor, the parent of the program. The two exchange messages by one signal with
+//! a value. This signal has the greatest number, so it is delivered after all other pending signals.
 
 use super::signals::{self, Came};
 use libc::{c_int, pid_t};
@@ -12,19 +12,21 @@ use rustix::process::{WaitOptions, getpid};
 use std::io;
 use std::os::fd::RawFd;
 
-/// What the two tell each other.
+/// A message between the front process and the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrontMessage {
-    /// This signal has come to the process in front, with a value if it was queued with one.
+    /// The front process has received this signal, with a value if it was queued with one.
     Came(c_int, Option<u32>),
-    /// The program was stopped by this signal. The process in front is to be ready for it.
+    /// The program was stopped by this signal. The front process is to prepare for it.
     Stopped(c_int),
-    /// The process in front is ready to be stopped by this signal.
+    /// The front process is ready to be stopped by this signal.
     Ready(c_int),
-    /// This signal has come to the monitor, which asks for the so-manyth time whether it comes to the process in front:
-    /// the kernel drops what waits for one there when it is continued or stopped.
+    /// The monitor has received this signal, and asks for the nth time whether the front process receives it
+    /// too. The kernel drops the front process's pending stop signals when it is continued, and a pending
+    /// SIGCONT when it is stopped.
     Asks(c_int, u32),
-    /// The same back: what had come before the question has been told.
+    /// The answer to the nth question about this signal. Any such signal from before the question has been
+    /// reported.
     Answers(c_int, u32),
 }
 
@@ -34,7 +36,7 @@ impl FrontMessage {
         libc::SIGRTMAX()
     }
 
-    /// Tells it to the other one.
+    /// Sends the message to the other process.
     pub(super) fn tell(self, to: pid_t) {
         let (kind, signal, value) = match self {
             FrontMessage::Came(signal, None) => (0, signal, 0),
@@ -47,7 +49,7 @@ impl FrontMessage {
         signals::send_value(to, FrontMessage::signal(), u64::from(value) << 32 | (signal as u64) << 8 | kind);
     }
 
-    /// What the other one tells by a signal, if it is one of its.
+    /// The message in a signal, if the other process sent it as one.
     pub(super) fn of(came: &Came, from: pid_t) -> Option<FrontMessage> {
         let told = came.value.filter(|_| came.signal == FrontMessage::signal() && came.from == from)?;
         let (signal, value) = ((told >> 8) as c_int & 0xff, (told >> 32) as u32);
@@ -62,22 +64,22 @@ impl FrontMessage {
     }
 }
 
-/// What the monitor has to know of the process in front of it.
+/// The state of the front process that the monitor needs.
 #[derive(Debug)]
 pub(super) struct Front {
     pub(super) pid: pid_t,
-    /// The signals that were blocked, and what a child's end did, which are the program's.
+    /// The blocked signals and the SIGCHLD action from before, which are the program's.
     pub(super) blocked: libc::sigset_t,
     pub(super) children: libc::sigaction,
 }
 
-/// Leaves this process to stand for the program; returns in another one, its monitor.
+/// Makes this process stand for the program. Returns in a child process, its monitor.
 pub(super) fn put_before() -> io::Result<Front> {
     let blocked = signals::block(&signals::all());
-    // Where they were ignored, nobody would learn how one has ended.
+    // If SIGCHLD were ignored, the exit status of a child would be lost.
     let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
     let pid = getpid().as_raw_pid();
-    // SAFETY: this process has one thread, as the command has made none yet.
+    // SAFETY: this process has one thread, because the command has started none yet.
     match unsafe { libc::fork() } {
         0 => Ok(Front { pid, blocked, children }),
         monitor if monitor > 0 => stand_for(monitor),
@@ -90,7 +92,7 @@ pub(super) fn put_before() -> io::Result<Front> {
     }
 }
 
-/// Stands for what the monitor watches, until that ends.
+/// Stands for the process that the monitor watches, until the monitor ends.
 fn stand_for(monitor: pid_t) -> ! {
     release_files(&[0, 1, 2], &[]);
     let mut awaited = signals::all();
@@ -101,7 +103,7 @@ fn stand_for(monitor: pid_t) -> ! {
         }
         match FrontMessage::of(&came, monitor) {
             Some(FrontMessage::Stopped(signal)) => {
-                // From now on it stops this process, which the monitor sees to.
+                // From now on the signal stops this process. The monitor sends it.
                 awaited = signals::without(signals::all(), signal);
                 signals::block(&awaited);
                 FrontMessage::Ready(signal).tell(monitor);
@@ -122,11 +124,11 @@ fn stand_for(monitor: pid_t) -> ! {
     }
 }
 
-/// Lets go of the files that are the program's: of pipes some wait for the end, and locks would stay. Those of `null`
-/// become /dev/null, those of `kept` stay.
+/// Releases files that belong to the program: a reader of a pipe may wait for its end, and locks would stay
+/// held. Files in `null` become /dev/null, files in `kept` stay, and all others are closed.
 pub(super) fn release_files(null: &[RawFd], kept: &[RawFd]) {
-    // By libc, as the numbers are nobody's: rustix replaces and closes what has an owner.
-    // SAFETY: a string; numbers of files, which are either replaced or nobody's here.
+    // By libc: these numbers have no owner, and rustix only replaces and closes owned files. SAFETY: a C
+    // string, and numbers of files, which are either replaced or have no owner in this process.
     unsafe {
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         for fd in null {

@@ -1,7 +1,8 @@
-//! Where the library is, and how it is built.
+//! Finds the library, and builds it if necessary.
 //!
-//! The library lies beside the command. `cargo run` builds the command alone, because most of its tasks need no library. So a
-//! command that still lies where cargo has put it builds the library when that is missing, or older than its sources.
+//! The library is beside the command. `cargo run` builds only the command, because most tasks of the command
+//! need no library. So a command that is still where cargo has put it builds the library if that is missing
+//! or older than its sources.
 
 use crate::say::say;
 use crate::trust;
@@ -13,13 +14,13 @@ use thiserror::Error;
 /// File name of the library, as `cargo build` makes it.
 pub const LIBRARY: &str = "libibverbs.so";
 
-/// The package of the library.
+/// The Cargo package of the library.
 const PACKAGE: &str = "doorbell-soft-so";
 
 /// The checkout that this crate was compiled from.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Why the library was not built.
+/// The reason why the library was not built.
 #[derive(Debug, Error)]
 #[error("{} is missing or older than its sources, and `{command}` fails: {why}", library.display())]
 pub struct NotBuilt {
@@ -28,7 +29,7 @@ pub struct NotBuilt {
     why: String,
 }
 
-/// The library beside this executable, which is built first if it has to be and can be.
+/// The library beside this executable. It is built first if that is necessary and possible.
 pub(super) fn beside_executable() -> Result<PathBuf, NotBuilt> {
     let executable = std::env::current_exe().unwrap_or_default();
     let library = executable.with_file_name(LIBRARY);
@@ -39,20 +40,20 @@ pub(super) fn beside_executable() -> Result<PathBuf, NotBuilt> {
     Ok(library)
 }
 
-/// Where cargo has built an executable, and from which sources.
+/// The place where cargo has built an executable, and its sources.
 #[derive(Debug, PartialEq, Eq)]
 struct Checkout {
     sources: PathBuf,
-    /// The folder that has a folder for each profile.
+    /// The target folder, which has a folder for each profile.
     target: PathBuf,
     profile: String,
 }
 
 impl Checkout {
-    /// `None` for an executable that does not lie where cargo has put it, without its sources, and where others than this
-    /// user and root may change these: building runs what they say.
+    /// `None` for an executable that is not where cargo has put it, or has no sources. Also `None` if users
+    /// other than this one and root may change these, because a build runs the sources' build scripts.
     fn of(executable: &Path, sources: &Path) -> Option<Checkout> {
-        // Cargo names the sources of an executable in a file beside it. Nobody installs that file.
+        // Cargo names the sources of an executable in a file beside it, which no installation copies.
         if !executable.with_extension("d").is_file() {
             return None;
         }
@@ -66,7 +67,7 @@ impl Checkout {
         })
     }
 
-    /// The options of `cargo build` for the library, of the profile that the command has.
+    /// The options of `cargo build` for the library, with the command's profile.
     fn options(&self) -> Vec<&str> {
         let profile = match &*self.profile {
             "debug" => vec![],
@@ -76,7 +77,7 @@ impl Checkout {
         [vec!["build"], profile, vec!["-p", PACKAGE]].concat()
     }
 
-    /// Builds the library with the cargo that runs this command, or the one that the user has.
+    /// Builds the library with the cargo that runs this command, or the user's cargo.
     fn build(&self, library: &Path) -> Result<(), NotBuilt> {
         let options = self.options();
         let command = format!("cargo {}", options.join(" "));
@@ -94,11 +95,11 @@ impl Checkout {
     }
 }
 
-/// Whether the library is there, and as new as the sources that cargo has built it from.
+/// Whether the library exists, and is as new as the sources that cargo has built it from.
 fn is_current(library: &Path) -> bool {
     let Ok(built) = modified(library) else { return false };
     let sources = std::fs::read_to_string(library.with_extension("d")).unwrap_or_default();
-    // One that is gone was renamed or removed since.
+    // A source that is gone was renamed or removed since.
     sources_of(&sources).iter().all(|source| modified(source).is_ok_and(|changed| changed <= built))
 }
 
@@ -106,8 +107,8 @@ fn modified(path: &Path) -> std::io::Result<SystemTime> {
     path.metadata()?.modified()
 }
 
-/// The files behind the colon in a rule of make(1), as cargo writes one: spaces between, and those in a name behind a
-/// backslash.
+/// The files after the colon in a make(1) rule, as cargo writes it. Spaces separate them; a backslash
+/// precedes a space in a name.
 fn sources_of(rule: &str) -> Vec<PathBuf> {
     let Some((_, list)) = rule.trim_end().split_once(": ") else { return Vec::new() };
     let mut sources = vec![String::new()];

@@ -1,16 +1,17 @@
-//! What ranks print, line by line, each with the rank in front.
+//! Passes on the output of ranks line by line, each line with the rank in front.
 
 use crate::say::say;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 
-/// A line that is longer goes on in parts: who prints no end of line is not kept for ever.
+/// A longer line is passed on in parts. So output without an end of line is not held back forever.
 const LONGEST: u64 = 64 << 10;
-/// Memory of a thread that does nothing but this.
+/// Stack of a thread that only passes lines on.
 const STACK: usize = 64 << 10;
 
-/// Passes on what a rank prints until nobody can print there any more, in a thread of its own. Where it can be passed on no
-/// more, the rank finds its pipe closed, as if it were the command itself that printed. The thread's result is whether all was
-/// passed on that somebody wants: who closes what he reads wants no more, while a disk that is full is said.
+/// Starts a thread that passes on a rank's output until no process can write to the pipe any more. If the
+/// output cannot be passed on, the rank finds its pipe closed, as if it printed to the command's output
+/// itself. The thread returns whether all wanted output was passed on. A reader that closes its pipe wants no
+/// more output. A full disk is reported.
 ///
 /// # Errors
 /// If there is no room for a thread.
@@ -39,7 +40,7 @@ fn copy<T: Write>(rank: u32, from: impl Read, to: fn() -> T) -> io::Result<()> {
         if line.last() != Some(&b'\n') {
             line.push(b'\n');
         }
-        // In one piece, and at once.
+        // By one write, and at once.
         let mut to = to();
         to.write_all(&line)?;
         to.flush()?;

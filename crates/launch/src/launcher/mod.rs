@@ -1,5 +1,5 @@
-//! Runs a program on the software NIC: sets the environment that loads the library, and becomes the program, or where
-//! statistics are wanted its parent.
+//! Runs a program on the software NIC. It sets the environment that loads the library. Then it becomes the
+//! program or, for statistics, the program's parent.
 
 mod folder;
 mod front;
@@ -33,7 +33,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How the device presents itself.
+/// The link layer that the device presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Link {
     /// InfiniBand: addressed by LID.
@@ -43,45 +43,49 @@ pub enum Link {
     Roce,
 }
 
-/// What to run, and how.
+/// A program launch: the options of `doorbell run`.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
-    /// How the device presents itself.
+    /// The link layer that the device presents.
     pub link: Link,
-    /// Name or file of the profile of the NIC as which the device presents itself, by vendor and part id and by its limits,
-    /// as far as the device has as much; without one, as itself.
+    /// Name or file of the profile of the NIC that the device imitates. It shows that NIC's vendor and part
+    /// number, and its limits as far as the device reaches them. Without one the device shows its own.
     pub presented_as: Option<String>,
     /// The library; without one, [`LIBRARY`] beside the running executable.
     pub library: Option<PathBuf>,
     /// Whether page-aligned allocations of the program stay in private memory.
     pub private_buffers: bool,
-    /// Whether the program's memory stays closed to processes that are not its parents, where Yama closes it: its own
-    /// thread serves its peers then.
+    /// Whether the program's memory stays closed to processes that are not its parents, on a system where
+    /// Yama closes it. Its own thread then serves its peers.
     pub closed: bool,
-    /// Only processes with the same name here reach each other; 1 to 100 letters, digits, `-` and `_`.
+    /// Name of the fabric. Only processes on one fabric reach each other. 1 to 100 letters, digits, `-` and
+    /// `_`.
     pub fabric: Option<String>,
-    /// A folder of this user alone: processes that name it and the fabric are of one, in whatever namespaces they are.
+    /// A folder of this user alone. Processes that name it and the same fabric are on one fabric, also across
+    /// PID namespaces.
     pub meet: Option<PathBuf>,
-    /// Whether it is not said why a QP is in error.
+    /// Whether the reports of why a QP is in error are suppressed.
     pub quiet: bool,
-    /// The faults that come to the program, and their seed.
+    /// The faults to inject into the program, and their seed.
     pub faults: Option<(Faults, u64)>,
-    /// What follows where the program does what would not work on a NIC; without it, nothing.
+    /// The reaction to a program that does something that would not work on a NIC; without it, no strict
+    /// mode.
     pub strict: Option<Strict>,
-    /// A file for posts and completions, and of how many work requests of each process.
+    /// A file for a trace of posts and completions, and the number of work requests to trace in each process.
     pub trace: Option<(PathBuf, u64)>,
-    /// What to count, and for which NIC.
+    /// Options of the counts and statistics; without them nothing is counted.
     pub stats: Option<Stats>,
-    /// How many processes of the program are run as ranks of one run, from 1 to [`MOST_RANKS`]; without it one, which is none.
+    /// The number of processes that run as ranks, from 1 to [`MOST_RANKS`]. Without it one process runs,
+    /// which is no rank.
     pub ranks: Option<u32>,
-    /// The address of the host that the program is on; of ranks that of the first, and each next one has the next.
+    /// The IP address of the program's host. Rank 0 has this address, and each later rank the next one.
     pub ip: Option<IpAddr>,
 }
 
-/// Why a program was not run.
+/// The reason why a program was not run.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The library is not where it should be.
+    /// There is no library at its path.
     #[error(
         "there is no library at {}: `cargo build --release -p doorbell-soft-so` in Doorbell's sources builds one, and --lib \
          names one", .0.display()
@@ -90,80 +94,80 @@ pub enum LaunchError {
     /// The library cannot be built.
     #[error(transparent)]
     NotBuilt(#[from] NotBuilt),
-    /// What is there is not the library.
+    /// The file is not the software NIC's library.
     #[error("{} is not the software NIC's library: name the {LIBRARY} that `cargo build --release -p doorbell-soft-so` makes", .0.display())]
     NoLibraryOfOurs(PathBuf),
-    /// The loader separates what its lists have by these, and replaces words with a $.
+    /// The library's path holds a separator of the loader's lists, or a $, by which the loader expands words.
     #[error("the loader cannot take a library from {}: the path holds a space, a colon, a semicolon or a $", .0.display())]
     BadPath(PathBuf),
     /// Another user may have put something into the library, or beside it.
     #[error("the library is not loaded, as others may change it: {0}")]
     Untrusted(Distrust),
-    /// Another user may have put something into the folder of links to it.
+    /// Another user may have put something into the folder of links to the library.
     #[error(
         "there is no folder for the links by which programs find the library: {0}; XDG_RUNTIME_DIR may name another \
          place for it, a folder of your own with mode 0700"
     )]
     NoLinks(Distrust),
-    /// No name for a fabric.
+    /// Not a valid name for a fabric.
     #[error("a fabric's name has 1 to 100 letters, digits, - and _, got {0:?}")]
     BadFabric(String),
-    /// A folder to meet in, and no fabric.
+    /// A folder to meet in was given without a fabric.
     #[error("{} is to be met in by no fabric: name one by --fabric, the same for all who meet there", .0.display())]
     MeetAlone(PathBuf),
-    /// Another user may come to the folder to meet in.
+    /// Another user may have access to the folder to meet in.
     #[error("nobody can meet there: {0}")]
     BadMeeting(Distrust),
-    /// No address that a host can have of its own.
+    /// Not an address that a host can have of its own.
     #[error("{address} is no address of one host: {why}")]
     BadAddress {
         /// The address.
         address: IpAddr,
-        /// Why not.
+        /// Why it is refused.
         why: &'static str,
     },
-    /// So many ranks cannot be.
+    /// Not a valid number of ranks.
     #[error("a run has 1 to {MOST_RANKS} ranks, not {0}")]
     BadRanks(u32),
-    /// The profile says nothing that a device could present.
+    /// The profile has no vendor and part number for the device to show.
     #[error(
         "profile {0} has no device_id, so no program can be shown its NIC's: give one that has, as cib, or add vendor_id, \
          vendor_part_id and source"
     )]
     NoDeviceId(String),
-    /// The profile.
+    /// The profile cannot be loaded.
     #[error(transparent)]
     Profile(#[from] doorbell_nic::ProfileError),
-    /// The file for the statistics.
+    /// The file for the statistics cannot be written.
     #[error("cannot write the statistics to {}: {cause}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         cause: io::Error,
     },
-    /// The file for the trace.
+    /// The file for the trace cannot be written.
     #[error("cannot write the trace to {}: {cause}", path.display())]
     Trace {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         cause: io::Error,
     },
-    /// Nobody can count beside the program.
+    /// The board or the monitor process cannot be made.
     #[error("cannot count what the program posts: {0}")]
     Counting(io::Error),
-    /// The library cannot be put in front of the program.
+    /// The library cannot be preloaded into the program.
     #[error(
         "cannot run {} on the software NIC{}: {why}", program.display(),
         if *file == *program { String::new() } else { format!(", which is {}", file.display()) }
     )]
     Unserved {
-        /// The program, as it was named.
+        /// The program as the user named it.
         program: PathBuf,
-        /// The file that the kernel would run: an interpreter's where the program is a script.
+        /// The file that the kernel would run. For a script this is its interpreter.
         file: PathBuf,
-        /// Why not.
+        /// The reason.
         why: Unserved,
     },
     /// The program does not start.
@@ -171,34 +175,36 @@ pub enum LaunchError {
     Program {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The error.
         cause: io::Error,
     },
 }
 
 impl LaunchError {
-    /// Whether there is no such program. One that is there and does not run has another exit code in all shells.
+    /// Whether there is no such program. Shells use another exit code for a program that exists and does not
+    /// run.
     pub fn is_not_there(&self) -> bool {
         matches!(self, LaunchError::Program { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// How long the end of the program is waited for by others that may be ending, as those that the same signal has told to.
+/// How long the launcher waits for processes that may be exiting, for example after a signal to all of them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is looked whether they have.
+/// How often the launcher checks whether they have exited.
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Launch {
-    /// Runs the program and ends as it does; returns only where it does not start. This process must have no other
-    /// threads.
+    /// Runs the program, and ends with the program's status. Returns only if the program does not start. This
+    /// process must have no other threads.
     ///
-    /// Of several ranks this process stays the parent, passes signals, input and output on, and ends as the first that
-    /// fails.
+    /// With several ranks this process stays the parent. It passes signals, input and output on, and ends
+    /// with the status of the first rank that fails.
     ///
-    /// Without statistics this process becomes the program. With them it stands for the program, which is a child of
-    /// its child: signals, stops and the end are as if it were the program, and its files are let go. When the program has ended,
-    /// the statistics of all processes are told that have not told them themselves by exit(3); those that outlive it by
-    /// more than a second are left to do that. Where this process is killed, the program is.
+    /// Without statistics this process becomes the program. With statistics it stands for the program, which
+    /// is a child of its child. Signals, stops and the exit act as if it were the program, and it closes the
+    /// program's files. When the program has ended, the launcher reports the statistics of all processes that
+    /// have not done so by exit(3). Processes that outlive the program by more than a second are left to
+    /// report themselves. If this process is killed, the program is killed too.
     pub fn run(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
         match self.command(program, arguments) {
             Err(error) => error,
@@ -210,7 +216,7 @@ impl Launch {
         }
     }
 
-    /// Runs so many processes of the program, and tells what was counted when all have ended.
+    /// Runs `count` processes of the program, and reports the counts when all have ended.
     fn run_ranks(
         &self,
         count: u32,
@@ -236,7 +242,7 @@ impl Launch {
         }
     }
 
-    /// The program with the environment that it needs.
+    /// The command that starts the program, with the environment that it needs.
     pub fn command(&self, program: &OsStr, arguments: &[OsString]) -> Result<Command, LaunchError> {
         if let Some(ranks) = self.ranks.filter(|ranks| !(1..=MOST_RANKS).contains(ranks)) {
             return Err(LaunchError::BadRanks(ranks));
@@ -251,11 +257,11 @@ impl Launch {
             folder::folder(&folder::top(), &folder::links(&library)).map_err(LaunchError::NoLinks)?;
         let libraries = folder.join(folder::LIBRARIES);
         command.args(arguments);
-        // The program finds the library by the name that it was linked with as it is loaded
-        // already, and by its other names in a folder that has nothing else.
+        // The library is found under the name that the program was linked with because it is loaded already.
+        // Under its other names it is found in a folder that has nothing else.
         command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
         command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", libraries.as_os_str()));
-        // AddressSanitizer's runtime would else end a program where anything is loaded before it.
+        // Without this, AddressSanitizer's runtime ends a program if any library is loaded before it.
         command.env("ASAN_OPTIONS", in_front_of("ASAN_OPTIONS", "verify_asan_link_order=0".as_ref()));
         command.env(variables::FOLDER, folder);
         command.env(variables::LINK, if self.link == Link::Roce { "roce" } else { "ib" });
@@ -296,7 +302,7 @@ impl Launch {
         Ok(command)
     }
 
-    /// Sets which fabric the program is on, checked.
+    /// Checks the fabric and the folder to meet in, and sets them.
     fn meet_in(&self, command: &mut Command) -> Result<(), LaunchError> {
         if let Some(fabric) = &self.fabric {
             if !variables::is_fabric_name(fabric) {
@@ -310,7 +316,7 @@ impl Launch {
         Ok(())
     }
 
-    /// A folder to meet in that all who meet there name alike.
+    /// The canonical path of a folder to meet in, so that all processes there have equal paths for it.
     fn checked_meeting(&self, folder: &Path) -> Result<PathBuf, LaunchError> {
         if self.fabric.is_none() {
             return Err(LaunchError::MeetAlone(folder.into()));
@@ -323,12 +329,12 @@ impl Launch {
         Ok(folder)
     }
 
-    /// The library's file: the one that is named, or the one beside this executable. Where cargo has put this executable the
-    /// latter is built when it is missing or older than its sources.
+    /// The library's file: the named one, or the one beside this executable. If cargo has put this executable
+    /// where it is, the latter is built when it is missing or older than its sources.
     ///
     /// # Errors
-    /// If it is not there and cannot be built, or where the loader cannot take it from, or others than this user and root may
-    /// change it.
+    /// If the file does not exist and cannot be built. If the loader cannot take it from its path. If users
+    /// other than this one and root may change it.
     pub fn find_library(&self) -> Result<PathBuf, LaunchError> {
         let path = match &self.library {
             Some(path) => path.clone(),
@@ -342,7 +348,7 @@ impl Launch {
             return Err(LaunchError::BadPath(path));
         }
         trust::check(&path).map_err(LaunchError::Untrusted)?;
-        // Of one that was named: that beside this executable was built with it.
+        // Only a named library is checked. The library beside this executable was built with it.
         if self.library.is_some() && !is_ours(&path) {
             return Err(LaunchError::NoLibraryOfOurs(path));
         }
@@ -350,8 +356,8 @@ impl Launch {
     }
 }
 
-/// Whether a file is a library that knows the variables set here. The loader goes on without one that it cannot load, and
-/// with any that it can.
+/// Whether a file is a library that knows the variables set here. The loader ignores a library that it cannot
+/// load, and loads any that it can.
 fn is_ours(path: &Path) -> bool {
     let known = variables::SHARED_BUFFERS.as_bytes();
     let is_library = |bytes: Vec<u8>| {
@@ -360,12 +366,13 @@ fn is_ours(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(is_library)
 }
 
-/// Becomes the program.
+/// Becomes the program (execve(2)).
 fn became(program: &OsStr, mut command: Command) -> LaunchError {
     not_started(program, command.exec())
 }
 
-/// Why a program does not start, in more words than the kernel's where it is what the program asks for that is not there.
+/// The error of a program that does not start. If the program's interpreter or loader is missing, the error
+/// names it, which the kernel's error does not.
 fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
     let missing = if cause.kind() == io::ErrorKind::NotFound { served::missing(program) } else { None };
     let cause = match missing {
@@ -375,9 +382,9 @@ fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
     LaunchError::Program { program: program.into(), cause }
 }
 
-/// Runs the program as a child, and tells what was counted when it has ended.
+/// Runs the program as a child, and reports the counts when it has ended.
 fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError {
-    // From here on in another process, whose board it is.
+    // From here on this is another process, which owns the board.
     let (front, (file, board)) = match front::put_before().and_then(|front| Ok((front, Board::create()?))) {
         Ok(made) => made,
         Err(error) => return LaunchError::Counting(error),
@@ -393,7 +400,8 @@ fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError 
     signals::end_as(ended)
 }
 
-/// Tells what those processes have counted that have ended and not told it themselves, and what all have together.
+/// Reports the counts of processes that have exited without reporting them, and the counts of all processes
+/// together.
 fn tell_rest(stats: &Stats, board: &Board) {
     let until = Instant::now() + PATIENCE;
     for counts in ProcessCounts::on(board) {
@@ -407,7 +415,7 @@ fn tell_rest(stats: &Stats, board: &Board) {
     stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
 }
 
-/// A colon-separated list with this entry in front of what the environment has.
+/// A colon-separated list: this entry, followed by the variable's present value.
 fn in_front_of(variable: &str, entry: &OsStr) -> OsString {
     let mut list = entry.to_owned();
     if let Some(before) = std::env::var_os(variable).filter(|before| !before.is_empty()) {

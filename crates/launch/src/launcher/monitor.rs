@@ -1,4 +1,4 @@
-//! The parent of the program.
+//! The monitor: the parent of the program when statistics are on.
 
 use super::front::{Front, FrontMessage, release_files};
 use super::signals;
@@ -9,42 +9,42 @@ use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-/// What this process is called where others look for processes by their names: not as the one in front, so that a
-/// signal for that one by its name does not look like one for their group.
+/// This process's name for tools that find processes by name. It differs from the name of the front process.
+/// Otherwise a signal sent to that name would reach both, and look like a signal to their group.
 const NAME: &std::ffi::CStr = c"run --stats";
 
-/// The program, and the process that stands for it.
+/// The program, and the front process that stands for it.
 #[derive(Debug)]
 pub(super) struct Monitor {
     front: pid_t,
     program: pid_t,
-    /// The signals that have come to this process, by number.
+    /// The signals that this process has received, by number.
     seen: [SignalCount; SIGNALS],
     /// The signal that has stopped the program.
     stopped: Option<c_int>,
 }
 
-/// A signal that has come to this process.
+/// Counts of a signal that this process has received.
 #[derive(Clone, Copy, Debug, Default)]
 struct SignalCount {
-    /// How often, as far as it has not come to the process in front as well.
+    /// How often, apart from signals that the front process has received as well.
     times: u32,
-    /// How often that process was asked whether it has.
+    /// How often the front process was asked about this signal.
     asked: u32,
 }
 
-/// Numbers of signals, 0 included, which none has.
+/// One more than the highest signal number. No signal has the number 0.
 const SIGNALS: usize = 65;
 
 impl Monitor {
-    /// Starts the program. Of this process's files the program has what it should; this process keeps its standard
-    /// error and `kept`.
+    /// Starts the program. The program gets its files from this process, which keeps only its standard error
+    /// and `kept`.
     ///
     /// # Errors
     /// If it does not start.
     pub(super) fn start(front: &Front, mut command: Command, kept: RawFd) -> io::Result<Monitor> {
-        // The signal says that the process in front has died. By libc: rustix has names for other signals alone.
-        // SAFETY: takes numbers.
+        // The signal reports that the front process has died. By libc: rustix has no names for real-time
+        // signals. SAFETY: the call takes numbers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, FrontMessage::signal(), 0, 0, 0) };
         let _ = rustix::thread::set_name(NAME);
         signals::for_child(&mut command, front.blocked, front.children);
@@ -53,17 +53,17 @@ impl Monitor {
         Ok(Monitor { front: front.pid, program, seen: [SignalCount::default(); SIGNALS], stopped: None })
     }
 
-    /// Waits for the program's end.
+    /// Waits until the program ends, and returns its status.
     pub(super) fn watch(mut self) -> ExitStatus {
         let all = signals::all();
         loop {
             if Pid::as_raw(getppid()) != self.front {
-                // Who has killed the process in front meant the program.
+                // A kill of the front process is meant for the program.
                 signals::send(self.program, libc::SIGKILL);
             }
             let came = signals::next(&all);
             if let Some(ended) = self.look() {
-                // Where it was stopped it has to go on, to end too.
+                // If the front process is stopped, it has to be continued before it can end too.
                 signals::send(self.front, libc::SIGCONT);
                 return ended;
             }
@@ -75,8 +75,8 @@ impl Monitor {
         }
     }
 
-    /// Looks what has become of the program, and has the process in front stopped and continued like it; returns how it
-    /// has ended.
+    /// Checks the state of the program, and stops or continues the front process likewise. Returns the
+    /// program's status if it has ended.
     fn look(&mut self) -> Option<ExitStatus> {
         while let Some(status) = signals::wait(self.program, WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
             if let Some(signal) = status.stopped_signal() {
@@ -92,12 +92,14 @@ impl Monitor {
         None
     }
 
-    /// A signal has come: it was for the process group, and comes to the one in front too, or it was for nobody.
+    /// Handles a signal to this process. It was sent to the process group, and reaches the front process too,
+    /// or it was sent to this process alone and is ignored.
     fn see(&mut self, signal: c_int) {
         let seen = &mut self.seen[signal as usize % SIGNALS];
         seen.times += 1;
         seen.asked = seen.asked.wrapping_add(1);
-        // Changes nothing, but waits until who signals the group has signalled all of it.
+        // This changes nothing, but waits until a sender that is signalling the group has signalled all of
+        // it.
         let _ = setpgid(None, Some(getpgrp()));
         FrontMessage::Asks(signal, seen.asked).tell(self.front);
     }

@@ -1,9 +1,10 @@
 //! Several processes of one program, as ranks of one run.
 //!
-//! Each rank is the first process of a group of its own, so that this process alone hears of Ctrl-C and passes it on, once, to
-//! whoever the rank has started too; and what ranks leave behind comes to this process (a subreaper, prctl(2)), which ends it.
-//! Where one rank fails the others have a while to see it and to say what they see, as RC's time-outs do, before they are told
-//! to end: a program whose ranks wait for each other would else wait for ever.
+//! Each rank leads a process group of its own. So this process alone gets Ctrl-C, and passes it on once to
+//! the rank and the processes that the rank has started. This process is a subreaper (prctl(2)): it inherits
+//! the processes that ranks leave behind, and ends them. If a rank fails, the others have some time before
+//! they are told to end. In that time they can notice the failure and report it, as after RC's time-outs.
+//! Without an end, ranks that wait for each other would wait forever.
 
 use super::lines::pass_on;
 use super::signals;
@@ -21,27 +22,28 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Ranks of a run: as many as a fabric has processes.
+/// The most ranks of a run: the number of processes of a fabric.
 pub const MOST_RANKS: u32 = PROCESSES as u32;
 
-/// How long ranks have after one has failed, and after they were told to end.
+/// How long ranks may run after one has failed, and after they were told to end.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long what ranks have left behind may go on to end by itself, as by exit(3), and to be seen to end.
+/// How long processes that ranks have left behind may take to end by themselves, and to be seen to end.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often that is looked at.
+/// How often these processes are checked.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Signals by which a run is ended, stopped and continued: for whatever a rank has started too.
+/// Signals that end, stop or continue a run. They go to the whole process group of a rank.
 const FOR_GROUPS: [c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
 
-/// Runs so many processes of a program until all have ended; returns how the first one has that failed, if one has.
+/// Runs `count` processes of a program until all have ended. Returns the status of the first one that failed,
+/// or success.
 ///
 /// # Errors
-/// If not all of them start; none runs then.
+/// If not all of them start. None runs then.
 pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::Result<ExitStatus> {
     let before = signals::block(&signals::all());
-    // Where they were ignored, nobody would learn how one has ended.
+    // If SIGCHLD were ignored, the exit status of a child would be lost.
     let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
     let _ = set_child_subreaper(Some(Pid::INIT));
     let mut ranks = Ranks::default();
@@ -63,7 +65,7 @@ pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::R
     Ok(ranks.failed.unwrap_or_default())
 }
 
-/// The program as a rank.
+/// The command that starts the program as a rank.
 fn of_rank(program: &Command, rank: u32, count: u32, first: Option<IpAddr>) -> Command {
     let mut command = Command::new(program.get_program());
     command.args(program.get_args());
@@ -78,7 +80,7 @@ fn of_rank(program: &Command, rank: u32, count: u32, first: Option<IpAddr>) -> C
         command.env(variables::IP, address.to_string());
     }
     let input = match rank {
-        // Of a terminal only its foreground group may read, which ranks are not.
+        // Only the foreground group may read a terminal, and ranks are not in it.
         0 if io::stdin().is_terminal() => Stdio::piped(),
         0 => Stdio::inherit(),
         _ => Stdio::null(),
@@ -87,7 +89,7 @@ fn of_rank(program: &Command, rank: u32, count: u32, first: Option<IpAddr>) -> C
     command
 }
 
-/// What is to be done to those that run, and when.
+/// A signal that is to be sent to the running ranks, and when.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Instant,
@@ -96,13 +98,13 @@ struct Due {
 
 #[derive(Debug, Default)]
 struct Ranks {
-    /// Those that run, by their process numbers.
+    /// The running ranks by PID.
     running: BTreeMap<pid_t, u32>,
-    /// The groups of all.
+    /// The process groups of all ranks.
     groups: Vec<pid_t>,
-    /// What passes on what they print, and whether it could.
+    /// The threads that pass on the ranks' output. Each returns whether it succeeded.
     printing: Vec<JoinHandle<bool>>,
-    /// How the first has ended that failed.
+    /// The status of the first rank that failed.
     failed: Option<ExitStatus>,
     due: Option<Due>,
 }
@@ -122,7 +124,7 @@ impl Ranks {
         feed(&mut child)
     }
 
-    /// Until all have ended.
+    /// Waits until all ranks have ended.
     fn watch(&mut self) {
         let heeded = signals::heeded();
         while !self.running.is_empty() {
@@ -141,7 +143,7 @@ impl Ranks {
         }
     }
 
-    /// A process has ended: a rank, or one that a rank has left behind.
+    /// Handles the exit of a rank, or of a process that a rank has left behind.
     fn see(&mut self, pid: pid_t, ended: ExitStatus) {
         let Some(rank) = self.running.remove(&pid) else { return };
         if ended.success() || self.failed.is_some() {
@@ -161,7 +163,7 @@ impl Ranks {
         }
     }
 
-    /// A signal has come for all.
+    /// Passes a signal on to all ranks.
     fn pass(&mut self, signal: c_int) {
         self.tell(signal);
         match signal {
@@ -169,7 +171,7 @@ impl Ranks {
                 self.due = Some(Due { at: Instant::now() + GRACE, signal: libc::SIGKILL });
             }
             libc::SIGTSTP => {
-                // Until SIGCONT, which then comes as any other signal.
+                // Until SIGCONT, which then arrives like any other signal.
                 signals::send(getpid().as_raw_pid(), libc::SIGSTOP);
             }
             _ => {}
@@ -188,7 +190,7 @@ impl Ranks {
         }
     }
 
-    /// Sends a signal to all that run.
+    /// Sends a signal to all running ranks.
     fn tell(&self, signal: c_int) {
         let for_groups = FOR_GROUPS.contains(&signal) || signal == libc::SIGKILL;
         for pid in self.running.keys() {
@@ -196,7 +198,7 @@ impl Ranks {
         }
     }
 
-    /// Ends what is left behind, and waits until all is passed on that was printed.
+    /// Ends the processes that ranks have left behind, and waits until all output is passed on.
     fn end_all(&mut self) {
         self.running.keys().for_each(|pid| signals::send(-pid, libc::SIGKILL));
         let begin = Instant::now();
@@ -213,7 +215,7 @@ impl Ranks {
         }
         let done = self.printing.drain(..).filter(JoinHandle::is_finished);
         if done.map(JoinHandle::join).any(|passed| !passed.unwrap_or(false)) {
-            // A program that cannot print ends with 1.
+            // A program that cannot print exits with 1.
             self.failed.get_or_insert(ExitStatus::from_raw(1 << 8));
         }
     }
@@ -224,7 +226,7 @@ impl Ranks {
     }
 }
 
-/// Passes what is typed on to a rank that cannot read the terminal itself.
+/// Passes this process's input on to a rank that cannot read the terminal itself.
 fn feed(child: &mut Child) -> io::Result<()> {
     let Some(mut to) = child.stdin.take() else { return Ok(()) };
     let pass = move || {
@@ -233,24 +235,24 @@ fn feed(child: &mut Child) -> io::Result<()> {
     std::thread::Builder::new().spawn(pass).map(drop)
 }
 
-/// A child that has ended, and how.
+/// A child that has ended, and its status.
 fn next_ended() -> Option<(pid_t, ExitStatus)> {
     let (pid, status) = wait(WaitOptions::NOHANG).ok()??;
     Some((pid.as_raw_pid(), ExitStatus::from_raw(status.as_raw())))
 }
 
-/// Whether there are children, ended or not.
+/// Whether there are children, running or ended.
 fn has_children() -> bool {
-    // Nobody is collected by it.
+    // The call reaps no child.
     waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
 }
 
-/// The children of this process, those among them that ranks have left behind.
+/// The children of this process, including those that ranks have left behind.
 fn own_children() -> Vec<pid_t> {
     let own = std::process::id().to_string();
     let is_own = |pid: &pid_t| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Behind the name: the state, and the parent (proc(5)).
+        // The state and the parent follow the name (proc(5)).
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&own))
     };
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();

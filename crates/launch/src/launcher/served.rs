@@ -1,7 +1,9 @@
-//! Whether the library can be put in front of a program: what the program's file shows of that before it runs.
+//! Checks, before a program runs, whether the library can be preloaded into it. The answer comes from the
+//! program's file.
 //!
-//! The loader of glibc loads it, where it is asked to; a program without that loader, or for which it does not listen to its
-//! user, would run without the device and say nothing. What a program starts cannot be seen beforehand.
+//! glibc's loader loads the library if the environment asks for it. A program without that loader, or one for
+//! which the loader ignores its user, would silently run without the device. Programs that this program
+//! starts cannot be checked beforehand.
 
 use object::elf::{self, FileHeader32, FileHeader64, Machine};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -16,30 +18,30 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why the library cannot be put in front of a program.
+/// The reason why the library cannot be preloaded into a program.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unserved {
-    /// No loader takes part.
+    /// It has no loader.
     #[error(
         "it is linked statically, so that no loader puts the library before it; link it dynamically with glibc (a Go \
          program: with cgo)"
     )]
     Static,
-    /// A loader of another C library.
+    /// It has the loader of another C library.
     #[error(
         "its loader is {0}, and the library needs glibc's, ld-linux; build the program for glibc, as Debian, Ubuntu and \
          Fedora have it, rather than for musl"
     )]
     OtherLoader(String),
-    /// Another processor's.
+    /// It is for another processor architecture.
     #[error("it is for {program}, and the library for {library}; both must be of one architecture")]
     OtherMachine {
-        /// What the program is for.
+        /// The program's architecture.
         program: String,
-        /// What the library is for.
+        /// The library's architecture.
         library: String,
     },
-    /// It may do more than its user, whom the loader then does not listen to.
+    /// It may have more rights than its user, so the loader ignores that user's libraries.
     #[error(
         "it has {0}, and the loader takes no library from the user of such a program; run a copy without that, or \
          `doorbell run` itself with these rights (sudo doorbell run PROGRAM)"
@@ -47,13 +49,13 @@ pub enum Unserved {
     Privileged(&'static str),
 }
 
-/// What interpreters of scripts may be scripts of, as far as the kernel follows them.
+/// How deeply interpreters of scripts may be scripts themselves, as far as the kernel follows them.
 const NESTED: usize = 4;
-/// What the kernel reads of a script's first line.
+/// The number of bytes that the kernel reads of a script's first line.
 const FIRST_LINE: usize = 256;
 
-/// The file that the kernel runs for this program, an interpreter's where it is a script, and why the library cannot be put in
-/// front of that. What cannot be looked at is left to the kernel to refuse.
+/// The file that the kernel runs for this program, and why the library cannot be preloaded into it. For a
+/// script this is the interpreter's file. A file that cannot be examined is left to the kernel to refuse.
 pub(super) fn refusal(program: &OsStr, library: &Path) -> Option<(PathBuf, Unserved)> {
     let mut file = found(program)?;
     for _ in 0..NESTED {
@@ -79,7 +81,8 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
 }
 
-/// The interpreter that a script's first line names, or that env(1) finds, which most name.
+/// The interpreter that a script's first line names. If that is env(1), as in most scripts, the program that
+/// env finds.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut begin = Vec::new();
     File::open(script).ok()?.take(FIRST_LINE as u64).read_to_end(&mut begin).ok()?;
@@ -87,12 +90,13 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
     let named = PathBuf::from(OsString::from_vec(words.next()?.to_vec()));
     let of_env = if named.ends_with("env") { words.find(|word| *word != b"-S") } else { None };
-    // Not behind options and variables: `PATH=...` changes what is found.
+    // Not after options and variables: `PATH=...` changes the program that env finds.
     let of_env = of_env.filter(|word| !word.starts_with(b"-") && !word.contains(&b'='));
     of_env.and_then(|word| found(OsStr::from_bytes(word))).or(Some(named))
 }
 
-/// What is not there, so that the kernel says of a program which is there that it is not: a script's interpreter, or the loader.
+/// The missing file if the kernel reports an existing program as missing: a script's interpreter, or the
+/// loader.
 pub(super) fn missing(program: &OsStr) -> Option<PathBuf> {
     let mut file = found(program)?;
     for _ in 0..NESTED {
@@ -121,19 +125,20 @@ fn looked_at(file: &Path, library: &Path) -> Option<Unserved> {
     match program.loader {
         Some(loader) if is_of_glibc(&loader) => None,
         Some(loader) => Some(Unserved::OtherLoader(loader.display().to_string())),
-        // The loader itself, which is given a program.
+        // The file is the loader itself, which is given a program.
         None if file.canonicalize().is_ok_and(|file| is_of_glibc(&file)) => None,
         None => Some(Unserved::Static),
     }
 }
 
-/// Whether a loader is glibc's, by its name: `ld-linux-x86-64.so.2`, of old as a file `ld-2.31.so`.
+/// Whether a loader is glibc's, by its name: `ld-linux-x86-64.so.2`, or in old versions the file
+/// `ld-2.31.so`.
 fn is_of_glibc(loader: &Path) -> bool {
     let name = loader.file_name().unwrap_or_default().as_bytes();
     name.starts_with(b"ld-linux") || name.starts_with(b"ld-2.")
 }
 
-/// What an ELF file says of itself.
+/// The header of an ELF file.
 struct Image {
     machine: Machine,
     is_64: bool,
@@ -141,7 +146,7 @@ struct Image {
 }
 
 impl Image {
-    /// `None` where it is no such file, or none that may be read.
+    /// `None` if it is not an ELF file, or may not be read.
     fn read(path: &Path) -> Option<Image> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let data = cache.range(0, cache.len().ok()?);
@@ -174,14 +179,13 @@ impl Image {
     }
 }
 
-/// The rights beyond its user's that this file gives a program, by which ld.so(8) is in secure-execution mode.
+/// The rights beyond its user's that this file gives a program. They put ld.so(8) into secure-execution mode.
 fn rights(file: &Path, about: &Metadata) -> Option<&'static str> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     if statvfs(file).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOSUID)) {
         return None;
     }
-    // By libc: rustix sets this and does not ask for it.
-    // SAFETY: takes numbers.
+    // By libc: rustix can set this but not read it. SAFETY: the call takes numbers.
     let may_gain = unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) } == 0;
     let is_set = |bits: u32| may_gain && about.mode() & bits == bits;
     if is_set(libc::S_ISUID) && about.uid() != user {
@@ -200,12 +204,12 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown};
     use std::process::Command;
 
-    /// This test's own program: dynamic, of glibc, of our architecture.
+    /// This test's own program: dynamic, with glibc, for this architecture.
     fn own() -> PathBuf {
         std::env::current_exe().expect("this test has a file")
     }
 
-    /// A file of a program with these bytes.
+    /// Makes an executable file with these bytes.
     fn program(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
         let path = folder.join(name);
         std::fs::write(&path, bytes).expect("it can be written");
@@ -217,7 +221,7 @@ mod tests {
         refusal(program.as_os_str(), &own()).map(|(_, why)| why)
     }
 
-    /// This program with other bytes in the place of some.
+    /// This program with some bytes replaced.
     fn changed(old: &[u8], new: &[u8]) -> Vec<u8> {
         let mut bytes = std::fs::read(own()).expect("it can be read");
         let at = bytes.windows(old.len()).position(|part| part == old).expect("they are there");
@@ -243,14 +247,14 @@ mod tests {
             &changed(b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-musl-x86_64.so.1\0\0\0"),
         );
         assert_eq!(why(&musl), Some(Unserved::OtherLoader("/lib/ld-musl-x86_64.so.1".into())));
-        // e_machine of an AArch64 program, and one without PT_INTERP (3, then its flags).
+        // The e_machine of an AArch64 program, and a program without PT_INTERP (3, then its flags).
         let mut other = std::fs::read(own()).expect("it can be read");
         other[18] = elf::EM_AARCH64.0 as u8;
         let other = why(&program(folder.path(), "other", &other)).expect("it cannot run");
         assert_eq!(other, Unserved::OtherMachine { program: "AArch64".into(), library: "x86-64".into() });
         let alone = program(folder.path(), "alone", &changed(&[3, 0, 0, 0, 4, 0, 0, 0], &[0; 8]));
         assert_eq!(why(&alone), Some(Unserved::Static));
-        // By a link, and by a script.
+        // Through a link, and through a script.
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&alone, &link).expect("a link");
         assert_eq!(why(&link), Some(Unserved::Static));
@@ -311,7 +315,7 @@ mod tests {
         {
             with(mode);
             assert_eq!(why(&copy), expected.map(Unserved::Privileged), "{mode:o}");
-            // Which is when the loader does not listen.
+            // In exactly these cases the loader ignores the variable.
             let output = Command::new(&copy).env("LD_PRELOAD", "/no/library").output().expect("it runs");
             assert_eq!(output.stderr.is_empty(), expected.is_some(), "{mode:o}: {output:?}");
         }

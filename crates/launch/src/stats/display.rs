@@ -1,4 +1,4 @@
-//! What was counted, in words.
+//! The counts as text.
 
 use super::report::{Counts, NOT_COUNTED, Report, TIMING};
 use super::together::Together;
@@ -9,7 +9,7 @@ use doorbell_workload::Workload;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// QPs that are printed one by one; the JSON has all.
+/// QPs that are printed one by one. The JSON has all QPs.
 const PRINTED_QPS: usize = 16;
 /// Entries of a histogram that are printed.
 const PRINTED_BUCKETS: usize = 12;
@@ -57,10 +57,10 @@ impl Display for Together {
     }
 }
 
-/// What a workload posts, in words.
+/// The work requests of a workload, as text.
 fn posted(w: &Workload) -> Option<String> {
     let one = || Some(format!("{} of {} bytes", w.verb?, w.size?));
-    // A line may end behind an item.
+    // The spaces allow a line break after each item.
     let mix = w.mix.as_ref().map(|mix| format!("mix of {}", mix.to_string().replace(',', ", ")));
     mix.or_else(one)
 }
@@ -108,7 +108,7 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
     }
 }
 
-/// Text in lines, behind a head of the first line.
+/// Wraps text into lines. The first line begins with `head`, and the others are indented by its length.
 fn wrapped(f: &mut Formatter<'_>, head: &str, text: &str) -> fmt::Result {
     let mut line = head.to_owned();
     for word in text.split(' ') {
@@ -129,7 +129,7 @@ fn pcie(p: &Transactions) -> String {
     )
 }
 
-/// Keys with their counts.
+/// Formats keys with their counts.
 fn histogram(counts: &BTreeMap<u32, u64>, before: &str, behind: &str) -> String {
     let mut parts: Vec<String> =
         counts.iter().take(PRINTED_BUCKETS).map(|(key, n)| format!("{before}{key}{behind}: {n}")).collect();

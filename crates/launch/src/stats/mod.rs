@@ -1,8 +1,8 @@
-//! What a program posts, counted, and what it would cost a given NIC: the paper's instrumented
+//! Counts a program's posts and computes what they would cost a given NIC. This is the paper's instrumented
 //! driver (ATC'16, 3) for any program and any profile.
 //!
-//! `doorbell_nic`'s accounting turns the counts of a process into PCIe transactions when it ends: the process itself
-//! where it calls exit(3), else whoever launched it.
+//! When a process exits, `doorbell_nic`'s accounting turns its counts into PCIe transactions. The process
+//! does this itself if it calls exit(3), otherwise the launcher does it.
 
 mod display;
 mod posting;
@@ -23,24 +23,24 @@ use std::process::Command;
 
 const NO_ROOM: &str = "no statistics: more was posted than there is room to count";
 
-/// Counting of what the program posts.
+/// Options for counting a program's posts.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Name or file of the profile of the NIC whose PCIe transactions are to be told.
+    /// Name or file of the profile of the NIC for which PCIe transactions are reported.
     pub profile: String,
-    /// Whether a summary is printed when the program ends.
+    /// Whether a summary is printed when the program exits.
     pub print: bool,
-    /// File for the JSON of the program's only process, or of several together; each of these then has a file with the
-    /// process number before the extension.
+    /// File for the JSON of the program's only process, or of several processes together. In the latter case
+    /// each process also has a file with its PID before the extension.
     pub json: Option<PathBuf>,
-    /// Whether nothing is told of each process, but of all together, also in the file.
+    /// Whether only the processes together are reported, also in the file, and not each process.
     pub as_one: bool,
 }
 
 impl Stats {
-    /// Has a program counted.
+    /// Sets the environment that makes a program count.
     pub(crate) fn set(&self, command: &mut Command) -> Result<(), ProfileError> {
-        // Found out here, where it can be told, not when the program ends.
+        // An error is found here, where it can be reported, and not when the program exits.
         Profile::named_or_file(&self.profile)?;
         command.env(variables::PROFILE, &self.profile);
         if self.as_one {
@@ -49,7 +49,7 @@ impl Stats {
             command.env(variables::STATS, "1");
         }
         if let Some(path) = &self.json {
-            // What an earlier run has left would keep this one from using the name.
+            // A file of an earlier run would keep this run from using the name.
             let _ = std::fs::remove_file(path);
             if !self.as_one {
                 command.env(variables::STATS_JSON, std::path::absolute(path).unwrap_or(path.clone()));
@@ -58,7 +58,7 @@ impl Stats {
         Ok(())
     }
 
-    /// What this process was told when it was launched.
+    /// The options that this process got when it was launched; `None` if it does not count.
     pub fn of_environment() -> Option<Stats> {
         let profile = std::env::var(variables::PROFILE).ok()?;
         let print = std::env::var_os(variables::STATS).is_some_and(|value| value == "1");
@@ -66,7 +66,7 @@ impl Stats {
         Some(Stats { profile, print, json, as_one: false })
     }
 
-    /// Tells what a process has counted.
+    /// Reports the counts of a process.
     pub fn tell(&self, counts: &ProcessCounts<'_>) {
         if counts.is_incomplete() {
             return say(NO_ROOM);
@@ -77,7 +77,7 @@ impl Stats {
         };
         let report = Report::new(&self.profile, &profile, counts);
         if self.print {
-            // Behind what the program has printed; its own output stays as it is.
+            // Printed after the program's own output, which stays unchanged.
             eprint!("{report}");
         }
         if let Some(path) = &self.json
@@ -90,8 +90,8 @@ impl Stats {
 }
 
 impl Stats {
-    /// Tells what the processes of a run have counted together, where they are several; of one alone where nothing else
-    /// was told.
+    /// Reports the counts of several processes of a run together. A single process is reported if nothing
+    /// else was reported of it.
     pub(crate) fn tell_together(&self, all: &[ProcessCounts<'_>]) {
         if all.iter().any(ProcessCounts::is_incomplete) {
             if self.as_one {
@@ -115,7 +115,7 @@ impl Stats {
     }
 }
 
-/// Looks whether a file with this name can be made, or be replaced.
+/// Checks whether a file with this name can be made or replaced.
 pub(crate) fn check_place(path: &Path) -> std::io::Result<()> {
     if path.file_name().is_none() {
         return Err(std::io::Error::other("that is no name of a file"));
@@ -130,12 +130,13 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new file in the folder of this one.
+/// A new file in the folder of `path`.
 fn unnamed(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().permissions(readable()).tempfile_in(directory_of(path))
 }
 
-/// A file with this JSON, which has no name yet: it is there when it is whole, as who writes may be killed.
+/// A file with this JSON that has no name yet. It gets its name when it is complete, because the writer may
+/// be killed.
 fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempfile::NamedTempFile> {
     let mut file = unnamed(path)?;
     serde_json::to_writer_pretty(&mut file, report)?;
@@ -143,12 +144,12 @@ fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempf
     Ok(file)
 }
 
-/// Writes to the file, whatever there was.
+/// Writes the JSON to the file, and replaces an existing one.
 fn replace_json(path: &Path, report: &impl serde::Serialize) -> std::io::Result<()> {
     written(path, report)?.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Writes to the file, or where another process has written it already, beside it.
+/// Writes the JSON to the file, or beside it if another process has written the file already.
 fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
     let file = written(path, report)?;
     match file.persist_noclobber(path) {
@@ -157,7 +158,7 @@ fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
     }
 }
 
-/// Gives a process's file the first name of its own that is free.
+/// Gives a process's file the first free name of its own.
 fn name_beside(mut file: tempfile::NamedTempFile, path: &Path, pid: u32) -> std::io::Result<()> {
     let mut names = (1..).map(|nth| beside(path, pid, nth));
     loop {
@@ -169,7 +170,8 @@ fn name_beside(mut file: tempfile::NamedTempFile, path: &Path, pid: u32) -> std:
     }
 }
 
-/// Gives what the first of several processes has written a name of its own, so that the file can be all of theirs.
+/// Gives the report of the first process a name of its own, so that the file can hold the report of all
+/// processes.
 fn put_beside(path: &Path) -> std::io::Result<()> {
     let text = match std::fs::read(path) {
         Err(none) if none.kind() == ErrorKind::NotFound => return Ok(()),
@@ -182,13 +184,13 @@ fn put_beside(path: &Path) -> std::io::Result<()> {
     name_beside(copy, path, pid)
 }
 
-/// What a new file's permissions are before the process's mask takes some away.
+/// The permissions of a new file, before the process's umask is applied.
 fn readable() -> std::fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }
 
-/// The name for the file of a further process: its number goes before the extension, and how many programs it has been
-/// where it became another one.
+/// The name for the file of a further process. Its PID goes before the extension, followed by `nth` if the
+/// process has become another program.
 fn beside(path: &Path, pid: u32, nth: u32) -> PathBuf {
     let part = if nth == 1 { pid.to_string() } else { format!("{pid}-{nth}") };
     let mut name = path.file_stem().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! How the QPs of a process posted, and what bounds that.
+//! Describes how the QPs of a process posted, and computes the bounds of that.
 
 use crate::counts::qp::{PostedShape, QpCounts};
 use doorbell_nic::Profile;
@@ -6,19 +6,19 @@ use doorbell_nic::limits::{self, Limit, Mix, Pattern};
 use doorbell_verbs::{QpType, Span};
 use std::collections::{BTreeSet, HashMap};
 
-/// RECVs that peers post at a time: nothing is known of that here, and `doorbell simulate` takes the
-/// same.
+/// RECVs that peers post at a time. The counts do not show it, and `doorbell simulate` assumes this number
+/// too.
 const PEER_RECVS: u32 = 16;
 
-/// Who posts to how many, and how deep.
+/// Number of peers, threads and QPs, and the depth of the queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posting {
-    /// This machine and those that it posts to, at most 256.
+    /// This machine and the machines that it posts to, at most 256.
     pub(super) machines: u32,
     pub(super) threads: u32,
     /// QPs of each thread.
     pub(super) qps: u32,
-    /// Work requests outstanding when one was posted: of a QP, and of all the QPs of a thread.
+    /// Mean number of outstanding work requests at a post, of a QP and of all the QPs of a thread.
     pub(super) of_qp: u32,
     pub(super) of_thread: u32,
 }
@@ -28,7 +28,8 @@ impl Posting {
         Posting::of_processes(&[all])
     }
 
-    /// Of the QPs of each of several processes, whose threads may have the same numbers, one after the other.
+    /// Describes the QPs of several processes together. Threads of different processes may have equal
+    /// numbers.
     pub(super) fn of_processes(all: &[&[QpCounts]]) -> Posting {
         let (mut threads, mut peers) = (BTreeSet::<(usize, u32)>::new(), BTreeSet::<u32>::new());
         let (mut qps, mut depth) = (0, 0.0);
@@ -75,7 +76,7 @@ impl Posting {
             inline: shape.inline,
             sges: 1,
             batch: list,
-            // All of a kind are signalled, or none.
+            // All requests of a kind are signalled, or none.
             signal_every: if shape.signaled { 1 } else { u32::MAX },
             window: self.of_thread,
             window_per_qp: false,

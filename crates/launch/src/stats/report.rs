@@ -1,4 +1,4 @@
-//! What was counted, as numbers.
+//! The counts as numbers, for the JSON and the summary.
 
 use super::posting::Posting;
 use super::workload::as_posted;
@@ -14,12 +14,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What depends on the time that this device takes, and would be otherwise on the NIC.
+/// A note about the values that depend on this device's timing, and would differ on the NIC.
 pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits of class latency, and the workload's \
                                  window and batch follow from when this device completes work requests, as far as the \
                                  program posts when it sees completions; all other numbers are of what the program \
                                  asked for";
-/// What is not counted here.
+/// A note about costs that are not counted here.
 pub(super) const NOT_COUNTED: &str = "what one-sided verbs of peers cost this machine is in responder_pcie of the \
                                       peers' statistics, as only they count them";
 
@@ -35,11 +35,11 @@ pub struct Report {
     notes: [&'static str; 2],
     pub(super) total: Counts,
     pub(super) qps: Vec<QpReport>,
-    /// Every analytic bound of all that was posted, the least first.
+    /// The analytic bounds of all posted work requests, the least first.
     pub(super) limits: Vec<Limit>,
-    /// For `doorbell simulate`; `None` where nothing was posted.
+    /// A workload for `doorbell simulate`; `None` if nothing was posted.
     pub(super) workload: Option<Workload>,
-    /// The share of all work requests that the workload stands for.
+    /// The share of all work requests that the workload covers.
     pub(super) workload_share: f64,
 }
 
@@ -50,19 +50,19 @@ pub(super) struct QpReport {
     pub(super) transport: QpType,
     #[serde(flatten)]
     pub(super) counts: Counts,
-    /// The least analytic bound of what this QP posted, were it alone.
+    /// The least analytic bound of this QP's posts, if it were alone.
     pub(super) limit: Option<Limit>,
 }
 
-/// What a process is to others.
+/// The role of a process towards its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Role {
-    /// It posts, and no message comes to it.
+    /// It posts, and receives no message.
     Requester,
-    /// It posts nothing to send: others reach its memory, or send to it.
+    /// It posts nothing to send. Peers access its memory, or send to it.
     Responder,
-    /// It posts, and messages come to it.
+    /// It posts, and receives messages.
     RequesterAndResponder,
 }
 
@@ -75,7 +75,7 @@ impl Role {
         }
     }
 
-    /// In words.
+    /// The role as text.
     pub(super) fn name(self) -> &'static str {
         match self {
             Role::Requester => "requester",
@@ -85,7 +85,7 @@ impl Role {
     }
 }
 
-/// Counts of a QP or of all.
+/// Counts of one QP or of all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Counts {
     pub(super) verbs: BTreeMap<&'static str, u64>,
@@ -94,32 +94,33 @@ pub(super) struct Counts {
     /// Work requests by payload: up to 0, 1, 2, 4, 8 ... bytes.
     pub(super) sizes: BTreeMap<u32, u64>,
     pub(super) doorbells: u64,
-    /// Doorbells by WQEs.
+    /// Doorbells by number of WQEs.
     pub(super) wqes_per_doorbell: BTreeMap<u32, u64>,
     pub(super) inlined: u64,
     pub(super) signaled: u64,
     pub(super) sges: u64,
-    /// Work requests by SGEs.
+    /// Work requests by number of SGEs.
     pub(super) sges_per_work_request: BTreeMap<u32, u64>,
     pub(super) outstanding_mean: f64,
     pub(super) outstanding_max: u64,
     pub(super) recvs: u64,
     pub(super) recv_doorbells: u64,
     pub(super) messages_received: u64,
-    /// Messages of UC and UD that completed with success, but that nobody took.
+    /// Messages of UC and UD that completed with success although no receiver took them.
     pub(super) undelivered: u64,
-    /// Datagrams to multicast groups, among the work requests. What each member received, its process counts.
+    /// Datagrams to multicast groups, among the work requests. The process of each member counts what it
+    /// received.
     pub(super) multicast: u64,
-    /// What this NIC would have spent.
+    /// PCIe transactions that this NIC would have needed.
     pub(super) pcie: Transactions,
-    /// What the NICs that these work requests are for would have spent, RECVs apart.
+    /// PCIe transactions that the NICs of the responders would have needed, without RECVs.
     pub(super) responder_pcie: Transactions,
     #[serde(skip)]
     outstanding_sum: u64,
 }
 
 impl Report {
-    /// The report of what a process has counted. `name` is what the profile was asked for as.
+    /// The report of a process's counts. `name` is the profile's name or file as the user gave it.
     pub(crate) fn new(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Report {
         let all = &counts.qps()[..];
         let qps: Vec<QpReport> = all.iter().map(|qp| QpReport::new(profile, qp)).collect();
@@ -128,7 +129,7 @@ impl Report {
             total.add_all(&qp.counts);
         }
         total.add_posted_recvs(profile, &counts.srq());
-        // Those to SRQs of XRC, whose QPs may be of other processes.
+        // Messages to SRQs of XRC, because their QPs may belong to other processes.
         total.add_messages(profile, QpType::Rc, &counts.srq());
         let posting = Posting::of(all);
         let (workload, of_workload) = match as_posted(name, profile, all, &posting) {
@@ -165,7 +166,7 @@ impl QpReport {
     }
 }
 
-/// The least power of two that is not less; 0 for 0.
+/// The least power of two that is not less than `bytes`; 0 for 0.
 fn bucket(bytes: u32) -> u32 {
     if bytes == 0 { 0 } else { bytes.checked_next_power_of_two().unwrap_or(1 << 31) }
 }
@@ -188,7 +189,7 @@ impl Counts {
             counts.responder_pcie += arrival(profile, qp.qp_type, shape.opcode, shape.payload).times(n);
         }
         for ((shape, list), n) in transferred(qp) {
-            // A list of several shapes costs each its share of what a list of it alone would cost.
+            // In a list of several shapes, each shape costs its share of a list that holds it alone.
             let lists = n.div_ceil(u64::from(list.max(1)));
             counts.pcie +=
                 accounting::transfer(profile, &post(profile, qp.qp_type, &shape, list)).times(lists);
@@ -260,13 +261,13 @@ impl Counts {
     }
 }
 
-/// What a message costs where it arrives.
+/// PCIe transactions of a message at the responder.
 fn arrival(profile: &Profile, qp_type: QpType, opcode: Opcode, payload: u32) -> Transactions {
     accounting::responder(profile, opcode, qp_type, payload, RecvShape { inline: false })
 }
 
-/// Work requests by shape and length of their list, as far as their way to the NIC depends on it:
-/// whether they ask for a completion does not matter.
+/// Work requests by shape and length of their list, as far as their transfer to the NIC depends on it.
+/// Whether they ask for a completion does not matter.
 fn transferred(qp: &QpCounts) -> BTreeMap<(PostedShape, u32), u64> {
     let mut all = BTreeMap::new();
     for ((shape, list), n) in qp.sends() {
@@ -275,7 +276,7 @@ fn transferred(qp: &QpCounts) -> BTreeMap<(PostedShape, u32), u64> {
     all
 }
 
-/// A list of like work requests.
+/// The shape of a list of equal work requests.
 fn post(profile: &Profile, qp_type: QpType, shape: &PostedShape, list: u32) -> PostShape {
     PostShape {
         opcode: shape.opcode,

@@ -1,9 +1,9 @@
-//! What the processes of one run posted, as one workload with roles: who posts to whom, and a class of threads for each kind
-//! of poster.
+//! The posts of a run's processes as one workload with roles: the peers of each process, and a class of
+//! threads for each kind of poster.
 //!
-//! A workload has one machine that all others have to do with, or lets all post to all; machines but the first are alike.
-//! What processes did is put into that as far as it goes. What is left out then is said, and where it does not go at all,
-//! there is no workload, which is said, too.
+//! In a workload, all machines post to or from one machine, or all post to all. All machines except the first
+//! are alike. The posts are mapped to such a workload as far as possible. The report lists what is left out.
+//! If there is no such workload, the report says why.
 
 use super::posting::Posting;
 use super::report::{Counts, Report, Role};
@@ -19,10 +19,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A kind of work requests of which a process posts less than this part does not tell it from others.
+/// A kind of work requests that makes up less than this share of a process's posts does not distinguish the
+/// process.
 const SOME: f64 = 0.05;
 
-/// What depends on the time that this device takes, and would be otherwise on the NIC.
+/// A note about the values that depend on this device's timing, and would differ on the NIC.
 const NOTE: &str = "the workload's windows and batches follow from when this device completes work requests, as far as \
                     programs post when they see completions";
 
@@ -32,15 +33,15 @@ pub struct Together {
     schema: u32,
     profile: String,
     processes: Vec<Process>,
-    /// What all of them have posted.
+    /// The counts of all processes.
     total: Counts,
     note: &'static str,
-    /// For `doorbell simulate`; absent where no workload says what they did.
+    /// A workload for `doorbell simulate`; absent if no workload describes the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     workload: Option<Workload>,
-    /// The share of all work requests that the workload stands for.
+    /// The share of all work requests that the workload covers.
     workload_share: f64,
-    /// What the workload does not say, or why there is none: a sentence each.
+    /// The parts of the run that the workload leaves out, or the reason why there is none; a sentence each.
     left_out: Vec<String>,
 }
 
@@ -51,14 +52,14 @@ struct Process {
     program: String,
     role: Role,
     work_requests: u64,
-    /// The numbers of the processes that it posted to, as far as they are of this run.
+    /// PIDs of the processes that it posted to, as far as they belong to this run.
     posts_to: Vec<u32>,
-    /// The class of threads that stands for it; absent where it posts nothing, or there are no classes.
+    /// The class of threads that stands for the process; absent if it posts nothing or there are no classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<String>,
 }
 
-/// A process, as it is counted.
+/// A process and its counts.
 #[derive(Clone, Debug)]
 pub(super) struct RunMember {
     pid: u32,
@@ -66,29 +67,29 @@ pub(super) struct RunMember {
     role: Role,
     work_requests: u64,
     total: Counts,
-    /// Where peers find it.
+    /// Its slot in the registry, by which peers find it.
     slot: u32,
     qps: Vec<QpCounts>,
 }
 
 impl RunMember {
-    /// What a process has counted; `None` where it made no QPs.
+    /// Reads the counts of a process; `None` if it made no QPs.
     fn of(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Option<RunMember> {
         let Report { pid, program, role, total, .. } = Report::new(name, profile, counts);
         let qps = counts.qps();
         let slot = slot_of(qps.first()?.qp_num);
-        // Of one that still runs, as these QPs have it.
+        // The process may still run, so this number is computed from these QPs.
         let work_requests = qps.iter().map(posted_of).sum();
         Some(RunMember { pid, program, role, work_requests, total, slot, qps })
     }
 
-    /// QPs that posted to others, not only within the process.
+    /// QPs that posted to other processes.
     fn outward(&self) -> impl Iterator<Item = &QpCounts> {
         let leads_out = |qp: &&QpCounts| qp.peers().any(|peer| peer != self.slot);
         self.qps.iter().filter(|qp| posted_of(qp) > 0).filter(leads_out)
     }
 
-    /// Where those lead.
+    /// Slots of the other processes that it posted to.
     fn peers(&self) -> BTreeSet<u32> {
         self.outward().flat_map(QpCounts::peers).filter(|peer| *peer != self.slot).collect()
     }
@@ -98,7 +99,7 @@ impl RunMember {
     }
 }
 
-/// What a process posted to others over the transport that it posted most over.
+/// The posts of a process to other processes, over its busiest transport.
 struct Poster<'m> {
     member: &'m RunMember,
     transport: QpType,
@@ -108,7 +109,7 @@ struct Poster<'m> {
 }
 
 impl<'m> Poster<'m> {
-    /// `None` where it posts nothing to others.
+    /// `None` if the process posts nothing to other processes.
     fn of(member: &'m RunMember, left_out: &mut Vec<String>) -> Option<Poster<'m>> {
         let mut transports: BTreeMap<QpType, Vec<QpCounts>> = BTreeMap::new();
         for qp in member.outward() {
@@ -131,7 +132,8 @@ impl<'m> Poster<'m> {
         Some(Poster { member, transport, kinds: kinds_of(&qps), posted: all(&qps), qps })
     }
 
-    /// What tells it from posters of another kind: transport, verbs and sizes, those to the next power of two.
+    /// The properties that distinguish kinds of posters: transport, verbs, and sizes rounded up to powers of
+    /// two.
     fn sort(&self) -> (QpType, BTreeSet<PostedKind>) {
         let mut joined: BTreeMap<PostedKind, u64> = BTreeMap::new();
         for (kind, n) in self.kinds.iter().map(|(kind, posted)| (kind.rounded(), posted.work_requests())) {
@@ -142,7 +144,7 @@ impl<'m> Poster<'m> {
     }
 }
 
-/// Posters of one kind, which are a class of threads.
+/// Posters of one kind, which become a class of threads.
 struct PosterGroup<'m> {
     posters: Vec<Poster<'m>>,
     pattern: Pattern,
@@ -165,7 +167,7 @@ impl PosterGroup<'_> {
         self.posters.iter().map(|poster| poster.posted).sum()
     }
 
-    /// They as threads of so many like machines, which stand for this many processes that post.
+    /// A workload of these posters as threads of `machines` equal machines; `posting_machines` machines post.
     fn workload(
         &self,
         name: &str,
@@ -188,9 +190,9 @@ impl PosterGroup<'_> {
     }
 }
 
-/// Who posts to whom.
+/// The pattern of posts between the processes.
 enum RunPattern {
-    /// All that is posted is to this process, or from it.
+    /// All posts go to this slot, or come from it.
     Star(u32),
     /// Each posts to all others.
     All,
@@ -198,7 +200,7 @@ enum RunPattern {
 
 impl RunPattern {
     /// # Errors
-    /// One sentence where it is none of them.
+    /// A sentence if it is neither pattern.
     fn of(members: &[RunMember], slots: &BTreeSet<u32>) -> Result<RunPattern, String> {
         let edges: Vec<(u32, u32)> =
             members.iter().flat_map(|m| m.peers().into_iter().map(move |peer| (m.slot, peer))).collect();
@@ -206,7 +208,7 @@ impl RunPattern {
         let comes = |slot: u32| edges.iter().filter(|(_, to)| *to == slot).count();
         let posts =
             |slot: u32| members.iter().filter(|m| m.slot == slot).map(|m| m.work_requests).sum::<u64>();
-        // Of two, the server is posted to, and posts less.
+        // Of two processes, the server is the one that receives posts, and posts less.
         let most = |slot: &&u32| (comes(**slot), u64::MAX - posts(**slot), u32::MAX - **slot);
         if let Some(slot) = slots.iter().filter(centre).max_by_key(most) {
             return Ok(RunPattern::Star(*slot));
@@ -225,7 +227,7 @@ impl RunPattern {
 struct Made {
     workload: Workload,
     posted: u64,
-    /// The class of each process that posts, if there are classes.
+    /// The class of each process that posts, by PID, if there are classes.
     classes: BTreeMap<u32, String>,
 }
 
@@ -244,7 +246,7 @@ fn grouped<'m>(posters: impl Iterator<Item = Poster<'m>>, pattern: Pattern) -> V
 /// The workload of all processes.
 ///
 /// # Errors
-/// One sentence where there is none.
+/// A sentence if there is none.
 fn made(
     name: &str,
     profile: &Profile,
@@ -275,7 +277,7 @@ fn made(
     joined(name, profile, &groups, machines)
 }
 
-/// Two that posted were not at one place at the same time.
+/// Checks that no two processes that posted had one slot, one after the other.
 fn check_places(members: &[RunMember]) -> Result<(), String> {
     let posting: Vec<&RunMember> = members.iter().filter(|m| m.work_requests > 0).collect();
     let later = |(at, m): (usize, &&RunMember)| {
@@ -290,7 +292,8 @@ fn check_places(members: &[RunMember]) -> Result<(), String> {
     }
 }
 
-/// Who posts to one, and what that one posts to them. Like posters are machines; of several kinds, threads of the same ones.
+/// Groups for posts to and from one process. Like posters become machines. Posters of several kinds become
+/// threads of the same machines.
 fn star<'m>(
     members: &'m [RunMember],
     hub: u32,
@@ -322,7 +325,7 @@ fn star<'m>(
     (groups.into_iter().chain(inbound).collect(), machines)
 }
 
-/// Each posts to all others, and all post alike.
+/// The group of processes that each post to all others. They have to post alike.
 fn all_to_all<'m>(
     members: &'m [RunMember],
     others: u32,
@@ -340,7 +343,7 @@ fn all_to_all<'m>(
     Ok((vec![PosterGroup { posters, pattern: Pattern::AllToAll }], others))
 }
 
-/// The groups as one workload; what they post is posted from so many machines, or from machine 0.
+/// The groups as one workload. Their posts come from `others` machines, or from machine 0.
 fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32) -> Result<Made, String> {
     let all: Vec<(Workload, u32)> = groups
         .iter()
@@ -381,15 +384,15 @@ fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32
             (whole, names.collect())
         }
     };
-    // What is told is what can be simulated.
+    // The reported workload must be one that can be simulated.
     let check = workload.resolve(&Profiles::from(profile));
     check.map_err(|error| format!("no workload says it, as {error}"))?;
     Ok(Made { workload, posted, classes })
 }
 
 impl Together {
-    /// What all processes of a run have counted; `None` where fewer than two have made QPs. `name` is what the profile was
-    /// asked for as.
+    /// The counts of all processes of a run; `None` if fewer than two have made QPs. `name` is the profile's
+    /// name or file as the user gave it.
     pub(crate) fn new(name: &str, profile: &Profile, all: &[ProcessCounts<'_>]) -> Option<Together> {
         let members: Vec<RunMember> =
             all.iter().filter_map(|counts| RunMember::of(name, profile, counts)).collect();
@@ -432,17 +435,17 @@ impl Together {
         }
     }
 
-    /// What all of them have posted.
+    /// The counts of all processes.
     pub(super) fn total(&self) -> &Counts {
         &self.total
     }
 
-    /// What is left out of the workload, or why there is none.
+    /// The parts of the run that the workload leaves out, or the reason why there is none.
     pub(super) fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Its processes, and the classes or the pattern that stand for them, in words.
+    /// Text that names the processes, and the classes or the pattern that stand for them.
     pub(super) fn words(&self) -> String {
         let classes = |workload: &Workload| workload.class.as_ref().map_or(0, Vec::len);
         let what = match &self.workload {
@@ -476,7 +479,7 @@ mod tests {
     use doorbell_verbs::{RemoteAddr, SendOp, SendWr, Sge};
     use std::sync::atomic::AtomicU64;
 
-    /// What a QP posts, how often, in lists of so many, to which places.
+    /// The posts of a QP: what, how often, in lists of which length, to which slots.
     struct Posts {
         transport: QpType,
         op: SendOp,
@@ -493,7 +496,7 @@ mod tests {
         Posts { transport: QpType::Rc, op, bytes, times: 64, list: 1, to: to.to_vec() }
     }
 
-    /// A process at a place, with QPs that post.
+    /// A process in a slot, with QPs that post.
     fn member(slot: u32, all: &[Posts]) -> RunMember {
         let (_, board) = Board::create().expect("a board");
         let list: &AtomicU64 = Box::leak(Box::default());
@@ -523,7 +526,7 @@ mod tests {
 
     fn resolved(all: &Together) -> doorbell_workload::Resolved {
         let workload = all.workload.clone().unwrap_or_else(|| panic!("{all:?}"));
-        // As a file has it.
+        // Through JSON, as a file has it.
         let json = serde_json::to_string(&serde_json::json!({ "schema": 2, "workload": workload })).unwrap();
         let workload = Workload::from_json("all.json", &json).unwrap();
         workload.resolve(&workload.load_profiles().unwrap()).unwrap()
@@ -568,7 +571,7 @@ mod tests {
             together(&[member(0, &[]), reader(1), reader(2), reader(3), reader(4), writer(5), writer(6)]);
         let w = resolved(&all);
         let threads: Vec<u32> = w.classes().iter().map(|class| class.workload.threads).collect();
-        // As many posters as there were: two machines with two readers and a writer each.
+        // As many posters as in the run: two machines with two readers and a writer each.
         assert_eq!((w.machines, threads), (3, vec![2, 1]));
         let [merged] = &all.left_out[..] else { panic!("{all:?}") };
         assert!(

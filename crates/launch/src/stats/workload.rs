@@ -1,4 +1,4 @@
-//! What a process posted, as a workload that `doorbell simulate` takes.
+//! The posts of a process as a workload for `doorbell simulate`.
 
 use super::posting::Posting;
 use crate::counts::qp::{PostedShape, QpCounts};
@@ -8,25 +8,25 @@ use doorbell_verbs::{Opcode, QpType};
 use doorbell_workload::{Item, Mix, Pattern, Verb, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Items of a mix at most.
+/// The most items of a mix.
 const MOST_ITEMS: usize = 64;
 
-/// Work requests that a workload does not tell apart.
+/// A kind of work requests that a workload does not distinguish further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PostedKind {
     verb: Verb,
     size: u32,
 }
 
-/// How often something was posted.
+/// Counts of a kind of work requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Posted {
     work_requests: u64,
     signaled: u64,
     inlined: u64,
-    /// Sum over the lists of their share in this.
+    /// Sum of its shares in the lists' doorbells.
     doorbells: f64,
-    /// SENDs of an immediate and nothing else.
+    /// SENDs that carry only an immediate.
     header_only: u64,
 }
 
@@ -51,15 +51,15 @@ impl Posted {
     }
 }
 
-/// All that was posted over a transport.
+/// The posts over one transport, by kind.
 pub(super) type Kinds = BTreeMap<PostedKind, Posted>;
 
-/// Work requests that a QP posted.
+/// The number of work requests that a QP posted.
 pub(super) fn posted_of(qp: &QpCounts) -> u64 {
     qp.sends().values().sum()
 }
 
-/// What some QPs of one transport posted.
+/// The posts of some QPs of one transport, by kind.
 pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds {
     let mut kinds = Kinds::new();
     for qp in qps {
@@ -76,9 +76,9 @@ pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds
     kinds
 }
 
-/// What was posted over the transport that most of it was posted over, as a workload: one kind of work requests, or a
-/// mix, posted in lists and signalled as they were on average; and how many they were. `None` where nothing was posted.
-/// `name` is what the profile was asked for as.
+/// The posts over the busiest transport as a workload, and the number of its work requests. The workload has
+/// one kind of work requests or a mix. Its lists and signals are averages. `None` if nothing was posted.
+/// `name` is the profile's name or file as the user gave it.
 pub(super) fn as_posted(
     name: &str,
     profile: &Profile,
@@ -94,7 +94,8 @@ pub(super) fn as_posted(
     (n > 0).then(|| (workload(name, profile, transport, &few(kinds), posting), n))
 }
 
-/// As many kinds as a mix may have: where there are more, sizes are those of the next powers of two, of 2, of 4, of 16 ...
+/// Reduces the kinds to as many as a mix may have. Sizes are rounded up to powers of 2, then of 4, then of
+/// 16, and so on.
 pub(super) fn few(mut kinds: Kinds) -> Kinds {
     let mut bits = 1;
     while kinds.len() > MOST_ITEMS {
@@ -108,7 +109,7 @@ pub(super) fn few(mut kinds: Kinds) -> Kinds {
     kinds
 }
 
-/// The least power of 2^`bits` that is not less; 0 for 0.
+/// The least power of 2^`bits` that is not less than `size`; 0 for 0.
 fn up(size: u32, bits: u32) -> u32 {
     if size == 0 {
         return 0;
@@ -118,7 +119,7 @@ fn up(size: u32, bits: u32) -> u32 {
     1u32.checked_shl(exponent).unwrap_or(1 << 31)
 }
 
-/// These kinds of work requests, posted so, as a workload.
+/// A workload of these kinds of work requests, posted as `posting` describes.
 pub(super) fn workload(
     name: &str,
     profile: &Profile,
@@ -130,7 +131,7 @@ pub(super) fn workload(
     let most = profile.device.nic.max_qp_wr.clamp(1, 1024);
     let batch = ((all.work_requests as f64 / all.doorbells).round() as u32).clamp(1, most);
     let signal_every = (all.work_requests / all.signaled.max(1)).clamp(1, u64::from(most)) as u32;
-    // A completion that covers several work requests covers those of one QP.
+    // A completion that covers several work requests covers only requests of its QP.
     let per_qp = signal_every > 1;
     let depth = if per_qp { posting.of_qp } else { posting.of_thread };
     let least = if per_qp { 2 * signal_every + batch } else { batch };
@@ -172,7 +173,7 @@ pub(super) fn workload(
     }
 }
 
-/// Each kind as often as it was posted, as far as numbers of 32 bits tell it.
+/// A mix in which each kind is as frequent as it was posted, as far as 32-bit weights allow.
 fn mix(kinds: &Kinds) -> Mix {
     let most = kinds.values().map(|posted| posted.work_requests).max().unwrap_or(1);
     let shift = (u64::BITS - most.leading_zeros()).saturating_sub(u32::BITS - 6);
@@ -191,13 +192,13 @@ impl PostedKind {
         PostedKind { verb: verb(shape.opcode), size: shape.payload }
     }
 
-    /// The same with a size that is a power of two, or 0.
+    /// The kind with its size rounded up to a power of two; a size of 0 stays 0.
     pub(super) fn rounded(self) -> PostedKind {
         PostedKind { size: up(self.size, 1), ..self }
     }
 }
 
-/// The verb of a workload that an opcode is of.
+/// The workload verb for an opcode.
 fn verb(opcode: Opcode) -> Verb {
     match opcode {
         Opcode::Send | Opcode::SendWithImm => Verb::Send,

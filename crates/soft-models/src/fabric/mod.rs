@@ -1,16 +1,16 @@
-//! Stands in for the other processes: all threads of a model are of one.
+//! Stands in for the other processes. All threads of a model belong to one process.
 
 pub(crate) mod peer {
-    //! Whose memory something lies in.
+    //! The process that owns a segment.
 
     use std::marker::PhantomData;
 
-    /// The process that all threads of a model are of.
+    /// The process that all threads of a model belong to.
     #[derive(Clone, Copy, Debug)]
     pub(crate) enum Owner<'a> {
         /// This process.
         This,
-        /// There is no other.
+        /// There is no peer.
         #[expect(dead_code, reason = "gives the lifetime a use")]
         Peer(std::convert::Infallible, PhantomData<&'a ()>),
     }
@@ -29,12 +29,12 @@ pub(crate) mod pipe {
 
     /// Counts an event.
     pub(crate) fn tell(_: Owner<'_>, _: u32, _: EventRecord) -> bool {
-        // The counter orders nothing between threads, as it is in the place of a system call.
+        // The counter stands for a system call, so it orders nothing between threads.
         let _ = EVENTS.fetch_update(Relaxed, Relaxed, |events| Some(events + 1));
         true
     }
 
-    /// The events that the program has been told of. Asked for when all threads are through.
+    /// The number of events for the program. Read after all threads have ended.
     pub(crate) fn events() -> u32 {
         EVENTS.load(Relaxed)
     }

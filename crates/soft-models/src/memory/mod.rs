@@ -1,4 +1,4 @@
-//! The records of `doorbell-soft`, and a stand-in for the memory that they lie in.
+//! The records of `doorbell-soft`, and a stand-in for the shared memory that holds them.
 
 #[path = "../../../soft/src/memory/records.rs"]
 pub(crate) mod records;

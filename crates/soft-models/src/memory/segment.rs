@@ -1,12 +1,12 @@
-//! Stands in for shared memory: a table of what lies where, as loom's atomics are larger than those of the
-//! processor.
+//! Stands in for shared memory. It is a table of values by offset, because loom's atomics are larger than the
+//! processor's.
 
 use super::records::{CqRecord, QpRecord, RqRecord};
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
 
-/// What lies where. There is one QP, with one receive queue and one CQ.
+/// Values by offset, and the records of one QP with one receive queue and one CQ.
 #[derive(Default)]
 pub(crate) struct Segment {
     heap: HashMap<u64, Box<dyn Any>>,
@@ -22,35 +22,36 @@ impl Debug for Segment {
 }
 
 impl Segment {
-    /// Puts something into the heap.
+    /// Puts a value into the heap.
     pub(crate) fn put<T: 'static>(&mut self, at: u64, value: T) {
         self.heap.insert(at, Box::new(value));
     }
 
-    /// The record of the QP, which has all numbers.
+    /// The record of the only QP, for any index.
     pub(crate) fn qp(&self, _: usize) -> Option<&QpRecord> {
         Some(&self.qp)
     }
 
-    /// The record of its receive queue.
+    /// The record of the QP's receive queue.
     pub(crate) fn rq(&self, _: usize) -> Option<&RqRecord> {
         Some(&self.rq)
     }
 
-    /// The record of its CQ.
+    /// The record of the QP's CQ.
     pub(crate) fn cq(&self, _: usize) -> Option<&CqRecord> {
         Some(&self.cq)
     }
 
-    /// Where the segment begins. No model has a RECV with so many SGEs that it matters.
+    /// The segment's first byte. Only a RECV with more SGEs than any model's RECV needs it.
     pub(crate) fn base(&self) -> *mut u8 {
         unreachable!("all SGEs of a model's RECV lie in its slot")
     }
 
-    /// Something in the heap.
+    /// A value in the heap.
     ///
     /// # Panics
-    /// If something else lies there: a model has to put there what the software NIC looks for.
+    /// If a value of another type is there. A model has to put the right values where the software NIC looks
+    /// for them.
     pub(crate) fn in_heap<T: 'static>(&self, at: u64) -> Option<&T> {
         let found = self.heap.get(&at)?.downcast_ref();
         assert!(found.is_some(), "what lies at {at} is of another type");

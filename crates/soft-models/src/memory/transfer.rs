@@ -12,6 +12,6 @@ pub(crate) struct Piece {
 /// # Safety
 /// Both ranges are mapped, and do not overlap.
 pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller promises it.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }

@@ -1,17 +1,17 @@
-//! Stands in for the atomics, locks and cells: those of loom.
+//! Stands in for the atomics, locks and cells of `doorbell-soft`: the types of loom.
 //!
-//! loom takes an access with `SeqCst` for one with `AcqRel`, and knows of fences alone that they are in one
-//! total order. An access with `SeqCst` is therefore made of two here: the access with `AcqRel`, and in front
-//! of it a `SeqCst` fence if the thread has made a `SeqCst` access before. That is the order which the
-//! software NIC asks of such accesses: two threads that each store one word and load the other's do not both
-//! miss the other's store. Where one of the four accesses is weaker there is no fence between the two of its
-//! thread, and the model fails. The fence is stronger than the accesses in one thing: it also orders the
+//! loom treats a `SeqCst` access as an `AcqRel` access. Only for fences it knows that they are in one total
+//! order. An access with `SeqCst` is therefore made of two here: the access with `AcqRel`, and before it a
+//! `SeqCst` fence if the thread has made a `SeqCst` access before. This gives the order that the software NIC
+//! needs from such accesses: two threads that each store one word and load the other's do not both miss the
+//! other's store. If one of the four accesses is weaker, there is no fence between the two accesses of its
+//! thread, and the model fails. The fence is stronger than the accesses in one respect: it also orders the
 //! relaxed accesses between them.
 //!
-//! loom tries another order of two accesses to a word if one of them is a store. Of each word it keeps the
-//! last access alone, so that it forgets the load of one thread if another thread loads the word before it
-//! stores to it. A load that orders something is therefore behind a store to a word of its own, which loom
-//! cannot forget, and which orders nothing itself.
+//! loom tries another order of two accesses to a word if one of them is a store. It keeps only the last
+//! access to each word. So it forgets the load of one thread if another thread loads the word before it
+//! stores to it. Here a load that orders something therefore follows a store to a word of its own. loom
+//! cannot forget that store, which orders nothing itself.
 
 pub(crate) use loom::sync::atomic::fence;
 pub(crate) use loom::sync::{Mutex, MutexGuard};
@@ -28,7 +28,8 @@ loom::thread_local! {
     static WAS_ORDERED: Cell<bool> = Cell::new(false);
 }
 
-/// The order that loom gives an access, where `SeqCst` stands for this one and a fence.
+/// The order that loom gives an access. For `SeqCst` it is `instead`, with a fence before the access if
+/// needed.
 #[track_caller]
 fn given(order: Ordering, instead: Ordering) -> Ordering {
     if order != SeqCst {
@@ -114,7 +115,7 @@ atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 
-/// A value that only the holder of a lock uses. loom fails where two threads use it without an order between
+/// A value that only the holder of a lock uses. loom fails if two threads use it without an order between
 /// them.
 #[derive(Debug)]
 pub(crate) struct LockedCell<T>(UnsafeCell<T>);
@@ -131,7 +132,7 @@ impl<T> LockedCell<T> {
     /// Nobody changes the value as long as the reference lives.
     #[track_caller]
     pub(crate) unsafe fn get(&self) -> &T {
-        // SAFETY: as the caller says, and loom looks.
+        // SAFETY: the caller promises it, and loom checks it.
         self.0.with(|value| unsafe { &*value })
     }
 
@@ -142,7 +143,7 @@ impl<T> LockedCell<T> {
     #[track_caller]
     #[expect(clippy::mut_from_ref, reason = "the lock sees to it that there is one reference")]
     pub(crate) unsafe fn get_mut(&self) -> &mut T {
-        // SAFETY: as the caller says, and loom looks.
+        // SAFETY: the caller promises it, and loom checks it.
         self.0.with_mut(|value| unsafe { &mut *value })
     }
 }

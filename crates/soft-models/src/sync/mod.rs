@@ -1,4 +1,4 @@
-//! The biased lock of `doorbell-soft`, and stand-ins for what is beside it.
+//! The biased lock of `doorbell-soft`, and stand-ins for the modules that it uses.
 
 pub(crate) mod atomics;
 #[path = "../../../soft/src/sync/biased.rs"]

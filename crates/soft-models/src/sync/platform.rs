@@ -1,8 +1,8 @@
 //! Stands in for the system: thread numbers of loom's threads, and a `SeqCst` fence for each side of the pair
 //! of fences.
 //!
-//! `crates/soft/src/sync/platform.rs` argues why `SeqCst` fences promise the same as membarrier(2) and the
-//! compiler's fence do.
+//! `crates/soft/src/sync/platform.rs` argues why `SeqCst` fences give the guarantee of membarrier(2) and the
+//! compiler's fence.
 
 use loom::sync::atomic::fence;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -32,7 +32,7 @@ pub(crate) fn heavy_fence() {
     fence(SeqCst);
 }
 
-/// There are fences.
+/// loom always has fences.
 pub(crate) fn has_heavy_fence() -> bool {
     true
 }
