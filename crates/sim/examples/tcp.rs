@@ -1,4 +1,4 @@
-//! Prints what kernel TCP takes: a round trip of a byte, and the answer of 256 kB to a request.
+//! Prints the costs of kernel TCP for requests of 64 bytes and answers from 64 bytes to 16 MiB.
 
 use doorbell_nic::Profile;
 use doorbell_sim::{Meter, Metrics, SimCluster, SimConfig};
@@ -8,12 +8,12 @@ const ROUNDS: u64 = 40;
 /// Rounds that are not counted.
 const WARM_UP: u64 = 10;
 
-/// Answers each request of 64 bytes with so many.
+/// Answers each request of 64 bytes with `answer` bytes.
 struct Server {
     answer: u64,
 }
 
-/// Asks; says how long an answer takes in the mean.
+/// Sends requests. Returns the mean time of an answer.
 struct Client {
     answer: u64,
 }

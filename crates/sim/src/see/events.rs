@@ -1,4 +1,4 @@
-//! What events show: packets on their way, and what becomes busy or waits.
+//! Tracing of events: packets in flight, and resources that are busy or wait.
 
 use super::operations::{DeviceQp, TracedMessage, TracedOperation, is_unreliable};
 use super::pcapng::Captured;
@@ -13,16 +13,16 @@ use crate::env::Env;
 use crate::fabric::{Flight, SegmentControl};
 use doorbell_transport::{Body, Packet, Syndrome};
 
-/// The world as the tracer sees it.
+/// The world's state for the tracer.
 #[derive(Clone, Copy)]
 struct TraceView<'a> {
-    /// Time of the event that is looked at.
+    /// Time of the event in question.
     now: Ps,
     env: &'a Env,
     devices: &'a IdVec<DeviceId, SimDevice>,
 }
 
-/// A packet, or frame, in words.
+/// The name of a packet or frame.
 fn name(view: TraceView<'_>, flight: &Flight) -> String {
     let Some(segment) = flight.segment.get() else { return packet_name(&flight.packet) };
     match (view.env.segments[segment].control, view.env.segments[segment].len) {
@@ -50,7 +50,7 @@ fn packet_name(packet: &Packet) -> String {
     }
 }
 
-/// What is to be said of a packet that a good link would not do to it.
+/// Faults of a packet, in words; none on a good link.
 fn comment(&Flight { lost, twice, .. }: &Flight, late: Ps) -> Option<String> {
     let late = (late > Ps::ZERO).then(|| format!("held up by {} ps", late.0));
     let all = [lost.then(|| "lost on its link".into()), twice.then(|| "arrives twice".into()), late];
@@ -59,7 +59,7 @@ fn comment(&Flight { lost, twice, .. }: &Flight, late: Ps) -> Option<String> {
 }
 
 impl TraceView<'_> {
-    /// The QP that a packet is the answer to.
+    /// The QP whose request a packet answers.
     fn requester(self, flight: &Flight) -> Option<DeviceQp> {
         let device = self.env.fabric.ports[flight.in_port.get()?].device;
         Some((device, self.devices[device].find_qp(flight.packet.dest_qp)?))
@@ -67,8 +67,9 @@ impl TraceView<'_> {
 }
 
 impl Tracer {
-    /// An event is going to be processed. What the one before has changed is looked at now: posts and polls since
-    /// then change none of it. False where all is seen that was asked for: then it need not be told of more.
+    /// Called before an event is processed. Looks at the effects of the last event, which posts and polls
+    /// since then do not change. Returns false if everything asked for has been seen; then no further event
+    /// need be shown.
     pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>, event: SimEvent) -> bool {
         self.settle(env, devices);
         if self.is_done() {
@@ -90,8 +91,8 @@ impl Tracer {
         true
     }
 
-    /// Looks at what the last event has changed: its device, and those with packets at ports, which may have
-    /// found room.
+    /// Looks at the effects of the last event: at its device, and at devices with packets at ports, which may
+    /// have found room.
     pub(super) fn settle(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>) {
         let Some((now, event)) = self.last.take() else { return };
         let view = TraceView { now, env, devices };
@@ -107,7 +108,7 @@ impl Tracer {
         }
     }
 
-    /// The operation that a packet of its requester, or an answer, belongs to.
+    /// The operation that a request packet or a response belongs to.
     fn operation(&mut self, view: TraceView<'_>, flight: &Flight) -> Option<&mut TracedOperation> {
         if !flight.segment.is_none() {
             return None;
@@ -119,7 +120,7 @@ impl Tracer {
         }
     }
 
-    /// The way that a packet which has left takes part in: that of its message, or of its operation.
+    /// The path that a packet in flight extends: its message's, or its operation's.
     fn way(&mut self, view: TraceView<'_>, number: FlightId) -> Option<&mut OperationPath> {
         let flight = &view.env.flights[number];
         if is_unreliable(flight.packet.transport) {
@@ -128,7 +129,7 @@ impl Tracer {
         Some(&mut self.operation(view, flight)?.way)
     }
 
-    /// A flow that leads to the slices of a packet's operation.
+    /// The number of the flow that connects a packet to its operation's slices.
     fn flow(&mut self, view: TraceView<'_>, number: FlightId) -> Option<u64> {
         let flight = &view.env.flights[number];
         match self.operations.messages.get(&number) {
@@ -170,11 +171,11 @@ impl Tracer {
         }
     }
 
-    /// A sending unit is done with a packet.
+    /// Handles the end of a sending unit's work on a packet.
     fn sent(&mut self, view: TraceView<'_>, device: DeviceId, unit: UnitId, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
         let since = view.devices[device].sends_since(unit);
-        // The number may have been that of another one.
+        // The id may have belonged to another packet.
         self.operations.messages.remove(&number);
         let mut flow = None;
         let mut message = None;
@@ -196,7 +197,8 @@ impl Tracer {
         self.drawing.slice(TrackPlace::SendingUnit(device, unit), &name(view, flight), since, now, flow);
     }
 
-    /// The last bit of a packet would be at its port now, were that not busy with others.
+    /// Handles an arrival. The packet's last bit would be at the port now if the port were not busy with
+    /// other packets.
     fn arrived(&mut self, view: TraceView<'_>, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
         let Flight { out_port: out, lost, link_bytes, .. } = *flight;
@@ -210,7 +212,7 @@ impl Tracer {
             message.way = Some(OperationPath::new(begun));
         }
         let flow = self.flow(view, number);
-        // One that is held up would stand in the file behind those that have overtaken it.
+        // A delayed packet would be out of order in the file, after packets that have overtaken it.
         if late == Ps::ZERO {
             self.drawing.slice(TrackPlace::PortOut(out), &name(view, flight), begun, left, flow);
         }
@@ -245,7 +247,7 @@ impl Tracer {
         pcap.packet(view.now, &captured, || self.drawing.names.port(into));
     }
 
-    /// A packet has come through its port.
+    /// Handles a packet that has come through its port.
     fn came_in(&mut self, view: TraceView<'_>, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
         let Some(into) = flight.in_port.get() else { return };
@@ -258,7 +260,7 @@ impl Tracer {
         }
     }
 
-    /// A receiving unit has looked at a packet.
+    /// Handles the end of a receiving unit's look at a packet.
     fn received(&mut self, view: TraceView<'_>, device: DeviceId, unit: UnitId, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
         let since = view.devices[device].receives_since(unit);
@@ -278,7 +280,7 @@ impl Tracer {
         }
     }
 
-    /// A receiving unit has begun to issue the DMAs for a packet.
+    /// Handles a receiving unit that begins to issue the DMAs for a packet.
     fn issued(&mut self, view: TraceView<'_>, device: DeviceId, unit: UnitId) {
         let now = view.now;
         let of = &view.devices[device];
@@ -309,7 +311,7 @@ impl Tracer {
 }
 
 impl LastSeen {
-    /// Looks at a device for what has changed.
+    /// Records the changes of a device.
     fn look(&mut self, drawing: &mut Drawing, view: TraceView<'_>, device: &SimDevice) {
         let (now, id) = (view.now, device.id);
         let (taken, visible) = (device.pcie.to_host.free_at(), device.last_visible());

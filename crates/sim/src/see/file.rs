@@ -2,11 +2,10 @@
 
 use std::io::{self, BufWriter, Write};
 
-/// Bytes that are gathered before they are written.
+/// Bytes of the write buffer.
 const BUFFER: usize = 1 << 16;
 
-/// A file that keeps its first error and takes nothing after it: a simulation does not end for want of room
-/// on a disk.
+/// A file that keeps its first error and ignores everything after it. A full disk does not end a simulation.
 pub(super) struct TraceFile {
     out: BufWriter<Box<dyn Write + Send>>,
     so_far: io::Result<()>,
@@ -23,7 +22,7 @@ impl TraceFile {
         }
     }
 
-    /// Writes what is left; says whether all is written.
+    /// Writes the rest. Returns the first error, if any.
     pub(super) fn close(mut self) -> io::Result<()> {
         self.so_far?;
         self.out.flush()

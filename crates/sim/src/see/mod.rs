@@ -1,8 +1,9 @@
-//! What is seen of a run: a trace of operations and resources, and the packets.
+//! Tracing of a run: operations, resources and packets.
 //!
-//! A [`Tracer`] is told of events and MMIOs by the dispatcher, and of posts and polls by the provider; it looks and
-//! changes nothing. `events` has what it sees of each event, `operations` knows which work requests are under way, `way` what each goes through, `tracks`
-//! where that is shown, `perfetto` and `pcapng` how files are written, `file` what becomes of their errors.
+//! The dispatcher shows events and MMIO writes to a [`Tracer`], and the provider shows it posts and polls.
+//! The tracer reads state and changes nothing. `events` handles events, `operations` holds the work requests
+//! in flight, `way` the stages of each. `tracks` lays out the trace, `perfetto` and `pcapng` write the
+//! formats, and `file` keeps errors of files.
 
 mod events;
 mod file;

@@ -1,4 +1,4 @@
-//! Operations that are traced and have not ended.
+//! Traced operations that have not ended.
 
 use super::way::{OperationPath, OperationStage, Wait};
 use crate::core::index::{DeviceId, FlightId, QpId, WqeId};
@@ -7,43 +7,44 @@ use crate::device::{Cqe, QpSlot};
 use doorbell_verbs::{Opcode, QpType, WcStatus};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// A work request on its way.
+/// A traced work request.
 pub(super) struct TracedOperation {
-    /// Its number in the trace, from 1; names the flow that connects its slices.
+    /// The operation's number in the trace, from 1. It names the flow that connects the operation's slices.
     pub(super) number: u64,
     pub(super) name: String,
     pub(super) wr_id: u64,
-    /// Its first PSN, once a sending unit has made its first packet, and how many it has.
+    /// First PSN, once a sending unit has made the first packet, and number of PSNs.
     pub(super) psns: Option<(u32, u32)>,
     pub(super) way: OperationPath,
-    /// PSNs that its answer has: those of a READ.
+    /// PSNs that the response takes, which is more than one for READs.
     answers: u32,
-    /// PSNs of its message, where its acknowledgement is its end, as it brings no data and there will be no CQE.
+    /// Packets of the message, if the operation ends with its acknowledgement: it brings no data and gets no
+    /// CQE.
     ends_after: Option<u32>,
-    /// The NIC has been told.
+    /// Whether the NIC has been told of the WQE.
     announced: bool,
     answered: bool,
-    /// When the data of its answer began to cross the PCIe link.
+    /// When the response's data began to cross the PCIe link.
     placed: Option<Ps>,
 }
 
 /// A QP of a device.
 pub(super) type DeviceQp = (DeviceId, QpId);
 
-/// The work requests of a QP from the first that is traced and has not ended on.
+/// The work requests of a QP, from the first traced one that has not ended.
 #[derive(Default)]
 struct OnQp {
-    /// Those that are not traced have only their places.
+    /// Work requests in order. Untraced ones have only their slots.
     posted: VecDeque<(WqeId, Option<TracedOperation>)>,
     life: u16,
 }
 
-/// A message that nobody acknowledges, on its way to the receiver.
+/// A message without acknowledgement on its way to the receiver.
 pub(super) struct TracedMessage {
-    /// Number of the operation.
+    /// Number of the message's operation.
     pub(super) number: u64,
     pub(super) name: String,
-    /// None before it is on a link.
+    /// The message's path; none before it is on a link.
     pub(super) way: Option<OperationPath>,
 }
 
@@ -56,14 +57,14 @@ pub(super) struct Operations {
     pub(super) live: u64,
 }
 
-/// An operation that has ended, or was given up, with how.
+/// An operation that has ended or was given up, and how it ended.
 pub(super) struct EndedOperation {
     pub(super) of: DeviceQp,
     pub(super) operation: TracedOperation,
     pub(super) end: &'static str,
 }
 
-/// How an operation ends that is not signalled.
+/// The end of an operation that is not signaled.
 const WITHOUT_CQE: &str = "without a CQE";
 
 fn opcode(opcode: Opcode) -> &'static str {
@@ -78,7 +79,7 @@ fn opcode(opcode: Opcode) -> &'static str {
     }
 }
 
-/// How far a PSN is ahead of another, modulo 2^24.
+/// Distance from PSN `of` to `psn`, modulo 2^24.
 fn ahead(psn: u32, of: u32) -> u32 {
     psn.wrapping_sub(of) & 0xff_ffff
 }
@@ -107,7 +108,7 @@ impl TracedOperation {
         }
     }
 
-    /// A sending unit has made its packet with this PSN.
+    /// Records a packet with this PSN that a sending unit has made.
     pub(super) fn sent(&mut self, psn: u32) {
         let (first, count) = self.psns.unwrap_or((psn, self.answers));
         self.psns = Some((first, count.max(ahead(psn, first) + 1)));
@@ -117,24 +118,26 @@ impl TracedOperation {
         self.psns.is_some_and(|(first, count)| ahead(psn, first) < count)
     }
 
-    /// Whether an answer with this PSN acknowledges it, too.
+    /// Whether a response with this PSN acknowledges this operation, too.
     fn is_before(&self, psn: u32) -> bool {
         self.psns.is_some_and(|(first, count)| (count..1 << 23).contains(&ahead(psn, first)))
     }
 
-    /// Whether it ends as all of it is acknowledged: up to this PSN, which itself is not where it is refused.
+    /// Whether a response with this PSN ends the operation by acknowledging all of it. A refusal acknowledges
+    /// only earlier PSNs.
     fn ends_with(&self, psn: u32, refused: bool) -> bool {
         let (Some(packets), Some((first, sent))) = (self.ends_after, self.psns) else { return false };
         let last = ahead(psn, first) + 1 == packets && !refused;
         sent == packets && (last || self.is_before(psn))
     }
 
-    /// Its data began to cross the PCIe link to memory.
+    /// Records when the operation's data began to cross the PCIe link to memory.
     pub(super) fn placed(&mut self, at: Ps) {
         self.placed = Some(at);
     }
 
-    /// Its CQE, which began to cross the PCIe link and became visible, was polled.
+    /// Records the poll of the operation's CQE, and when that began to cross the PCIe link and became
+    /// visible.
     fn polled(&mut self, (began, visible): (Ps, Ps), (from, to): (Ps, Ps)) {
         if let Some(placed) = self.placed {
             self.way.go(Wait::PcieLink, OperationStage::DataWrite, placed, began);
@@ -144,7 +147,7 @@ impl TracedOperation {
     }
 }
 
-/// A CQE that a poll took: when it began to cross the PCIe link, and when it became visible.
+/// A polled CQE, when it began to cross the PCIe link, and when it became visible.
 #[derive(Clone, Copy)]
 pub(super) struct TakenCqe {
     pub(super) cqe: Cqe,
@@ -153,8 +156,8 @@ pub(super) struct TakenCqe {
 }
 
 impl Operations {
-    /// A work request was posted; it is traced if it has a number. Returns those that were given up, as the QP
-    /// was reset.
+    /// Records a posted work request, which is traced if it has a number. Returns operations that were given
+    /// up because the QP was reset.
     pub(super) fn posted(
         &mut self,
         of: DeviceQp,
@@ -178,8 +181,8 @@ impl Operations {
         over
     }
 
-    /// The first `count` work requests of a QP of which the NIC was not told were written by MMIO, or a
-    /// doorbell for them, and will be at the NIC at `at`.
+    /// Records that the first `count` unannounced work requests of a QP were announced by MMIO: their WQEs or
+    /// a doorbell. The NIC knows of them at `at`.
     pub(super) fn announced(&mut self, of: DeviceQp, count: usize, mmio: (Ps, Ps), at: Ps) {
         let Some(on) = self.on.get_mut(&of) else { return };
         let all = on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut());
@@ -207,13 +210,14 @@ impl Operations {
         posted.skip_while(move |(wqe, _)| *wqe != first).take(count).filter_map(|(_, o)| o.as_mut())
     }
 
-    /// The operation that an answer is for.
+    /// The operation that a response is for.
     pub(super) fn of_psn(&mut self, of: DeviceQp, psn: u32) -> Option<&mut TracedOperation> {
         let all = self.on.get_mut(&of)?.posted.iter_mut().rev();
         all.filter_map(|(_, operation)| operation.as_mut()).find(|operation| operation.has(psn))
     }
 
-    /// An answer is at a QP by now: it answers those before it, too. Returns those that end with it.
+    /// Records a response, which also acknowledges earlier operations. Returns the operations that end with
+    /// it.
     pub(super) fn answered(&mut self, of: DeviceQp, psn: u32, refused: bool, now: Ps) -> Vec<EndedOperation> {
         let Some(on) = self.on.get_mut(&of) else { return Vec::new() };
         for operation in on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut()) {
@@ -232,7 +236,7 @@ impl Operations {
         over
     }
 
-    /// A CQE was taken by a poll: it ends those before it on its QP, too.
+    /// Records a polled CQE, which also ends earlier operations of its QP. Returns the operations that end.
     pub(super) fn polled(
         &mut self,
         device: DeviceId,
@@ -277,7 +281,7 @@ impl Operations {
     }
 }
 
-/// Whether the messages of a transport are on their way without their operation, which is complete when they
+/// Whether messages of a transport have a path of their own, because their operation completes when they
 /// leave.
 pub(super) fn is_unreliable(transport: QpType) -> bool {
     transport != QpType::Rc

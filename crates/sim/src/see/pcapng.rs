@@ -1,5 +1,6 @@
 //! Packets as a pcapng file (draft-ietf-opsawg-pcapng): Ethernet, IPv4, UDP and RoCEv2, with an interface for
-//! each port. Each packet is written when its last bit would be at the port that it is for, in picoseconds.
+//! each port. A packet is written when its last bit would be at its destination port. Times are in
+//! picoseconds.
 
 use super::file::TraceFile;
 use crate::core::index::PortId;
@@ -14,7 +15,7 @@ use std::net::Ipv4Addr;
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
-/// Option codes: of any block, of interfaces, of packets.
+/// Option codes: for any block, for interfaces, for packets.
 const COMMENT: u16 = 1;
 const NAME: u16 = 2;
 const TIME_RESOLUTION: u16 = 9;
@@ -25,26 +26,26 @@ const ETHERNET: u16 = 1;
 const IPV4: [u8; 2] = [0x08, 0];
 const UDP: u8 = 17;
 const HOPS: u8 = 64;
-/// It came in, rather than going out.
+/// Flag of an inbound packet.
 const INBOUND: u32 = 1;
 
-/// A packet on its way between two ports.
+/// A packet in flight between two ports.
 #[derive(Clone, Copy)]
 pub(super) struct Captured<'a> {
     pub(super) from: PortId,
     pub(super) into: PortId,
-    /// Number of the QP that sends it.
+    /// Number of the sending QP.
     pub(super) qpn: u32,
     pub(super) packet: &'a Packet,
     pub(super) payload: &'a [u8],
-    /// What else is to be said of it.
+    /// Faults of the packet, in words.
     pub(super) comment: Option<&'a str>,
 }
 
-/// The file.
+/// The capture file.
 pub(super) struct Pcapng {
     file: TraceFile,
-    /// Number of the interface of each port that has one.
+    /// Number of each port's interface, if it has one.
     interfaces: HashMap<PortId, u32>,
 }
 
@@ -59,19 +60,19 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(body);
 }
 
-/// The address of a port; ports of a fabric are fewer than 2^16.
+/// The IP address of a port. A fabric has fewer than 2^16 ports.
 fn address(port: PortId) -> Ipv4Addr {
     let [.., high, low] = (port.0 + 1).to_be_bytes();
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// A locally administered address.
+/// The locally administered MAC address of a port.
 fn mac(port: PortId) -> [u8; 6] {
     let [.., high, low] = (port.0 + 1).to_be_bytes();
     [2, 0, 0, 0, high, low]
 }
 
-/// The checksum of an IPv4 header whose own is still zero.
+/// The checksum of an IPv4 header whose checksum field is zero.
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
     let sum: u32 = words.sum();
@@ -79,9 +80,9 @@ fn checksum(header: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// The frame that carries a packet, without its FCS.
+/// The Ethernet frame of a packet, without its FCS.
 fn frame(c: &Captured<'_>) -> Vec<u8> {
-    // As NICs do, so that routers spread the QPs over their ways.
+    // NICs do this so that routers spread QPs over several paths.
     let src_port = 0xc000 | (c.qpn & 0x3fff) as u16;
     let (src, dst) = (address(c.from), address(c.into));
     let route = Route { ip: IpRoute::V4 { src, dst, id: 0, dont_fragment: true }, src_port };
@@ -121,7 +122,7 @@ impl Pcapng {
         self.file.write(&[&kind.to_le_bytes()[..], &len, body, &len].concat());
     }
 
-    /// The interface of a port, whose name is told where it has none yet.
+    /// The interface of a port. If it is new, it is written with the given name.
     fn interface(&mut self, port: PortId, name: impl FnOnce() -> String) -> u32 {
         if let Some(number) = self.interfaces.get(&port) {
             return *number;
@@ -137,7 +138,7 @@ impl Pcapng {
         number
     }
 
-    /// Writes a packet that is at its port at `time`; `name` is that of the port.
+    /// Writes a packet that reaches its port at `time`. `name` gives the port's name.
     pub(super) fn packet(&mut self, time: Ps, captured: &Captured<'_>, name: impl FnOnce() -> String) {
         let interface = self.interface(captured.into, name);
         let frame = frame(captured);
@@ -156,7 +157,7 @@ impl Pcapng {
         self.block(PACKET, &body);
     }
 
-    /// Says whether all is written.
+    /// Returns the first error of the file, if any.
     pub(super) fn close(self) -> io::Result<()> {
         self.file.close()
     }

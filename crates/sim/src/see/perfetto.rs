@@ -1,9 +1,9 @@
-//! Perfetto's trace format: track events as protobuf messages, one after another, so that a trace is written as
-//! it comes up. Field numbers are those of `protos/perfetto/trace` in Perfetto's repository.
+//! Perfetto's trace format: track events as successive protobuf messages, so that a trace is written while
+//! the run goes on. Field numbers are those of `protos/perfetto/trace` in Perfetto's repository.
 //!
-//! Perfetto counts nanoseconds, so times are rounded down to them; the slices of an operation say their
-//! picoseconds beside. It sorts by time, and takes what is of the same time on a track in the order of the file:
-//! slices of a track must be written in their order.
+//! Perfetto counts nanoseconds, so times are rounded down. Slices of an operation also carry their
+//! picoseconds. Perfetto sorts by time, and keeps the file's order for equal times on a track. So slices of a
+//! track must be written in order.
 
 use super::file::TraceFile;
 use crate::core::ps::Ps;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
 
-/// Fields of messages, named as there.
+/// Fields of messages, with Perfetto's names.
 mod field {
     /// `Trace`.
     pub(super) const PACKET: u32 = 1;
@@ -58,10 +58,10 @@ const END: u64 = 2;
 const COUNTER: u64 = 4;
 /// Value of `TrackDescriptor.ChildTracksOrdering`: by rank.
 const EXPLICIT: u64 = 3;
-/// Values of `TracePacket.SequenceFlags`: names begin anew; names are needed.
+/// Values of `TracePacket.SequenceFlags`: interned names were reset; interned names are needed.
 const CLEARED: u64 = 1;
 const NEEDS_NAMES: u64 = 2;
-/// There is one sequence of packets.
+/// The only sequence of packets.
 const ONLY_SEQUENCE: u64 = 1;
 
 /// A protobuf message.
@@ -101,32 +101,32 @@ impl ProtoMessage {
     }
 }
 
-/// Something said of a slice.
+/// An annotation of a slice.
 #[derive(Clone, Debug)]
 pub(super) enum Note {
     Number(&'static str, u64),
     Text(&'static str, String),
 }
 
-/// What a track is.
+/// The kind of a track.
 pub(super) enum TrackKind {
     /// A machine, by its number.
     Process(u32),
-    /// Slices; below another track, in the order of ranks.
+    /// A track of slices, ordered by rank below its parent.
     Slices { rank: u32 },
-    /// A counter.
+    /// A track of a counter, ordered by rank below its parent.
     Counter { rank: u32 },
 }
 
-/// What is said of a track once.
+/// The description of a track, written once.
 pub(super) struct Described<T> {
     pub(super) name: String,
     pub(super) kind: TrackKind,
     pub(super) below: Option<T>,
 }
 
-/// A slice of a track: what it is called, its picoseconds, what else is said of it, and the flow that connects it
-/// with others.
+/// A slice of a track: its name, its time in picoseconds, its annotations, and the flow that connects it to
+/// other slices.
 pub(super) struct Slice<'a> {
     pub(super) name: &'a str,
     pub(super) from: Ps,
@@ -135,12 +135,12 @@ pub(super) struct Slice<'a> {
     pub(super) flow: Option<u64>,
 }
 
-/// Names that are told once and then numbered.
+/// Interned names, which are written once and then referred to by number.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
 impl Names {
-    /// The number of a name; tells it, in `told`, where it is new.
+    /// The number of a name. Writes a new name to `told`.
     fn number(&mut self, name: &str, field: u32, told: &mut ProtoMessage) -> u64 {
         if let Some(number) = self.0.get(name) {
             return *number;
@@ -154,11 +154,11 @@ impl Names {
     }
 }
 
-/// What names a track and can describe it.
+/// A key of a track that can describe the track.
 pub(super) trait Track: Copy + Eq + Hash {
-    /// What tells the names of tracks.
+    /// Source of the tracks' names.
     type Names;
-    /// What is said of it once.
+    /// The description of the track, which is written once.
     fn describe(self, names: &Self::Names) -> Described<Self>;
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Perfetto<T: Track> {
     uuids: HashMap<T, u64>,
     names: Names,
     annotations: Names,
-    /// The first packet has been written.
+    /// Whether the first packet has been written.
     begun: bool,
 }
 
@@ -191,7 +191,7 @@ impl<T: Track> Perfetto<T> {
         self.file.write(&framed.0);
     }
 
-    /// The number of a track, which is described before it is first used.
+    /// The number of a track, whose description is written before its first use.
     fn uuid(&mut self, track: T, names: &T::Names) -> u64 {
         if let Some(uuid) = self.uuids.get(&track) {
             return *uuid;
@@ -208,7 +208,7 @@ impl<T: Track> Perfetto<T> {
         match kind {
             TrackKind::Process(number) => {
                 let mut process = ProtoMessage::default();
-                // A process 0 would be taken for the idle one.
+                // Perfetto would take process 0 for the idle process.
                 process.number(field::PID, u64::from(number) + 1).bytes(field::PROCESS_NAME, name.as_bytes());
                 descriptor.message(field::PROCESS, &process).number(field::CHILD_ORDERING, EXPLICIT);
             }
@@ -247,7 +247,7 @@ impl<T: Track> Perfetto<T> {
         message
     }
 
-    /// Begins a slice, in which others may nest.
+    /// Begins a slice, in which other slices may nest.
     pub(super) fn begin(&mut self, names: &T::Names, track: T, slice: &Slice<'_>) {
         let uuid = self.uuid(track, names);
         let mut told = ProtoMessage::default();
@@ -272,13 +272,13 @@ impl<T: Track> Perfetto<T> {
         self.event(time, &event, &ProtoMessage::default());
     }
 
-    /// A slice in which none nests.
+    /// Writes a slice without nested slices.
     pub(super) fn slice(&mut self, names: &T::Names, track: T, slice: &Slice<'_>) {
         self.begin(names, track, slice);
         self.end(names, track, slice.to);
     }
 
-    /// A counter has a value from now on.
+    /// Writes the value of a counter from `time` on.
     pub(super) fn count(&mut self, names: &T::Names, track: T, time: Ps, value: u64) {
         let uuid = self.uuid(track, names);
         let mut event = ProtoMessage::default();
@@ -287,7 +287,7 @@ impl<T: Track> Perfetto<T> {
         self.event(time, &event, &ProtoMessage::default());
     }
 
-    /// Says whether all is written.
+    /// Returns the first error of the file, if any.
     pub(super) fn close(self) -> io::Result<()> {
         self.file.close()
     }

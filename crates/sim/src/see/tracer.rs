@@ -1,4 +1,4 @@
-//! Watches a run: what was seen so far, and where it is drawn.
+//! The tracer of a run: the state seen so far, and the drawing of it.
 
 use super::file::TraceFile;
 use super::operations::{DeviceQp, EndedOperation, Operations, TakenCqe, TracedMessage};
@@ -18,21 +18,21 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 
-/// Operations that may be posted after the last that is traced, for each of those and at least: then a trace ends
-/// although some have not.
+/// Operations that may be posted after the last traced one: per traced operation, and at least. Then the
+/// trace ends even if some traced operations have not ended.
 const LATER_PER_OPERATION: u64 = 16;
 const LATER: u64 = 1024;
 
-/// What is to be seen of a run, and where it is written.
+/// Options of a trace, and its output files.
 pub struct Tracing {
-    /// Takes a trace in Perfetto's format.
+    /// Output of a trace in Perfetto's format.
     pub trace: Option<Box<dyn Write + Send>>,
-    /// Takes the packets as pcapng.
+    /// Output of the packets in pcapng format.
     pub pcap: Option<Box<dyn Write + Send>>,
-    /// From when on; by default from when resources are metered.
+    /// Start of the trace. The default is the start of the metering window.
     pub from: Option<Time>,
-    /// Operations to trace, those posted first; at least 1. Both files end when the last of them has, or
-    /// 16 times as many, at least 1024, were posted later.
+    /// Number of operations to trace, in order of posting; at least 1. Both files end when the last of them
+    /// has ended, or when 16 times as many, at least 1024, were posted later.
     pub operations: u64,
 }
 
@@ -43,69 +43,69 @@ impl fmt::Debug for Tracing {
     }
 }
 
-/// What was seen of a run.
+/// Summary of a trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// Operations that were traced.
+    /// Number of traced operations.
     pub operations: u64,
-    /// Those of them that had not ended when the trace did.
+    /// Traced operations that had not ended when the trace did.
     pub unfinished: u64,
-    /// As many as were asked for: the trace ended before the run.
+    /// Whether the requested number of operations was reached, so that the trace ended before the run.
     pub reached_limit: bool,
-    /// From when on.
+    /// Start of the trace.
     pub from: Time,
-    /// Until when; earlier than `from` where the run had ended before.
+    /// End of the trace. It is before `from` if the run ended before the trace began.
     pub until: Time,
-    /// Whether all of the trace is written.
+    /// The first error of the trace file, if any.
     pub trace: io::Result<()>,
-    /// Whether all packets are written.
+    /// The first error of the capture file, if any.
     pub pcap: io::Result<()>,
 }
 
-/// What a receiving unit is done with.
+/// The packet that a receiving unit is done with.
 pub(super) enum ReceivedPacket {
-    /// The answer to an operation of a QP, with this PSN, that has data for memory.
+    /// A response with data for memory, given by the requester's QP and the PSN.
     Data(DeviceQp, u32),
     /// A message without acknowledgement.
     Message(TracedMessage),
 }
 
-/// What was last seen of a device.
+/// State of a device when last seen.
 #[derive(Default)]
 pub(super) struct LastSeen {
     pub(super) counts: [Option<u64>; COUNTS.len()],
     pub(super) at_ports: Option<u64>,
-    /// Until when its PCIe link towards the host is taken.
+    /// When the PCIe link towards the host is free.
     pub(super) to_host: Ps,
-    /// When its last DMA write becomes visible.
+    /// When the last DMA write becomes visible.
     pub(super) last_visible: Ps,
 }
 
-/// Watches a run.
+/// The tracer of a run.
 pub(crate) struct Tracer {
     pub(super) asked: u64,
     pub(super) from: Ps,
-    /// Operations taken up, and those posted after the last of them.
+    /// Traced operations, and operations posted after the last of them.
     pub(super) operations_seen: u64,
     pub(super) later: u64,
     pub(super) operations: Operations,
     pub(super) drawing: Drawing,
     pub(super) pcap: Option<Pcapng>,
     pub(super) seen: IdVec<DeviceId, LastSeen>,
-    /// The last event, with its time, and what a receiving unit is done with in it.
+    /// The last event with its time, and the packet that a receiving unit finished in it.
     pub(super) last: Option<(Ps, SimEvent)>,
     pub(super) received: Option<ReceivedPacket>,
-    /// The completions that a thread is taking.
+    /// The completions that a thread is polling.
     pub(super) taken: Vec<(Ps, Cqe)>,
-    /// When each core has built what it is going to tell the NIC of.
+    /// When each core has built the WQEs that it is about to announce.
     pub(super) built: HashMap<(MachineId, CoreId), Ps>,
 }
 
-/// The trace, if there is to be one.
+/// The trace file, if requested.
 pub(super) struct Drawing {
     pub(super) perfetto: Option<Perfetto<TrackPlace>>,
     pub(super) names: Names,
-    /// Rows of each QP, and of the messages that come in to a device.
+    /// Rows of each QP, and of inbound messages of each device.
     pub(super) rows: HashMap<(DeviceId, Option<QpId>), Rows>,
 }
 
@@ -124,7 +124,7 @@ impl Drawing {
         }
     }
 
-    /// Draws a way with its stages nested in it.
+    /// Draws a path with its stages nested in it.
     pub(super) fn way(
         &mut self,
         place: TrackPlace,
@@ -157,7 +157,7 @@ impl Drawing {
         self.way(place, &operation.name, &operation.way, &notes, operation.number);
     }
 
-    /// A message that has come in, or was lost.
+    /// Draws a message that has arrived or was lost.
     pub(super) fn message(&mut self, into: DeviceId, message: &TracedMessage) {
         let Some(way) = &message.way else { return };
         let row = self.rows.entry((into, None)).or_default().take(way);
@@ -189,14 +189,14 @@ impl Tracer {
         }
     }
 
-    /// Resources are metered from this moment on.
+    /// Sets the start of metering, which is also the default start of the trace.
     pub(crate) fn metered_from(&mut self, from: Ps) {
         if self.from == Ps::NEVER {
             self.from = from;
         }
     }
 
-    /// Whether all is seen that was asked for.
+    /// Whether everything asked for has been seen.
     pub(super) fn is_done(&self) -> bool {
         let Operations { live, messages, .. } = &self.operations;
         let ended = *live == 0 && messages.is_empty();
@@ -222,7 +222,7 @@ impl Tracer {
         }
     }
 
-    /// A thread has built the WQEs in `slots` of a QP, from `begin` to `built`.
+    /// Records that a thread has built the WQEs in `slots` of a QP, from `begin` to `built`.
     pub(crate) fn posted(
         &mut self,
         core: (MachineId, CoreId),
@@ -246,8 +246,8 @@ impl Tracer {
         }
     }
 
-    /// A doorbell, or a line of a WQE, is going to leave a core. That changes nothing else that is looked at, so it
-    /// is no [`Tracer::event`].
+    /// Records a doorbell or a line of a WQE that is about to leave a core. It changes nothing else that is
+    /// traced, so it is no [`Tracer::event`].
     pub(crate) fn mmio(&mut self, core: (MachineId, CoreId), device: &SimDevice, mmio: &Mmio) {
         let (from, left) = device.mmio_leaves(mmio);
         if from >= self.from {
@@ -260,7 +260,7 @@ impl Tracer {
         }
     }
 
-    /// By `told` a thread has told the NIC of `count` WQEs, which will know of them at `at`.
+    /// Records that a thread has announced `count` WQEs by the time `told`. The NIC knows of them at `at`.
     fn announced(&mut self, core: (MachineId, CoreId), of: (DeviceId, QpId), count: usize, told: Ps, at: Ps) {
         if let Some(built) = self.built.remove(&core) {
             self.drawing.slice(TrackPlace::Core(core.0, core.1), "MMIO", built, told, None);
@@ -268,14 +268,14 @@ impl Tracer {
         }
     }
 
-    /// A thread is going to take the first completions of a CQ.
+    /// Called before a thread polls the first completions of a CQ.
     #[cold]
     #[inline(never)]
     pub(crate) fn polls(&mut self, cq: &CqSlot, most: usize) {
         self.taken.extend(cq.first_visible(most));
     }
 
-    /// It has taken them.
+    /// Called after a thread has polled the completions.
     #[cold]
     #[inline(never)]
     pub(crate) fn polled(&mut self, core: (MachineId, CoreId), device: &SimDevice, poll: (Ps, Ps)) {

@@ -5,40 +5,40 @@ use crate::core::index::{CoreId, DeviceId, Id, IdVec, MachineId, PortId, QpId, U
 use crate::device::{COUNTS, FIRST_QPN, SimDevice};
 use crate::fabric::Fabric;
 
-/// What a track shows.
+/// A track of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum TrackPlace {
     Machine(MachineId),
-    /// What a thread does to post and poll.
+    /// A thread's posts and polls.
     Core(MachineId, CoreId),
-    /// Operations of a QP that are under way at the same time are on tracks of their own.
+    /// Operations of a QP. Operations that overlap in time are on different tracks.
     Qp(DeviceId, QpId, u32),
-    /// So are messages that come in without being acknowledged.
+    /// Inbound messages without acknowledgement. Messages that overlap in time are on different tracks.
     Incoming(DeviceId, u32),
     SendingUnit(DeviceId, UnitId),
     ReceivingUnit(DeviceId, UnitId),
-    /// The PCIe link: towards the NIC, of two kinds, and towards the host.
+    /// The PCIe link: two kinds of traffic towards the NIC, and traffic towards the host.
     Mmio(DeviceId),
     ReadCompletions(DeviceId),
     ToHost(DeviceId),
     PortOut(PortId),
     PortIn(PortId),
-    /// Packets that wait at the ports of a device.
+    /// Packets that wait at a device's ports.
     AtPorts(DeviceId),
     /// One of [`COUNTS`].
     Count(DeviceId, u8),
 }
 
-/// Where a device is, as names have it.
+/// The machine of a device, and the device's name there.
 struct Where {
     machine: MachineId,
-    /// "device 1 " where its machine has several.
+    /// "device 1 " if the machine has several devices.
     prefix: String,
 }
 
-/// What machines, devices and ports are called.
+/// Names of machines, devices and ports.
 pub(super) struct Names {
-    /// The profiles of each machine's devices.
+    /// Names of the profiles of each machine's devices.
     machines: IdVec<MachineId, String>,
     devices: IdVec<DeviceId, Where>,
     ports: IdVec<PortId, (DeviceId, u8)>,
@@ -64,7 +64,7 @@ impl Names {
         }
     }
 
-    /// A port with its machine.
+    /// The name of a port, including its machine.
     pub(super) fn port(&self, port: PortId) -> String {
         let (device, number) = self.ports[port];
         let Where { machine, prefix } = &self.devices[device];
@@ -72,7 +72,7 @@ impl Names {
     }
 }
 
-/// Where the tracks of a kind stand within their process.
+/// Order of the kinds of tracks within their process.
 mod rank {
     pub(super) const CORE: u32 = 0;
     pub(super) const QP: u32 = 1000;

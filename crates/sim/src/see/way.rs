@@ -1,15 +1,15 @@
-//! The way of an operation: stages, one after another, without gaps.
+//! The path of an operation: a sequence of stages without gaps.
 
 use crate::core::ps::Ps;
 
-/// What an operation, or a message without acknowledgement, goes through.
+/// A stage of an operation, or of a message without acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperationStage {
     /// The CPU builds the WQE.
     Post,
-    /// The CPU writes it, or a doorbell, to the NIC.
+    /// The CPU writes the WQE, or a doorbell, to the NIC.
     Mmio,
-    /// Which is on its way there.
+    /// The WQE or doorbell is on its way to the NIC.
     Pcie,
     /// The NIC reads the WQE.
     WqeRead,
@@ -20,32 +20,32 @@ pub(super) enum OperationStage {
     /// The packet does not arrive.
     Lost,
     ReceivingUnit,
-    /// The responder's NIC reads the data, or the word of an atomic, once that has its lock.
+    /// The responder's NIC reads the data, or waits for an atomic's lock and then reads the word.
     DataRead,
     AtomicRead,
     /// The requester's NIC writes the data.
     DataWrite,
-    /// The receiver's NIC writes the message, and the CQE of its RECV where it has one.
+    /// The receiver's NIC writes the message, and the CQE of its RECV if there is one.
     MessageWrite,
-    /// The CQE on its way to memory.
+    /// The CQE is on its way to memory.
     Cqe,
     Poll,
-    /// Nothing happens to it before the stage that follows.
+    /// The operation waits for the next stage.
     Wait(Wait),
 }
 
-/// What an operation waits for.
+/// The resource or event that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Cpu,
     SendingUnit,
-    /// The port, room at the other one, or packets that go first.
+    /// The port, room at the peer port, or packets that go first.
     Port,
     ReceivingUnit,
     PcieLink,
-    /// The answer to it, or to a later one that acknowledges it, too.
+    /// The response to the operation, or to a later one that acknowledges this one, too.
     Answer,
-    /// A packet was lost.
+    /// A time-out or NAK, because a packet was lost.
     Timeout,
     Poll,
 }
@@ -88,12 +88,12 @@ impl Wait {
     }
 }
 
-/// What an operation goes through, and when.
+/// The stages of an operation with their times.
 pub(super) struct OperationPath {
     pub(super) begin: Ps,
-    /// How far it has come.
+    /// The end of the last stage so far.
     pub(super) at: Ps,
-    /// Each with its end, which is the beginning of the next.
+    /// Each stage with its end, which is the beginning of the next stage.
     stages: Vec<(OperationStage, Ps)>,
 }
 
@@ -102,10 +102,10 @@ impl OperationPath {
         OperationPath { begin, at: begin, stages: Vec::new() }
     }
 
-    /// Goes through a stage up to `to`, from where it has come to.
+    /// Adds a stage from the present end to `to`.
     pub(super) fn on(&mut self, stage: OperationStage, to: Ps) {
         if to <= self.at {
-            return; // Of a message of several packets, another was there first.
+            return; // Another packet of the message was there first.
         }
         self.at = to;
         match self.stages.last_mut() {
@@ -114,26 +114,26 @@ impl OperationPath {
         }
     }
 
-    /// Goes through a stage; up to its beginning it waits.
+    /// Adds a stage from `from` to `to`, and a wait before it.
     pub(super) fn go(&mut self, wait: Wait, stage: OperationStage, from: Ps, to: Ps) {
         let lost = self.stages.last().is_some_and(|(last, _)| *last == OperationStage::Lost);
         self.on(OperationStage::Wait(if lost { Wait::Timeout } else { wait }), from);
         self.on(stage, to);
     }
 
-    /// The stages with their beginning and end.
+    /// The stages with their beginnings and ends.
     pub(super) fn stages(&self) -> impl Iterator<Item = (OperationStage, Ps, Ps)> {
         let begins = std::iter::once(self.begin).chain(self.stages.iter().map(|(_, end)| *end));
         begins.zip(&self.stages).map(|(from, (stage, to))| (*stage, from, *to))
     }
 }
 
-/// Rows for what overlaps in time, by when the last in each ends.
+/// Rows for paths that overlap in time. Each row holds the end of its last path.
 #[derive(Default)]
 pub(super) struct Rows(Vec<Ps>);
 
 impl Rows {
-    /// The first row with room for a way.
+    /// The first row that is free for a path.
     pub(super) fn take(&mut self, way: &OperationPath) -> u32 {
         let row = self.0.iter().position(|end| *end <= way.begin).unwrap_or(self.0.len());
         match self.0.get_mut(row) {

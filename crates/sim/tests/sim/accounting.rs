@@ -1,4 +1,4 @@
-//! What the simulator puts on PCIe is what the accounting says, and what its counters count.
+//! The simulator's PCIe traffic matches the accounting, and so do its counters.
 
 use crate::common::{ALL, Node, Passive, profile};
 use doorbell_nic::accounting::{self, PostShape, RecvShape, Transactions};
@@ -10,7 +10,7 @@ use doorbell_verbs::{
 
 const QKEY: u32 = 7;
 
-/// Posts `rounds` batches of what `shape` says, each once the one before has surely ended.
+/// Posts `rounds` batches of a shape. Each begins after the last has surely ended.
 struct Posts {
     shape: PostShape,
     rounds: u64,
@@ -103,7 +103,7 @@ fn traffic(shape: PostShape, rounds: u64) -> Vec<PcieUse> {
     cluster.metrics().pcie
 }
 
-/// Checks that `n` further rounds cost `n` times what the accounting says.
+/// Checks that `n` further rounds cost `n` times the accounting's amount.
 fn same(what: &str, few: &PcieUse, many: &PcieUse, n: u64, expected: Transactions) {
     let got = [
         many.mmio_bytes - few.mmio_bytes,
@@ -183,7 +183,7 @@ impl Program for ReadsFour {
     }
 }
 
-/// The counter of DMA reads counts cache lines: 4 bytes across two lines are two (ATC'16, 2.1,
+/// The counter of DMA reads counts cache lines: 4 bytes that straddle two lines count twice (ATC'16, 2.1,
 /// footnote 2; claim atc16-s21-counter-straddle).
 #[test]
 fn a_read_across_two_lines_counts_twice() {

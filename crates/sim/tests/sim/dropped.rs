@@ -1,4 +1,4 @@
-//! What is counted as dropped for want of a RECV.
+//! Messages that are counted as dropped because no RECV was posted.
 
 use crate::common::profile;
 use doorbell_sim::{SimCluster, SimConfig};
@@ -10,7 +10,7 @@ use doorbell_verbs::{
 /// Bytes of a message: three packets.
 const MESSAGE: u32 = 10_000;
 
-/// Connects to the other over UC; posts so many RECVs, then so many SENDs, and gives them time to arrive.
+/// Connects to its peer over UC, posts `recvs` RECVs and then `sends` SENDs, and gives them time to arrive.
 struct End {
     names: [&'static str; 2],
     recvs: u64,

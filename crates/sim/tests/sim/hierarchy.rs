@@ -1,4 +1,4 @@
-//! Caches that have sizes, and what a NIC's DMA does to them: a buffer that is scanned, sent, and scanned again.
+//! Cache sizes, and effects of a NIC's DMA on the caches: a buffer is scanned, sent, and scanned again.
 
 use crate::common::{Node, profile, read_run};
 use doorbell_nic::Profile;
@@ -10,7 +10,7 @@ use doorbell_verbs::{
 const BYTES: u64 = 64 << 10;
 const LINES: u64 = BYTES / 64;
 
-/// Scans the buffer that it sends, or one that it does not, before and after; says how long the second scan took.
+/// Scans a buffer before and after a send: the sent one or another one. Returns the time of the second scan.
 struct Server {
     touch: Touch,
     sent: bool,
@@ -52,7 +52,7 @@ impl Program for Client {
     }
 }
 
-/// How long the second scan takes, and what the server's uncore counted in the whole run.
+/// The time of the second scan, and the counts of the server's uncore in the whole run.
 fn run(profile: &Profile, touch: Touch, sent: bool) -> (Span, Uncore) {
     let window = (Time::START, Span::from_ms(5));
     let config = SimConfig { end: Time::START + Span::from_ms(5), window, ..SimConfig::new(2) };
@@ -81,13 +81,13 @@ fn reads_with_ownership_take_away_what_was_scanned() {
         let (warm, kept) = run(&e7520(), touch, false);
         let (cold, taken) = run(&e7520(), touch, true);
         assert!(cold.as_ps() > warm.as_ps() * 5 / 4, "{touch:?}: {warm:?} and {cold:?}");
-        // One line in some twenty is in two segments of the stream, and snooped for each.
+        // About one line in twenty is in two segments of the stream, and is snooped for each.
         assert!(kept.snoop_hit_rate() < Some(0.05) && taken.snoop_hit_rate() > Some(0.9), "{taken:?}");
         assert_eq!((kept.remote_rd, taken.remote_rd), (0, 0));
         assert!((LINES..LINES + 50).contains(&taken.remote_rfo), "{taken:?}");
         let forced = if touch == Touch::Load { 0 } else { LINES };
         assert!((forced..forced + 50).contains(&taken.implicit_wbs), "{taken:?}");
-        // Both scans miss where the first one's lines are gone; else the second hits.
+        // Both scans miss if the DMA takes the lines away. Otherwise the second scan hits.
         let missed = |counts: Uncore| counts.llc_misses + counts.prefetch_misses;
         assert!(missed(taken) > 19 * LINES / 10 && missed(kept) < 11 * LINES / 10, "{kept:?} {taken:?}");
     }
@@ -119,14 +119,14 @@ fn prefetchers_help_only_where_lines_are_cold() {
 fn a_nic_on_the_chip_answers_within_a_microsecond() {
     let slowest = |name: &str| {
         let done = &read_run(SimConfig::new(2), name, 1, 1, 1200).0[0];
-        // Once the rings were gone through, which takes 512, their lines are in the caches.
+        // The first 512 rounds go through the rings. After that their lines are in the caches.
         done.windows(2).skip(600).map(|pair| pair[1] - pair[0]).max().expect("rounds")
     };
     assert!(slowest("e7520-on-die") < Span::from_us(1), "{:?}", slowest("e7520-on-die"));
     assert!(slowest("e7520-t4") > Span::from_us(3));
 }
 
-/// Receives a message into a buffer that its caches have not, and says how long it takes to scan that.
+/// Receives a message into a buffer that the caches do not hold. Returns the time to scan the buffer.
 struct Scans;
 
 impl Program for Scans {
@@ -154,6 +154,6 @@ fn what_a_device_writes_into_the_last_level_is_warm() {
     };
     let none =
         |ways| with(|h| (h.write_ways, h.next_line, h.adjacent_line, h.streamer) = (ways, false, false, 0));
-    // Two ways of 24 hold 1.5 MB, the buffer 64 kB.
+    // Two of 24 ways hold 1.5 MB, and the buffer has 64 kB.
     assert!(scanned(&none(0)) > 2 * scanned(&none(2)));
 }

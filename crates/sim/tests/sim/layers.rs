@@ -1,4 +1,4 @@
-//! Links that lose, double and delay packets: RC mends it, others see it.
+//! Links that lose, duplicate and delay packets. RC repairs the faults; other transports show them.
 
 use crate::common::{Node, profile};
 use doorbell_sim::{Layers, Metrics, SimCluster, SimConfig};
@@ -6,7 +6,7 @@ use doorbell_verbs::{Cluster, Program, Provider, SendFlags, SendOp, SendWr, Span
 
 const ROUNDS: u64 = 300;
 
-/// WRITEs two packets' worth of a number, adds one to a counter and READs both back, again and again.
+/// In each round, WRITEs two packets of one number, adds one to a counter, and READs both back.
 struct Works;
 
 impl Program for Works {

@@ -1,4 +1,5 @@
-//! Tests of the simulator. One program: its tests run beside each other, and each program would be linked anew.
+//! Tests of the simulator, in one program: its tests run in parallel, and one program is linked faster than
+//! many.
 
 mod accounting;
 mod common;

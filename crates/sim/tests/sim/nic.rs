@@ -1,4 +1,4 @@
-//! What a NIC and its links do beyond the protocol.
+//! Properties of NICs and links beyond the protocol.
 
 use crate::common::{ALL, Node, Passive, profile};
 use doorbell_nic::cost::Costs;
@@ -11,7 +11,7 @@ use doorbell_verbs::{
 
 const WORDS: u64 = 64;
 
-/// Shares a record of equal words that it rewrites again and again, word by word.
+/// Shares a record of equal words, and rewrites it repeatedly, word by word.
 struct Rewrites {
     mem: Mem,
     until: Time,
@@ -31,7 +31,7 @@ impl Program for Rewrites {
     }
 }
 
-/// Has memory that a remote READ can reach, and waits.
+/// Serves memory for remote READs, and waits.
 struct Serves {
     mem: Mem,
 }
@@ -48,7 +48,7 @@ impl Program for Serves {
     }
 }
 
-/// READs the record `rounds` times; says how often its words differed, and how often all were new.
+/// READs the record `rounds` times. Returns how often its words differed, and how often all were new.
 struct Inspects {
     rounds: u64,
 }
@@ -90,7 +90,7 @@ fn a_read_can_see_a_record_half_written() {
     assert!(new > 40, "{new} of 50 READs saw something new");
 }
 
-/// Waits for a long WRITE into its memory, watching the first and the last byte.
+/// Waits for a long WRITE into its memory. Watches the first and the last byte.
 struct Watches;
 
 impl Program for Watches {
@@ -138,7 +138,7 @@ fn a_write_becomes_visible_line_by_line_the_last_byte_last() {
     assert!(last.since(first).as_ns() > 400, "first byte at {first:?}, last at {last:?}");
 }
 
-/// Connects by `own` port to the peer's `other` and WRITEs once.
+/// Connects through its own port `port` to the endpoint of its peer, and WRITEs once if `writes`.
 struct Crosses {
     port: u8,
     me: &'static str,
@@ -183,7 +183,7 @@ fn ports_reach_only_ports_of_their_number() {
     }
 }
 
-/// WRITEs over UC as fast as completions come, until a time; says how many completed.
+/// WRITEs over UC as fast as WRITEs complete, until a time. Returns the number of completions.
 struct Floods {
     me: String,
     until: Time,
@@ -226,7 +226,7 @@ impl Program for Floods {
     }
 }
 
-/// Takes what the others WRITE.
+/// Receives the WRITEs of its peers.
 struct Sink {
     from: Vec<String>,
     until: Time,
@@ -257,7 +257,7 @@ impl Program for Sink {
     }
 }
 
-/// Completed bytes per second of `machines` that WRITE to one, as a share of its port's rate.
+/// Bytes per second that complete when `machines` machines WRITE to one, as a share of its port's rate.
 fn flood(machines: u32, size: u32) -> f64 {
     let profile = profile("cx3");
     let until = Time::from_ps(3_000_000_000);
@@ -280,10 +280,10 @@ fn unreliable_writes_complete_no_faster_than_the_link_takes_them() {
     }
 }
 
-/// Fetch-and-adds of a requester; the second half is timed, when all requesters have begun.
+/// Fetch-and-adds per requester. Only the second half is timed, when all requesters have begun.
 const ADDS: u64 = 200;
 
-/// Fetch-and-adds on a word of its peer, one at a time; says how long the second half took.
+/// Fetch-and-adds on a word of its peer, one at a time. Returns the time of the second half.
 struct FetchAdds {
     me: String,
     peer: String,
@@ -312,8 +312,8 @@ impl Program for FetchAdds {
     }
 }
 
-/// How long an atomic takes so many requesters on average, in nanoseconds. Each has a word in a page of its own,
-/// at `stride` times its number.
+/// Mean time of an atomic with `requesters` requesters, in nanoseconds. The word of requester i is in its own
+/// page, at `stride` times i.
 fn atomics(name: &str, requesters: u32, stride: u64) -> f64 {
     let mut cluster = SimCluster::new(&profile(name), SimConfig::new(2));
     let tasks: Vec<_> = (0..requesters)
@@ -328,15 +328,15 @@ fn atomics(name: &str, requesters: u32, stride: u64) -> f64 {
     took.sum::<f64>() / f64::from(requesters) / (ADDS / 2) as f64
 }
 
-/// How long an atomic holds its lock, in nanoseconds: while it reads its word, and a little longer.
+/// Nanoseconds that an atomic holds its lock: the time to read its word, and a little longer.
 fn held(p: &Profile) -> f64 {
     let pcie = Costs::new(p).pcie;
     let read = pcie.read_requests(8) + pcie.read_latency + pcie.completions(8);
     (read + p.device.atomics.hold.as_ps()) as f64 / 1e3
 }
 
-/// Pages of different memory, the same offset: one lock on both NICs. Other offsets: other locks,
-/// where there are any.
+/// Equal offsets in pages of different memory share a lock on both NICs. Other offsets use other locks if the
+/// NIC has several.
 #[test]
 fn atomics_on_one_lock_wait_for_each_other() {
     const REQUESTERS: u32 = 14;
@@ -352,7 +352,7 @@ fn atomics_on_one_lock_wait_for_each_other() {
     }
 }
 
-/// WRITEs 16 KiB once, out of so many buffers that follow each other.
+/// WRITEs 16 KiB once, from `buffers` consecutive buffers.
 struct Gathers {
     buffers: u32,
 }
@@ -380,7 +380,7 @@ impl Program for Gathers {
     }
 }
 
-/// Is there to be written to.
+/// Serves as the target of the WRITE.
 struct Holds;
 
 impl Program for Holds {
@@ -393,7 +393,7 @@ impl Program for Holds {
     }
 }
 
-/// Picoseconds that the sending units of machine 0 work for such a WRITE.
+/// Picoseconds that the sending units of machine 0 work for a WRITE from `buffers` buffers.
 fn gathering(buffers: u32) -> u64 {
     let window = Span::from_us(100);
     let config = SimConfig { window: (Time::START, window), ..SimConfig::new(2) };
@@ -411,12 +411,12 @@ fn gathering(buffers: u32) -> u64 {
 fn a_packet_pays_for_the_buffers_that_hold_its_own_bytes() {
     let tx = profile("cib").device.tx;
     let (dma, line) = (tx.payload_dma.as_ps(), tx.extra_line.as_ps());
-    // Packets are of 4096 bytes. A WQE of one SGE has one line, of four two, of eight three.
+    // Packets have 4096 bytes. A WQE takes one line for one SGE, two for four, three for eight.
     assert_eq!(gathering(4) - gathering(1), line, "each packet of its own buffer");
     assert_eq!(gathering(8) - gathering(4), 4 * dma + line, "each packet of two");
 }
 
-/// READs once through each of its devices, from the peer that has as many QPs as it has devices.
+/// READs once through each of its devices. The peer has one QP for each device.
 struct ThroughEach;
 
 impl Program for ThroughEach {
@@ -441,7 +441,7 @@ impl Program for ThroughEach {
     }
 }
 
-/// Gives `qps` QPs to read a number through, each another.
+/// Serves a different number to READ through each of `qps` QPs.
 struct Numbers {
     qps: u64,
 }
@@ -485,7 +485,7 @@ fn a_machine_may_have_several_devices_and_be_unlike_others() {
 
 const STREAM: u32 = 1 << 16;
 
-/// WRITEs ones until its peer is gone.
+/// WRITEs ones until its peer has ended.
 struct Streams;
 
 impl Program for Streams {
@@ -503,7 +503,7 @@ impl Program for Streams {
     }
 }
 
-/// Destroys its QP after a while; how many ones are there at once, and how many later.
+/// Destroys its QP after a while. Returns the number of ones in memory at once, and the number later.
 struct Destroys {
     after: Span,
 }
@@ -551,7 +551,7 @@ fn what_a_destroyed_qp_has_accepted_is_in_memory() {
     }
 }
 
-/// READs from its peer with as many outstanding as `window`; says how long each took, in nanoseconds.
+/// READs from its peer with `window` READs outstanding. Returns the nanoseconds of each READ.
 struct Reads {
     me: &'static str,
     peer: &'static str,
@@ -567,7 +567,7 @@ impl Program for Reads {
         let remote = node.connect(&p, self.me, self.peer);
         let mut posted = Vec::new();
         let post = |posted: &mut Vec<Time>| {
-            // Takes the unit longer as an answer than as a request: answers wait.
+            // A unit takes longer for this response than for the request, so responses wait.
             let sge = [node.mr.sge(0, 1000)];
             let wr = SendWr::new(0, SendOp::Read(remote), &sge).flags(SendFlags::SIGNALED);
             posted.push(p.now());
@@ -590,7 +590,7 @@ impl Program for Reads {
     }
 }
 
-/// Each of two machines READs through the one connection of both.
+/// Each of two machines READs through their one connection.
 fn reads_both_ways(window: u64) -> Vec<u64> {
     let mut cluster = SimCluster::new(&profile("cx3"), SimConfig::new(2));
     let one = cluster.spawn(0, 0, Reads { me: "a", peer: "b", window: 1, reads: 100 });
@@ -599,7 +599,8 @@ fn reads_both_ways(window: u64) -> Vec<u64> {
     one.take().expect("an outcome")
 }
 
-/// Requests of a QP wait for one answer at most, whatever its peer has outstanding, and answers for one request.
+/// Requests of a QP wait for one response at most, whatever its peer has outstanding. Responses wait for one
+/// request at most.
 #[test]
 fn requests_and_answers_of_a_qp_take_turns() {
     let [few, many] = [2, 16].map(|window| reads_both_ways(window)[10..90].iter().sum::<u64>() / 80);

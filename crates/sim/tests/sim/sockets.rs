@@ -1,4 +1,4 @@
-//! Hosts of several sockets: what crosses from one to another, and what it takes.
+//! Hosts with several sockets: traffic between sockets, and its cost.
 
 use crate::common::{ALL, profile};
 use doorbell_nic::{Profile, Sockets};
@@ -11,7 +11,7 @@ use doorbell_verbs::{
 const HOP: u64 = 70;
 const PCIE_HOP: u64 = 1000;
 
-/// Machines of two sockets of eight cores; nothing but time tells them from others.
+/// Machines with two sockets of eight cores. They differ from others only in time.
 fn two_sockets(adapters: u32) -> Profile {
     let sockets = Sockets {
         count: 2,
@@ -29,12 +29,12 @@ fn two_sockets(adapters: u32) -> Profile {
 const NEAR: u32 = 0;
 const FAR: u32 = 8;
 
-/// Where a thread and its memory are.
+/// The positions of a thread and its memory.
 #[derive(Clone, Copy)]
 struct Placed {
     core: u32,
     memory: u32,
-    /// Whether it stores to its memory before anybody else reaches it.
+    /// Whether the thread stores to its memory before any other agent accesses it.
     fills: bool,
     device: u32,
 }
@@ -45,12 +45,12 @@ impl Placed {
     }
 }
 
-/// READs or WRITEs one after another, or is there for them; says how long one took in the end.
+/// READs or WRITEs one after another, or serves as the target. Returns the time of the last operation.
 struct End {
     placed: Placed,
     me: &'static str,
     peer: &'static str,
-    /// What the first end does; none for the other.
+    /// The operation of the first end; none for the second end.
     does: Option<fn(RemoteAddr) -> SendOp>,
 }
 
@@ -104,13 +104,13 @@ fn takes(profile: &Profile, op: fn(RemoteAddr) -> SendOp, requester: Placed, res
 const READ: fn(RemoteAddr) -> SendOp = SendOp::Read;
 const WRITE: fn(RemoteAddr) -> SendOp = SendOp::Write;
 
-/// What `placed` adds to an operation of which all is at the sockets of the NICs.
+/// Extra time of an operation between ends placed as given, compared with ends at the sockets of their NICs.
 fn adds(op: fn(RemoteAddr) -> SendOp, requester: Placed, responder: Placed) -> u64 {
     let near = Placed::at(NEAR);
     takes(&two_sockets(1), op, requester, responder) - takes(&two_sockets(1), op, near, near)
 }
 
-/// A poll that comes up to a pass later finds it.
+/// Compares times. A poll may come up to a pass late.
 #[track_caller]
 fn about(found: u64, expected: u64, why: &str) {
     assert!(found.abs_diff(expected) <= 12, "{found} ns, not {expected}: {why}");
@@ -128,7 +128,8 @@ fn one_socket_is_as_none() {
     assert_eq!(takes(&two_sockets(1), READ, near, near), without);
 }
 
-/// The MMIO crosses, and what completes the READ: its home is asked first, where that is the CQ's.
+/// The MMIO write crosses the sockets, and so does the READ's completion. Its home, which is the CQ's, is
+/// asked first.
 #[test]
 fn a_requester_at_another_socket_pays_twice() {
     let near = Placed::at(NEAR);
@@ -136,7 +137,7 @@ fn a_requester_at_another_socket_pays_twice() {
     about(adds(WRITE, Placed::at(FAR), near), 3 * PCIE_HOP + 2 * HOP, "the payload, too");
 }
 
-/// Where the responder's memory is matters less than which caches have it.
+/// The caches that hold the responder's memory matter more than the memory's home.
 #[test]
 fn a_responder_pays_for_lines_that_another_socket_holds() {
     let near = Placed::at(NEAR);
@@ -150,7 +151,7 @@ fn a_responder_pays_for_lines_that_another_socket_holds() {
     about(adds(WRITE, near, Placed::at(FAR)), 0, "an ACK does not wait until a WRITE is in memory");
 }
 
-/// What fits into a cache is there from the beginning, where it was zeroed.
+/// Memory that fits into a cache is there from the beginning, at the socket that zeroed it.
 #[test]
 fn memory_is_in_the_cache_of_who_allocated_it() {
     let near = Placed::at(NEAR);
@@ -173,10 +174,10 @@ fn a_nic_of_its_own_makes_a_socket_near() {
     about(by_the_other, 2 * PCIE_HOP + HOP, "each socket is far from the other's NIC");
 }
 
-/// Loads of lines one after another, by a core of each socket; how long each took.
+/// Loads or stores lines one after another on a core of a socket. Returns the time per line.
 struct Loads {
     mem: Mem,
-    /// Where the memory was written before.
+    /// Key of the thread that uses the memory before; none for the first thread.
     after: Option<&'static str>,
     tells: &'static str,
     stores: bool,
@@ -195,10 +196,10 @@ impl Program for Loads {
     }
 }
 
-/// Nanoseconds of a load of a line, or of a store to one.
+/// Nanoseconds of a load of a line or a store to a line.
 fn each<C: Cpu>(cpu: &C, mem: Mem, stores: bool) -> u64 {
     let begun = cpu.now();
-    // From the last to the first: what a core goes up through is on its way before it is asked for.
+    // Lines in descending order, because ascending ones would be prefetched.
     for line in (0..16).rev() {
         match stores {
             true => cpu.store_u64(mem, 64 * line, 1),
@@ -208,7 +209,7 @@ fn each<C: Cpu>(cpu: &C, mem: Mem, stores: bool) -> u64 {
     (cpu.now().as_ps() - begun.as_ps()) / 16_000
 }
 
-/// How long cores take one after another, of which each waits for the one before.
+/// Nanoseconds per line of each core, when cores use the memory one after another.
 fn in_turn<const N: usize>(home: u32, cores: [(u32, bool); N]) -> [u64; N] {
     const KEYS: [&str; 4] = ["0", "1", "2", "3"];
     let mut cluster = SimCluster::new(&two_sockets(1), SimConfig::new(1));
@@ -230,10 +231,10 @@ fn loads_pay_for_the_way_to_where_the_line_is() {
     let (dram, transfer) = (ns(of.dram), ns(of.line_transfer));
     assert_eq!(in_turn(NEAR, [(NEAR, false)]), [dram]);
     assert_eq!(in_turn(FAR, [(NEAR, false)]), [dram + HOP], "memory of the other socket");
-    // Whatever its home, who changed it last has it.
+    // The socket that changed the line last holds it, whatever the line's home.
     assert_eq!(in_turn(FAR, [(FAR, true), (NEAR, false)]), [dram, transfer + HOP]);
     assert_eq!(in_turn(FAR, [(NEAR, true), (NEAR + 1, false)]), [dram + HOP, transfer]);
-    // A copy of the same socket is enough to load, but all copies must go for a store.
+    // A copy in the core's own socket is enough for a load. A store must remove all copies.
     assert_eq!(
         in_turn(NEAR, [(NEAR, false), (FAR, false), (NEAR + 1, true)]),
         [dram, ns(of.dma_line) + HOP, transfer + HOP]

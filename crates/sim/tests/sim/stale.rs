@@ -1,5 +1,5 @@
-//! A host whose devices are not coherent with its caches: what is not flushed is stale. CoNEXT'13 says of such hosts that
-//! RDMA is broken there for programs that do not know (claim `conext13-s42-nonio-coherent`).
+//! A host whose devices are not coherent with its caches: unflushed data is stale. CoNEXT'13 says that RDMA
+//! on such hosts is broken for programs that do not know this (claim `conext13-s42-nonio-coherent`).
 
 use crate::common::{Node, profile};
 use doorbell_nic::Profile;
@@ -8,20 +8,20 @@ use doorbell_verbs::{Cluster, Program, Provider, RecvWr, SendFlags, SendOp, Send
 
 const BYTES: u64 = 4096;
 
-/// A host like CoNEXT'13's, but for what devices see.
+/// A host like CoNEXT'13's, with or without coherent devices.
 fn host(coherent: bool) -> Profile {
     let mut profile = profile("e7520-t4");
     profile.hierarchy.as_mut().expect("a profile with caches that have sizes").io_coherent = coherent;
     profile
 }
 
-/// Stores to all of its buffer, and sends it.
+/// Stores to all of its buffer and sends it.
 struct Sender {
     flushes: bool,
     inline: bool,
 }
 
-/// Has all of its buffer in its caches when something comes; says what it finds then, and once it has flushed.
+/// Has its whole buffer in its caches when a message arrives. Returns the contents before and after a flush.
 struct Receiver;
 
 impl Program for Sender {
@@ -69,7 +69,8 @@ impl Program for Receiver {
     }
 }
 
-/// What a receiver finds; devices are coherent, or not, at the sender and at the receiver.
+/// The bytes that a receiver finds. `there` and `here` say whether devices are coherent at sender and
+/// receiver.
 fn run(sender: Sender, there: bool, here: bool) -> [Vec<u8>; 2] {
     let hosts = [there, here].map(host);
     let devices = hosts.each_ref().map(|profile| [DeviceSlot { profile, socket: 0 }]);
@@ -91,7 +92,7 @@ fn all(value: u8) -> Vec<u8> {
 #[test]
 fn what_was_stored_and_not_flushed_is_not_sent() {
     let sent = |flushes, coherent| run(Sender { flushes, inline: false }, coherent, true)[0].clone();
-    // All of it is in the sender's caches still.
+    // All of the buffer is still in the sender's caches.
     assert_eq!(sent(false, false), all(BEFORE));
     assert_eq!(sent(true, false), all(STORED));
     assert_eq!(sent(false, true), all(STORED));
@@ -110,10 +111,10 @@ fn a_core_copies_its_own_bytes_into_a_wqe() {
     assert_eq!(found[0][..64], all(STORED)[..64]);
 }
 
-/// Stores to half a line, in which a WRITE of its peer then changes the other half; flushes it, and says what is there.
+/// Stores to half a line. Its peer WRITEs the other half. Then flushes the line and returns its contents.
 struct Shares;
 
-/// WRITEs to that half.
+/// WRITEs the other half of the line.
 struct Writer;
 
 impl Program for Shares {
@@ -144,7 +145,7 @@ impl Program for Writer {
         let write = SendWr::new(0, SendOp::Write(remote.at(32)), &sge).flags(SendFlags::SIGNALED);
         node.qp.post_send(&[write]).expect("room");
         node.cq.wait(Time::NEVER).expect("a CQ");
-        // It is placed before it is complete, but on its way to memory.
+        // The data is on its way to memory before the WRITE completes, but may not be there yet.
         p.work(Span::from_us(10));
         p.publish("written", &[]);
     }

@@ -1,4 +1,4 @@
-//! Kernel TCP: what sockets promise, what their bytes take of links and PCIe, and what interrupts take of a core.
+//! Kernel TCP: the guarantees of sockets, the load on links and PCIe, and the core time of interrupts.
 
 use crate::common::{Node, profile};
 use allocation_counter::measure;
@@ -11,7 +11,7 @@ use doorbell_verbs::{
 use proptest::prelude::*;
 use std::net::SocketAddr;
 
-/// Data of a frame of Ethernet with TCP's timestamps.
+/// Data bytes of an Ethernet frame with TCP timestamps.
 const MSS: u64 = 1448;
 
 fn e7520() -> Profile {
@@ -24,12 +24,12 @@ fn with(change: impl FnOnce(&mut Tcp)) -> Profile {
     profile
 }
 
-/// The byte of a stream with this number.
+/// Byte `number` of a stream.
 fn byte(stream: u64, number: u64) -> u8 {
     (number.wrapping_mul(0x9e37_79b9).wrapping_add(stream * 77) >> 7) as u8
 }
 
-/// A program made of a function: a generic one, as programs are generic.
+/// Defines a program with a generic body, as programs are generic.
 macro_rules! program {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } -> $out:ty, |$self:ident, $p:ident| $body:block) => {
         $(#[$doc])*
@@ -67,7 +67,7 @@ fn send_stream<P: Provider>(p: &P, to: &TcpStream<P>, stream: u64, pieces: &[u64
     }
 }
 
-/// Takes a stream in pieces of at most these sizes, again and again, until its end; says how long it was.
+/// Receives a stream to its end, in pieces of at most these sizes, in turn. Returns the stream's length.
 fn take_stream<P: Provider>(p: &P, from: &TcpStream<P>, stream: u64, pieces: &[u64]) -> u64 {
     let most = pieces.iter().copied().max().expect("some pieces");
     let mem = p.alloc(most + 64, PageSize::Huge).expect("memory");
@@ -88,7 +88,7 @@ fn take_stream<P: Provider>(p: &P, from: &TcpStream<P>, stream: u64, pieces: &[u
 }
 
 program! {
-    /// Sends a stream to whoever connects.
+    /// Sends a stream to the first peer that connects.
     Sender { pieces: Vec<u64> } -> (), |self, p| {
         let peer = announce(&p).accept().expect("a connection");
         send_stream(&p, &peer, 0, &self.pieces);
@@ -96,7 +96,7 @@ program! {
 }
 
 program! {
-    /// Takes a stream until its end; says how long it was and when it ended. Stays until nothing more happens.
+    /// Receives a stream. Returns its length and the time of its end. Stays until nothing more happens.
     Taker { pieces: Vec<u64>, wait: Span } -> (u64, Time), |self, p| {
         let peer = TcpStream::connect(&p, address(&p)).expect("a server");
         p.work(self.wait);
@@ -110,7 +110,7 @@ program! {
 }
 
 program! {
-    /// Takes whatever comes until it ends.
+    /// Receives everything until the stream ends.
     Drain { } -> (), |self, p| {
         let peer = TcpStream::connect(&p, address(&p)).expect("a server");
         let mem = p.alloc(1 << 20, PageSize::Huge).expect("memory");
@@ -122,7 +122,7 @@ fn config(machines: u32) -> SimConfig {
     SimConfig { window: (Time::START, Span::from_ms(1000)), ..SimConfig::new(machines) }
 }
 
-/// One machine sends a stream to another.
+/// Sends a stream from one machine to another.
 fn stream(profile: &Profile, sent: &[u64], taken: &[u64], wait: Span) -> (u64, Time, Metrics) {
     let mut cluster = SimCluster::new(profile, config(2));
     cluster.spawn(0, 0, Sender { pieces: sent.to_vec() });
@@ -135,7 +135,7 @@ fn stream(profile: &Profile, sent: &[u64], taken: &[u64], wait: Span) -> (u64, T
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Bytes arrive in order, whatever the pieces in which they are sent and taken, the offloads and the buffers.
+    /// Bytes arrive in order, for any sizes of pieces, offloads and buffers.
     #[test]
     fn bytes_arrive_in_order(
         sent in prop::collection::vec(prop_oneof![0u64..100, 1400u64..1500, 1u64..90_000], 1..8),
@@ -150,7 +150,7 @@ proptest! {
             (tcp.mtu, tcp.segmentation_offload, tcp.merged_frames) = (mtu, offload, merged);
             (tcp.send_buffer, tcp.receive_buffer) = buffers;
         });
-        // Few bytes at a time of a long stream would take long.
+        // Receiving a long stream in tiny pieces would take long.
         let most = sent.iter().sum::<u64>() / 400;
         let taken: Vec<u64> = taken.into_iter().map(|n| n.max(most)).collect();
         let (bytes, ..) = stream(&profile, &sent, &taken, Span::from_us(wait));
@@ -167,7 +167,7 @@ fn the_same_run_twice_is_the_same() {
 }
 
 program! {
-    /// Sends and takes a stream, of several connections that are made one after another.
+    /// Sends and receives a stream on each of several connections, which are made one after another.
     Both { serves: bool, bytes: u64, connections: u64 } -> Vec<u64>, |self, p| {
         let listener = self.serves.then(|| announce(&p));
         let peers: Vec<TcpStream<P>> = (0..self.connections)
@@ -203,7 +203,7 @@ fn both_directions_of_several_connections_at_once() {
 }
 
 program! {
-    /// Asks for what cannot be.
+    /// Makes requests that must fail.
     Refused {} -> (), |self, p| {
         let listening = address(&p);
         let nobody = SocketAddr::new(listening.ip(), 40_000);
@@ -221,7 +221,7 @@ program! {
 }
 
 program! {
-    /// Listens, and accepts nobody.
+    /// Listens, but accepts no connection.
     Deaf {} -> (), |self, p| {
         let listener = announce(&p);
         p.lookup("over");
@@ -238,7 +238,7 @@ fn what_cannot_be_is_refused() {
 }
 
 program! {
-    /// Tries to listen; says why it cannot.
+    /// Tries to listen. Returns the error.
     Listens {} -> String, |self, p| {
         TcpListener::bind(&p).err().expect("a machine without TCP").to_string()
     }
@@ -254,7 +254,7 @@ fn a_profile_without_tcp_says_so_in_a_sentence() {
 }
 
 program! {
-    /// Sends three times, with a pause before the second, and closes.
+    /// Sends twice, with a pause in between, and closes.
     Slowly { pause: Span } -> (), |self, p| {
         let peer = announce(&p).accept().expect("a connection");
         let mem = p.alloc(64, PageSize::Huge).expect("memory");
@@ -265,7 +265,7 @@ program! {
 }
 
 program! {
-    /// Polls; says what was ready and when, and what it took.
+    /// Polls. Checks readiness, times and costs.
     Polls { pause: Span } -> (), |self, p| {
         let peer = TcpStream::connect(&p, address(&p)).expect("a server");
         let mem = p.alloc(64, PageSize::Huge).expect("memory");
@@ -295,7 +295,7 @@ fn a_poll_ends_at_its_deadline_or_when_something_comes() {
 }
 
 program! {
-    /// Sends much; says when all was in the socket's buffer.
+    /// Sends `bytes` bytes. Returns when all were in the socket's buffer.
     Fills { bytes: u64 } -> Time, |self, p| {
         let peer = announce(&p).accept().expect("a connection");
         send_stream(&p, &peer, 0, &[self.bytes]);
@@ -314,7 +314,7 @@ fn a_sender_waits_where_buffers_are_full() {
         cluster.run().expect("both come to their end");
         (sender.take().expect("it has ended"), taker.take().expect("it has ended"))
     };
-    // A sender that has waited goes on where a third of its buffer is free; two frames may wait for their ACK.
+    // A waiting sender goes on when a third of its buffer is free. Two frames may wait for their ACK.
     let (fits, _) = sent(300_000 - 100_000 / 3 - 3 * MSS);
     assert!(fits < Time::START + wait, "both buffers take it");
     let (waits, (taken, at)) = sent(300_001);
@@ -323,7 +323,7 @@ fn a_sender_waits_where_buffers_are_full() {
 }
 
 program! {
-    /// Goes on sending to a peer that has closed.
+    /// Keeps sending to a peer that has closed.
     SendsOn {} -> (), |self, p| {
         let peer = announce(&p).accept().expect("a connection");
         let mem = p.alloc(4096, PageSize::Huge).expect("memory");
@@ -359,7 +359,7 @@ fn who_waits_for_nobody_is_a_deadlock() {
     assert!(matches!(&why, Err(RunError::Deadlock(why)) if why.contains("socket")), "{why:?}");
 }
 
-/// Time in the window that a port sent, in picoseconds.
+/// Time in the window for which a port sent, in picoseconds.
 fn sending(metrics: &Metrics, machine: u32) -> u64 {
     let port = |u: &&doorbell_sim::ResourceUse| u.machine == machine && u.meter == Meter::port_out(1);
     let used = metrics.resources.iter().find(port).expect("a port");
@@ -372,22 +372,23 @@ fn bytes_on_the_link_and_over_pcie_are_those_of_the_headers() {
     let (bytes, _, metrics) = stream(&e7520(), &[FRAMES * MSS], &[1 << 20], Span::ZERO);
     assert_eq!(bytes, FRAMES * MSS);
     let (server, client) = (metrics.tcp[0], metrics.tcp[1]);
-    // SYN ACK, FIN, and an ACK of the peer's, beside segments of at most 45 frames.
+    // SYN ACK, FIN, and an ACK of the peer's FIN, besides segments of at most 45 frames.
     assert_eq!((server.acks_out, server.segments_out, server.frames_out), (3, 6, FRAMES + 3));
     assert_eq!((client.frames_in, server.frames_in), (server.frames_out, client.frames_out));
     assert_eq!(client.frames_out, client.acks_out);
-    // Ethernet 14 and 4, IP 20, TCP 32, preamble and gap 20; 800 ps a byte at 10 Gb/s.
+    // Ethernet 14 and 4, IP 20, TCP 32, preamble and gap 20 bytes; 800 ps per byte at 10 Gb/s.
     assert_eq!(sending(&metrics, 0), (FRAMES * (MSS + 90) + 3 * 90) * 800);
     assert_eq!(sending(&metrics, 1), client.frames_out * 90 * 800);
     let (sends, takes) = (metrics.pcie[0], metrics.pcie[1]);
-    // What is sent is read, and a descriptor of 128 bytes for each segment; buffers of 8 frames are told of in 64 bytes.
+    // The NIC reads sent data, a descriptor of 128 bytes per segment, and 64 bytes per refill of 8 frame
+    // buffers.
     let refills = |frames: u64| frames / 8 * 64;
     assert_eq!(sends.dma_read_bytes, FRAMES * MSS + 128 * server.segments_out + refills(server.frames_in));
     assert_eq!(takes.dma_read_bytes, 128 * client.segments_out + refills(client.frames_in));
-    // What comes is written with its headers, without the FCS, and a descriptor of 64 bytes for each frame.
+    // The NIC writes received frames with headers but without FCS, and a descriptor of 64 bytes per frame.
     assert_eq!(takes.dma_write_bytes, FRAMES * (MSS + 66) + 3 * 66 + 64 * client.frames_in);
     assert_eq!(sends.dma_write_bytes, (66 + 64) * server.frames_in);
-    // A frame begins 2 bytes behind the beginning of its buffer.
+    // A frame begins 2 bytes after the beginning of its buffer.
     assert_eq!(takes.itom, FRAMES * 24 + 3 * 2 + client.frames_in);
     assert_eq!(sends.mmio_bytes, 8 * (server.segments_out + server.frames_in / 8));
 }
@@ -408,7 +409,7 @@ fn interrupts_coalesce() {
 }
 
 program! {
-    /// Takes nothing while it works; says how long the work took.
+    /// Works without receiving. Returns the time of the work.
     Works { scans: bool } -> Span, |self, p| {
         let peer = TcpStream::connect(&p, address(&p)).expect("a server");
         let mem = p.alloc(64 << 10, PageSize::Huge).expect("memory");
@@ -423,7 +424,7 @@ program! {
         } else {
             p.work(Span::from_us(200));
         }
-        // The work is done when what comes after it begins.
+        // The work is done when the next operation begins.
         p.store_u64(mem, 0, 1);
         let took = p.now() - begun;
         drop(peer);
@@ -432,7 +433,7 @@ program! {
 }
 
 program! {
-    /// Sends much, once its peer works, or nothing.
+    /// Sends `bytes` bytes once its peer works.
     Disturbs { bytes: u64 } -> (), |self, p| {
         let peer = announce(&p).accept().expect("a connection");
         let mem = p.alloc(self.bytes.max(64), PageSize::Huge).expect("memory");
@@ -455,14 +456,15 @@ fn interrupts_take_the_core_from_what_it_does() {
         };
         let (alone, _) = took(0);
         let (disturbed, _) = took(100 * MSS);
-        // Each frame's way through the driver takes 400 ns, beside that of segments and interrupts.
+        // The driver takes 400 ns per frame, besides the time for segments and interrupts.
         assert!(disturbed > alone + 100 * 400_000, "{alone} and {disturbed}, scans: {scans}");
         assert!(disturbed < alone + 100 * 2_000_000, "{alone} and {disturbed}, scans: {scans}");
     }
 }
 
 program! {
-    /// Scans what it sends, by TCP; says how long the sends and the scans took that came last.
+    /// Scans a buffer and sends it by TCP, several times. Returns the times of the last send and the last
+    /// scan.
     SendsScanned { cold: bool } -> (Span, Span), |self, p| {
         let peer = announce(&p).accept().expect("a connection");
         let mem = p.alloc(SCANNED, PageSize::Huge).expect("memory");
@@ -485,7 +487,7 @@ program! {
 }
 
 program! {
-    /// The same by RDMA: says how long the last scan took.
+    /// Scans a buffer and sends it by RDMA, several times. Returns the time of the last scan.
     SendsByRdma { sent: bool } -> Span, |self, p| {
         let node = Node::new(&p, SCANNED, 4);
         let remote = node.connect(&p, "server", "client");
@@ -508,7 +510,7 @@ program! {
 }
 
 program! {
-    /// Is written to.
+    /// Serves as the target of the WRITEs.
     Written {} -> (), |self, p| {
         let node = Node::new(&p, SCANNED, 4);
         node.connect(&p, "client", "server");
@@ -536,7 +538,7 @@ fn a_cold_cache_is_hidden_from_who_sends_by_tcp() {
     };
     let ((warm, scan), (cold, _)) = (tcp(&e7520(), false), tcp(&e7520(), true));
     let (untouched, taken_away) = (rdma(false), rdma(true));
-    // The copy runs ahead of its misses: what is left of them is memory's bandwidth, which is 6.4 ns a line.
+    // The copy prefetches its misses. The rest is limited by memory bandwidth, which is 6.4 ns per line.
     let lines = SCANNED / 64;
     assert!((cold.as_ps() - warm.as_ps()) / lines < 8_000, "{warm:?} and {cold:?}");
     let mut bare = with(|tcp| tcp.copy_prefetch = 0);
@@ -544,13 +546,13 @@ fn a_cold_cache_is_hidden_from_who_sends_by_tcp() {
     (caches.next_line, caches.adjacent_line, caches.streamer) = (false, false, 0);
     let ((warm, _), (cold, _)) = (tcp(&bare, false), tcp(&bare, true));
     assert!((cold.as_ps() - warm.as_ps()) / lines > 12_000, "without any prefetch: {warm:?} and {cold:?}");
-    // And it leaves the program's buffer in the caches, which a NIC's DMA does not.
+    // TCP leaves the program's buffer in the caches, while a NIC's DMA does not.
     assert!(scan.as_ps() < untouched * 21 / 20, "{scan:?} and {untouched}");
     assert!(taken_away > untouched * 5 / 4, "{untouched} and {taken_away}");
 }
 
 program! {
-    /// Looks at a word again and again, while its kernel receives a stream; says when it has changed.
+    /// Polls a word while its kernel receives a stream. Returns when the word has changed.
     Spins {} -> Time, |self, p| {
         let node = Node::new(&p, 4096, 4);
         node.connect(&p, "spins", "writes");
@@ -601,7 +603,7 @@ fn interrupts_take_the_core_from_passes_that_are_skipped() {
 fn a_host_whose_caches_have_no_sizes_has_it_too() {
     let profile = Profile { tcp: e7520().tcp, ..profile("cib") };
     let mut cluster = SimCluster::new(&profile, config(2));
-    // The core that is interrupted runs no thread.
+    // The interrupted core runs no thread.
     cluster.spawn(0, 3, Sender { pieces: vec![200_000] });
     let taker = cluster.spawn(1, 3, Taker { pieces: vec![30_000], wait: Span::ZERO });
     cluster.run().expect("both come to their end");
@@ -625,7 +627,7 @@ fn a_trace_of_it_changes_nothing() {
 }
 
 program! {
-    /// Asks and is answered, or the other way round, so many times.
+    /// Sends requests and receives answers, or the opposite, `rounds` times.
     Rounds { asks: bool, rounds: u64 } -> (), |self, p| {
         let mem = p.alloc(64 << 10, PageSize::Huge).expect("memory");
         let peer = match self.asks {
@@ -655,6 +657,6 @@ fn a_longer_run_takes_no_more_allocations() {
         measure(|| cluster.run().expect("both come to their end")).count_total
     };
     let (short, long) = (allocations(40), allocations(240));
-    // Queues that reach their greatest length late.
+    // Some queues reach their greatest length late.
     assert!(long <= short + 32, "{short} and {long}");
 }

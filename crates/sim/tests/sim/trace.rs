@@ -1,5 +1,5 @@
-//! Traces and captures of runs that the command does not make: links that lose, double and delay packets, several
-//! devices, time-outs, resets.
+//! Traces and captures of runs that the command does not make: faulty links, several devices, time-outs,
+//! resets.
 
 use crate::common::trace::{Buffer, Captured, Trace, check_psns, names, read_pcapng};
 use crate::common::{Node, Reader, profile};
@@ -9,7 +9,7 @@ use doorbell_verbs::{
 };
 use std::io::Write;
 
-/// A run with what was seen of it.
+/// The results of a traced run.
 struct Seen {
     metrics: Metrics,
     traced: Traced,
@@ -17,7 +17,7 @@ struct Seen {
     packets: Vec<Captured>,
 }
 
-/// Runs it twice, without and with a trace, which must change nothing.
+/// Runs a cluster twice, without and with a trace. The trace must change nothing.
 fn traced(operations: u64, mut make: impl FnMut() -> SimCluster) -> Seen {
     let mut without = make();
     without.run().expect("a run to its end");
@@ -38,7 +38,7 @@ fn traced(operations: u64, mut make: impl FnMut() -> SimCluster) -> Seen {
     Seen { metrics, traced, trace, packets }
 }
 
-/// WRITEs and READs two packets' worth, one after the other, `rounds` times.
+/// WRITEs and READs two packets' worth in turn, `rounds` times.
 struct Works {
     rounds: u64,
 }
@@ -61,7 +61,7 @@ impl Program for Works {
     }
 }
 
-/// Is written to and read from.
+/// Serves as the target of the peer's WRITEs and READs.
 struct Serves;
 
 impl Program for Serves {
@@ -138,7 +138,7 @@ fn machines_with_several_devices_say_which() {
     assert!(seen.traced.reached_limit && seen.traced.unfinished == 0, "{:?}", seen.traced);
 }
 
-/// Posts READs, and RESETs its QP before they are done.
+/// Posts READs, and resets its QP before they complete.
 struct Resets;
 
 impl Program for Resets {
@@ -172,7 +172,7 @@ fn operations_of_a_qp_that_is_reset_are_given_up() {
     assert_eq!(ends, ["the QP was reset", "the QP was reset", "unfinished", "unfinished"]);
 }
 
-/// A file on a disk that has room for so many bytes, and, once one has not been written, for all others.
+/// A file on a disk with room for this many bytes. Once a write has failed, further writes succeed.
 struct Full(usize);
 
 impl Write for Full {
@@ -203,7 +203,7 @@ fn a_run_outlives_its_files() {
     }
 }
 
-/// Posts READs one after another, without a look in between.
+/// Posts READs one after another, without polling in between.
 struct PostsOn;
 
 impl Program for PostsOn {

@@ -1,4 +1,4 @@
-//! What a NIC does that has to read the translation of an address.
+//! Costs of a NIC's translation misses.
 
 use crate::common::{ALL, profile};
 use doorbell_nic::Profile;
@@ -11,7 +11,7 @@ use doorbell_verbs::{
 const PAGE: u64 = 4096;
 const PAGES: u64 = 8;
 
-/// Which of its pages an operation uses at each end, and how many are under way.
+/// The pages that an operation uses at each end, and the number of operations in flight.
 #[derive(Clone, Copy)]
 struct Use {
     local: fn(u64) -> u64,
@@ -24,10 +24,10 @@ struct Use {
 const FIRST: fn(u64) -> u64 = |_| 0;
 const TURNS: fn(u64) -> u64 = |n| n % PAGES;
 
-/// Posts as it is told, or is there for that; says how long an operation took in the mean.
+/// Posts operations, or serves as their target. Returns the mean time of an operation.
 struct End {
     does: Option<Use>,
-    /// Which of several pairs it is one of.
+    /// Number of this pair of ends.
     pair: u32,
 }
 
@@ -84,7 +84,8 @@ fn takes(profile: &Profile, does: Use) -> u64 {
     of_pairs(profile, does, 1)
 }
 
-/// The same of the first of several threads, each with a peer of its own on the other machine, and longer operations.
+/// Nanoseconds of the first thread's operations. Each thread has its own peer, and later ones use longer
+/// operations.
 fn of_pairs(profile: &Profile, does: Use, pairs: u32) -> u64 {
     let mut cluster = SimCluster::new(profile, SimConfig::new(2));
     let begin = |pair| {
@@ -97,7 +98,7 @@ fn of_pairs(profile: &Profile, does: Use, pairs: u32) -> u64 {
     tasks[0].take().expect("a result")
 }
 
-/// A NIC that knows one translation, and one that knows all.
+/// A NIC that holds `entries` translations.
 fn with_entries(entries: u32) -> Profile {
     let mut profile = profile("cx3");
     profile.device.caches.translation_entries = entries;
@@ -116,7 +117,7 @@ fn an_operation_waits_for_each_translation_that_is_missing() {
         let least = takes(&all, alone(op, TURNS, TURNS));
         let adds = |local, remote| takes(&few, alone(op, local, remote)) - least;
         let stall = ns(&few);
-        // The ACK of a WRITE does not wait until that is in memory.
+        // A WRITE's ACK does not wait until the data is in memory.
         let at_responder = u64::from(matches!(op(RemoteAddr { addr: 0, rkey: 0 }), SendOp::Read(_)));
         for (found, misses) in
             [(adds(FIRST, FIRST), 0), (adds(TURNS, FIRST), 1), (adds(FIRST, TURNS), at_responder)]
@@ -138,7 +139,7 @@ fn a_miss_holds_its_unit() {
     }
 }
 
-/// A write of several lines that comes behind one which waited for a translation: the link keeps their order.
+/// A write of several lines may follow one that waited for a translation. The link keeps their order.
 #[test]
 fn what_waits_is_not_overtaken() {
     const AT_TIMES: fn(u64) -> u64 = |n| if n.is_multiple_of(3) { n % PAGES } else { 0 };

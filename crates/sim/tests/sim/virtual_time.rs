@@ -1,4 +1,4 @@
-//! Virtual time: the same run twice, skipped passes, deadlocks, panics, and what threads share.
+//! Virtual time: repeatable runs, skipped passes, deadlocks, panics, and shared memory.
 
 use crate::common::{Node, PingPong, ping_pong_run, profile, read_run};
 use doorbell_nic::Profile;
@@ -39,7 +39,7 @@ fn skipping_passes_changes_nothing() {
     }
 }
 
-/// Waits for a word that nobody writes.
+/// Waits for a word that is never written.
 struct WaitsInVain;
 
 impl Program for WaitsInVain {
@@ -53,7 +53,7 @@ impl Program for WaitsInVain {
     }
 }
 
-/// Waits for a key that nobody publishes.
+/// Waits for a key that is never published.
 struct WaitsForKey;
 
 impl Program for WaitsForKey {
@@ -84,7 +84,7 @@ fn a_deadlock_of_many_is_told_in_short() {
     assert!(text.contains("core 3 of machine 0") && text.ends_with("; and 196 more"), "{text}");
 }
 
-/// Pauses until a deadline, and says when it noticed.
+/// Pauses until a deadline. Returns when it noticed the deadline.
 struct Sleeps(Time);
 
 impl Program for Sleeps {
@@ -121,7 +121,7 @@ fn a_pause_ends_in_the_pass_that_contains_its_deadline() {
     }
 }
 
-/// Lets some time pass, then looks at a word, stores to another one, and pauses; hands back when it saw the word.
+/// Lets time pass, then looks at a word, stores another, and pauses. Returns when it saw the word change.
 struct LooksThenStores(Mem);
 
 impl Program for LooksThenStores {
@@ -144,7 +144,7 @@ impl Program for LooksThenStores {
     }
 }
 
-/// Stores the word.
+/// Works for a while, then stores the word.
 struct StoresAfter(Mem, Span);
 
 impl Program for StoresAfter {
@@ -156,7 +156,8 @@ impl Program for StoresAfter {
     }
 }
 
-/// Its first pause comes right behind an effect, as those came one behind the other where it let time pass.
+/// The thread's first pause here comes right after an effect, with no look between, like its pauses before
+/// that.
 #[test]
 fn who_pauses_behind_an_effect_is_not_taken_to_be_where_it_only_lets_time_pass() {
     let run = |skip_pauses| {
@@ -215,7 +216,7 @@ fn a_run_ends_at_its_end_whatever_the_threads_do() {
     assert!(cluster.metrics().accounts.ended > 10);
 }
 
-/// Adds to a shared counter as fast as it can.
+/// Adds to a shared counter as fast as possible.
 struct Adds {
     mem: Mem,
     times: u64,
@@ -232,7 +233,7 @@ impl Program for Adds {
     }
 }
 
-/// When the last of `threads` has added 1000 times, each to its own line or all to one.
+/// When the last of `threads` threads has added 1000 times, to its own line or to a shared one.
 fn adding_on(profile: &Profile, threads: u32, shared: bool) -> u64 {
     let mut cluster = SimCluster::new(profile, SimConfig::new(1));
     let mem = cluster.alloc(0, 4096, PageSize::Huge).expect("memory");
@@ -253,7 +254,7 @@ fn a_shared_line_is_passed_from_core_to_core() {
     let alone = adding_on(&unhurried, 1, true);
     assert_eq!(adding_on(&unhurried, 8, false), alone, "lines of their own do not slow threads down");
     let passed = adding_on(&unhurried, 8, true);
-    // 8000 additions one after the other, nearly each after a transfer between cores.
+    // 8000 additions one after another, nearly all after a transfer between cores.
     let each = (host.line_transfer + host.atomic_op).as_ps();
     assert!(passed > 7000 * each && passed < 8200 * each, "{passed} ps, {each} ps each");
 }
@@ -268,7 +269,7 @@ fn a_line_that_others_wait_for_is_passed_faster() {
     assert!(all > least && 2 * all < each(14, &unhurried), "{all} ps each");
 }
 
-/// A host on which passing a line on to a core that has waited long takes so long.
+/// A host with the given time to pass a line on to a core that has waited long.
 fn passing_on(queued: impl Fn(&doorbell_nic::Host) -> Span) -> Profile {
     let mut profile = profile("cib");
     profile.host.line_transfer_queued = queued(&profile.host);
@@ -293,7 +294,7 @@ fn an_atomic_waits_until_what_was_written_by_mmio_has_left() {
     assert_eq!(took(500, true, 600), alone);
 }
 
-/// Says what an addition takes, some time after a post or none.
+/// Returns the time of an addition, which comes some time after a post or after none.
 struct AddsAfter {
     mem: Mem,
     posts: bool,
@@ -335,7 +336,7 @@ fn a_cluster_runs_again_with_its_memory_as_it_was() {
     }
 }
 
-/// Says what a shared word is.
+/// Returns the value of a shared word.
 struct Reads {
     mem: Mem,
 }
@@ -348,7 +349,7 @@ impl Program for Reads {
     }
 }
 
-/// Adds to a counter that all threads of its machine share, and tells what it saw last.
+/// Adds to a counter shared by all threads of its machine. Returns the last value that it saw.
 struct Counts(Mem);
 
 impl Program for Counts {

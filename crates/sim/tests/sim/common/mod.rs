@@ -41,12 +41,12 @@ impl<P: Provider> Node<P> {
         Node { context, pd, cq, mr, qp }
     }
 
-    /// Connects to the node that says it is `peer`, itself being `me`.
+    /// Connects to the node named `peer`. This node is named `me`.
     pub(crate) fn connect(&self, p: &P, me: &str, peer: &str) -> RemoteAddr {
         self.connect_by(p, me, peer, &ConnectAttr::default())
     }
 
-    /// The same with time-outs that are short enough to be met.
+    /// Connects to the node named `peer`, with time-outs that are short enough to occur.
     pub(crate) fn connect_hastily(&self, p: &P, me: &str, peer: &str) -> RemoteAddr {
         self.connect_by(p, me, peer, &ConnectAttr { access: ALL, timeout: 3, ..ConnectAttr::default() })
     }
@@ -62,7 +62,7 @@ impl<P: Provider> Node<P> {
     }
 }
 
-/// READs from its peer, `window` at a time, `rounds` times; says when each round was done.
+/// READs from its peer in rounds of `window` READs, `rounds` times. Returns when each round was done.
 pub(crate) struct Reader {
     pub(crate) me: String,
     pub(crate) peer: String,
@@ -99,7 +99,7 @@ impl Program for Reader {
     }
 }
 
-/// Is there to be read from, until its peer is done.
+/// Serves as the target of READs until its peer is done.
 pub(crate) struct Passive {
     pub(crate) me: String,
     pub(crate) peer: String,
@@ -115,11 +115,11 @@ impl Program for Passive {
     }
 }
 
-/// Writes a growing number to its peer's memory when its own has been written, for `rounds`.
+/// Writes a growing number to its peer's memory whenever its own memory was written, `rounds` times.
 pub(crate) struct PingPong {
     pub(crate) first: bool,
     pub(crate) rounds: u64,
-    /// A different way to spend a pass, to vary its length.
+    /// Work in each pass, to vary the pass's length.
     pub(crate) work: Span,
 }
 
@@ -162,7 +162,7 @@ impl PingPong {
     }
 }
 
-/// Runs readers on machine 0, each with its own machine to read from.
+/// Runs readers on machine 0. Each has its own peer on machine 1.
 pub(crate) fn read_run(
     config: SimConfig,
     name: &str,

@@ -2,7 +2,7 @@
 
 use doorbell_nic::Profile;
 
-/// The built-in ones; where one speaks iWARP, which offers little, its host with another NIC.
+/// The built-in profiles. A profile with iWARP, which offers few verbs, gets another NIC.
 pub(crate) fn offering_all() -> Vec<Profile> {
     let named = |name| Profile::named(name).expect("a built-in profile");
     let offering = |profile: Profile| match profile.device.generation.is_iwarp() {

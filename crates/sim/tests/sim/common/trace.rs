@@ -1,4 +1,4 @@
-//! Reads what a traced run has written, by the formats alone.
+//! Parses the output of a traced run by the file formats alone.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use doorbell_transport::codec::{self, IpRoute, Route};
@@ -99,7 +99,7 @@ pub(crate) struct Slice {
     pub(crate) name: String,
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Slices that it is nested in.
+    /// Number of slices that contain this one.
     pub(crate) depth: usize,
     pub(crate) numbers: BTreeMap<String, u64>,
     pub(crate) texts: BTreeMap<String, String>,
@@ -109,13 +109,13 @@ pub(crate) struct Slice {
 
 /// A trace.
 pub(crate) struct Trace {
-    /// In the order of their ends, those of a track that end together the innermost first.
+    /// Slices in order of their ends. Of slices of a track that end together, the innermost is first.
     pub(crate) slices: Vec<Slice>,
-    /// Values of counters, with their process, name and time.
+    /// Values of counters: process, name, time and value.
     pub(crate) counts: Vec<(String, String, u64, u64)>,
 }
 
-/// What names tracks and events.
+/// Names of tracks and events.
 #[derive(Default)]
 struct Known {
     /// Name and parent of each track.
@@ -163,10 +163,10 @@ impl Known {
 }
 
 impl Trace {
-    /// Reads a trace as Perfetto does: sorted by time, what is of the same time in the order of the file.
+    /// Reads a trace as Perfetto does: sorted by time, and in the file's order for equal times.
     ///
     /// # Panics
-    /// If the slices of a track do not nest, or it is no trace.
+    /// If the slices of a track do not nest, or the file is no trace.
     pub(crate) fn read(file: &[u8]) -> Trace {
         let mut known = Known::default();
         let packets: Vec<Vec<(u64, Value<'_>)>> = bytes(&fields(file), 1).map(fields).collect();
@@ -202,7 +202,7 @@ impl Trace {
         trace
     }
 
-    /// Stages stand in their operations without gaps, and nothing else nests.
+    /// Checks that stages fill their operations without gaps, and that nothing else nests.
     fn check(&self) {
         for (i, slice) in self.slices.iter().enumerate() {
             assert!(slice.depth <= 1, "{slice:?}");
@@ -235,7 +235,7 @@ impl Trace {
         all.map(|(i, slice)| (slice, self.stages_at(i))).collect()
     }
 
-    /// Messages that come in without being acknowledged, with their stages.
+    /// Inbound messages without acknowledgement, with their stages.
     pub(crate) fn messages(&self) -> Vec<(&Slice, Vec<&Slice>)> {
         let is_message = |slice: &Slice| slice.depth == 0 && slice.track.ends_with("messages coming in");
         let all = self.slices.iter().enumerate().filter(|(_, slice)| is_message(slice));
@@ -243,7 +243,7 @@ impl Trace {
     }
 }
 
-/// Names of slices.
+/// The names of slices.
 pub(crate) fn names<'a>(slices: &[&'a Slice]) -> Vec<&'a str> {
     slices.iter().map(|slice| slice.name.as_str()).collect()
 }
@@ -252,7 +252,7 @@ pub(crate) fn names<'a>(slices: &[&'a Slice]) -> Vec<&'a str> {
 #[derive(Clone, Debug)]
 pub(crate) struct Captured {
     pub(crate) interface: String,
-    /// Picoseconds.
+    /// Time in picoseconds.
     pub(crate) time: u64,
     pub(crate) from: Ipv4Addr,
     pub(crate) to: Ipv4Addr,
@@ -279,7 +279,7 @@ fn options(mut bytes: &[u8]) -> BTreeMap<u16, Vec<u8>> {
     }
 }
 
-/// Reads a capture; each packet must be valid RoCEv2 with a valid ICRC.
+/// Reads a capture. Each packet must be valid RoCEv2 with a valid ICRC.
 pub(crate) fn read_pcapng(mut file: &[u8]) -> Vec<Captured> {
     let mut interfaces: Vec<String> = Vec::new();
     let mut packets = Vec::new();
@@ -330,8 +330,8 @@ fn captured(body: &[u8], interfaces: &[String]) -> Captured {
     }
 }
 
-/// Checks that packets are in the order of time and that the PSNs of each QP's requests, and of its answers,
-/// follow each other, but for what was sent again. `mtu` is that of READs.
+/// Checks that packets are in order of time, and that PSNs of each QP's requests and of its responses are
+/// consecutive, apart from repeated packets. `mtu` is the MTU of READ responses.
 pub(crate) fn check_psns(packets: &[Captured], mtu: u32) {
     assert!(packets.is_sorted_by_key(|c| c.time), "in order");
     let mut next: BTreeMap<(Ipv4Addr, Ipv4Addr, u16, u32, bool), u32> = BTreeMap::new();
@@ -356,8 +356,8 @@ pub(crate) fn check_psns(packets: &[Captured], mtu: u32) {
         *expected = (psn + span) & 0xff_ffff;
     }
     for psns in datagrams.values_mut() {
-        // They go to several ports, and arrive there in another order than they have left in. So some of those
-        // around the first and last that are captured are not.
+        // Datagrams go to several ports, and their order of arrival differs from their order of departure. So
+        // some of the datagrams around the first and last captured ones are missing.
         psns.sort_unstable();
         let edge = 32.min(psns.len() / 2);
         let inner = &psns[edge..psns.len() - edge];

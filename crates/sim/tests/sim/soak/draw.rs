@@ -4,7 +4,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::ops::RangeInclusive;
 
-/// What is drawn from.
+/// The random generator of a thread or case.
 pub(crate) struct Draw(Xoshiro256PlusPlus);
 
 impl Draw {
@@ -12,12 +12,12 @@ impl Draw {
         Draw(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// Any number; also a seed for others.
+    /// Any number, also usable as a seed.
     pub(crate) fn any(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number from 0 to `n`, without `n`, which is at least 1.
+    /// A number from 0 to `n - 1`; `n` is at least 1.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.any() % n
     }
@@ -31,7 +31,7 @@ impl Draw {
         range.start() + self.below(range.end() - range.start() + 1)
     }
 
-    /// True so many times out of a hundred.
+    /// True with a probability of `percent` percent.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -40,12 +40,12 @@ impl Draw {
         choices[self.index(choices.len())]
     }
 
-    /// A value so many times out of a hundred.
+    /// A value with a probability of `percent` percent.
     pub(crate) fn maybe<T>(&mut self, percent: u64, value: impl FnOnce(&mut Draw) -> T) -> Option<T> {
         self.percent(percent).then(|| value(self))
     }
 
-    /// The length of a message: mostly short, around the limits of lines and packets, now and then long.
+    /// The length of a message: mostly short and around the sizes of lines and packets, rarely long.
     pub(crate) fn length(&mut self) -> u64 {
         match self.below(100) {
             0..60 => self.of(&[0, 1, 4, 7, 8, 8, 8, 16, 28, 32, 60, 63, 64, 65, 100, 128, 200]),

@@ -1,9 +1,9 @@
-//! What a thread has posted, and what has come of it.
+//! The posted work requests of a thread, and their completions.
 
 use doorbell_verbs::{Wc, WcOpcode, WcStatus};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// Whose a work request is, in the highest bits of its `wr_id`.
+/// The queue that owns a work request. Stored in the highest bits of `wr_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Send = 1,
@@ -21,24 +21,24 @@ pub(crate) struct Sent {
     pub(crate) opcode: WcOpcode,
 }
 
-/// What is posted to a QP's own queues and has not completed.
+/// Work requests in a QP's own queues that have not completed.
 #[derive(Default)]
 pub(crate) struct Posted {
     pub(crate) sends: VecDeque<Sent>,
-    /// With the bytes that each can take.
+    /// RECVs as `wr_id` and capacity in bytes.
     pub(crate) recvs: VecDeque<(u64, u64)>,
 }
 
-/// What a thread did, in numbers.
+/// Counts of a thread's actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Work requests posted.
+    /// Posted work requests.
     pub(crate) sends: u64,
     pub(crate) recvs: u64,
-    /// Completions polled, by status.
+    /// Polled completions by status.
     pub(crate) sends_completed: Statuses,
     pub(crate) recvs_completed: Statuses,
-    /// Picoseconds until it ended.
+    /// Picoseconds until the thread ended.
     pub(crate) lasted: u64,
 }
 
@@ -74,12 +74,12 @@ impl Tally {
 #[derive(Default)]
 pub(crate) struct Ledger {
     next: u64,
-    /// Of queues that were reset or destroyed: their completions may still come, once.
+    /// Work requests of queues that were reset or destroyed. Each may still complete once.
     gone: HashSet<u64>,
-    /// In SRQs: they may complete in any order, or be lost with a QP that has taken them.
+    /// Work requests in SRQs. They may complete in any order, or be lost with a QP that has taken them.
     shared: HashSet<u64>,
     pub(crate) tally: Tally,
-    /// The first promise that was broken.
+    /// The first broken promise.
     pub(crate) broken: Option<String>,
 }
 
@@ -98,13 +98,13 @@ impl Ledger {
         self.shared.insert(wr_id);
     }
 
-    /// A queue was reset or destroyed.
+    /// Moves the work requests of a reset or destroyed queue to `gone`.
     pub(crate) fn forget(&mut self, posted: &mut Posted) {
         self.gone.extend(posted.sends.drain(..).map(|s| s.wr_id));
         self.gone.extend(posted.recvs.drain(..).map(|(wr_id, _)| wr_id));
     }
 
-    /// A completion was polled, of the QP whose queues are `posted` if it still is there.
+    /// Checks a polled completion. `posted` are the queues of its QP, if the QP still exists.
     pub(crate) fn completed(&mut self, wc: &Wc, posted: Option<&mut Posted>) {
         let is_send = wc.wr_id >> OWNER == Owner::Send as u64;
         let Tally { sends_completed, recvs_completed, .. } = &mut self.tally;
@@ -119,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// Nothing may be left in queues that were flushed and polled empty.
+    /// Checks that nothing is left in queues that were flushed and polled empty.
     pub(crate) fn closes(&mut self, what: &str, posted: &Posted) {
         if let Some(text) = posted.open() {
             self.breaks(|| format!("{what}: {text}"));
@@ -128,8 +128,8 @@ impl Ledger {
 }
 
 impl Posted {
-    /// Takes out what a completion is of: the next that must complete, and unsignalled ones before it.
-    /// Another is an error that says which was the next.
+    /// Removes the work request of a completion, and unsignaled ones before it. It must be the next one to
+    /// complete. The error names the expected one.
     fn take(&mut self, wc: &Wc) -> Result<(), String> {
         if wc.wr_id >> OWNER == Owner::Send as u64 { self.take_send(wc) } else { self.take_recv(wc) }
     }
@@ -157,7 +157,7 @@ impl Posted {
         Err("nothing".into())
     }
 
-    /// What should have completed once everything is flushed, in words.
+    /// Describes work requests that should have completed after a flush, if any are left.
     pub(crate) fn open(&self) -> Option<String> {
         let sends = self.sends.iter().filter(|s| s.signaled).count();
         let recvs = self.recvs.len();

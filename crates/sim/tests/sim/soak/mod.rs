@@ -1,8 +1,8 @@
-//! Random programs on random small clusters, valid and not: whatever they do, the simulator panics in none
-//! of them, ends, and keeps account of what was posted.
+//! Random programs, valid and invalid, on random small clusters. Whatever they do, the simulator does not
+//! panic, the run ends, and posted work requests are accounted for.
 //!
 //! The normal test runs [`CASES`] of them, about 30 s of processor time. `cargo xtask soak sim` runs 100 000.
-//! A case that fails says how to run it alone.
+//! A failing case prints how to run it alone.
 
 mod draw;
 mod ledger;
@@ -25,21 +25,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thread::Soaker;
 
-/// Cases beyond the usual ones that found something.
+/// Cases beyond the normal ones that have found a bug.
 const ONCE_FAILED: [u64; 1] = [24_658];
-/// Cases of the normal test.
+/// Number of cases of the normal test.
 const CASES: u64 = 6500;
 
 /// Threads that run cases.
 const WORKERS: usize = 2;
 
-/// In place of a seed: the worker has ended.
+/// Stands for the seed when the worker has ended.
 const DONE: u64 = u64::MAX - 1;
 
-/// A case takes milliseconds: one that takes so long has no end.
+/// Time after which a case is taken to have no end. Cases take milliseconds.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// What a thread hands back.
+/// The result of a thread.
 type Outcome = Result<Tally, String>;
 
 fn cluster(profiles: &[Profile], machines: &[MachinePlan], config: SimConfig) -> SimCluster {
@@ -69,12 +69,12 @@ fn spawn(cluster: &mut SimCluster, case: &Case) -> Vec<Task<Outcome>> {
     tasks
 }
 
-/// Runs a case; an error says what went wrong.
+/// Runs a case. The error describes the failure.
 fn run(profiles: &[Profile], case: &Case, skip_pauses: bool) -> Result<(Tally, Metrics), String> {
     run_in(cluster(profiles, &case.machines, SimConfig { skip_pauses, ..case.config.clone() }), case)
 }
 
-/// Runs a case traced; what is written must be a trace and a capture.
+/// Runs a case with a trace. The output must be a valid trace and a valid capture.
 fn run_traced(profiles: &[Profile], case: &Case) -> Result<(Tally, Metrics), String> {
     let mut cluster = cluster(profiles, &case.machines, case.config.clone());
     let [trace, pcap] = [Buffer::default(), Buffer::default()];
@@ -107,16 +107,17 @@ fn run_in(mut cluster: SimCluster, case: &Case) -> Result<(Tally, Metrics), Stri
     Ok((tally, metrics))
 }
 
-/// What holds of the metrics of any run.
+/// Checks properties that hold for the metrics of any run.
 fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
     let fails = |what: &str| Err(format!("{what}: {tally:?}, {metrics:?}"));
-    // A flow may have two units: one that looks at its packet, one that still issues the DMAs of the last.
+    // A flow may occupy two units: one processes its packet, and one still issues the DMAs of the last
+    // packet.
     let most = |r: &ResourceUse| if r.meter.part() == Part::BusiestReceivingUnit { 2.0 } else { 1.0 };
     if let Some(resource) = metrics.resources.iter().find(|r| !(0.0..=most(r)).contains(&r.utilization)) {
         return fails(&format!("{resource:?} is used more than it can be"));
     }
     let of = &metrics.accounts;
-    // What a READ asks for again comes again.
+    // Data of a repeated READ request is placed twice.
     let twice = case.config.layers.duplicate_ppm > 0 || metrics.sent_again.packets > 0;
     if of.posted != tally.sends || of.placed_bytes > of.posted_bytes && !twice {
         return fails("work requests are not accounted for");
@@ -134,8 +135,8 @@ fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the case of a seed. Some run once more, with a trace, and some without skipping passes: what comes of them
-/// must be the same.
+/// Runs the case of a seed. Some cases run again with a trace, and some without skipping passes. The results
+/// must be equal.
 fn soak(profiles: &[Profile], seed: u64) -> Result<(Tally, Metrics), String> {
     let case = Case::new(seed);
     let first = run(profiles, &case, true)?;
@@ -148,7 +149,7 @@ fn soak(profiles: &[Profile], seed: u64) -> Result<(Tally, Metrics), String> {
     Ok(first)
 }
 
-/// The programs must reach what they are for: every way in which work requests end.
+/// Checks that the programs have reached every status with which work requests end.
 fn has_seen(all: &Tally) {
     use WcStatus::*;
     let ends = [LocQpOpErr, BadRespErr, RemInvReqErr, RemAccessErr, RemOpErr, RetryExcErr, RnrRetryExcErr];
@@ -164,7 +165,7 @@ fn alone(seed: u64) -> String {
     format!("run it alone: DOORBELL_SOAK_SEED={seed} cargo test -p doorbell-sim --test sim soak::")
 }
 
-/// Ends the process where a case goes on and on without an end, as nothing else could say which.
+/// Ends the process if a case does not end, because only then can the case be named.
 fn watch(under_way: Arc<AtomicU64>) {
     std::thread::spawn(move || {
         let mut seen = u64::MAX;
@@ -174,7 +175,7 @@ fn watch(under_way: Arc<AtomicU64>) {
                 return;
             }
             if seed == seen {
-                // Not by eprintln!, which would keep it until the test ends.
+                // Not eprintln!, whose output would be kept until the test ends.
                 let _ = writeln!(std::io::stderr(), "case {seed}: it has no end\n{}", alone(seed));
                 std::process::exit(1);
             }
@@ -188,7 +189,7 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Runs the cases of these seeds one after the other; returns what was done, and the events.
+/// Runs the cases of these seeds one after another. Returns their tallies and the number of events.
 fn soak_each(profiles: &[Profile], seeds: impl Iterator<Item = u64>) -> (Tally, u64) {
     let (mut all, mut events) = (Tally::default(), 0);
     let under_way: Arc<AtomicU64> = Arc::default();

@@ -1,4 +1,4 @@
-//! What a thread has made on a device, and the making of it.
+//! The objects that a thread creates on a device.
 
 use super::draw::Draw;
 use super::ledger::Posted;
@@ -11,21 +11,21 @@ use doorbell_verbs::{
 /// The Q_Key that most UD QPs have.
 pub(crate) const QKEY: u32 = 0x1234;
 
-/// A CQ by a number that is not used again.
+/// A CQ with a number that is never used again.
 pub(crate) struct Queue<P: Provider> {
     pub(crate) id: u32,
     pub(crate) cq: Cq<P>,
     pub(crate) overrun: bool,
 }
 
-/// An SRQ, the number of its PD, and the SGEs that its RECVs may have.
+/// An SRQ, the number of its PD, and the most SGEs of its RECVs.
 pub(crate) struct Shared<P: Provider> {
     pub(crate) srq: Srq<P>,
     pub(crate) pd: usize,
     pub(crate) max_sge: u32,
 }
 
-/// A QP, what it was made with, and what is posted to it.
+/// A QP, its attributes, and its posted work requests.
 pub(crate) struct DeviceSlot<P: Provider> {
     pub(crate) qp: Qp<P>,
     pub(crate) device: usize,
@@ -38,17 +38,17 @@ pub(crate) struct DeviceSlot<P: Provider> {
     pub(crate) posted: Posted,
 }
 
-/// A device with what was made on it.
+/// A device and the objects on it.
 pub(crate) struct Device<P: Provider> {
     pub(crate) context: Context<P>,
     pub(crate) attr: DeviceAttr,
     pub(crate) pds: Vec<Pd<P>>,
-    /// With the numbers of their PDs.
+    /// Memory regions with the numbers of their PDs.
     pub(crate) mrs: Vec<(usize, Mr<P>)>,
     pub(crate) cqs: Vec<Queue<P>>,
     pub(crate) srqs: Vec<Shared<P>>,
     pub(crate) ahs: Vec<Ah<P>>,
-    /// Of regions and address handles that are no more.
+    /// SGEs and destinations of destroyed regions and address handles.
     pub(crate) stale_sges: Vec<Sge>,
     pub(crate) stale_dests: Vec<UdDest>,
     made_cqs: u32,
@@ -77,7 +77,7 @@ impl<P: Provider> Device<P> {
         1 + (link.port % u32::from(self.attr.ports)) as u8
     }
 
-    /// Registers all of `mem` for each PD, so that there is a region that most messages fit in.
+    /// Registers all of `mem` for each PD, so that most messages fit in some region.
     pub(crate) fn make_large_mrs(&mut self, mem: Mem) -> Result<(), VerbsError> {
         for (number, pd) in self.pds.iter().enumerate() {
             self.mrs.push((number, pd.reg_mr(mem, AccessFlags::all())?));
@@ -85,7 +85,7 @@ impl<P: Provider> Device<P> {
         Ok(())
     }
 
-    /// Registers part of `mem` or all of it, mostly with all rights.
+    /// Registers all or part of `mem`, mostly with all rights.
     pub(crate) fn make_mr(&mut self, draw: &mut Draw, mem: Mem, wildness: u64) {
         let pd = draw.index(self.pds.len());
         let all = !draw.percent(10 + wildness);
@@ -128,7 +128,7 @@ impl<P: Provider> Device<P> {
         Ok(())
     }
 
-    /// Makes an address handle, mostly to a port that is there.
+    /// Creates an address handle, mostly for an existing port.
     pub(crate) fn make_ah(&mut self, draw: &mut Draw, port: u8, to: &Endpoint, wildness: u64) {
         let pd = &self.pds[draw.index(self.pds.len())];
         let ah = if draw.percent(wildness) {
@@ -168,7 +168,7 @@ impl<P: Provider> Device<P> {
         }
     }
 
-    /// Makes a QP; some have an SRQ, which need not be of their PD.
+    /// Creates a QP. Some QPs use an SRQ, which may belong to another PD.
     pub(crate) fn make_qp(
         &self,
         draw: &mut Draw,
@@ -195,12 +195,12 @@ impl<P: Provider> Device<P> {
         })
     }
 
-    /// Whether completions of this CQ can still be seen.
+    /// Whether completions of this CQ can still be polled.
     pub(crate) fn is_watched(&self, id: u32) -> bool {
         self.cqs.iter().any(|queue| queue.id == id && !queue.overrun)
     }
 
-    /// Asks for what no device has; it must be refused, or work.
+    /// Asks for objects beyond any device's limits. The device must refuse them or they must work.
     pub(crate) fn ask_too_much(&self, draw: &mut Draw) {
         let absurd = |draw: &mut Draw| draw.of(&[0, 1, 1 << 16, 1 << 24, 1 << 31, u32::MAX - 1, u32::MAX]);
         let (context, pd) = (&self.context, &self.pds[draw.index(self.pds.len())]);

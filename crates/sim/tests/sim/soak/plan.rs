@@ -1,44 +1,45 @@
-//! What a case is made of: the machines, the threads on them, and who talks to whom.
+//! The plan of a case: the machines, their threads, and the pairs of QPs.
 
 use super::draw::Draw;
 use doorbell_nic::Profile;
 use doorbell_sim::{Layers, SimConfig};
 use doorbell_verbs::{Mem, Mtu, QpType, Span, Time};
 
-/// A QP of a thread: thread and slot.
+/// A QP: the number of its thread, and its slot there.
 pub(crate) type Place = (u32, u32);
 
-/// How one side of a pair of QPs is connected. The sides of most pairs agree.
+/// The connection of one side of a pair of QPs. Both sides of most pairs agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) qp_type: QpType,
     pub(crate) peer: Place,
-    /// Device and port, of as many as there are.
+    /// Device and port, taken modulo the numbers that exist.
     pub(crate) device: u32,
     pub(crate) port: u32,
     pub(crate) mtu: Mtu,
     pub(crate) psn: u32,
 }
 
-/// What a thread is to do.
+/// The plan of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) me: u32,
-    /// The QPs of each thread, itself included.
+    /// Number of QPs of each thread, this one included.
     pub(crate) qps: Vec<u32>,
-    /// Its own.
+    /// Links of this thread's QPs.
     pub(crate) links: Vec<Link>,
-    /// Memory that it shares with the threads of its machine.
+    /// Memory shared with the other threads of the machine.
     pub(crate) shared: Option<Mem>,
     pub(crate) until: Time,
-    /// How often something is wrong, out of a hundred.
+    /// Percentage of actions that are invalid.
     pub(crate) wildness: u64,
-    /// It pauses as `Cpu::pause` asks it to, so that it would do the same if no pass were skipped.
+    /// Whether the thread pauses as `Cpu::pause` requires, so that it would do the same without skipped
+    /// passes.
     pub(crate) orderly: bool,
 }
 
-/// A machine: the profile of its host, those of its devices, and how many threads it has.
+/// A machine: profiles of its host and devices, and its number of threads.
 pub(crate) struct MachinePlan {
     pub(crate) host: usize,
     pub(crate) devices: Vec<usize>,
@@ -50,11 +51,11 @@ pub(crate) struct MachinePlan {
 pub(crate) struct Case {
     pub(crate) config: SimConfig,
     pub(crate) machines: Vec<MachinePlan>,
-    /// One for each thread, those of the first machine first.
+    /// The plans of all threads, first machine first.
     pub(crate) threads: Vec<Plan>,
 }
 
-/// What links do to packets: in most cases nothing.
+/// The faults of links. Most cases have none.
 fn layers(draw: &mut Draw) -> Layers {
     let often = |draw: &mut Draw| if draw.percent(25) { draw.of(&[1_000, 50_000, 500_000]) } else { 0 };
     Layers {
@@ -75,7 +76,7 @@ impl Case {
             seed: draw.any(),
             layers: layers(&mut draw),
             window: (Time::START + Span::from_us(draw.below(20)), Span::from_us(draw.within(1..=100))),
-            // Far behind what any thread needs.
+            // Far later than any thread needs.
             end: until + Span::from_ms(1_000),
             ..SimConfig::new(machines.len() as u32)
         };
@@ -100,8 +101,8 @@ impl Case {
 }
 
 impl Case {
-    /// Whether its threads do the same if no pass is skipped. Where they share memory, one that loads a line
-    /// delays the passes of another that looks at it, which are not seen where they are skipped.
+    /// Whether the case's threads do the same if no pass is skipped. With shared memory, a thread's load
+    /// delays the passes of a thread that looks at the line. Skipped passes do not show this.
     pub(crate) fn is_orderly(&self) -> bool {
         let shares = |machine: &MachinePlan| machine.shared && machine.threads > 1;
         self.threads.iter().all(|plan| plan.orderly) && !self.machines.iter().any(shares)
@@ -145,7 +146,7 @@ fn link(draw: &mut Draw, peer: Place) -> Link {
     }
 }
 
-/// Who talks to whom: pairs, most of which agree on what connects them; some QPs talk to themselves.
+/// Pairs up QPs. Most pairs agree on their connection, and some QPs connect to themselves.
 fn links(draw: &mut Draw, qps: &[u32]) -> Vec<Vec<Link>> {
     let mut places: Vec<Place> =
         qps.iter().enumerate().flat_map(|(t, &n)| (0..n).map(move |s| (t as u32, s))).collect();

@@ -1,4 +1,4 @@
-//! A thread of a case: it makes what it needs, does random things for a while, and winds up.
+//! A thread of a case: it creates its objects, takes random actions for a while, and winds up.
 
 use super::draw::Draw;
 use super::ledger::{Ledger, Tally};
@@ -9,13 +9,13 @@ use doorbell_verbs::{
     QpState, QpType, RemoteAddr, Span, Time, VerbsError, Wc,
 };
 
-/// How long everything may take to complete once it is flushed.
+/// Time within which everything must complete after a flush.
 const PATIENCE: Span = Span::from_ms(100);
 
-/// Completions that are polled at a time, at most.
+/// Most completions that one call polls.
 pub(crate) const MOST_POLLED: usize = 16;
 
-/// Bytes of memory that each thread has.
+/// Bytes of the memory that each thread has.
 const LARGE: u64 = 65_536;
 
 /// The program of a thread.
@@ -39,7 +39,7 @@ impl Program for Soaker {
     }
 }
 
-/// What a thread tells of a QP: where it is, and memory behind it.
+/// Published data of a QP: its endpoint, and memory that it can reach.
 #[derive(Clone, Copy)]
 pub(crate) struct Card {
     pub(crate) endpoint: Endpoint,
@@ -68,14 +68,14 @@ fn key((thread, slot): Place) -> String {
     format!("{thread}/{slot}")
 }
 
-/// What a thread has.
+/// State of a thread.
 pub(crate) struct Thread<'p, P: Provider> {
     pub(crate) p: &'p P,
     pub(crate) draw: Draw,
     pub(crate) plan: Plan,
     pub(crate) mems: Vec<Mem>,
     pub(crate) devices: Vec<Device<P>>,
-    /// One for each link; none where it could not be made.
+    /// One QP per link; none if its creation failed.
     pub(crate) slots: Vec<Option<DeviceSlot<P>>>,
     pub(crate) ledger: Ledger,
 }
@@ -101,7 +101,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         Ok(thread)
     }
 
-    /// Gives each device something of everything.
+    /// Creates some objects of each kind on each device.
     fn furnish(&mut self) -> Result<(), VerbsError> {
         for device in &mut self.devices {
             let large = self.mems.iter().copied().max_by_key(|mem| mem.len());
@@ -127,13 +127,13 @@ impl<'p, P: Provider> Thread<'p, P> {
         Ok(())
     }
 
-    /// How often something is wrong.
+    /// True with the probability of an invalid action.
     pub(crate) fn wild(&mut self) -> bool {
         let wildness = self.plan.wildness;
         self.draw.percent(wildness)
     }
 
-    /// Makes the QP of a slot, anew where there is one, and tells of it.
+    /// Creates the QP of a slot, replacing any old one, and publishes it.
     fn make_qp(&mut self, slot: usize) {
         if let Some(mut old) = self.slots[slot].take() {
             self.ledger.forget(&mut old.posted);
@@ -152,7 +152,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         self.tell(slot);
     }
 
-    /// Tells the others of a slot's QP, and of a region of its PD if there is one.
+    /// Publishes the QP of a slot, and a region of its PD if there is one.
     fn tell(&mut self, slot: usize) {
         let link = self.plan.links[slot];
         let nobody = Endpoint { lid: 0xbfff, gid: Gid::default(), qpn: 0xff_fff0 };
@@ -169,12 +169,12 @@ impl<'p, P: Provider> Thread<'p, P> {
         self.p.publish(&key((self.plan.me, slot as u32)), &card.to_bytes());
     }
 
-    /// What a thread last told of a QP; waits for the first time.
+    /// The last published data of a QP. Waits until there is some.
     pub(crate) fn card(&self, place: Place) -> Card {
         Card::from_bytes(&self.p.lookup(&key(place)))
     }
 
-    /// What was told of the peer of a slot, or of some other QP.
+    /// The published data of a slot's peer, or of a random QP.
     pub(crate) fn peer(&mut self, slot: usize) -> Card {
         let mut place = self.plan.links[slot].peer;
         if self.wild() {
@@ -195,7 +195,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         if self.wild() { AccessFlags::from_bits_truncate(self.draw.any() as u32) } else { AccessFlags::all() }
     }
 
-    /// How a slot's QP is connected; time-outs are the shortest.
+    /// Attributes for connecting a slot's QP. Time-outs are as short as possible.
     fn connect_attr(&mut self, link: &Link) -> ConnectAttr {
         let draw = &mut self.draw;
         let mut attr = ConnectAttr {
@@ -221,7 +221,8 @@ impl<'p, P: Provider> Thread<'p, P> {
         attr
     }
 
-    /// Brings up a slot's QP, which is in Reset. It may be refused, or stop on its way.
+    /// Brings up a slot's QP, which is in the Reset state. The device may refuse, or the thread may stop
+    /// halfway.
     fn connect(&mut self, slot: usize) {
         let link = self.plan.links[slot];
         let card = self.peer(slot);
@@ -242,13 +243,13 @@ impl<'p, P: Provider> Thread<'p, P> {
         }
     }
 
-    /// Whether a slot's QP takes work requests that may succeed.
+    /// Whether a slot's QP accepts work requests that may succeed.
     fn works(&self, slot: usize) -> bool {
         let state = self.slots[slot].as_ref().and_then(|own| own.qp.state().ok());
         matches!(state, Some(QpState::Rtr | QpState::Rts | QpState::Sqd))
     }
 
-    /// One random thing, mostly with a QP that works.
+    /// Takes one random action, mostly with a QP that works.
     fn step(&mut self) {
         let slot = self.draw.index(self.slots.len());
         if !self.works(slot) && self.draw.percent(60) {
@@ -287,7 +288,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         }
     }
 
-    /// Lets a QP that does not work begin anew; now and then one that does.
+    /// Restarts a QP that does not work, and sometimes one that does.
     fn mend(&mut self, slot: usize) {
         let Some(own) = &mut self.slots[slot] else { return self.make_qp_and_connect(slot) };
         let state = own.qp.state().expect("a QP that lives has a state");
@@ -312,7 +313,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         }
     }
 
-    /// Any attributes with any values.
+    /// Modifies a QP with random attributes and values.
     fn modify_at_random(&mut self, slot: usize) {
         let Some(own) = &mut self.slots[slot] else { return };
         let draw = &mut self.draw;
@@ -369,7 +370,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         device.make_ah(&mut self.draw, port, &card.endpoint, self.plan.wildness);
     }
 
-    /// CQs and SRQs come and go; those that QPs use live as long as they.
+    /// Destroys and creates CQs and SRQs. Queues in use live as long as their QPs.
     fn change_queues(&mut self) {
         let device = self.draw.index(self.devices.len());
         let device = &mut self.devices[device];
@@ -393,7 +394,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         }
     }
 
-    /// Polls all CQs, up to `most` completions each; returns how many came.
+    /// Polls all CQs for up to `most` completions each. Returns the number of completions.
     pub(crate) fn poll_all(&mut self, most: usize) -> usize {
         let mut came = 0;
         for device in 0..self.devices.len() {
@@ -408,7 +409,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         let mut wc = [Wc::default(); MOST_POLLED];
         let queue = &mut self.devices[device].cqs[queue];
         if queue.overrun && self.plan.orderly {
-            return 0; // A pass in which a poll fails is none that found nothing.
+            return 0; // A pass with a failed poll does not count as an empty pass.
         }
         match queue.cq.poll(&mut wc[..most]) {
             Ok(polled) => {
@@ -432,11 +433,11 @@ impl<'p, P: Provider> Thread<'p, P> {
         }
     }
 
-    /// Flushes everything, and waits until all that was posted has completed.
+    /// Flushes all QPs, and waits until all posted work requests have completed.
     fn wind_up(&mut self) {
         for own in self.slots.iter().flatten() {
             if own.qp.state() == Ok(QpState::Err) {
-                continue; // It must have been flushed by itself.
+                continue; // The QP must have flushed itself.
             }
             own.qp.modify(&QpAttr::state(QpState::Err)).expect("any state leads to Err");
         }
@@ -452,14 +453,14 @@ impl<'p, P: Provider> Thread<'p, P> {
         }
     }
 
-    /// Whether completions are to come that can be seen.
+    /// Whether completions that can be polled are still to come.
     fn is_open(&self) -> bool {
         let open =
             |own: &DeviceSlot<P>| own.is_watched(&self.devices[own.device]) && own.posted.open().is_some();
         self.slots.iter().flatten().any(open)
     }
 
-    /// The next moment that a pause ends at; at times it is over.
+    /// A deadline for a pause. Sometimes it has passed already.
     pub(crate) fn deadline(&mut self) -> Time {
         let now = self.p.now();
         let span = self.draw.of(&[1, 10, 100, 1_000, 3_000, 10_000]);
@@ -468,7 +469,7 @@ impl<'p, P: Provider> Thread<'p, P> {
 }
 
 impl<P: Provider> DeviceSlot<P> {
-    /// Whether all completions of the QP can be seen.
+    /// Whether all completions of the QP can be polled.
     fn is_watched(&self, device: &Device<P>) -> bool {
         device.is_watched(self.send_cq) && device.is_watched(self.recv_cq)
     }

@@ -1,4 +1,4 @@
-//! Posting, and what the processor does meanwhile.
+//! Posting, and memory accesses of the processor meanwhile.
 
 use super::ledger::{Owner, Sent};
 use super::objects::QKEY;
@@ -7,10 +7,10 @@ use doorbell_verbs::{
     Mem, Opcode, PostError, Provider, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest,
 };
 
-/// A device and a PD on it: whose regions may be used.
+/// A device and a PD on it, whose regions may be used.
 type Home = (usize, usize);
 
-/// A send work request with what it borrows.
+/// A send work request with its borrowed parts.
 struct Drawn {
     wr_id: u64,
     op: SendOp,
@@ -19,7 +19,7 @@ struct Drawn {
     dest: Option<UdDest>,
 }
 
-/// How many of a list were posted.
+/// Number of work requests of a list that were posted.
 fn taken(list: usize, result: &Result<(), PostError>) -> usize {
     result.as_ref().map_or_else(|error| error.index, |()| list)
 }
@@ -75,7 +75,7 @@ impl<P: Provider> Thread<'_, P> {
         Drawn { wr_id, op, sges, flags, dest }
     }
 
-    /// Bytes of a message, mostly so that they fit where they go.
+    /// Bytes of a message. Mostly they fit their destination.
     fn length(&mut self, opcode: Opcode, qp_type: QpType, card: &Card) -> u64 {
         let length = self.draw.length();
         match opcode {
@@ -87,7 +87,7 @@ impl<P: Provider> Thread<'_, P> {
         }
     }
 
-    /// A verb that the transport offers, mostly.
+    /// A random verb, which mostly suits the transport.
     fn opcode(&mut self, qp_type: QpType) -> Opcode {
         let opcode = self.draw.of(&Opcode::ALL);
         if opcode.is_offered_by(qp_type) || self.wild() { opcode } else { Opcode::Send }
@@ -109,7 +109,7 @@ impl<P: Provider> Thread<'_, P> {
         }
     }
 
-    /// Somewhere in the peer's memory, where `length` bytes fit if they do at all.
+    /// An address in the peer's memory at which `length` bytes fit, if possible.
     fn remote(&mut self, card: &Card, length: u64, aligned: bool) -> RemoteAddr {
         let mut remote = card.remote.at(self.draw.within(0..=card.len.saturating_sub(length)));
         if aligned && !self.wild() {
@@ -127,7 +127,7 @@ impl<P: Provider> Thread<'_, P> {
         remote
     }
 
-    /// SGEs with `most` bytes in all, as far as the regions reach.
+    /// SGEs of `most` bytes in total, as far as the regions reach.
     fn sges(&mut self, home: Home, max_sge: u32, most: u64) -> Vec<Sge> {
         let mut count = self.draw.below(u64::from(max_sge.min(6)) + 1).max(u64::from(max_sge.min(1)));
         if self.wild() {
@@ -143,7 +143,7 @@ impl<P: Provider> Thread<'_, P> {
             .collect()
     }
 
-    /// An SGE of `length` bytes of a region of a PD, or what is there of it.
+    /// An SGE of `length` bytes, or fewer, in a region of a PD.
     fn sge(&mut self, (device, pd): Home, length: u64) -> Sge {
         let device = &self.devices[device];
         let regions: Vec<_> = device.mrs.iter().filter(|(of, _)| *of == pd).map(|(_, mr)| mr).collect();
@@ -190,7 +190,7 @@ impl<P: Provider> Thread<'_, P> {
         Some(device.ahs[self.draw.index(device.ahs.len())].dest(card.endpoint.qpn, qkey))
     }
 
-    /// Posts a list of RECVs, to the QP or to an SRQ.
+    /// Posts a list of RECVs to the QP or to an SRQ.
     pub(crate) fn post_recvs(&mut self, slot: usize) {
         let Some(own) = &self.slots[slot] else { return };
         if own.uses_srq && !self.draw.percent(10) {
@@ -239,14 +239,15 @@ impl<P: Provider> Thread<'_, P> {
         list[..posted].iter().for_each(|(wr_id, _)| self.ledger.shared(*wr_id));
     }
 
-    /// An offset in `mem` at which `len` bytes fit, as a multiple of `len` rounded up to a power of two.
+    /// An offset in `mem` at which `len` bytes fit. It is a multiple of `len` rounded up to a power of two,
+    /// or of 8.
     fn offset(&mut self, mem: Mem, len: u64) -> Option<u64> {
         let step = len.next_power_of_two().min(8);
         let most = mem.len().checked_sub(len)?;
         Some(self.draw.within(0..=most / step) * step)
     }
 
-    /// Loads, stores and atomics on memory that NICs may be writing.
+    /// Loads, stores and atomics on memory that NICs may write meanwhile.
     pub(crate) fn touch_memory(&mut self) {
         let p = self.p;
         let mem = self.draw.of(&self.mems);
@@ -292,7 +293,7 @@ impl<P: Provider> Thread<'_, P> {
                 return;
             }
             if !self.plan.orderly && self.draw.percent(10) {
-                self.touch_memory(); // Then this is no pass that repeats.
+                self.touch_memory(); // A pass with this is not repeated.
             }
             p.pause(deadline);
         }
