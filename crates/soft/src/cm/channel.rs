@@ -26,8 +26,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// A channel and its descriptor. The descriptor is an epoll(7) that waits for the counter. Whoever gets
-    /// it can neither read nor write it.
+    /// A channel and its descriptor. The descriptor is an epoll(7) that waits for the counter. It can be
+    /// neither read nor written, whichever process gets it and in whatever way.
     pub(super) fn new() -> io::Result<(Channel, OwnedFd)> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK;
         let count = Private::new(eventfd(0, flags)?)?;
