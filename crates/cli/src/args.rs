@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What scripts ask for.
+/// Exit codes for scripts, below the help of each command.
 const EXIT_CODES: &str = "Exit codes: 0 done; 2 bad input, of which standard error says in one sentence what would be \
                           right; 3 no operation completed; 4 compare: beyond the \
                           tolerance; 130 interrupted, or 143 by SIGTERM, what was known being printed; 127 run: no such program, or 126: none that this can run; 1 anything else";
@@ -27,25 +27,25 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload in virtual time: rate, latency, and what limits it.
+    /// Run a workload in virtual time: rate, latency and bottleneck.
     Simulate(SimulateArgs),
-    /// Run a workload at each value of one or two options: curves, and the knee of one.
+    /// Run a workload at each value of one or two options: curves, and the knee of a curve.
     Sweep(SweepArgs),
-    /// Set workloads side by side, or results against those of before.
+    /// Compare workloads side by side, or results with earlier results.
     Compare(CompareArgs),
-    /// Say what a workload can reach at most, by each resource, without simulation.
+    /// Print the upper bound that each resource sets for a workload, without simulation.
     Limits(LimitsArgs),
-    /// List the profiles, or the parameters of one with where each comes from.
+    /// List the profiles, or the parameters of one profile with their sources.
     Profiles(ProfilesArgs),
-    /// Check the papers' claims: tables, figures, single numbers.
+    /// Check the papers' claims: tables, figures and single numbers.
     Reproduce(ReproduceArgs),
-    /// Run an unmodified RDMA program on a software NIC, no hardware needed.
+    /// Run an unmodified RDMA program on a software NIC, without RDMA hardware.
     Run(RunArgs),
-    /// Run a system on this machine's own verbs, the software NIC's if no others, and TCP: what it reaches here.
+    /// Run a system on this machine over TCP and over its own verbs or the software NIC.
     Live(LiveArgs),
-    /// Say where results of `reproduce` are kept for its next time, and how much they take.
+    /// Show where results are stored for reuse, and how much space they take.
     Cache(CacheArgs),
-    /// Print a page of the manual, for `man -l -`.
+    /// Print a manual page, for `man -l -`.
     Man(ManArgs),
     /// Print a script that completes this command's options in a shell.
     Completions {
@@ -59,9 +59,9 @@ pub(crate) struct RunArgs {
     /// How the device presents itself: InfiniBand, addressed by LID, or RoCE, addressed by GID
     #[arg(long, value_parser = PossibleValuesParser::new(["ib", "roce"]), default_value = "ib")]
     pub(crate) link: String,
-    /// Show the program vendor and part id of this profile's NIC, by which some choose, as perftest how much to
-    /// inline, and let it ask for no more SGEs, inline bytes, work requests and completions than that has
-    /// [default: ids and limits of its own]
+    /// Show the program the vendor and part id of this profile's NIC, and limit SGEs, inline bytes, work
+    /// requests and completions to that NIC's limits. Some programs choose by these ids, such as perftest its
+    /// inline size [default: ids and limits of the software NIC]
     #[arg(long = "as", value_name = "PROFILE")]
     pub(crate) presented_as: Option<String>,
     /// The library to load [default: libibverbs.so beside this command]
@@ -70,54 +70,54 @@ pub(crate) struct RunArgs {
     /// Leave the program's page-aligned buffers in private memory
     #[arg(long)]
     pub(crate) private_buffers: bool,
-    /// Whether all processes of this user may read and write the program's memory, where Yama keeps them out (its
-    /// ptrace_scope is 1); else a thread of its own serves its peers what they cannot reach, which is slower
+    /// Whether all processes of this user may read and write the program's memory if Yama forbids it
+    /// (ptrace_scope is 1). With no, a thread of the program serves the memory to its peers, which is slower
     #[arg(long, value_parser = PossibleValuesParser::new(["yes", "no"]), default_value = "yes")]
     pub(crate) ptrace: String,
-    /// Only programs run with the same name reach each other
+    /// Connect only to programs that run with this fabric name
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,
-    /// A folder of this user alone (mode 0700): programs of whatever containers whose runs name it and the same fabric
-    /// reach each other, private memory by a thread of its owner, which is slower
+    /// Connect programs in different containers through this folder, which must have mode 0700. Their runs
+    /// must name the folder and one fabric. A thread of the owner serves private memory, which is slower
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "fabric")]
     pub(crate) meet: Option<PathBuf>,
-    /// Do not say on standard error why a QP is in error
+    /// Do not print on standard error why a QP is in error
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// Have faults come to what the program posts, with commas between: drop=P, delay=T or T1..T2, rnr or rnr=P,
-    /// kill-qp@N (each QP's N-th), port-down@T or T1..T2 (since the device was opened); as drop=1e-4,delay=10us
+    /// Inject faults, separated by commas: drop=P, delay=T or T1..T2, rnr or rnr=P, kill-qp@N (each QP's N-th
+    /// work request), port-down@T or T1..T2 (since the device was opened); such as drop=1e-4,delay=10us
     #[arg(long, value_name = "FAULTS")]
     pub(crate) fault: Option<String>,
-    /// Seed of the faults: with the same one they come to the same work requests [default: 1]
+    /// Seed of the faults; a seed always selects certain work requests [default: 1]
     #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
-    /// End the program by SIGABRT, or warn, where it does what works here and would not on a NIC [if no word is given:
-    /// fail]
+    /// End the program by SIGABRT, or only warn, if it does something that works here but not on a NIC
+    /// [without a word: fail]
     #[arg(long, value_name = "THEN", value_parser = PossibleValuesParser::new(["fail", "warn"]), num_args = 0..=1,
           require_equals = true, default_missing_value = "fail")]
     pub(crate) strict: Option<String>,
-    /// Write posts and completions of all QPs to this file, as a trace that ui.perfetto.dev opens
+    /// Write posts and completions of all QPs to this file, as a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Work requests of a process to trace, those posted first [default: 100000]
+    /// Number of work requests per process to trace, from the first on [default: 100000]
     #[arg(long, value_name = "N", requires = "trace", value_parser = operations, allow_negative_numbers = true)]
     pub(crate) trace_ops: Option<u64>,
-    /// Run so many processes of the program, as ranks of one run: DOORBELL_RANK and DOORBELL_SIZE are in their
-    /// environment, what they print has the rank in front, and statistics are of all together
+    /// Run N processes of the program as ranks of one run. DOORBELL_RANK and DOORBELL_SIZE are in their
+    /// environment, their output is prefixed with the rank, and statistics cover all of them together
     #[arg(short = 'n', long, value_name = "N", value_parser = ranks, allow_negative_numbers = true)]
     pub(crate) ranks: Option<u32>,
-    /// The IP address of the host that the program is on, for rdma_cm; with -n that of rank 0, and each next
-    /// rank has the next one [default: the fabric's]
+    /// IP address of the program's host, for rdma_cm. With -n it is the address of rank 0, and each next rank
+    /// has the next address [default: the fabric's]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) ip: Option<IpAddr>,
-    /// Profile of the NIC that statistics are for [default: that of --as, else cib]
+    /// Profile of the NIC for the statistics [default: the profile of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,
-    /// Print at the end what the program posted, and what that would cost the NIC, however it ends
+    /// Print the posted work requests and their cost on the NIC at the end, however the program ends
     #[arg(long)]
     pub(crate) stats: bool,
-    /// The same as JSON, which `doorbell simulate` takes as a workload; of several processes together, and
-    /// each of them in a file with its number before the extension
+    /// Write the statistics as JSON, which `doorbell simulate` accepts as a workload. Several processes are
+    /// written together, and each also to a file with its number before the extension
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_json: Option<PathBuf>,
     /// The program and its arguments
@@ -130,11 +130,11 @@ pub(crate) struct RunArgs {
 pub(crate) struct LiveArgs {
     #[command(flatten)]
     pub(crate) workload: SystemArgs,
-    /// The libibverbs to use, by its path or as the loader knows it: libibverbs.so.1 for the system's
-    /// [default: the software NIC's, beside this command]
+    /// The libibverbs to use, as a path or a name for the loader: libibverbs.so.1 for the system's [default:
+    /// the software NIC's, beside this command]
     #[arg(long, value_name = "LIBRARY")]
     pub(crate) lib: Option<PathBuf>,
-    /// Device to use, from 0 as the library lists them
+    /// Number of the device to use, from 0 in the library's order
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = device, allow_negative_numbers = true)]
     pub(crate) device: usize,
     /// Print JSON
@@ -146,16 +146,16 @@ pub(crate) struct LiveArgs {
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) workload: AnyArgs,
-    /// Rerun with more of each resource, name as bottleneck what lifts the rate most, and try other options
+    /// Rerun with more of each resource to find the bottleneck, and try other options
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Run 39 times more with parameters drawn from what they could be, and say within what rate and latency lie
+    /// Run 39 more times with parameters drawn from their ranges, and print 90% intervals of rate and latency
     #[arg(long)]
     pub(crate) uncertainty: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Wall-clock time after which each run ends with what is known by then
+    /// Wall-clock time after which each run ends with the result known so far
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) max_wall: Duration,
     #[command(flatten)]
@@ -166,29 +166,29 @@ pub(crate) struct SimulateArgs {
 pub(crate) struct SweepArgs {
     #[command(flatten)]
     pub(crate) workload: AnyArgs,
-    /// An option and its values: size=16,64,256, or size=64..1024+64 by steps, or qps=1..64*2 by powers; once
-    /// more for a second option. In a file: over = "size=16,64 qps=1..64*2"
+    /// An option and its values: size=16,64,256, or size=64..1024+64 by steps, or qps=1..64*2 by powers.
+    /// Repeat for a second option. In a file: over = "size=16,64 qps=1..64*2"
     #[arg(long, value_name = "OPTION=VALUES", help_heading = "Sweep")]
     pub(crate) over: Vec<String>,
-    /// Search the highest load (window, outstanding, clients, rate) whose p99 stays under --p99-under
+    /// Search the highest load (window, outstanding, clients, rate) with a p99 under --p99-under
     #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(["knee"]), requires = "p99_under", help_heading = "Sweep")]
     pub(crate) find: Option<String>,
-    /// What the 99th percentile of latency must stay under, as 5us
+    /// Upper bound of the 99th percentile of latency, such as 5us
     #[arg(long, value_name = "D", requires = "find", help_heading = "Sweep")]
     pub(crate) p99_under: Option<Duration>,
-    /// Rerun each point with more of each resource, and name as bottleneck what lifts the rate most
+    /// Rerun each point with more of each resource to find the bottleneck
     #[arg(long, help_heading = "Sweep")]
     pub(crate) explain: bool,
-    /// Make only every N-th point, from the K-th on: a part, which --merge puts together with the others
+    /// Run only every N-th point, starting at the K-th. --merge combines the parts
     #[arg(long, value_name = "K/N", conflicts_with = "find", help_heading = "Sweep")]
     pub(crate) shard: Option<Shard>,
-    /// Put parts of a sweep together, which --shard and --json made
+    /// Merge parts of a sweep from --shard and --json
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["find", "shard", "over", "file", "explain"], help_heading = "Sweep")]
     pub(crate) merge: Vec<PathBuf>,
-    /// Make all runs, also those whose results are stored; see `doorbell cache`
+    /// Make all runs, even those with stored results; see `doorbell cache`
     #[arg(long, help_heading = "Sweep")]
     pub(crate) fresh: bool,
-    /// Simulations at a time, fewer where memory would not do [default: one for each core]
+    /// Number of concurrent simulations, or fewer if memory is short [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Sweep")]
     pub(crate) jobs: Option<u16>,
     /// Also draw rate and p99 in the terminal
@@ -197,7 +197,7 @@ pub(crate) struct SweepArgs {
     /// Write curves of rate and p99 to this file
     #[arg(long, value_name = "FILE", help_heading = "Sweep")]
     pub(crate) svg: Option<PathBuf>,
-    /// Write a line for each point to this file, comma-separated
+    /// Write a comma-separated line for each point to this file
     #[arg(long, value_name = "FILE", help_heading = "Sweep")]
     pub(crate) csv: Option<PathBuf>,
     /// Print JSON
@@ -207,24 +207,24 @@ pub(crate) struct SweepArgs {
 
 #[derive(clap::Args)]
 pub(crate) struct CompareArgs {
-    /// What to compare, each a profile, a workload file, options as size=64, or several of these in quotes: cib
-    /// cx3, a.toml b.toml, "cx3 qps=2" "cx3 qps=4"; with --baseline one file of new results
+    /// Sides to compare: each a profile, a workload file, options such as size=64, or several of these in
+    /// quotes: cib cx3, a.toml b.toml, "cx3 qps=2" "cx3 qps=4". With --baseline, one file of new results
     #[arg(required = true, value_name = "SIDE")]
     pub(crate) side: Vec<String>,
-    /// Rerun each side with more of each resource, and name as bottleneck what lifts the rate most
+    /// Rerun each side with more of each resource to find the bottleneck
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Results of before, of simulate --json, sweep --json or run --stats-json: exit 4 if new ones of the same kind
+    /// Earlier results of simulate --json, sweep --json or run --stats-json. Exits with code 4 if new results
     /// differ by more than --tolerance
     #[arg(long, value_name = "FILE", conflicts_with = "explain")]
     pub(crate) baseline: Option<PathBuf>,
-    /// By how much numbers may differ from the baseline, better or worse [default: 5%]
+    /// Largest relative difference from the baseline, better or worse [default: 5%]
     #[arg(long, value_name = "PERCENT", requires = "baseline")]
     pub(crate) tolerance: Option<Tolerance>,
-    /// Make all runs, also those whose results are stored; see `doorbell cache`
+    /// Make all runs, even those with stored results; see `doorbell cache`
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Simulations at a time, fewer where memory would not do [default: one for each core]
+    /// Number of concurrent simulations, or fewer if memory is short [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
     /// Print JSON
@@ -234,21 +234,22 @@ pub(crate) struct CompareArgs {
     pub(crate) common: CommonArgs,
 }
 
-/// What to see of a run.
+/// Options to trace a run.
 #[derive(clap::Args)]
 #[command(next_help_heading = "See the run")]
 pub(crate) struct TraceArgs {
-    /// Write each operation's way, and what is busy and what waits, as a trace that ui.perfetto.dev opens
+    /// Write the stages of each operation, busy resources and waiting work to this file, as a trace for
+    /// ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Write the packets as RoCEv2, for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Virtual time from which on to trace, since the threads of all machines started; clients of a system begin
-    /// 1.5 ms later, or more [default: the end of the warm-up]
+    /// Virtual time at which the trace begins, counted from the start of all threads. Clients of a system
+    /// begin at least 1.5 ms later [default: the end of the warm-up]
     #[arg(long, value_name = "TIME")]
     pub(crate) trace_from: Option<Duration>,
-    /// Operations to trace, those posted first; both files end with the last of them [default: 1000]
+    /// Number of operations to trace, from the first on; both files end with the last of them [default: 1000]
     #[arg(long, value_name = "N", value_parser = operations, allow_negative_numbers = true)]
     pub(crate) trace_ops: Option<u64>,
 }
@@ -266,10 +267,11 @@ pub(crate) struct LimitsArgs {
 pub(crate) struct ProfilesArgs {
     /// Built-in profile, or path of a profile's TOML file
     pub(crate) name: Option<String>,
-    /// Show the profile with another value of a parameter, as tx.send_ns=20; can be given several times
+    /// Show the profile with another value of a parameter, such as tx.send_ns=20. Repeatable
     #[arg(long, value_name = "NAME=NUMBER", requires = "name")]
     pub(crate) set: Vec<String>,
-    /// Print, in Markdown, which data the profile was set from and how far off each is, also without it
+    /// Print, in Markdown, the data behind the profile, and its error for each datum, with and without that
+    /// datum
     #[arg(long, requires = "name", conflicts_with_all = ["json", "set"])]
     pub(crate) data: bool,
     /// Print JSON
@@ -279,45 +281,45 @@ pub(crate) struct ProfilesArgs {
 
 #[derive(clap::Args)]
 pub(crate) struct ReproduceArgs {
-    /// A paper (atc16), a table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), the id
-    /// of a claim, or other measurements on a paper's clusters (rc-swarm, cluster21-reads); all papers if none is given
+    /// A paper (atc16), a table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), the id of a claim,
+    /// or other measurements on a paper's clusters (rc-swarm, cluster21-reads) [default: all papers]
     pub(crate) selector: Vec<String>,
-    /// Refused, with why
+    /// Refused, with an explanation
     #[arg(long, hide = true, value_name = "NAME=NUMBER")]
     pub(crate) set: Vec<String>,
     /// Print JSON, with whole curves
     #[arg(long)]
     pub(crate) json: bool,
-    /// Denser curves; takes longer
+    /// Compute denser curves; takes longer
     #[arg(long)]
     pub(crate) full: bool,
-    /// Run all 39 times more with parameters drawn from what they could be, and say how many predicted numbers lie
-    /// within their 90% intervals; takes longer
+    /// Make all runs 39 more times with parameters drawn from their ranges, and print how many predicted
+    /// numbers lie within their 90% intervals; takes longer
     #[arg(long)]
     pub(crate) uncertainty: bool,
-    /// Also ask what no paper has measured, of machines that none had; takes longer
+    /// Also check statements beyond the papers' measurements, on machines that no paper had; takes longer
     #[arg(long)]
     pub(crate) beyond: bool,
-    /// Make all runs, also those whose results are stored; see `doorbell cache`
+    /// Make all runs, even those with stored results; see `doorbell cache`
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Simulations at a time, fewer where memory would not do [default: one for each core]
+    /// Number of concurrent simulations, or fewer if memory is short [default: number of cores]
     #[arg(long, value_name = "N", value_parser = jobs, allow_negative_numbers = true)]
     pub(crate) jobs: Option<usize>,
-    /// Have each run end when rate and mean latency are known to this precision, as 1% [default: times
-    /// that each experiment says]
+    /// End each run when rate and mean latency are known to this precision, such as 1% [default: the times of
+    /// each experiment]
     #[arg(long, value_name = "PERCENT", value_parser = precision)]
     pub(crate) precision: Option<Share>,
-    /// Write a plot of each table and figure to this directory, as atc16-tab4.svg
+    /// Write a plot of each table and figure to this directory, such as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct ManArgs {
-    /// The command whose page it is, as simulate or cache clear [default: doorbell itself]
+    /// Command of the page, such as simulate or cache clear [default: doorbell itself]
     pub(crate) command: Vec<String>,
-    /// Write the pages of all commands to this directory, as doorbell-simulate.1
+    /// Write the pages of all commands to this directory, such as doorbell-simulate.1
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -354,7 +356,7 @@ fn jobs(text: &str) -> Result<usize, String> {
     whole(text, 1, u16::MAX.into()).map(|jobs| jobs as usize)
 }
 
-/// As a workload's precision.
+/// Parses a share like the precision of a workload.
 fn precision(text: &str) -> Result<Share, String> {
     let field = Workload::fields().into_iter().find(|field| field.key == "precision");
     field.expect("workloads have a precision").parse(text)?;
@@ -365,7 +367,7 @@ fn device(text: &str) -> Result<usize, String> {
     whole(text, 0, u16::MAX.into()).map(|device| device as usize)
 }
 
-/// The whole number that an option says.
+/// Parses a whole number from `least` to `most`.
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| (least..=most).contains(number));
     let range =

@@ -1,25 +1,25 @@
-//! Aligned columns.
+//! Tables with aligned columns.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// Width of tables whose last column is prose.
+/// Width of tables with prose in their last column.
 const PROSE_WIDTH: u16 = 120;
 
-/// How a column is aligned.
+/// Alignment of a column.
 #[derive(Clone, Copy)]
 pub(crate) enum Align {
-    /// Text.
+    /// For text.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// Rows under a header, each line indented by two.
+/// A table with a header, each line indented by two.
 pub(crate) fn columns(header: &[(&str, Align)], rows: Vec<Vec<String>>) -> String {
     render(header, rows, None)
 }
 
-/// As [`columns`], with long cells wrapped.
+/// A table with a header and wrapped cells.
 pub(crate) fn prose(header: &[(&str, Align)], rows: Vec<Vec<String>>) -> String {
     render(header, rows, Some(PROSE_WIDTH))
 }

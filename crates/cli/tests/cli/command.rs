@@ -1,9 +1,9 @@
-//! The command as people call it.
+//! Tests of the command as users call it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The command, without results of earlier runs: there is no such directory, nor can one be made.
+/// The command without results of earlier runs: the cache directory neither exists nor can be created.
 fn doorbell(args: &[&str]) -> Output {
     doorbell_with_cache("/dev/null/none", args)
 }
@@ -269,7 +269,7 @@ fn a_system_is_a_workload_like_others() {
 const COMMANDS: [&str; 9] =
     ["simulate", "limits", "profiles", "reproduce", "run", "live", "cache", "man", "completions"];
 
-/// The options of a command, with dashes, as its help lists them.
+/// The options of a command with dashes, as listed in its help.
 fn options(command: &str) -> Vec<String> {
     let output = words(&format!("{command} --help"));
     let listed = stdout(&output).lines().filter_map(|line| line.trim_start().strip_prefix("--"));
@@ -282,7 +282,7 @@ fn options(command: &str) -> Vec<String> {
 fn completions_know_every_option() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = words(&format!("completions {shell}"));
-        // Fish says `-l signal-every`.
+        // Fish writes `-l signal-every`.
         let script = stdout(&output).replace(" -l ", " --");
         for option in COMMANDS.iter().flat_map(|command| options(command)) {
             assert!(script.contains(&option), "{shell}: {option}");
@@ -351,7 +351,7 @@ fn flags_override_the_file() {
     }
 }
 
-/// A server with a Connect-IB and two clients with a ConnectX-3 each.
+/// A server with a Connect-IB, and two clients with a ConnectX-3 each.
 const MIXED: &str = "verb = \"read\"\nthreads = 2\nwarmup = \"10us\"\nduration = \"20us\"\n\
     [[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\ncount = 2\n";
 
@@ -395,7 +395,7 @@ fn threads_may_differ() {
     let both = simulated(path, "");
     let number = |json: &serde_json::Value| json.as_f64().unwrap();
     let [readers, writers] = &both["classes"].as_array().unwrap()[..] else { panic!("{both}") };
-    // Each alone, as the same file says it.
+    // Each class alone, with the options from the file.
     let alone = |name: &str, lines: &str| {
         let head = "machines = 4\nseed = 7\npattern = \"inbound\"\n";
         simulated(file(name, &format!("{head}{lines}")).to_str().unwrap(), "")
@@ -405,7 +405,8 @@ fn threads_may_differ() {
         "writers.toml",
         "threads = 4\nverb = \"write\"\ntransport = \"rc\"\nsize = 4096\narrivals = \"poisson\"\nrate = 1000000\n",
     );
-    // Who posts as fast as it can has less of what both need; who posts at a rate reaches it, and waits longer.
+    // Threads that post as fast as they can get less of the shared resources. Threads that post at a rate
+    // reach it, but wait longer.
     assert!(number(&readers["mops"]) < number(&reading["mops"]), "{readers} {}", reading["mops"]);
     assert!(number(&readers["mops"]) > 0.7 * number(&reading["mops"]), "{readers} {}", reading["mops"]);
     assert!((0.9..1.1).contains(&number(&writers["mops"])), "{writers}");
@@ -415,7 +416,7 @@ fn threads_may_differ() {
         both["completed"],
         number(&readers["completed"]) as u64 + number(&writers["completed"]) as u64
     );
-    // What is written can be read, and is the same.
+    // The output can be read as a workload, with an equal result.
     let again = simulated(file("classes.json", &both.to_string()).to_str().unwrap(), "");
     assert_eq!((&again["workload"], &again["event_hash"]), (&both["workload"], &both["event_hash"]));
     let text = doorbell(&["simulate", path, "--warmup", "20us", "--duration", "50us"]);
@@ -442,7 +443,7 @@ fn explain_says_that_nothing_is_advised_of_classes() {
     );
 }
 
-/// Whether a command with the file at `path` as its FILE is refused in one line that says so.
+/// Checks that a command with the file at `path` as its FILE is refused in one line that contains `said`.
 #[track_caller]
 fn refuses_file(command: &str, path: &Path, said: &str) {
     let path = path.to_str().unwrap();
@@ -514,7 +515,7 @@ fn parameters_are_set_and_said_to_be() {
     let again = json(&format!("simulate {} --json", path.display()));
     assert_eq!(again["workload"], simulated["workload"]);
     assert_eq!(again["event_hash"], simulated["event_hash"]);
-    // A SEND each 2 us.
+    // A SEND takes 2 us.
     assert!(simulated["mops"].as_f64().unwrap() < 0.51, "{simulated}");
     let text = words(&format!("{SMALL} --set tx.send_ns=2000"));
     assert!(stdout(&text).contains("  set by you      tx.send_ns=2000\n"), "{}", stdout(&text));
@@ -549,7 +550,7 @@ fn parameters_are_set_and_said_to_be() {
     let (plain, send) = (json("profiles cx --json"), send_of(&shown));
     assert_eq!((send["basis"].as_str(), &send["instead_of"]), (Some("set"), &send_of(&plain)["value"]));
     assert!(plain.get("set").is_none());
-    // What is printed can be typed: no name is broken at the table's edge.
+    // Printed names can be typed: no name is broken at the table's edge.
     let text = words("profiles e7520-t4 --set host.cores=3");
     assert!(stdout(&text).contains("set by you  instead of 4\n"), "{text:?}");
     let of = json("profiles e7520-t4 --json");
@@ -646,7 +647,7 @@ fn bytes_are_per_operation_of_who_has_to_do_with_it() {
         let columns: Vec<f64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         columns[..3].to_vec()
     };
-    // The responder of a READ of 256 B reads these, the requester writes them and a CQE of 64 B.
+    // The responder of a READ of 256 B reads them; the requester writes them and a CQE of 64 B.
     for machines in ["2", "5"] {
         let [mmio, read, write] =
             of(&format!("--verb read --size 256 --pattern outbound --machines {machines}"))[..]
@@ -684,7 +685,7 @@ fn a_pattern_names_who_is_posted_to() {
     }
 }
 
-/// Sends SIGINT to a process as soon as it catches that.
+/// Sends SIGINT to a process as soon as it catches SIGINT.
 fn interrupt(process: u32) {
     let catches = || {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -709,7 +710,7 @@ fn what_is_interrupted_says_so() {
         interrupt(child.id());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{line}: {output:?}");
-        // What is measured by then is told; before that there is nothing to tell.
+        // If something was measured before the interrupt, it is printed.
         let said = match stdout(&output).is_empty() {
             false => "doorbell: interrupted\n",
             true => "doorbell: interrupted: the run had not come to its end, so it has no result\n",
@@ -729,7 +730,7 @@ fn explain_lists_lifts() {
     assert!(!json["bottleneck"]["text"].as_str().unwrap().contains("not confirmed"));
 }
 
-/// What is advised first, and its rate.
+/// The first advice, and its rate.
 fn first_advice(output: &Output) -> (String, f64) {
     assert!(output.status.success(), "{output:?}");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -757,7 +758,7 @@ fn what_is_advised_gives_the_rate_that_is_told() {
             serde_json::from_slice(&words(&format!("{line} --json")).stdout).unwrap();
         let rate = json["mops"].as_f64().or(json["mrps"].as_f64());
         assert_eq!(rate, Some(mops), "{command}");
-        // It is told as it was typed, also to people.
+        // The report shows the command as typed, too.
         assert!(stdout(&words(&format!("simulate {asked} --explain"))).contains(&command));
     }
 }
@@ -810,7 +811,7 @@ fn results_are_kept() {
         "{}",
         json["stored"]
     );
-    // One digit of one result is another.
+    // Change one digit of one result.
     let mut results = std::fs::read_dir(&dir).unwrap();
     let path = results.next().unwrap().unwrap().path();
     let text = std::fs::read_to_string(&path).unwrap();
@@ -823,7 +824,7 @@ fn results_are_kept() {
     let note = "doorbell: 1 stored result is not what had been stored: its run was made anew\n";
     assert_eq!(stderr(&output), note);
     assert_eq!(stderr(&doorbell_with_cache(dir.to_str().unwrap(), &reproduce)), "");
-    // Whoever keeps other files there keeps them.
+    // Other files in the directory are kept.
     std::fs::write(dir.join("notes.json"), "{}").unwrap();
     assert!(words("cache clear").contains(": removed "));
     assert_eq!(words("cache"), none);
@@ -858,7 +859,7 @@ fn reproduce_plots() {
 #[test]
 fn plots_need_a_directory() {
     let path = file("not-a-directory", "");
-    // Also where a directory would have to be made below a file.
+    // This includes a directory that would have to be created below a file.
     for path in [path.clone(), path.join("plots")] {
         let output = doorbell(&["reproduce", "atc16/appA", "--plots", path.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -938,7 +939,7 @@ fn systems_are_simulated() {
     }
 }
 
-/// The rows of what an operation's time goes to, in microseconds, and the mean latency.
+/// Rows of the table of an operation's time, in microseconds, and the mean latency.
 fn phases(options: &str) -> (Vec<(String, f64)>, f64) {
     let line = format!("simulate --system touch --profile e7520-t4 --size 4096 {options}");
     let output = words(&line);
@@ -946,7 +947,7 @@ fn phases(options: &str) -> (Vec<(String, f64)>, f64) {
     let number = |line: &str, unit: &str| -> f64 {
         line.split(unit).next().unwrap().split_whitespace().next_back().unwrap().parse().unwrap()
     };
-    // The first number; the second is half of its interval.
+    // The first number is the mean; the second is the half-width of its interval.
     let mean = line_of(text, "latency, mean").split_whitespace().find_map(|word| word.parse::<f64>().ok());
     let mean = mean.unwrap() / 1e3;
     let rows = ["prepare", "compute", "respond", "network and stacks"];
@@ -954,7 +955,7 @@ fn phases(options: &str) -> (Vec<(String, f64)>, f64) {
     (rows.iter().filter_map(|name| Some((name.to_string(), number(row(name)?, " us")))).collect(), mean)
 }
 
-/// However the measured time begins and ends among requests, or whether it has a whole one.
+/// The split is known for any alignment of the measured time with requests, but needs a whole request.
 #[test]
 fn an_operation_s_time_is_told_by_whole_requests() {
     let (long, _) = phases("--compute 100us --duration 20ms");
@@ -972,7 +973,7 @@ fn an_operation_s_time_is_told_by_whole_requests() {
     assert!(!stdout(&output).contains("network and stacks"), "{}", stdout(&output));
 }
 
-/// What 10% more of the cores brings, and the bottleneck.
+/// Gain from 10% more of the cores, and the bottleneck.
 fn explained(options: &str) -> (f64, String) {
     let output = words(&format!("simulate --system touch --size 4096 --explain --json {options}"));
     let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
@@ -981,7 +982,7 @@ fn explained(options: &str) -> (f64, String) {
     (cpu["gain"].as_f64().unwrap(), json["bottleneck"].to_string())
 }
 
-/// On hosts whose caches have sizes and on others: scans, computation, system calls.
+/// Scans, computation and system calls, on hosts with and without cache sizes.
 #[test]
 fn a_faster_core_does_what_programs_do_in_less_time() {
     for (options, share, class) in [
@@ -996,7 +997,7 @@ fn a_faster_core_does_what_programs_do_in_less_time() {
     }
 }
 
-/// It is busy by what it is, whatever the rate.
+/// The tenant keeps its core busy at any rate.
 #[test]
 fn a_tenant_s_core_is_no_bottleneck() {
     for tenant in ["own", "shared"] {
@@ -1005,7 +1006,8 @@ fn a_tenant_s_core_is_no_bottleneck() {
     }
 }
 
-/// Write-backs that the NIC forces wait for each other; a core's loads from memory do not wait for them all.
+/// Write-backs that the NIC forces wait for each other. A core's loads from memory need not wait for all of
+/// them.
 #[test]
 fn a_tenant_overtakes_the_nic() {
     let output = words("simulate --system touch --profile e7520-t4 --size 65536 --tenant shared --json");
@@ -1034,7 +1036,7 @@ fn an_answer_of_stale_bytes_says_so() {
     }
 }
 
-/// Standard error on a device that is always full.
+/// Standard error goes to a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_exit_code_does_not_need_standard_error() {

@@ -1,4 +1,4 @@
-//! What a command says that is interrupted.
+//! Output of an interrupted command.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -7,19 +7,19 @@ use std::time::Duration;
 /// SIGINT in the masks of `/proc/PID/status`.
 const SIGINT: u64 = 1 << 1;
 
-/// Whether the process has a handler for Ctrl-C yet.
+/// Whether the process already has a handler for Ctrl-C.
 fn handles(child: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & SIGINT != 0))
 }
 
-/// Interrupts the command once it watches for that, and returns what it said.
+/// Interrupts the command once it handles Ctrl-C, and returns its output.
 pub(crate) fn interrupted(command: &mut Command) -> Output {
     signalled(command, "INT")
 }
 
-/// The same by a signal of this name.
+/// Sends this signal to the command once it handles Ctrl-C, and returns its output.
 pub(crate) fn signalled(command: &mut Command, signal: &str) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doorbell runs");
     while !handles(&child) {

@@ -1,5 +1,5 @@
-//! `doorbell sweep` and `doorbell compare`; pages in docs/, which show what is printed: `cargo xtask bless` writes them
-//! anew.
+//! Tests of `doorbell sweep` and `doorbell compare`, and of pages in docs/ that show their output. `cargo
+//! xtask bless` rewrites the pages.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -12,7 +12,7 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// The command in a directory, which also keeps its results.
+/// The command in a directory, which also holds its cache.
 fn command(directory: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     command.current_dir(directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
@@ -20,7 +20,7 @@ fn command(directory: &Path, line: &str) -> Command {
     command
 }
 
-/// The words of a line as a shell has them; double quotes hold several together.
+/// Splits a line into words like a shell; double quotes hold words together.
 fn words(line: &str) -> Vec<String> {
     let parts = line.split('"').enumerate();
     let split = |(number, part): (usize, &str)| match number % 2 {
@@ -34,14 +34,14 @@ fn doorbell(directory: &Path, line: &str) -> Output {
     command(directory, line).output().expect("doorbell runs")
 }
 
-/// What a command prints that does what it should.
+/// Output of a command that succeeds.
 fn said(directory: &Path, line: &str) -> String {
     let output = doorbell(directory, line);
     assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Why a command refuses, in one sentence.
+/// The message of a command that is refused in one sentence.
 fn refused(directory: &Path, line: &str) -> String {
     let output = doorbell(directory, line);
     let said = String::from_utf8(output.stderr).expect("text");
@@ -56,7 +56,8 @@ fn json(text: &str) -> serde_json::Value {
 
 const READS: &str = "sweep --jobs 2 --verb read --machines 3 --threads 2 --warmup 10us --duration 20us";
 
-/// What a page shows of what a command prints: of `simulate` what is about the bottleneck, as the rest has wall-clock time.
+/// The part of a command's output that a page shows. For `simulate` it is the bottleneck, because other parts
+/// contain wall-clock time.
 fn shown(line: &str, printed: &str) -> String {
     if !line.starts_with("simulate") {
         return printed.to_owned();
@@ -66,7 +67,7 @@ fn shown(line: &str, printed: &str) -> String {
     printed[from..to].to_owned()
 }
 
-/// Compares what a page shows after each of its commands with what these print, or writes it.
+/// Compares the output of each command on a page with the page, or rewrites the page.
 fn page(name: &str) {
     let directory = directory(name);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
@@ -80,7 +81,7 @@ fn page(name: &str) {
         let output = doorbell(&directory, line);
         assert!(output.stderr.is_empty(), "{line}: {output:?}");
         all += &shown(line, std::str::from_utf8(&output.stdout).expect("text"));
-        // What stood there goes.
+        // Drop the old output.
         lines.by_ref().find(|line| *line == "```").expect("a block ends");
         all += "```\n";
         commands += 1;
@@ -206,7 +207,7 @@ fn a_knee_is_found_without_saying_how_long() {
     assert!(sweep["points"].as_array().expect("points").iter().all(p99), "{sweep}");
 }
 
-/// As docs/curves.md has it, but for the machines.
+/// Like docs/curves.md, but without the other machines.
 #[test]
 fn gnu_parallel_makes_the_parts() {
     let directory = directory("parallel");
@@ -228,7 +229,7 @@ fn gnu_parallel_makes_the_parts() {
 fn parts_together_are_the_whole() {
     let directory = directory("parts");
     let over = format!("{READS} --over size=64..1024*4 --over verb=read,write");
-    // Each by itself, at the same time.
+    // The parts run separately, at the same time.
     let parts: Vec<_> = (1..=3)
         .map(|k| {
             let file = std::fs::File::create(directory.join(format!("{k}.json"))).expect("a file");
@@ -276,7 +277,7 @@ fn parts_together_are_the_whole() {
 #[test]
 fn the_knee_is_between_loads_that_were_tried() {
     let directory = directory("knee");
-    // A percentile of which 100 latencies lie beyond takes 10000.
+    // At least 100 latencies must lie beyond p99, which takes 10000 in total.
     let longer = READS.replace("20us", "6ms");
     let line = format!("{longer} --over window=1,64 --find knee --p99-under 3us --json");
     let sweep = json(&said(&directory, &line));
@@ -323,10 +324,10 @@ fn what_cannot_be_is_refused_with_its_point() {
     }
 }
 
-/// Results that are kept.
+/// Stored results.
 fn kept(directory: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(directory.join("cache")).into_iter().flatten().flatten();
-    // What is not whole yet has a name that begins with a dot.
+    // The name of an incomplete file begins with a dot.
     let whole = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
     whole.map(|file| file.path()).collect()
 }
@@ -341,7 +342,7 @@ fn ctrl_c_keeps_what_is_done() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("doorbell runs");
-    // The longest would take minutes; the others are made beside it.
+    // The longest point would take minutes; the others finish meanwhile.
     while kept(&directory).len() < 2 {
         assert!(child.try_wait().expect("it is a child").is_none(), "it runs");
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -354,7 +355,7 @@ fn ctrl_c_keeps_what_is_done() {
     assert_eq!(first["points"].as_array().expect("points").len(), 2);
     let again = json(&said(&directory, all));
     assert_eq!(first["points"], again["points"]);
-    // They were taken from where they are kept: they are missed there.
+    // The points came from the cache: without it, they would be missing.
     for file in kept(&directory) {
         std::fs::write(file, "").expect("it can be written");
     }

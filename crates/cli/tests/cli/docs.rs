@@ -1,9 +1,10 @@
-//! Tables in the docs that follow from the code. `cargo xtask bless` writes them anew.
+//! Tables in the docs that follow from the code. `cargo xtask bless` rewrites them.
 
 use doorbell_lab::{Schema, Workload};
 use std::path::PathBuf;
 
-/// Compares what stands between a comment that begins so and the next end with `table`, or writes it.
+/// Compares `table` with the text between the comment that starts with `begin` and the next end comment, or
+/// rewrites it.
 fn stands(file: &str, begin: &str, table: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     let text = std::fs::read_to_string(&path).unwrap();

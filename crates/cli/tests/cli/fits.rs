@@ -1,9 +1,9 @@
-//! JSON beside its schema in `docs/schemas`.
+//! Checks JSON against its schema in `docs/schemas`.
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
-/// Fields that are there only where there is something to say, or that a file may leave out.
+/// Fields that may be absent, either because there is nothing to say or because a file may leave them out.
 const OPTIONAL: [&str; 36] = [
     "overload",
     "class",
@@ -42,7 +42,7 @@ const OPTIONAL: [&str; 36] = [
     "interrupted",
     "missing",
 ];
-/// Objects whose keys are no fields' names.
+/// Objects with keys that are not field names.
 const MAPS: [&str; 9] = [
     "parameters",
     "claims",
@@ -54,7 +54,7 @@ const MAPS: [&str; 9] = [
     "within",
     "of",
 ];
-/// Fields of a workload that are there only where somebody says them.
+/// Workload fields that are present only if they are given.
 const SAID: [&str; 15] = [
     "arrivals",
     "rate",
@@ -84,8 +84,7 @@ fn wrong(validator: &Validator, json: &Value) -> Option<String> {
     validator.iter_errors(json).next().map(|error| format!("at {}: {error}", error.instance_path()))
 }
 
-/// Asserts that `json` is as the schema of this name has it, and would not be with one more field, or with one
-/// less, anywhere.
+/// Asserts that `json` fits the schema of this name, and would not fit with a field more or less anywhere.
 pub(crate) fn only(name: &str, json: &Value) {
     let validator = validator(name);
     assert_eq!(wrong(&validator, json), None, "{name}");
@@ -97,7 +96,7 @@ pub(crate) fn only(name: &str, json: &Value) {
             change(other.pointer_mut(&at).and_then(Value::as_object_mut).expect("it is an object"));
             validator.is_valid(&other)
         };
-        // Any parameter may be drawn, or not.
+        // Any parameter may or may not be drawn.
         let more = |object: &mut Map<String, Value>| _ = object.insert("more".into(), 1.into());
         let takes_more = at.ends_with("/calibrated/draws");
         assert!(takes_more || !fits_with(&more), "{name}: {at}/more fits");
@@ -110,19 +109,19 @@ pub(crate) fn only(name: &str, json: &Value) {
 
 fn is_optional(name: &str, at: &str, key: &str) -> bool {
     let of_draws = at.ends_with("/calibrated/draws");
-    // A measurement may say nothing of some of these.
+    // A measurement may leave out some of these.
     let of_measurements = at.contains("/measured/")
         && (["size", "batch", "qps", "machines", "threads", "window", "claims", "within", "of"]
             .contains(&key));
     let of_the_workload = match name {
-        // What its process posted, of which the rest is usual.
+        // Only the fields posted by the process are present; the others have their usual values.
         "run-stats" | "run-stats-all" => true,
         "simulate-system" => key == "profile",
         _ => false,
     };
-    // Only how many threads a class has, each says.
+    // A class must give only its number of threads.
     let of_a_class = at.starts_with("/workload/class/") && key != "threads";
-    // There may be none of all processes together.
+    // All processes together may have no workload.
     let of_all = name == "run-stats-all" && at.is_empty() && key == "workload";
     OPTIONAL.contains(&key)
         || of_draws
@@ -132,7 +131,7 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
         || (at == "/workload" && (of_the_workload || SAID.contains(&key)))
 }
 
-/// Where the objects with fields are; of a list the first.
+/// Paths of the objects with fields; for a list, only those in its first element.
 fn objects(json: &Value, at: &str, found: &mut Vec<String>) {
     match json {
         Value::Object(fields) => {

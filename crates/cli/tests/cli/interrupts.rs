@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: what is known is printed, and the shell is told.
+//! Ctrl-C and SIGTERM: known results are printed, and the exit code tells the shell.
 
 use crate::ctrl_c::{interrupted, signalled};
 use crate::fits;
@@ -12,7 +12,7 @@ fn doorbell(line: &str) -> Command {
     command
 }
 
-/// That it has said so in one line at most, apart from what a trace says of itself.
+/// Checks that the command reports the interrupt in its last line on stderr.
 fn says_so(output: &Output) {
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -80,7 +80,7 @@ fn sigterm_is_an_interruption_of_its_own_code() {
 #[test]
 fn sighup_is_left_to_who_started_it() {
     use std::os::unix::process::ExitStatusExt;
-    // Who runs the tests may have it ignored, and what they run would, too.
+    // The test runner may ignore SIGHUP, and its children would inherit that.
     let mut command = Command::new("env");
     let doorbell = doorbell("simulate --verb read --duration 900s");
     command.arg("--default-signal=HUP").arg(doorbell.get_program()).args(doorbell.get_args());

@@ -1,4 +1,5 @@
-//! `doorbell run` with statistics is seen as the program itself would be: how it ends, its signals, stops, terminal and files.
+//! `doorbell run` with statistics looks like the program itself: exit status, signals, stops, terminal and
+//! files.
 
 use crate::common::{doorbell, library};
 use std::fs::File;
@@ -8,11 +9,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hung.
+/// Time after which anything counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The `doorbell` command with the signals that a terminal gives a program: a test that a script runs in the
-/// background ignores SIGINT and SIGQUIT, and would hand that on.
+/// The `doorbell` command with a terminal's signal dispositions. A test that a script runs in the background
+/// ignores SIGINT and SIGQUIT, and the command would inherit that.
 pub(crate) fn as_in_a_terminal() -> Command {
     let mut command = doorbell();
     let usual = || {
@@ -22,12 +23,12 @@ pub(crate) fn as_in_a_terminal() -> Command {
         }
         Ok(())
     };
-    // SAFETY: it calls the system and nothing else.
+    // SAFETY: the closure only makes system calls.
     unsafe { command.pre_exec(usual) };
     command
 }
 
-/// `doorbell run` of a program that counts.
+/// `doorbell run` of a program, with statistics.
 fn counted(program: &[&str]) -> Command {
     let mut command = as_in_a_terminal();
     let fabric = format!("launch-{}", std::process::id());
@@ -35,13 +36,13 @@ fn counted(program: &[&str]) -> Command {
     command
 }
 
-/// What a command prints, and how it ends.
+/// Output and exit status of a command.
 fn run(command: &mut Command) -> (String, ExitStatus) {
     let output = command.stdin(Stdio::null()).output().expect("it runs");
     (String::from_utf8_lossy(&output.stdout).into_owned(), output.status)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -50,7 +51,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A launched program in a process group of its own, and what it says.
+/// A launched program in its own process group, and its output.
 pub(crate) struct Running {
     pub(crate) child: Child,
     says: BufReader<ChildStdout>,
@@ -64,7 +65,7 @@ impl Running {
         Running { child, says }
     }
 
-    /// The next line that begins as this does; the rest of it.
+    /// Returns the rest of the next line that contains `begin`, from behind it.
     pub(crate) fn line(&mut self, begin: &str) -> String {
         let mut line = String::new();
         loop {
@@ -88,10 +89,10 @@ impl Running {
         kill(-self.pid(), signal);
     }
 
-    /// Waits until the process is stopped; by which signal.
+    /// Waits until the process is stopped. Returns the signal that stopped it.
     pub(crate) fn stopped(&self) -> Option<libc::c_int> {
         let mut status = 0;
-        // SAFETY: our child and our variable.
+        // SAFETY: the child is ours, and the variable is a local one.
         let changed = unsafe { libc::waitpid(self.pid(), &mut status, libc::WUNTRACED) };
         assert_eq!(changed, self.pid());
         ExitStatus::from_raw(status).stopped_signal()
@@ -107,7 +108,7 @@ fn kill(to: libc::pid_t, signal: libc::c_int) {
     assert_eq!(unsafe { libc::kill(to, signal) }, 0, "signal {signal} to {to}");
 }
 
-/// State of a process as proc(5) has it; `None` where there is none.
+/// State of a process as in proc(5); `None` if it does not exist.
 pub(crate) fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -140,7 +141,7 @@ fn the_program_finds_files_and_signals_as_they_were() {
     let programs = [&["grep", "^Sig[BIC]", "/proc/self/status"][..], &["sh", "-c", files]];
     let prepared = |command: &mut Command| {
         let change = || {
-            // SAFETY: numbers, and a set of this function's own.
+            // SAFETY: takes numbers, and a local set.
             unsafe {
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
                 libc::signal(libc::SIGUSR2, libc::SIG_IGN);
@@ -151,7 +152,7 @@ fn the_program_finds_files_and_signals_as_they_were() {
             }
             Ok(())
         };
-        // SAFETY: calls the system only.
+        // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(change) };
         let mut child = command
             .stdin(Stdio::null())
@@ -162,7 +163,7 @@ fn the_program_finds_files_and_signals_as_they_were() {
         let mut text = String::new();
         child.stdout.take().expect("it is piped").read_to_string(&mut text).expect("it can be read");
         child.wait().expect("it ends");
-        // Pipes have numbers of their own.
+        // Pipes have changing numbers.
         text.lines().filter(|line| !line.contains("pipe:")).map(str::to_owned).collect::<Vec<_>>()
     };
     for (program, expected) in programs.iter().zip(["SigBlk:\t0000000000000200", "7 -> /dev/null"]) {
@@ -172,12 +173,13 @@ fn the_program_finds_files_and_signals_as_they_were() {
     }
 }
 
-/// Says which signals come to it, until SIGTERM. They are all blocked, as it was started so.
+/// Prints the signals that it receives, until SIGTERM. All signals are blocked, because it was started that
+/// way.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn listener() {
     println!("> ready {}", std::process::id());
-    // SAFETY: sets and room of this function's own.
+    // SAFETY: uses local sets and local memory.
     unsafe {
         libc::alarm(60);
         let mut all = std::mem::zeroed();
@@ -197,7 +199,7 @@ fn listener() {
     }
 }
 
-/// The program above, launched, and its process number.
+/// The listener above, launched, and its PID.
 fn listening() -> (Running, String) {
     let file = std::env::current_exe().expect("the test has a file");
     let mut command = counted(&[
@@ -209,7 +211,7 @@ fn listening() -> (Running, String) {
         "--test-threads=1",
     ]);
     let blocked = || {
-        // SAFETY: a set of this function's own.
+        // SAFETY: uses a local set.
         unsafe {
             let mut all = std::mem::zeroed();
             libc::sigfillset(&mut all);
@@ -217,7 +219,7 @@ fn listening() -> (Running, String) {
         }
         Ok(())
     };
-    // SAFETY: calls the system only.
+    // SAFETY: the closure only makes system calls.
     unsafe { command.pre_exec(blocked) };
     let mut running = Running::new(command);
     let pid = running.line("> ready ");
@@ -227,7 +229,7 @@ fn listening() -> (Running, String) {
 #[test]
 fn each_signal_reaches_the_program_once_to_it_alone_or_to_its_group() {
     let (mut running, _) = listening();
-    // Of real-time signals none is lost where several wait, and they come behind all others.
+    // Several pending real-time signals are all delivered, after all other signals.
     let (first, last) = (libc::SIGRTMIN() + 1, libc::SIGRTMAX() - 1);
     let signals = [libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGWINCH, libc::SIGCONT, first];
     for round in 0..20 {
@@ -238,7 +240,7 @@ fn each_signal_reaches_the_program_once_to_it_alone_or_to_its_group() {
                 running.signal_group(signal)
             }
             assert_eq!(running.line("> "), signal.to_string(), "round {round}");
-            // One that came twice would come before this.
+            // A duplicate would arrive before this one.
             running.signal(last);
             assert_eq!(running.line("> "), last.to_string(), "round {round}, signal {signal}");
         }
@@ -300,7 +302,7 @@ fn files_that_the_program_closes_are_closed() {
         counted(&["sh", "-c", "trap 'exit 6' TERM; exec <&- >&-; while :; do sleep 0.01; done"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut rest = Vec::new();
-    // Ends, though the program goes on.
+    // This ends although the program continues.
     child.stdout.take().expect("it is piped").read_to_end(&mut rest).expect("it can be read");
     let mut hears = child.stdin.take().expect("it is piped");
     until("nobody reads", || hears.write_all(b"x").is_err());
@@ -308,7 +310,7 @@ fn files_that_the_program_closes_are_closed() {
     assert_eq!(child.wait().expect("it ends").code(), Some(6));
 }
 
-/// A terminal, and a shell with job control on it.
+/// A terminal with a job-control shell.
 struct Terminal {
     shell: Child,
     typed: File,
@@ -328,7 +330,8 @@ impl Terminal {
         command.args(["--norc", "--noprofile", "-i"]).env("PS1", "").env("PS2", "").env("TERM", "dumb");
         command.stdin(same()).stdout(same()).stderr(same());
         let takes = || {
-            // SAFETY: takes numbers: standard input is the terminal. What whoever runs the tests ignores, no shell below could trap.
+            // SAFETY: takes numbers, and standard input is the terminal. A shell could not trap signals that
+            // the test runner ignores.
             unsafe {
                 for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
                     libc::signal(signal, libc::SIG_DFL);
@@ -338,7 +341,7 @@ impl Terminal {
             }
             Ok(())
         };
-        // SAFETY: calls the system only.
+        // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(takes) };
         let shell = command.spawn().ok()?;
         let typed = File::from(controller);
@@ -357,9 +360,9 @@ impl Terminal {
         self.typed.write_all(text.as_bytes()).expect("the terminal is there");
     }
 
-    /// Types something over and over until something is shown.
+    /// Types `typed` repeatedly until `text` is shown.
     fn shows_when_typed(&mut self, text: &str, typed: &str, pause: Duration) {
-        // A terminal takes 4096 bytes that nobody reads; who writes more waits.
+        // A terminal buffers 4096 unread bytes. Further writes block.
         let (begin, mut left) = (Instant::now(), 2048 / typed.len());
         while !self.shown.contains(text) {
             let shown = &self.shown;
@@ -373,8 +376,8 @@ impl Terminal {
         }
     }
 
-    /// The processes of the shell's session, for who wants to know why something is not shown: of each its name, state, group and
-    /// the terminal's, and what it does with signals.
+    /// Processes of the shell's session, to explain why a text is not shown. Lists the name, state, group,
+    /// foreground group and signal masks of each.
     fn processes(&self) -> String {
         let session = |stat: &str| stat.rsplit(')').next()?.split(' ').nth(4)?.parse::<u32>().ok();
         let own = |stat: &str| session(stat) == Some(self.shell.id());
@@ -388,7 +391,7 @@ impl Terminal {
         all.collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until this is shown, and forgets what is up to it.
+    /// Waits until this text is shown, and drops everything up to its end.
     fn shows(&mut self, text: &str) {
         loop {
             if let Some(at) = self.shown.find(text) {
@@ -420,7 +423,7 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect::<Vec<_>>().join(" ")
     };
-    // What is typed is shown too, so what is waited for is not in it.
+    // Typed text is shown too, so it must not contain the awaited text.
     let reads = launched("echo rea\"\"dy; read line; echo got-$line; read line; echo got-$line; exit 5");
     terminal.types(&format!("{reads}; echo code=$?\n"));
     terminal.shows("ready");
@@ -434,7 +437,7 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     terminal.types("two\n");
     terminal.shows("got-two");
     terminal.shows("after=5");
-    // In the background it is stopped where it reads.
+    // In the background, the program stops when it reads.
     terminal.types(&format!("{reads} &\n"));
     terminal.shows("ready");
     terminal.types("\n\n");
@@ -443,12 +446,12 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     terminal.types("three\nfour\n");
     terminal.shows("got-four");
     terminal.shows("after=5");
-    // Ctrl-C comes once, and ends it.
+    // Ctrl-C arrives once, and ends the program.
     let counts = launched(
         "trap \"echo in\\\"\\\"t\" INT; echo rea\"\"dy; read line; read line; trap - INT; read line",
     );
     terminal.types(&format!("{counts}; echo code=$?\n"));
     terminal.shows("ready");
-    // What comes before the shell waits in its `read` is noticed with the next that comes.
+    // A signal that arrives before the shell waits in its `read` is noticed with the next one.
     terminal.shows_when_typed("int", "\x03", Duration::from_millis(200));
 }

@@ -1,4 +1,4 @@
-//! `doorbell run` builds the library where cargo has put the command and has not built the library.
+//! `doorbell run` builds the library if cargo built the command but not the library.
 
 use crate::common::{doorbell, library, text};
 use std::fs::Permissions;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
-/// A cargo that writes its arguments to a file and makes the library, or fails.
+/// A fake cargo that logs its arguments and copies the library, or fails.
 const CARGO: &str = "#!/bin/sh
 echo \"$PWD $*\" >> \"$0.log\"
 [ -e \"$0.fails\" ] && { echo 'error: no such crate' >&2; exit 101; }
@@ -15,7 +15,7 @@ while [ \"$1\" != --target-dir ]; do shift; done
 cp LIBRARY \"$2/release/libibverbs.so\"
 ";
 
-/// A target folder of a test's own with a command of the release profile, and that cargo.
+/// A target directory for one test, with a release command and the fake cargo.
 struct Target(PathBuf);
 
 impl Target {
@@ -43,7 +43,7 @@ impl Target {
         command.output().expect("doorbell runs")
     }
 
-    /// What cargo was asked for, a line each time.
+    /// The calls of the fake cargo, one line each.
     fn asked(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.0.join("cargo.log")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
@@ -64,7 +64,7 @@ fn a_library_that_is_missing_or_old_is_built_and_no_other() {
     );
     let options = "build --release -p doorbell-soft-so --quiet --target-dir";
     assert_eq!(target.asked(), [format!("{} {options} {}", sources.display(), real.display())]);
-    // It is there and current, whatever says so.
+    // The library exists and is current.
     let source = target.0.join("source.rs");
     std::fs::write(&source, "").expect("it can be written");
     let changed = |when| {
@@ -77,7 +77,7 @@ fn a_library_that_is_missing_or_old_is_built_and_no_other() {
     let output = target.run();
     assert_eq!((output.status.success(), text(&output).as_str()), (true, ""));
     assert_eq!(target.asked().len(), 1);
-    // A source that is newer than it.
+    // A source is newer than the library.
     changed(SystemTime::now() + Duration::from_secs(60));
     assert!(text(&target.run()).starts_with("doorbell: building"));
     assert_eq!(target.asked().len(), 2);

@@ -34,17 +34,17 @@ fn a_system_runs_on_this_machine() {
     let runs = live["runs"].as_array().expect("there are runs");
     let [run] = &runs[..] else { panic!("a system of one stack runs once: {live}") };
     assert!(run["done"].as_u64().is_some_and(|done| done > 0), "{run}");
-    // Of few operations percentiles are not known.
+    // With few operations, percentiles are unknown.
     let at = ["min", "p50", "p99", "p999"].map(|key| run["latency_ns"][key].as_u64());
     let known: Vec<u64> = at.into_iter().flatten().collect();
     assert!(known.is_sorted() && at[0] > Some(0), "{run}");
-    // Either what was counted, or why not.
+    // Either the counts, or the reason for their absence.
     assert_ne!(run["llc"].is_null(), run["no_llc"].is_null(), "{run}");
-    // Nothing of it is a profile's.
+    // No value comes from a profile.
     assert!(run["workload"]["profile"].is_null() && run["workload"]["system"] == "rpc-sequencer", "{run}");
 }
 
-/// Of the systems in the register, those that have a stack.
+/// Runs the systems of the register that have a stack.
 #[test]
 fn a_system_of_several_stacks_runs_over_each() {
     for system in doorbell_lab::systems_with("stack") {
@@ -117,8 +117,8 @@ fn what_cannot_be_is_one_sentence() {
     assert_eq!(text(&output).lines().count(), 1, "{}", text(&output));
 }
 
-/// An operation cannot take less than what its server executes, however fast the machine is: 64 kB in steps of a byte, of
-/// which each executes some 1000 instructions at no more than 20 in a nanosecond.
+/// An operation takes at least as long as its server computes, on any machine: 64 kB in steps of a byte, with
+/// 1000 instructions each, at no more than 20 per nanosecond.
 #[test]
 fn what_a_server_computes_is_computed() {
     for (options, least) in
@@ -135,7 +135,7 @@ fn what_a_server_computes_is_computed() {
     }
 }
 
-/// Once it has sockets, TCP's turn has begun.
+/// Once the command has sockets, its run over TCP has begun.
 #[test]
 fn an_interrupted_run_keeps_what_is_finished() {
     let mut command = doorbell();

@@ -1,5 +1,5 @@
-//! Tests of the command as people call it. One program: its tests run beside each other, and each program would be linked
-//! anew.
+//! Tests of the command as users call it. They are one program, so that they run in parallel and are linked
+//! only once.
 
 mod command;
 mod common;

@@ -1,4 +1,4 @@
-//! `doorbell run -n`: several processes of one program as one.
+//! `doorbell run -n`: several processes of one program as one run.
 
 use crate::common::{doorbell, library, text};
 use crate::fits;
@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 
-/// `doorbell run` of a shell's script with these options.
+/// `doorbell run` of a shell script with these options.
 fn run(options: &[&str], script: &str) -> Command {
     let mut command = as_in_a_terminal();
     command.arg("run").args(options).arg("--lib").arg(library()).args(["--", "sh", "-c", script]);
@@ -19,7 +19,7 @@ fn output(options: &[&str], script: &str) -> Output {
     run(options, script).stdin(Stdio::null()).output().expect("doorbell runs")
 }
 
-/// The lines of a text, in order.
+/// The lines of a text, sorted.
 fn sorted(text: &[u8]) -> Vec<String> {
     let mut lines: Vec<String> = String::from_utf8_lossy(text).lines().map(str::to_owned).collect();
     lines.sort();
@@ -140,13 +140,14 @@ fn what_is_signalled_reaches_every_rank_once() {
     until("the ranks stop", || ranks.iter().all(|pid| state(pid) == Some('T')));
     running.signal(libc::SIGCONT);
     until("the ranks go on", || ranks.iter().all(|pid| state(pid) != Some('T')));
-    // As a terminal does, or timeout(1).
+    // A terminal or timeout(1) signals the whole group.
     running.signal_group(libc::SIGINT);
     (0..2).for_each(|_| drop(running.line("interrupted")));
     assert_eq!(running.end().code(), Some(5));
 }
 
-/// What a shell's script starts in the background ignores SIGINT, and what nohup(1) starts SIGHUP: so do the run and its ranks.
+/// A shell script's background jobs ignore SIGINT, and nohup(1) jobs ignore SIGHUP. The run and its ranks
+/// must, too.
 #[test]
 fn what_was_ignored_when_the_run_began_ends_nobody() {
     let mut command = run(&["-n", "2"], "trap 'echo told' USR1; echo ready $$; while :; do sleep 0.05; done");
@@ -157,13 +158,13 @@ fn what_was_ignored_when_the_run_began_ends_nobody() {
         }
         Ok(())
     };
-    // SAFETY: it calls the system and nothing else.
+    // SAFETY: the closure only makes system calls.
     unsafe { command.pre_exec(ignore) };
     let mut running = Running::new(command);
     let ranks = [(); 2].map(|()| running.line("ready "));
     running.signal(libc::SIGINT);
     running.signal(libc::SIGHUP);
-    // After what a run waits for those that were told to end.
+    // Longer than a run waits for ranks that were told to end.
     std::thread::sleep(std::time::Duration::from_millis(5500));
     assert!(ranks.iter().all(|pid| state(pid).is_some_and(|state| state != 'Z')), "{ranks:?}");
     running.signal(libc::SIGUSR1);
@@ -174,13 +175,13 @@ fn what_was_ignored_when_the_run_began_ends_nobody() {
 
 #[test]
 fn nothing_is_left_behind() {
-    // One in the rank's group, and one in a session of its own.
+    // One process in the rank's group, and one in its own session.
     let script = "sleep 1000 & echo left $!; setsid sleep 1000 & echo left $!";
     let mut running = Running::new(run(&["-n", "2"], script));
     let left = [(); 4].map(|()| running.line("left "));
     assert!(running.end().success());
     assert!(left.iter().all(|pid| state(pid).is_none()), "{left:?}");
-    // Who kills the run kills its ranks.
+    // Killing the run kills its ranks.
     let mut running = Running::new(run(&["-n", "2"], "echo ready $$; exec sleep 1000"));
     let ranks = [(); 2].map(|()| running.line("ready "));
     running.signal(libc::SIGKILL);

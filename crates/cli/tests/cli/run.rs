@@ -1,5 +1,4 @@
-//! `doorbell run` with what it counts, and `doorbell simulate` of that. Skipped where perftest is not
-//! installed.
+//! `doorbell run` with statistics, and `doorbell simulate` of these. Skipped if perftest is not installed.
 
 use crate::common::{doorbell, library, text};
 use crate::fits;
@@ -25,12 +24,12 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// Runs server and client of a perftest program below one shell, so that both write statistics of
-/// one name; returns the files, that of both together last.
+/// Runs server and client of a perftest program under one shell, so that both write statistics under one
+/// name. Returns the files, with the combined file last.
 fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let run = format!("{program} -p {} {arguments}", port.expect("there is a port").port());
-    // The client is tried until the server listens.
+    // The client retries until the server listens.
     let script = format!("{run} & for i in $(seq 200); do {run} 127.0.0.1 && break; sleep 0.05; done; wait");
     let fabric = format!("cli-{}-{program}", std::process::id());
     let mut command = doorbell();
@@ -96,7 +95,7 @@ fn statistics_are_a_workload() {
         assert!(mops > 0.5 && mops < most, "{profile}: {mops}");
         assert!(!result["lift"].as_array().expect("it was explained").is_empty());
     }
-    // They are a baseline, too, of one process and of all.
+    // Statistics are also a baseline, of one process and of all.
     for file in [posted, &all] {
         let mut command = doorbell();
         let output =
@@ -107,7 +106,7 @@ fn statistics_are_a_workload() {
             text(&output)
         );
     }
-    // The server of one-sided verbs posts nothing, and there is nothing to simulate.
+    // The server of one-sided verbs posts nothing, so there is nothing to simulate.
     let server = nothing.first().expect("the server has a file of its own");
     let output = doorbell().arg("simulate").arg(server).output().expect("doorbell runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
@@ -115,7 +114,7 @@ fn statistics_are_a_workload() {
     assert_eq!(text(&output).lines().count(), 1);
 }
 
-/// What ibv_devinfo says on the device that these options ask for.
+/// Output of ibv_devinfo on a device with these options.
 fn devinfo(options: &[&str]) -> Output {
     let fabric = format!("cli-{}-devinfo", std::process::id());
     let mut command = doorbell();
@@ -123,7 +122,7 @@ fn devinfo(options: &[&str]) -> Output {
     command.args(["--", "ibv_devinfo", "-v"]).output().expect("doorbell runs")
 }
 
-/// The lines that have one of these keys, and those that have none.
+/// The lines with one of these keys, and the lines with none.
 fn with_keys<'t>(text: &'t str, keys: &[&str]) -> (Vec<&'t str>, Vec<&'t str>) {
     text.lines().partition(|line| keys.iter().any(|key| line.trim_start().starts_with(&format!("{key}:"))))
 }
@@ -133,7 +132,7 @@ fn a_device_is_shown_as_another_nic_by_its_ids_and_limits() {
     if !is_installed("ibv_devinfo") {
         return;
     }
-    // What a profile has of them.
+    // Keys that a profile determines.
     const KEYS: [&str; 9] = [
         "vendor_id",
         "vendor_part_id",
@@ -198,7 +197,7 @@ fn results_are_a_workload_again() {
         "--duration",
         "20us",
     ]);
-    // Whatever the file's name.
+    // The file's name does not matter.
     let file = directory.join("result");
     std::fs::write(&file, &first).expect("it can be written");
     let again = simulate(&[file.to_str().expect("its name is text")]);
@@ -206,7 +205,7 @@ fn results_are_a_workload_again() {
     assert_eq!(mops(&first), mops(&again));
 }
 
-/// What `doorbell run` says of these options, with which it runs nothing.
+/// The message of `doorbell run` for options with which it runs nothing.
 #[track_caller]
 fn refused(options: &[&str]) -> String {
     let mut command = doorbell();

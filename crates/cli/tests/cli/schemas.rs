@@ -1,12 +1,12 @@
-//! What `--json` writes is as the schemas in `docs/schemas` have it; what has other fields is not. What `live` and
-//! `run` write their own tests compare.
+//! Checks `--json` output against the schemas in `docs/schemas`. The tests of `live` and `run` check their
+//! own output.
 
 use crate::fits;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A run that takes little time.
+/// Options for a short run.
 const SHORT: &str = "--warmup 5us --duration 20us";
 
 fn json(line: &str) -> Value {
@@ -33,7 +33,7 @@ fn unlike() -> PathBuf {
     path
 }
 
-/// Two classes of threads, one of which draws what it posts.
+/// Two thread classes, one of them with a mix.
 fn classed() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("classes-for-schemas.toml");
     let text = "machines = 2\n[[class]]\nname = \"both\"\nthreads = 1\nmix = \"read:1,write:1\"\n[[class]]\nthreads = 2\nverb = \"read\"\n";
@@ -47,7 +47,7 @@ fn verbs_are_as_their_schema_has_them() {
         check("simulate", &format!("simulate --verb {verb} --machines 2 --threads 2 {SHORT}"));
         check("limits", &format!("limits --verb {verb}"));
     }
-    // All that is absent where nobody asks for it.
+    // All fields that are absent unless requested.
     let placed = "--sges 2 --pieces apart --random-offset --local-region 65536 --remote-region 65536 --addresses random";
     let placed = format!("--verb write --size 64 --no-inline --machines 2 --threads 2 --ports 1 {placed}");
     check("simulate", &format!("simulate {placed} --window 32 {SHORT}"));
@@ -66,7 +66,7 @@ fn verbs_are_as_their_schema_has_them() {
     let classed = classed();
     check("simulate", &format!("simulate {} {SHORT}", classed.display()));
     check("limits", &format!("limits {}", classed.display()));
-    // No operation comes to its end.
+    // No operation completes.
     check("simulate", "simulate --verb read --machines 2 --threads 1 --warmup 0s --duration 1ns");
 }
 
@@ -79,7 +79,7 @@ fn systems_are_as_their_schema_has_them() {
             few.iter().filter(|(key, _)| has(key)).map(|(key, value)| format!("--{key} {value}")).collect();
         check("simulate-system", &format!("simulate --system {} {} {SHORT}", entry.name, few.join(" ")));
     }
-    // A host that has an uncore, and phases.
+    // A host with an uncore, and a system with phases.
     let touch =
         "simulate --system touch --profile e7520-t4 --size 4096 --explain --warmup 100us --duration 300us";
     check("simulate-system", touch);

@@ -1,4 +1,4 @@
-//! Programs that the library cannot be put in front of are refused in a line, and not run without the device.
+//! Programs that the library cannot interpose on are refused in one line, and not run without the device.
 
 use crate::common::{doorbell, library, text};
 use std::ffi::OsStr;
@@ -10,9 +10,9 @@ fn executable(path: &Path, bytes: &[u8]) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("its mode can be set");
 }
 
-/// A program that would say something, without the header that names its loader.
+/// A program without the header that names its loader. It would print something if it ran.
 fn without_loader() -> Vec<u8> {
-    // The type and the flags of that header.
+    // Type and flags of the header that names the loader.
     const HEADER: [u8; 8] = [3, 0, 0, 0, 4, 0, 0, 0];
     let mut bytes = std::fs::read("/bin/echo").expect("it can be read");
     let at = bytes.windows(8).position(|part| part == HEADER).expect("it has a loader");
@@ -40,7 +40,7 @@ fn a_static_program_is_refused_and_not_run() {
             assert_eq!((text(&output), output.status.code()), (expected, Some(126)));
         }
     }
-    // By PATH, as a shell would find it.
+    // A program found by PATH, as a shell would find it.
     let mut command = doorbell();
     command.env("PATH", folder.path()).arg("run").arg("--lib").arg(library()).args(["--", "echo", "word"]);
     let output = command.output().expect("doorbell runs");
@@ -55,11 +55,11 @@ fn what_is_no_program_ends_as_in_a_shell() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     assert_eq!(run(folder.path().join("nothing").as_os_str()).status.code(), Some(127));
-    // Without a first line it is the shell's, as execvp(3) has it.
+    // A script without an interpreter line is run by the shell, as in execvp(3).
     let plain = folder.path().join("plain");
     executable(&plain, b"exit 3\n");
     assert_eq!(run(plain.as_os_str()).status.code(), Some(3));
-    // What is there and cannot be run.
+    // Files that exist but cannot be run.
     std::fs::write(folder.path().join("data"), "").expect("it can be written");
     for name in [".", "data"] {
         assert_eq!(run(folder.path().join(name).as_os_str()).status.code(), Some(126), "{name}");

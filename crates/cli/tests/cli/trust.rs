@@ -1,4 +1,4 @@
-//! `doorbell run` loads nothing that others than this user and root may have put there.
+//! `doorbell run` loads only files that nobody but this user and root can have written.
 
 use crate::common::{doorbell, library, text};
 use std::fs::Permissions;
@@ -6,12 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// A new folder of this test with a copy of the library in it.
+/// A new folder for this test with a copy of the library in it.
 fn copied(test: &str) -> (PathBuf, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trust-{test}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
-    // As the command names it: cargo's target folder may be a symbolic link.
+    // The canonical path, as the command names it: cargo's target folder may be a symbolic link.
     let folder = folder.canonicalize().expect("it is there");
     let copy = folder.join("libibverbs.so");
     std::fs::copy(library(), &copy).expect("it can be copied");
@@ -22,7 +22,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode can be set");
 }
 
-/// Runs a program on this library, where this folder is the user's own for such things.
+/// Runs a program on this library, with `runtime` as the user's runtime directory.
 fn run(library: &Path, runtime: Option<&Path>, program: &[&str]) -> Output {
     let mut command = doorbell();
     match runtime {
@@ -34,7 +34,7 @@ fn run(library: &Path, runtime: Option<&Path>, program: &[&str]) -> Output {
     command.output().expect("doorbell runs")
 }
 
-/// Bad input, and one sentence that says this.
+/// Checks for exit code 2 and one sentence that contains `saying`.
 fn is_refused(output: &Output, saying: &str) {
     let said = text(output);
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -116,7 +116,7 @@ fn programs_look_for_libraries_in_a_folder_of_links_alone() {
         assert_eq!(links.metadata().expect("it is there").permissions().mode() & 0o777, 0o700);
     }
     std::fs::remove_file(&copy).expect("it can be removed");
-    // The next launch, of whatever library, removes what leads there.
+    // The next launch with any library removes links to the missing file.
     assert!(run(library(), None, &["true"]).status.success());
     let tops = std::fs::read_dir("/dev/shm").expect("it can be listed").flatten().map(|entry| entry.path());
     let leads_there =

@@ -105,12 +105,12 @@ impl Run {
         Key(serde_json::to_string(&all).expect("profiles and workloads are JSON"))
     }
 
-    /// The value of a number option after defaults and limits; `None` for an option that is absent or not a number.
+    /// Value of a numeric option after defaults and limits; `None` if the option is absent or not a number.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         self.planned().number(key)
     }
 
-    /// The number of operations of a QP per signalled one; `None` for a system without the option `signal_every`.
+    /// Number of operations per signalled one; `None` for a system without the option `signal_every`.
     pub(crate) fn signal_every(&self) -> Option<u64> {
         self.planned().signal_every()
     }

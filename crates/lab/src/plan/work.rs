@@ -30,10 +30,10 @@ pub(super) trait Planned {
     /// The resolved work as JSON: everything that a result depends on, except the machines.
     fn json(&self) -> serde_json::Value;
 
-    /// The value of a number option after defaults and limits; `None` for an option that is absent or not a number.
+    /// Value of a numeric option after defaults and limits; `None` if the option is absent or not a number.
     fn number(&self, key: &str) -> Option<u64>;
 
-    /// The number of operations of a QP per signalled one; `None` for a system without the option `signal_every`.
+    /// Number of operations per signalled one; `None` for a system without the option `signal_every`.
     fn signal_every(&self) -> Option<u64>;
 
     /// The work with this warm-up and duration.

@@ -1,4 +1,4 @@
-//! Traces and captures as people make them. `cargo xtask bless` draws the picture in docs/trace.md anew.
+//! Traces and captures as users make them. `cargo xtask bless` redraws the picture in docs/trace.md.
 
 mod picture;
 #[path = "../../../../sim/tests/sim/common/trace.rs"]
@@ -9,7 +9,7 @@ use reader::{Captured, Trace, check_psns, names, read_pcapng};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// One READ at a time, as docs/trace.md has it.
+/// One READ at a time, as in docs/trace.md.
 const ONE_READ: &str =
     "simulate --verb read --size 256 --machines 2 --threads 1 --window 1 --warmup 20us --duration 20us";
 
@@ -77,7 +77,7 @@ fn a_read_goes_through_its_stages_for_as_long_as_its_latency() {
             "poll",
         ];
         assert_eq!(names(&stages), expected);
-        // The reader has seen that the stages add up to the operation.
+        // The reader has checked that the stages add up to the operation.
         let latency = t.json["latency_ns"]["mean"].as_f64().unwrap();
         assert!((operation.numbers["ps"] as f64 / 1000.0 - latency).abs() < 1.0, "{latency}");
     }
@@ -104,7 +104,7 @@ fn what_an_operation_goes_through_is_what_is_busy_with_it() {
     assert!(answer.1 - answer.0 > request.1 - request.0, "256 B take longer than none");
 }
 
-/// Runs whose traces differ in what happens in them.
+/// Runs with different events in their traces.
 const RUNS: [(&str, &str); 8] = [
     (
         "doorbells",
@@ -201,8 +201,8 @@ fn a_capture_is_what_was_sent() {
 
 #[test]
 fn wireshark_finds_nothing_malformed() {
-    // It guesses what payloads are, and takes a datagram without one, or with one that begins like a type of
-    // Ethernet frames, for the beginning of another protocol.
+    // Wireshark guesses the protocol of payloads. It mistakes a datagram without payload, or with one that
+    // begins like an Ethernet type, for another protocol.
     let checked = ["-o", "ip.check_checksum:TRUE"];
     let no_guesses = ["--disable-protocol", "infiniband.eoib", "-o", "infiniband.identify_payload:FALSE"];
     let options = [checked.as_slice(), &no_guesses].concat();
@@ -228,7 +228,7 @@ fn wireshark_finds_nothing_malformed() {
             psn.parse::<u32>().expect("a PSN")
         });
         assert_eq!(dissected.collect::<Vec<u32>>(), psns, "{name}");
-        // Nor has it an expert's remark, from a warning on.
+        // There is also no expert remark at the level of a warning or above.
         let wrong = "_ws.malformed || ip.checksum.status == 0 || _ws.expert.severity >= 6291456";
         let output = tshark(&t.pcap, &["-Y", wrong]).unwrap();
         assert!(output.status.success(), "{name}: {output:?}");
@@ -257,8 +257,7 @@ fn reruns_are_not_traced() {
     assert_eq!(explained.trace.slices.len(), once.trace.slices.len());
 }
 
-/// One sentence, exit 2, nothing else.
-/// Over RoCE and iWARP, of one packet and of several.
+/// Runs over RoCE and iWARP, with one packet and with several.
 #[test]
 fn operations_without_a_cqe_end_when_they_are_acknowledged() {
     for (profile, most) in [("cib", 3), ("e7520-t4", 3)] {
@@ -277,6 +276,7 @@ fn operations_without_a_cqe_end_when_they_are_acknowledged() {
     }
 }
 
+/// Checks for exit code 2, one sentence that contains `part`, and no other output.
 fn refused(output: &Output, part: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{part}: {output:?}");
@@ -385,7 +385,7 @@ fn what_is_kept_of_an_interrupted_run_is_said() {
     assert!(!Trace::read(&std::fs::read(&path).unwrap()).operations().is_empty());
 }
 
-/// A device that is always full.
+/// Output goes to a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_takes_no_result_away() {

@@ -1,4 +1,4 @@
-//! A trace of one operation as SVG: its stages, and below them what was busy, on each machine.
+//! Draws a trace of one operation as SVG: its stages, and below them the busy resources of each machine.
 
 use super::reader::{Slice, Trace};
 use std::fmt::Write;
@@ -8,10 +8,10 @@ const WIDTH: f64 = 1100.0;
 const LABELS: f64 = 300.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 16.0;
-/// A name takes about so much for each of its letters.
+/// Approximate width of a letter.
 const LETTER: f64 = 5.6;
 
-/// Colours of what is done by the CPU, units, links and PCIe; waiting is grey.
+/// Colours for work of CPU, units, links and PCIe; waiting is grey.
 fn colour(name: &str) -> &'static str {
     match name {
         "post" | "MMIO" | "poll" | "core 0" => "#8fb8de",
@@ -22,7 +22,7 @@ fn colour(name: &str) -> &'static str {
     }
 }
 
-/// How long a slice is, to the picosecond where it says that.
+/// Duration of a slice in nanoseconds, with picoseconds if known.
 fn ns(slice: &Slice) -> String {
     match slice.numbers.get("ps") {
         Some(ps) => format!("{:.1}", *ps as f64 / 1e3),
@@ -105,7 +105,7 @@ pub(crate) fn draw(trace: &Trace) -> String {
     let mut processes: Vec<&str> = rows.iter().map(|(process, ..)| *process).collect();
     processes.sort_unstable();
     processes.dedup();
-    // The one that posts comes first.
+    // The posting machine comes first.
     processes.sort_by_key(|process| *process != operation.process);
     for process in processes {
         picture.heading(&format!("What is busy on {process}"));
