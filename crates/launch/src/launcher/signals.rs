@@ -36,7 +36,7 @@ pub(super) fn all() -> sigset_t {
 
 /// All signals except those that this process was started to ignore. nohup(1) does so, or a shell script for
 /// a background command (SIGINT, SIGQUIT). Children inherit this, so such a signal is not meant to end
-/// anything. SIGCHLD is heeded in any case, and all Rust programs ignore SIGPIPE.
+/// anything. SIGCHLD is heeded in any case. So is SIGPIPE, because every Rust program ignores it.
 pub(super) fn heeded() -> sigset_t {
     let is_ignored = |signal: &c_int| action(*signal).sa_sigaction == libc::SIG_IGN;
     let of_others = |signal: &c_int| !matches!(*signal, libc::SIGCHLD | libc::SIGPIPE);

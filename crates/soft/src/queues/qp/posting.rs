@@ -157,7 +157,7 @@ impl<'a> Posting<'a> {
         self.qp.qp_type()
     }
 
-    /// Whether a message of one SGE may take the direct path.
+    /// Whether a message of one SGE may take the fast path.
     #[inline(always)]
     fn may_go_directly(&self, sge: &Sge, flags: SendFlags) -> bool {
         let cap = &self.qp.cap;
@@ -165,7 +165,7 @@ impl<'a> Posting<'a> {
         cap.max_send_sge > 0 && fits && self.sends.is_direct() && self.room() > 0
     }
 
-    /// Posts a WRITE of one SGE on the direct path. `false` if it cannot go there; then nothing was done.
+    /// Posts a WRITE of one SGE on the fast path. `false` if it cannot go there; then nothing was done.
     #[inline(always)]
     pub(crate) fn write_directly(
         &mut self,
@@ -187,7 +187,7 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// Posts a SEND of one SGE on the direct path. `false` if it cannot go there; then nothing was done.
+    /// Posts a SEND of one SGE on the fast path. `false` if it cannot go there; then nothing was done.
     #[inline(always)]
     pub(crate) fn send_directly(&mut self, wr_id: u64, sge: &Sge, flags: SendFlags) -> bool {
         if !self.may_go_directly(sge, flags) {

@@ -616,8 +616,7 @@ impl RecvQueue {
         if let Some(position) = undone {
             self.write_again(state, position);
         }
-        // If no such RECV is undone, its completion may have been taken already, and the turn is behind it,
-        // too.
+        // If the RECV is done, or its completion was taken already, the turn passes to the RECV behind it.
         turn.change(before, undone.map_or(before.next(), |at| SlotState::posted(at, self.generation())));
         self.flush_if_in_error();
     }
