@@ -10,36 +10,37 @@ use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 use doorbell_verbs::Span;
 
-/// Executors at most: each has a QP to and from every other.
+/// Maximum number of executors. Each has a QP to and from every other executor.
 const MOST_EXECUTORS: u32 = 64;
-/// Bytes of the inboxes and inputs of all executors at most.
+/// Maximum bytes of the inboxes and inputs of all executors.
 const LARGEST: u64 = 1 << 28;
 
 named! {
-    /// At which socket an executor's memory is.
+    /// The socket of an executor's memory.
     Placement {
-        /// That of its core.
+        /// The socket of its core.
         Own = "own",
-        /// The next one.
+        /// The socket after that of its core.
         Other = "other",
-        /// The first of its machine, where one thread has set up the memory of all.
+        /// The first socket of its machine, as if one thread had set up the memory of all.
         First = "first",
     }
 }
 
-/// The shortest time after which an executor may give up: longer than others take for a post, or to take what has come.
+/// The shortest time after which an executor may give up. Live executors take less for a post, or to take
+/// entries.
 const LEAST_PATIENCE: Span = Span::from_ms(10);
 
 schema! {
     /// A shuffle.
     pub struct Shuffle {
         groups {
-            /// Executors; what they have outstanding are posts.
+            /// Executors. Their outstanding operations are posts.
             clients: Clients,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
-        /// Who moves entries: senders by WRITE, or receivers by READ.
+        /// Side that moves entries: senders by WRITE, or receivers by READ.
         transfer: Transfer = Field::name(Transfer::NAMES),
         /// How the pieces of a call come together; with auto as is fastest by what things cost on the profile.
         strategy: Chosen = Field::name(Chosen::NAMES),
@@ -53,15 +54,15 @@ schema! {
         segment: u32 = Field::count(2, 1 << 20),
         /// What a sender does where a receiver has no room: it waits, or goes on with entries for others.
         full: Full = Field::name(Full::NAMES),
-        /// Entries that each sender has in a round.
+        /// Entries of each sender in a round.
         round_entries: u64 = Field::count(1, 1 << 24),
         /// Different keys.
         keys: u64 = Field::count(1, 100_000_000),
         /// Keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
-        /// Executors that send, the first ones; 0 for all.
+        /// Number of executors that send, the first ones; 0 for all.
         senders: u32 = Field::count(0, MOST_EXECUTORS as u64),
-        /// Executors that receive, the last ones; 0 for all.
+        /// Number of executors that receive, the last ones; 0 for all.
         receivers: u32 = Field::count(0, MOST_EXECUTORS as u64),
         /// Sockets of each machine, by whose numbers they match.
         sockets: u32 = Field::count(1, 8),
@@ -75,7 +76,7 @@ schema! {
 }
 
 impl Placement {
-    /// The core near whose socket the memory of an executor is, which runs on another one.
+    /// A core of the socket that has the memory of an executor on `core`.
     pub fn near(self, seats: &Seats, core: u32) -> u32 {
         match self {
             Placement::Own => core,
@@ -85,13 +86,13 @@ impl Placement {
     }
 }
 
-/// A number, where 0 stands for all of them.
+/// `number`, or `all` if it is 0.
 fn or_all(number: u32, all: u32) -> u32 {
     if number == 0 { all } else { number }
 }
 
 impl Shuffle {
-    /// Where executors sit.
+    /// Seats of the executors.
     pub fn seats(&self) -> Seats {
         Seats {
             per_machine: self.clients.clients_per_machine,
@@ -100,7 +101,7 @@ impl Shuffle {
         }
     }
 
-    /// What executors agree on, with this strategy.
+    /// The plan that all executors share, with this strategy.
     pub fn plan(&self, strategy: Strategy) -> Plan {
         let all = self.clients.clients;
         Plan {
@@ -139,13 +140,13 @@ impl Shuffle {
         (0..self.round_entries).map(move |_| draws.number())
     }
 
-    /// How uneven its keys are: the entries of the receiver that gets most, by those of a receiver on average.
+    /// How uneven its keys are: the entries of the fullest receiver, divided by a receiver's average.
     pub fn unevenness(&self) -> f64 {
         let plan = self.plan(Strategy::Sgl);
         share_of_fullest(plan.sending().flat_map(|sender| self.input_keys(sender)), plan.receivers)
     }
 
-    /// Entries of a round, of all senders.
+    /// Entries of all senders in a round.
     pub(super) fn round_operations(&self) -> u64 {
         self.round_entries.saturating_mul(self.plan(Strategy::Sgl).senders.into())
     }
@@ -157,7 +158,7 @@ impl Shuffle {
         inboxes.saturating_add(self.input_bytes().saturating_mul(plan.senders.into()))
     }
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Shuffle { clients: Clients { clients, windows, .. }, .. } = self;
         if *clients > MOST_EXECUTORS {

@@ -1,4 +1,4 @@
-//! A shuffle on machines.
+//! Deployment of a shuffle.
 
 use super::config::{Placement, Shuffle};
 use super::layout::{Full, Plan, Transfer};
@@ -10,20 +10,20 @@ use crate::{Measured, Record, Round, System, SystemShape};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
 
-/// Memory of executors, each where it is to be.
+/// Places of executors' memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Inboxes {
-    /// Where executors sit.
+    /// Seats of the executors.
     pub seats: Seats,
-    /// At which socket their memory is.
+    /// The socket of their memory.
     pub placement: Placement,
 }
 
 impl Inboxes {
-    /// Memory of an executor.
+    /// Allocates memory of an executor.
     ///
     /// # Errors
-    /// If its machine has no more.
+    /// If its machine has no more memory.
     pub fn alloc<C: Cluster, R: Record, D: Dress>(
         &self,
         site: &mut Site<'_, C, R, D>,
@@ -36,7 +36,7 @@ impl Inboxes {
     }
 }
 
-/// Inboxes of all executors of a plan.
+/// Allocates the inboxes of all executors of a plan.
 ///
 /// # Errors
 /// If a machine has no more memory.
@@ -52,8 +52,10 @@ impl System for Shuffle {
     const NAME: &'static str = "shuffle";
     const ABOUT: &'static str = "Executors that distribute entries to each other by their keys, round by round; the server takes no part";
 
-    /// As the paper's Figure 15 has it: sixteen executors, one at each socket of eight machines. It says neither how large an entry is, nor how many are of a round or
-    /// fit a segment, nor how many posts are outstanding: entries are the smallest of its Figure 18, and four posts are outstanding as in Figures 3 to 5.
+    /// Values of the paper's Figure 15: sixteen executors, one at each socket of eight machines. The paper
+    /// does not state the size of an entry, the entries of a round or of a segment, or how many posts are
+    /// outstanding. Here entries are the smallest of its Figure 18, and four posts are outstanding, as in
+    /// Figures 3 to 5.
     fn usual() -> Shuffle {
         Shuffle {
             clients: Clients::new(16, 2, 4, false),
@@ -82,17 +84,17 @@ impl System for Shuffle {
     }
 
     fn shape(&self) -> SystemShape {
-        // What a sender copies to, where it does.
+        // Buffers of senders, which some strategies copy entries to.
         let post = u64::from(self.batch_entries) * u64::from(self.entry);
         let warmed_bytes = post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients);
         SystemShape {
-            // Executors have it, not the server.
+            // The memory is on the executors' machines, not on the server.
             store_bytes: self.memory(),
             warmed_bytes,
             inline_bytes: Some(self.inline_bytes),
             sockets: Some((self.sockets, self.cores_per_socket)),
             moved_bytes: Some(self.entry.into()),
-            // Receivers count what they take.
+            // Receivers count the entries that they take.
             competes: self.zipf && self.receivers == 0,
             round: Some(Round::Operations(self.round_operations())),
             latency_of: Some(match self.transfer {

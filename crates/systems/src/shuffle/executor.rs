@@ -1,4 +1,4 @@
-//! An executor: both halves together, one of which goes on while the other waits.
+//! An executor: both halves together. Either half goes on while the other waits.
 
 use super::connections::{Connecting, Connections};
 use super::incoming::{Incoming, TakenEntries};
@@ -10,19 +10,20 @@ use crate::{Interval, Measured, Phase, SystemError, work};
 use doorbell_verbs::{Mem, Mr, Provider, Span, Time};
 use std::ops::Range;
 
-/// Entries that a sender lists before it looks at what has come.
+/// Entries that a sender lists before it polls for arrived entries.
 const LOOK_AFTER: u64 = 64;
 
-/// How long one waits for the farewells of others: by far longer than they end one after the other.
+/// How long an executor waits for its peers' farewells: far longer than executors take to end one after the
+/// other.
 const FAREWELL: Span = Span::from_ms(1_000);
 
-/// What is measured, from when to when.
+/// Measurements, and their interval.
 struct Meter {
     measured: Measured,
     interval: Interval,
 }
 
-/// One of those that shuffle: see [`super`] for what is promised.
+/// An executor of a shuffle. See [`super`] for its promises.
 pub struct Executor<P: Provider> {
     cpu: P,
     plan: Plan,
@@ -33,18 +34,19 @@ pub struct Executor<P: Provider> {
     incoming: Incoming<P>,
     meter: Meter,
     round: u64,
-    /// The round that is the last, once that is known.
+    /// The last round, once it is known.
     last: Option<u64>,
-    /// When something new was seen last.
+    /// When something new was last seen.
     moved: Time,
 }
 
 impl<P: Provider> Executor<P> {
-    /// Executor `number`, connected with all others: returns when they are, too. `inboxes` are those of all executors, of [`Plan::inbox_bytes`], zeroed;
-    /// those of other machines are not used. What is published is below `service`.
+    /// Executor `number`, connected with all its peers. Returns when they are connected, too. `inboxes` has
+    /// the inboxes of all executors, zeroed, of [`Plan::inbox_bytes`]. Inboxes of other machines are not
+    /// used. `service` is the prefix of published keys.
     ///
     /// # Errors
-    /// If the device has not what it takes.
+    /// If the device lacks resources.
     pub fn open(
         cpu: &P,
         plan: &Plan,
@@ -72,25 +74,25 @@ impl<P: Provider> Executor<P> {
         })
     }
 
-    /// Its device.
+    /// The executor's device.
     pub fn device(&self) -> &Device<P> {
         &self.device
     }
 
-    /// Measures during an interval, from now on.
+    /// Measures during this interval, from now on.
     pub fn measure(&mut self, interval: Interval) {
         self.meter.interval = interval;
     }
 
-    /// What it measured.
+    /// Measurements so far.
     pub fn measured(&self) -> &Measured {
         &self.meter.measured
     }
 
-    /// Whether all rounds are over, as executor 0 has said. Waits until that is known of the next one.
+    /// Whether all rounds are over, as executor 0 has said. Waits until that is known of the next round.
     ///
     /// # Errors
-    /// If it gives up.
+    /// If the executor gives up.
     pub fn is_over(
         &mut self,
         mut sink: impl FnMut(TakenEntries) -> Result<(), SystemError>,
@@ -102,12 +104,13 @@ impl<P: Provider> Executor<P> {
         Ok(self.last.is_some_and(|last| last < self.round))
     }
 
-    /// A round, in which it sends these entries of `source`, which must not change meanwhile, to the receivers that `rule` says by their keys, and has `sink` take what
-    /// comes. As executor 0 it asks `ends` when it has sent all, until that is so: whether the next round is to be the last.
+    /// Runs a round. It sends these entries of `source`, which must not change meanwhile, to the receivers
+    /// that `rule` names by their keys, and has `sink` take arrived entries. Executor 0 asks `ends` when it
+    /// has sent all its entries, until the answer is true: whether the next round is the last.
     ///
     /// # Errors
-    /// If it gives up: a verb failed, `sink` says so, nothing new was seen for [`Plan::give_up`], or another executor has given up. There are no further
-    /// rounds then.
+    /// If the executor gives up: a verb or `sink` failed, nothing new was seen for [`Plan::give_up`], or
+    /// another executor has given up. There are no further rounds then.
     pub fn round(
         &mut self,
         source: &Mr<P>,
@@ -121,7 +124,7 @@ impl<P: Provider> Executor<P> {
         self.or_give_up(ended)
     }
 
-    /// Tells all others that it gives up, where it does.
+    /// If this executor gives up, tells all its peers.
     fn or_give_up<T>(&mut self, ended: Result<T, SystemError>) -> Result<T, SystemError> {
         if ended.is_err() {
             self.outgoing.give_up(&self.scratch);
@@ -132,9 +135,9 @@ impl<P: Provider> Executor<P> {
         ended
     }
 
-    /// Ends it: waits until no other needs it any more, or, for those that are gone, for a second.
+    /// Ends the executor: waits until its peers no longer need it, or for a second if peers are gone.
     pub fn leave(mut self) -> Measured {
-        // All rounds are whole: what goes wrong from now on harms nobody.
+        // All rounds are whole, so a failure from now on does no harm.
         let _ = self.outgoing.bid_farewell(&self.scratch);
         let _ = self.incoming.bid_farewell(&self.scratch);
         self.outgoing.settle();
@@ -147,7 +150,7 @@ impl<P: Provider> Executor<P> {
     }
 }
 
-/// An executor, and the function that takes the entries that come for it.
+/// An executor, and the function that takes its arrived entries.
 struct Shuffling<'a, P: Provider, S> {
     executor: &'a mut Executor<P>,
     sink: &'a mut S,
@@ -169,7 +172,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
             }
         }
         self.flush()?;
-        // Once it has said so, it does not say so again.
+        // It announces the last round only once.
         let says_so = self.executor.outgoing.receivers() > 0 && self.executor.last.is_none() && ends();
         let end = if says_so { RoundEnd::NextIsLast } else { RoundEnd::MoreMayFollow };
         if says_so {
@@ -187,7 +190,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         self.executor.incoming.next_round(&self.executor.scratch)
     }
 
-    /// Lists an entry, and posts what is listed for its receiver, if that is enough.
+    /// Lists an entry, and posts the entries listed for its receiver if they fill a batch.
     fn list(
         &mut self,
         input: &Input<'_, P>,
@@ -216,7 +219,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         Ok(())
     }
 
-    /// Posts entries that are listed for a receiver, which has room for them.
+    /// Posts entries listed for a receiver. The receiver has room for them.
     fn post(&mut self, receiver: u32, entries: u64) -> Result<(), SystemError> {
         self.wait_for_post()?;
         let began = self.executor.cpu.now();
@@ -241,7 +244,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         self.executor.outgoing.tell(receiver, end, &self.executor.scratch)
     }
 
-    /// Posts all that is listed, whoever has room first.
+    /// Posts all listed entries, first to receivers that have room.
     fn flush(&mut self) -> Result<(), SystemError> {
         loop {
             let mut left = false;
@@ -271,7 +274,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         }
     }
 
-    /// Takes what has come; returns whether anything has.
+    /// Takes arrived entries. Returns whether there were any.
     fn take(&mut self) -> Result<bool, SystemError> {
         let Meter { measured, interval } = &mut self.executor.meter;
         let any = self.executor.incoming.take(self.sink, (measured, interval), &self.executor.scratch)?;
@@ -281,7 +284,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         Ok(any)
     }
 
-    /// Waits until something is so, and takes what comes meanwhile.
+    /// Waits until `until` returns true, and takes arrived entries meanwhile.
     fn wait(
         &mut self,
         mut until: impl FnMut(&mut Executor<P>) -> Result<bool, SystemError>,

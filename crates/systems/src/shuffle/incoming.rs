@@ -1,4 +1,4 @@
-//! What an executor receives.
+//! The receiving half of an executor.
 
 use super::connections::InboxWay;
 use super::layout::{Plan, Transfer};
@@ -8,37 +8,37 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Mr, Provider, SendFlags, SendOp, SendWr, Time};
 use std::collections::VecDeque;
 
-/// Entries that have come, side by side, and stay until the call that was given them returns.
+/// Arrived entries, side by side in memory. They stay there until the call that gets them returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenEntries {
-    /// Their round, from 0.
+    /// Round of the entries, from 0.
     pub round: u64,
-    /// Whose they are.
+    /// Sender of the entries.
     pub sender: u32,
-    /// Where they are.
+    /// Memory that has the entries.
     pub mem: Mem,
-    /// From which byte on.
+    /// Offset of the first entry in that memory, in bytes.
     pub offset: u64,
-    /// How many.
+    /// Number of entries.
     pub entries: u64,
 }
 
-/// How far a receiver is with a sender: entries since the beginning.
+/// A receiver's progress with a sender, in entries since the beginning.
 #[derive(Clone, Copy, Debug, Default)]
 struct InFlow {
-    /// Its told words as they were last seen.
+    /// The sender's told words as they were last loaded.
     seen: [u64; 2],
-    /// That it has told of.
+    /// Entries that the sender has told of.
     told: u64,
-    /// That are here or have been asked for; more than have arrived where receivers pull.
+    /// Entries that are here or being fetched. If receivers pull, this may be more than `arrived`.
     asked: u64,
-    /// That are here.
+    /// Entries that are here.
     arrived: u64,
-    /// That were taken.
+    /// Entries that were taken.
     taken: u64,
-    /// That it was given credit for.
+    /// Entries that the sender has credit for.
     credited: u64,
-    /// Whether it has told all of the round.
+    /// Whether the sender has told of the whole round.
     has_ended: bool,
 }
 
@@ -48,17 +48,17 @@ impl InFlow {
     }
 }
 
-/// A READ under way.
+/// An outstanding READ.
 #[derive(Clone, Copy, Debug)]
 struct Fetch {
     sender: u32,
-    /// Of the outbox: it is done when so many are.
+    /// Number in the outbox: the READ is done when this many work requests are.
     number: u64,
     entries: u64,
     began: Time,
 }
 
-/// The receiving half of an executor, which has none of the others' promises: those are [`super::Executor`]'s.
+/// The receiving half of an executor. It makes no promises by itself: see [`super::Executor`].
 pub(super) struct Incoming<P: Provider> {
     plan: Plan,
     number: u32,
@@ -68,14 +68,14 @@ pub(super) struct Incoming<P: Provider> {
     flows: Vec<InFlow>,
     round: u64,
     fetches: VecDeque<Fetch>,
-    /// The round that is the last, once that is known.
+    /// The last round, once it is known.
     pub(super) last: Option<u64>,
-    /// When it last took something.
+    /// When it last took entries.
     took: Time,
 }
 
 impl<P: Provider> Incoming<P> {
-    /// Of receiver `number` of the plan, with its ways to the senders.
+    /// The half of receiver `number` of the plan, with its connections to the senders.
     pub(super) fn new(
         plan: Plan,
         number: u32,
@@ -98,12 +98,12 @@ impl<P: Provider> Incoming<P> {
         }
     }
 
-    /// Whether all of the round was taken.
+    /// Whether all entries of the round were taken.
     pub(super) fn has_round(&self) -> bool {
         self.flows.iter().all(InFlow::is_done)
     }
 
-    /// Takes what has come, by `sink`; returns whether there was anything new.
+    /// Takes arrived entries by `sink`. Returns whether anything was new.
     pub(super) fn take(
         &mut self,
         sink: &mut impl FnMut(TakenEntries) -> Result<(), SystemError>,
@@ -126,7 +126,7 @@ impl<P: Provider> Incoming<P> {
         Ok(any)
     }
 
-    /// Looks at what a sender tells of the round.
+    /// Loads a sender's told word for the round. Returns whether it was new.
     fn look(&mut self, sender: u32) -> bool {
         let flow = &mut self.flows[sender as usize];
         if flow.has_ended {
@@ -143,14 +143,14 @@ impl<P: Provider> Incoming<P> {
         if told.last {
             self.last = Some(self.round + 1);
         }
-        // Where a sender pushes, or is of this machine, they are here.
+        // Entries that a sender pushes, or a sender on this machine copies, are here.
         if self.plan.transfer == Transfer::Push || matches!(self.ways[sender as usize], InboxWay::Here(_)) {
             (flow.asked, flow.arrived) = (flow.told, flow.told);
         }
         true
     }
 
-    /// Goes on with READs that have completed.
+    /// Handles READs that have completed. Returns whether there were any.
     fn fetched(&mut self, measured: &mut Measured, interval: &Interval) -> Result<bool, SystemError> {
         let mut any = false;
         while let Some(Fetch { sender, number, entries, began }) = self.fetches.front().copied() {
@@ -166,7 +166,8 @@ impl<P: Provider> Incoming<P> {
         Ok(any)
     }
 
-    /// Fetches what a sender has told of, as far as READs may be under way.
+    /// Fetches entries that a sender has told of, as far as READs may be outstanding. Returns whether it
+    /// posted any.
     fn fetch(&mut self, sender: u32) -> Result<bool, SystemError> {
         let (plan, flow) = (self.plan, &mut self.flows[sender as usize]);
         let mut any = false;
@@ -186,7 +187,7 @@ impl<P: Provider> Incoming<P> {
         Ok(any)
     }
 
-    /// Has `sink` take what has arrived of a sender; returns how many entries.
+    /// Has `sink` take the arrived entries of a sender. Returns their number.
     fn hand_over(
         &mut self,
         sender: u32,
@@ -210,7 +211,7 @@ impl<P: Provider> Incoming<P> {
         self.tell(sender, false, scratch)
     }
 
-    /// Tells a sender how far this receiver is.
+    /// Reports this receiver's progress to a sender.
     fn tell(&mut self, sender: u32, farewell: bool, scratch: &Mr<P>) -> Result<(), SystemError> {
         let flow = &mut self.flows[sender as usize];
         flow.credited = flow.taken;
@@ -224,33 +225,33 @@ impl<P: Provider> Incoming<P> {
         CreditWord { taken, rounds: self.round, last: self.last, farewell }
     }
 
-    /// Goes on to the next round, of which it tells all senders.
+    /// Goes on to the next round, and tells all senders.
     pub(super) fn next_round(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
         self.round += 1;
         self.flows.iter_mut().for_each(|flow| flow.has_ended = false);
         (0..self.ways.len() as u32).try_for_each(|sender| self.tell(sender, false, scratch))
     }
 
-    /// Tells all senders that it will not take anything more.
+    /// Tells all senders that this receiver will take nothing more.
     pub(super) fn bid_farewell(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
         (0..self.ways.len() as u32).try_for_each(|sender| self.tell(sender, true, scratch))
     }
 
-    /// Tells all senders that this executor gives up; those that cannot be told any more find out by themselves.
+    /// Tells all senders that this executor gives up. Senders that cannot be reached find out by themselves.
     pub(super) fn give_up(&mut self, scratch: &Mr<P>) {
         for way in &mut self.ways {
             let _ = way.store(&self.cpu, (self.plan.given_up(), 1), scratch, true);
         }
     }
 
-    /// Waits until what it said last has arrived, or failed.
+    /// Waits until the last words to all senders have arrived, or failed.
     pub(super) fn settle(&mut self) {
         self.ways.iter_mut().for_each(InboxWay::settle);
     }
 
     /// Whether all senders have bid farewell.
     pub(super) fn is_left(&self) -> bool {
-        // They may have done so while this executor still looked for entries.
+        // Senders may have done so while this executor still polled for entries.
         let word = |sender| self.cpu.load_u64(self.inbox.mem(), self.plan.told(sender, self.round));
         (0..self.ways.len() as u32).all(|sender| ToldWord::since(0, word(sender)).farewell)
     }

@@ -1,57 +1,57 @@
-//! Who takes part, and where what lies in an inbox.
+//! The plan of a shuffle, and the layout of an inbox.
 
 use crate::names::named;
 use crate::strategy::Strategy;
 use doorbell_verbs::Span;
 use std::ops::Range;
 
-/// Bytes of a cache line: what is polled, or written by somebody else, has its own.
+/// Bytes of a cache line. Data that is polled, or written by another executor, has lines of its own.
 const LINE: u64 = 64;
 
 named! {
-    /// Who moves entries.
+    /// The side that moves entries.
     Transfer {
-        /// Senders write them into memory of receivers.
+        /// Senders write them into receivers' memory.
         Push = "push",
-        /// Receivers read them from memory of senders.
+        /// Receivers read them from senders' memory.
         Pull = "pull",
     }
 
-    /// What a sender does where a segment is full.
+    /// A sender's reaction to a full segment.
     Full {
         /// It waits until the receiver has taken entries.
         Block = "block",
-        /// It keeps what has no room, and goes on with entries for others.
+        /// It keeps entries that have no room, and goes on with entries for other receivers.
         Spill = "spill",
     }
 }
 
-/// What all executors of a job agree on.
+/// Parameters that all executors of a job share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Executors.
+    /// Number of executors.
     pub executors: u32,
-    /// Those that send: the first ones.
+    /// Number of senders, the first executors.
     pub senders: u32,
-    /// Those that receive: the last ones. Each executor is of one kind at least.
+    /// Number of receivers, the last executors. Each executor sends, receives, or does both.
     pub receivers: u32,
-    /// Who moves entries.
+    /// The side that moves entries.
     pub transfer: Transfer,
-    /// How those of a post come together.
+    /// How the entries of a post come together.
     pub strategy: Strategy,
-    /// Entries of a post; of a READ where receivers pull.
+    /// Entries of a post, or of a READ if receivers pull.
     pub batch: u32,
-    /// Bytes of an entry: a multiple of 8, of which the first are the key.
+    /// Bytes of an entry: a multiple of 8. The first 8 are the key.
     pub entry: u32,
-    /// Entries of a segment, at least twice a post's, below 2^31.
+    /// Entries of a segment: at least two posts, below 2^31.
     pub segment: u32,
-    /// What a sender does where a segment is full.
+    /// A sender's reaction to a full segment.
     pub full: Full,
-    /// Bytes up to which a WRITE is inline, where nothing is gathered.
+    /// Bytes up to which a WRITE is inline, if nothing is gathered.
     pub inline: u32,
-    /// Posts of an executor under way; READs where receivers pull.
+    /// Maximum number of an executor's outstanding posts, or of its READs if receivers pull.
     pub outstanding: u32,
-    /// How long one waits without seeing anything new before it gives up.
+    /// How long an executor waits without seeing anything new before it gives up.
     pub give_up: Span,
 }
 
@@ -66,7 +66,7 @@ impl Plan {
         self.executors - self.receivers..self.executors
     }
 
-    /// Which of the receivers an executor is.
+    /// The number of an executor among the receivers, if it receives.
     pub fn as_receiver(&self, executor: u32) -> Option<u32> {
         self.receiving().contains(&executor).then(|| executor - self.receiving().start)
     }
@@ -81,39 +81,39 @@ impl Plan {
         (u64::from(self.segment) * u64::from(self.entry)).next_multiple_of(LINE)
     }
 
-    /// The entries after which a sender tells, and a receiver gives credit.
+    /// Entries after which a sender tells a receiver, and a receiver gives credit.
     pub(super) fn quarter(&self) -> u64 {
         u64::from(self.segment / 4).max(1)
     }
 
-    /// Of the word that is not 0 once somebody has given up.
+    /// Offset of the word that is not 0 once an executor has given up.
     pub(super) const fn given_up(&self) -> u64 {
         0
     }
 
-    /// Of the told word of a sender for a round.
+    /// Offset of a sender's told word for a round.
     pub(super) fn told(&self, sender: u32, round: u64) -> u64 {
         LINE * (1 + 2 * u64::from(sender) + round % 2)
     }
 
-    /// Of the credit word of a receiver, the `n`th of them.
+    /// Offset of the credit word of a receiver, counted among receivers.
     pub(super) fn credit(&self, receiver: u32) -> u64 {
         LINE * (1 + 2 * u64::from(self.senders) + u64::from(receiver))
     }
 
-    /// Of the segment of a sender.
+    /// Offset of a sender's segment.
     pub(super) fn segment(&self, sender: u32) -> u64 {
         self.credit(self.receivers) + self.segment_bytes() * u64::from(sender)
     }
 
-    /// Of what a receiver is to fetch, the `n`th of them.
+    /// Offset of the ring from which a receiver, counted among receivers, fetches entries.
     pub(super) fn ring(&self, receiver: u32) -> u64 {
         let rings = if self.transfer == Transfer::Pull { receiver } else { 0 };
         self.segment(self.senders) + self.segment_bytes() * u64::from(rings)
     }
 
-    /// `count` entries of a ring from the one with this number on: in one piece, or in two where they go over its end. Each as its offset in the ring, in
-    /// entries, and how many they are.
+    /// `count` entries of a ring from entry `number` on: one piece, or two if they wrap at the ring's end.
+    /// Each piece is its offset in the ring and its length, both in entries.
     pub(super) fn pieces(&self, number: u64, count: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let segment = u64::from(self.segment);
         let at = number % segment;

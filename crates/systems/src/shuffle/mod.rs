@@ -1,42 +1,65 @@
-//! A shuffle: executors distribute entries to executors, all to all, by a rule on keys (CLUSTER'21, IV-C, Figures 14 and 15).
+//! A shuffle: executors distribute entries among all executors, by a rule on keys (CLUSTER'21, IV-C, Figures
+//! 14 and 15).
 //!
-//! [`Executor`] is the piece for other programs, [`Shuffle`] a benchmark of it. Executors are threads, a machine's at its sockets in turn. In
-//! each round the first n of them send and the last m receive; one that does both goes on with what it has to send while it takes what comes. An entry
-//! is a key of 8 bytes and a value; which receiver it goes to the caller says by the key ([`receiver`] is the usual rule).
+//! [`Executor`] is the component for other programs, and [`Shuffle`] is a benchmark of it. Executors are
+//! threads, and a machine's executors take its sockets in turn. In each round the first n executors send and
+//! the last m receive. An executor that does both goes on sending while it takes arrived entries. An entry is
+//! a key of 8 bytes and a value. The caller's rule names an entry's receiver by its key ([`receiver`] is the
+//! usual rule).
 //!
-//! **Layout.** Each executor has an *inbox*, registered memory at a socket that [`Placement`] names: a word that tells that somebody gave up;
-//! for each sender two *told* words, of even and of odd rounds; for each receiver that it sends to a *credit* word; for each sender a *segment*, a ring of
-//! entries; and, where receivers pull, for each receiver a ring of what it is to fetch. Each word has a cache line.
+//! **Layout.** Each executor has an *inbox*, registered memory at a socket that [`Placement`] names. In it,
+//! each word has a cache line. An inbox has these parts:
 //!
-//! **Who writes what when.** Sender s lists entries for receiver r and posts them when [`Plan::batch`] are listed, or the round ends: with one the paper's
-//! basic shuffle, else copied into a registered buffer (SP), as a list of WRITEs (Doorbell), or gathered by the NIC (SGL), see [`crate::vector_io`].
-//! They go to s's segment at r, behind those before. After a quarter of a segment, and at the end of a round, s adds to its told word at
-//! r by fetch-and-add, on the same QP: how many entries have come since it last did so (upper half), and one where the round has ended (lower half). RC executes work requests in
-//! their order, so whoever sees the word sees the entries. r polls its told words, takes what was told, and tells s by a WRITE to its credit word how
-//! many it has taken altogether (upper half, modulo 2^32) and how many rounds it has finished (lower half): after a quarter of a segment, and when a round has ended.
-//! Executors of one machine do the same by stores, and copy entries into the segment.
+//! - a word that says that an executor gave up;
+//! - for each sender two *told* words, one for even and one for odd rounds;
+//! - for each receiver that it sends to, a *credit* word;
+//! - for each sender a *segment*, a ring of entries;
+//! - if receivers pull, for each receiver a ring of entries to fetch.
 //!
-//! *Pull* differs in who moves entries: s copies them into its ring for r, and r, when told, fetches them by READs of as many entries as s would post at a time.
+//! **Protocol.** Sender s lists entries for receiver r. It posts them when [`Plan::batch`] are listed, or the
+//! round ends. A batch of one is the paper's basic shuffle. Larger batches are copied into a registered
+//! buffer (SP), posted as a list of WRITEs (Doorbell), or gathered by the NIC (SGL); see
+//! [`crate::vector_io`]. They go to s's segment at r, behind earlier entries. After a quarter of a segment,
+//! and at the end of a round, s adds to its told word at r by fetch-and-add on that QP. It adds the number of
+//! entries since its last addition (upper half), and one if the round has ended (lower half). RC executes
+//! work requests in order, so an executor that sees the word sees the entries. r polls its told words and
+//! takes the entries that they tell of. After a quarter of a segment, and when a round has ended, r reports
+//! to s by a WRITE to its credit word. The report is how many entries r has taken in all (upper half, modulo
+//! 2^32) and how many rounds it has finished (lower half). Executors of one machine do all this by stores,
+//! and copy entries into the segment.
 //!
-//! **Rounds.** The told words are the barrier: r has a round when all senders have ended it. A sender begins a round when it has what it receives of the one before, and each
-//! receiver has finished the last but one: so two words for each sender do. Executor 0 ends the whole: its telling that round q is over may say that q + 1 is the last; receivers pass
-//! that on with their credit, and nobody begins q + 2 before.
+//! With *Pull*, s copies entries into its ring for r. Once told, r fetches them by READs, each of as many
+//! entries as s would post at a time.
 //!
-//! **What a receiver may see.** Of a segment only what was told; entries of the next round lie behind and are told by the other word.
+//! **Rounds.** The told words are the barrier: r has a round when all senders have ended it. A sender begins
+//! a round when it has received the round before, and each receiver has finished the last round but one. So
+//! two words for each sender suffice. Executor 0 ends the shuffle: with the end of round q it may tell that q
+//! + 1 is the last. Receivers pass this on with their credit, and nobody begins q + 2 before.
 //!
-//! **Promise.** When [`Executor::round`] returns, this executor has taken each entry of the round that the rule gives it, from every sender, once, its bytes whole, and
-//! those of one sender in their order; between senders there is no order. What it sent has arrived; its input may change.
+//! **Visibility.** A receiver may see only the told entries of a segment. Entries of the next round lie
+//! behind them, and the other word tells of them.
 //!
-//! **Flow control.** A sender has at most a segment's entries at a receiver that has not taken them. Where the next post has no room it stops ([`Full::Block`]), or keeps
-//! these entries listed and goes on with others until the round's end ([`Full::Spill`]): the list refers to the input, which stays as it is. What a receiver was not told of,
-//! and what it has taken and given no credit for, is less than a quarter each, and a post at most half: so credit comes. Whoever waits goes on taking what comes. So of the executors in the earliest round each receiver
-//! gets on, gives credit, and no circle of waiting closes. A receiver that is slow, or stopped
-//! for less than [`Plan::give_up`], delays the others; nothing is lost by it.
+//! **Promise.** When [`Executor::round`] returns, this executor has taken each entry of the round that the
+//! rule gives it, from every sender, once and whole. Entries of one sender come in order; between senders
+//! there is no order. The executor's own entries have arrived, and its input may change.
 //!
-//! **Who dies.** There is no fault tolerance: a job that loses an executor fails. An executor whose work request fails, that has seen nothing new for [`Plan::give_up`] while it waited, or that is told so, tells all it is
-//! connected with that it gives up, waits until that has arrived or failed, and ends with an error. So after a death all others end with an error within `give_up` after the last of them has done what
-//! needs nothing of the dead one, at most a round, and twice the time that RC tries again (7 times 67 ms). None returns from a round that it has not whole. An executor that dies after all have the last round changes
-//! nothing: who waits for its farewell waits a second at most.
+//! **Flow control.** A sender has at most a segment's entries at a receiver that has not taken them. If the
+//! next post has no room, the sender stops ([`Full::Block`]), or keeps these entries listed and goes on with
+//! other receivers until the round's end ([`Full::Spill`]). The list refers to the input, which must not
+//! change. Entries that the receiver was not told of are less than a quarter of a segment, and so are entries
+//! taken without credit. A post is at most half, so credit comes. A waiting executor goes on taking entries.
+//! So each receiver in the earliest round makes progress and gives credit, and no cycle of waiting closes. A
+//! receiver that is slow, or stopped for less than [`Plan::give_up`], delays other executors; nothing is lost
+//! by it.
+//!
+//! **Failures.** There is no fault tolerance: a job that loses an executor fails. An executor gives up if a
+//! work request fails, if it sees nothing new for [`Plan::give_up`] while it waits, or if an executor tells
+//! it to. It then tells all its peers that it gives up, waits until that has arrived or failed, and ends with
+//! an error. So after a death all other executors end with an error, in three steps. The last of them
+//! finishes the work that needs nothing of the dead one, at most a round. It waits for `give_up`. Telling its
+//! peers takes up to twice the time of RC's retries (7 times 67 ms). No executor returns from a round that it
+//! does not have in full. The death of an executor after all have the last round changes nothing: peers wait
+//! a second at most for its farewell.
 
 mod config;
 mod connections;

@@ -1,4 +1,4 @@
-//! What an executor sends.
+//! The sending half of an executor.
 
 use super::connections::InboxWay;
 use super::layout::{Plan, Transfer};
@@ -8,43 +8,43 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Mr, Provider, Time};
 use std::collections::VecDeque;
 
-/// How far a sender is with a receiver.
+/// A sender's progress with a receiver.
 #[derive(Debug, Default)]
 struct OutFlow {
-    /// Entries that are to go there.
+    /// Entries listed for the receiver.
     list: Vec<VectorPiece>,
-    /// Since when the first of them is listed.
+    /// When the first of them was listed.
     since: Time,
     /// Entries that were written, since the beginning.
     sent: u64,
-    /// Those of them that it has told of.
+    /// Written entries that the receiver was told of.
     told: u64,
 }
 
-/// A post under way: entries, or what tells of them.
+/// An outstanding post: entries, or an addition to a told word.
 #[derive(Clone, Copy, Debug)]
 struct Post {
     receiver: u32,
-    /// Of the writer: it is done when so many calls are.
+    /// Number in the writer: the post is done when this many calls are.
     call: u64,
     entries: u64,
     began: Time,
 }
 
-/// Where an executor's input is, entry by entry.
+/// An executor's input, entry by entry.
 pub(super) struct Input<'a, P: Provider> {
     pub(super) mr: &'a Mr<P>,
     pub(super) entry: u32,
 }
 
 impl<P: Provider> Input<'_, P> {
-    /// An entry.
+    /// The entry with this number.
     pub(super) fn piece(&self, number: u64) -> VectorPiece {
         VectorPiece::of(self.mr, number * u64::from(self.entry), self.entry)
     }
 }
 
-/// The sending half of an executor, which has none of the others' promises: those are [`super::Executor`]'s.
+/// The sending half of an executor. It makes no promises by itself: see [`super::Executor`].
 pub(super) struct Outgoing<P: Provider> {
     plan: Plan,
     number: u32,
@@ -57,7 +57,7 @@ pub(super) struct Outgoing<P: Provider> {
 }
 
 impl<P: Provider> Outgoing<P> {
-    /// Of sender `number`, with its ways to the receivers.
+    /// The half of sender `number`, with its connections to the receivers.
     pub(super) fn new(
         plan: Plan,
         number: u32,
@@ -69,12 +69,12 @@ impl<P: Provider> Outgoing<P> {
         Outgoing { plan, number, cpu, inbox, ways, flows, round: 0, posts: VecDeque::new() }
     }
 
-    /// Receivers.
+    /// Number of receivers.
     pub(super) fn receivers(&self) -> u32 {
         self.ways.len() as u32
     }
 
-    /// Lists an entry for a receiver; returns how many are listed.
+    /// Lists an entry for a receiver. Returns how many are listed.
     pub(super) fn list(&mut self, receiver: u32, piece: VectorPiece, now: Time) -> u64 {
         let flow = &mut self.flows[receiver as usize];
         if flow.list.is_empty() {
@@ -84,7 +84,7 @@ impl<P: Provider> Outgoing<P> {
         flow.list.len() as u64
     }
 
-    /// How many entries are listed for a receiver.
+    /// Number of entries listed for a receiver.
     pub(super) fn listed(&self, receiver: u32) -> u64 {
         self.flows[receiver as usize].list.len() as u64
     }
@@ -93,23 +93,23 @@ impl<P: Provider> Outgoing<P> {
         CreditWord::of(self.cpu.load_u64(self.inbox.mem(), self.plan.credit(receiver)))
     }
 
-    /// For how many entries a receiver has room.
+    /// Number of entries that a receiver has room for.
     pub(super) fn room(&self, receiver: u32) -> u64 {
         let untaken = self.credit(receiver).untaken(self.flows[receiver as usize].sent);
         u64::from(self.plan.segment).saturating_sub(untaken)
     }
 
-    /// Whether the round may begin: each receiver has finished the last but one.
+    /// Whether the round may begin: each receiver has finished the last round but one.
     pub(super) fn may_begin(&self) -> bool {
         (0..self.receivers()).all(|receiver| self.credit(receiver).rounds + 1 >= self.round)
     }
 
-    /// The round that is the last, once a receiver knows that and has finished those before it.
+    /// The last round, once a receiver knows it and has finished the rounds before it.
     pub(super) fn last(&self) -> Option<u64> {
         (0..self.receivers()).find_map(|receiver| self.credit(receiver).last)
     }
 
-    /// Whether another post may be under way. Goes on with those that have completed.
+    /// Handles posts that have completed. Returns whether another post may be outstanding.
     pub(super) fn may_post(
         &mut self,
         measured: &mut Measured,
@@ -119,7 +119,7 @@ impl<P: Provider> Outgoing<P> {
         Ok((self.posts.len() as u32) < self.plan.outstanding)
     }
 
-    /// Whether all that was posted has completed.
+    /// Whether all posts have completed.
     pub(super) fn has_arrived(
         &mut self,
         measured: &mut Measured,
@@ -142,7 +142,7 @@ impl<P: Provider> Outgoing<P> {
         Ok(())
     }
 
-    /// Moves the first `count` entries that are listed for a receiver, which has room for them.
+    /// Moves the first `count` entries that are listed for a receiver. The receiver has room for them.
     pub(super) fn send(
         &mut self,
         receiver: u32,
@@ -184,7 +184,7 @@ impl<P: Provider> Outgoing<P> {
         sent - told
     }
 
-    /// Tells a receiver of what has come, and of the end of the round where that is said.
+    /// Tells a receiver of written entries, and of the end of the round if `end` is given.
     pub(super) fn tell(
         &mut self,
         receiver: u32,
@@ -202,7 +202,7 @@ impl<P: Provider> Outgoing<P> {
         self.add(receiver, self.plan.told(self.number, self.round), told.word(), scratch)
     }
 
-    /// Adds to a word of a receiver's inbox, behind what was written.
+    /// Adds to a word of a receiver's inbox, after all earlier writes.
     fn add(&mut self, receiver: u32, offset: u64, word: u64, scratch: &Mr<P>) -> Result<(), SystemError> {
         match &mut self.ways[receiver as usize] {
             InboxWay::Here(inbox) => {
@@ -221,7 +221,7 @@ impl<P: Provider> Outgoing<P> {
         self.round += 1;
     }
 
-    /// Tells all receivers that it will not send anything more.
+    /// Tells all receivers that this sender will send nothing more.
     pub(super) fn bid_farewell(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
         let word = ToldWord { farewell: true, ..ToldWord::default() }.word();
         let at = self.plan.told(self.number, self.round);
@@ -233,14 +233,15 @@ impl<P: Provider> Outgoing<P> {
         (0..self.receivers()).all(|receiver| self.credit(receiver).farewell)
     }
 
-    /// Tells all receivers that this executor gives up; those that cannot be told any more find out by themselves.
+    /// Tells all receivers that this executor gives up. Receivers that cannot be reached find out by
+    /// themselves.
     pub(super) fn give_up(&mut self, scratch: &Mr<P>) {
         for receiver in 0..self.receivers() {
             let _ = self.add(receiver, self.plan.given_up(), 1, scratch);
         }
     }
 
-    /// Waits until what was posted has arrived, or failed.
+    /// Waits until all posts have arrived, or failed.
     pub(super) fn settle(&mut self) {
         for way in &mut self.ways {
             if let InboxWay::There(writer, _) = way {
@@ -253,9 +254,9 @@ impl<P: Provider> Outgoing<P> {
 /// How a round ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoundEnd {
-    /// Others may follow.
+    /// More rounds may follow.
     MoreMayFollow,
-    /// The next one is the last.
+    /// The next round is the last.
     NextIsLast,
 }
 

@@ -8,10 +8,10 @@ use super::rule::receiver;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Mem, Program, Provider, Scan, Touch};
 
-/// What is published is below this.
+/// Prefix of the keys that are published.
 pub const SERVICE: &str = "shuffle";
 
-/// Bytes that a receiver goes on by where it goes over what has come.
+/// Bytes from one access to the next when a receiver scans arrived entries.
 const LINE: u32 = 64;
 
 /// An executor.
@@ -35,7 +35,7 @@ impl Program for ShuffleClient {
         let interval = interval.begin(&p);
         executor.measure(interval.clone());
         let entry = u64::from(plan.entry);
-        // What the next stage does first of all: it goes over what has come.
+        // The receiver scans arrived entries, which is the first work of a next stage.
         let sink = |taken: TakenEntries| {
             let scan = Scan { touch: Touch::Load, step: LINE, instructions: 4 };
             p.scan(taken.mem, taken.offset, taken.entries * entry, scan);

@@ -4,18 +4,19 @@ use crate::Interval;
 use crate::random::Random;
 use doorbell_verbs::{Provider, Span};
 
-/// How long who has failed waits. The paper has no constants.
+/// How long a client waits after a failure. The paper has no constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// After the first failure, at most; 0 for not at all, ever.
+    /// Maximum wait after the first failure; 0 for no waits at all.
     pub first: Span,
-    /// After any failure, at most.
+    /// Maximum wait after any failure.
     pub most: Span,
 }
 
 impl Waits {
-    /// How long who knows its place in a queue waits until it looks again, with so many turns before its own: one that
-    /// backs off by what has failed may sleep through its turn (Mellor-Crummey and Scott 1991, of ticket locks).
+    /// How long a client in a queue waits before it polls again, with this many turns before its own. A
+    /// client that backs off by its failures may sleep through its turn (Mellor-Crummey and Scott 1991, on
+    /// ticket locks).
     pub(crate) fn turns(&self, turns: u64) -> Span {
         Span::from_ps(self.first.as_ps().saturating_mul(turns)).min(self.most)
     }
@@ -25,12 +26,12 @@ impl Waits {
 #[derive(Debug)]
 pub(crate) struct Backoff {
     waits: Waits,
-    /// The next is at most so long.
+    /// Maximum of the next wait.
     next: Span,
 }
 
 impl Backoff {
-    /// Of one that has not failed yet.
+    /// Waits of an operation that has not failed yet.
     pub(crate) fn new(waits: Waits) -> Backoff {
         Backoff { waits, next: waits.first }
     }
@@ -42,10 +43,11 @@ impl Backoff {
         Span::from_ps(half + random.below(half + 1))
     }
 
-    /// Waits after a failure, for at least half of the span: those that failed together do not come back together.
+    /// Waits after a failure, for at least half of the span. So clients that failed together do not come back
+    /// together.
     pub(super) fn wait<P: Provider>(&mut self, p: &P, random: &mut Random, interval: &Interval) {
         if self.next == Span::ZERO {
-            // Where threads share a processor, who has the lock needs it.
+            // If threads share a processor, the lock's holder needs it.
             return p.pause(p.now());
         }
         let until = p.now() + self.next(random);

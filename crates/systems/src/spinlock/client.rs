@@ -7,39 +7,39 @@ use crate::random::Random;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Program, Provider, Span};
 
-/// What a client does with locks.
+/// A client's work with locks.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Locks, of which it takes one by chance each time.
+    /// Number of locks. Each operation takes a random one.
     pub locks: u32,
-    /// For how long it computes while it has one.
+    /// Time that the client computes while it has a lock.
     pub hold: Span,
-    /// Bytes that it then reads, and writes with each word counted up by one; a multiple of 8.
+    /// Bytes that the holder reads, and writes with each word incremented; a multiple of 8.
     pub data: u32,
-    /// What it does where it fails.
+    /// Waits after failed attempts.
     pub waits: Waits,
-    /// Sections after which it ends; 0 for no end.
+    /// Sections after which the client ends; 0 for no limit.
     pub limit: u64,
     /// Seed of the draws of all clients.
     pub seed: u64,
 }
 
-/// Clients begin within this: threads that do the same from one moment on would go on in step.
+/// Clients begin within this time. Threads that begin at one moment and do equal work would stay in step.
 const APART: Span = Span::from_us(10);
 
-/// No count, but that words were not alike.
+/// A value that is no count: words were not alike.
 const HALF_WRITTEN: u64 = u64::MAX;
 
-/// What a client had.
+/// Results of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
-    /// What it measured.
+    /// The client's measurements.
     pub measured: Measured,
-    /// All sections that it ended, whenever.
+    /// All sections that it completed, measured or not.
     pub sections: u64,
-    /// All attempts that failed, whenever, of a section that never ended too.
+    /// All attempts that failed, measured or not, even of a section that never completed.
     pub failed: u64,
-    /// Of each lock the highest count that it wrote.
+    /// The highest count that it wrote, for each lock.
     pub counts: Vec<u64>,
 }
 
@@ -52,11 +52,11 @@ impl From<Held> for Measured {
 /// A client.
 #[derive(Clone, Debug)]
 pub struct SpinlockClient<D> {
-    /// How it locks.
+    /// The design of the locks.
     pub design: D,
     /// Number of this client.
     pub number: u32,
-    /// What it does.
+    /// The work that it repeats.
     pub section: Section,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
@@ -102,7 +102,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         limit > 0 && self.held.sections == limit || self.is_over()
     }
 
-    /// Takes a lock and gives it back, unless its time is over before.
+    /// Acquires a lock and releases it, unless the time is over before.
     fn operation(&mut self) -> Result<(), SystemError> {
         let lock = self.random.below(self.section.locks.into()) as u32;
         let began = self.p.now();
@@ -122,7 +122,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         Ok(())
     }
 
-    /// Asks for a lock, and holds it if it gets it; whether it did, to the end.
+    /// Tries to acquire a lock, and holds it to the end if it gets it. Returns whether it did.
     fn once(&mut self, lock: u32) -> Result<bool, SystemError> {
         if !self.lock.attempt(lock, &self.interval)? {
             return Ok(false);
@@ -134,7 +134,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         if !self.lock.release(lock, &self.data, &self.interval)? {
             return Ok(false);
         }
-        // Who has lost the lock may have read anything; who has it to the end may not.
+        // A client that has lost the lock may have read anything. A client that kept the lock may not.
         if count == HALF_WRITTEN {
             return Err(SystemError::Protocol(format!("what lock {lock} guards was half written")));
         }
@@ -142,7 +142,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         Ok(true)
     }
 
-    /// Reads what a lock guards, and counts it up: the new count; none where its time is over.
+    /// Reads and increments a lock's data. Returns the new count; `None` if the time is over.
     fn read(&mut self, lock: u32) -> Result<Option<u64>, SystemError> {
         if self.data.is_empty() {
             return Ok(Some(0));

@@ -7,7 +7,7 @@ use doorbell_schema::{Duration, Field, Flag, schema};
 use doorbell_verbs::Span;
 
 named! {
-    /// How a lock is given back.
+    /// How a lock is released.
     Release {
         /// By a store or WRITE of 0.
         Write = "write",
@@ -17,13 +17,14 @@ named! {
 }
 
 schema! {
-    /// Locks, and what is done with them.
+    /// Locks, and what clients do with them.
     pub struct Locks {
-        /// Locks, of which each operation takes one by chance.
+        /// Locks. Each operation takes a random one.
         locks: u32 = Field::count(1, 4096),
-        /// Time that a client computes while it has a lock, as 500ns.
+        /// Time that a client computes while it has a lock, such as 500ns.
         hold: Duration = Field::time(),
-        /// Bytes that a lock guards, a multiple of 8: whoever has it reads them, counts each word up and writes them.
+        /// Bytes that a lock guards, a multiple of 8. The holder reads them, increments each word, and writes
+        /// them.
         data: u32 = Field::bytes(0, 4096),
         /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure. 0 for none ever.
         backoff: Duration = Field::time(),
@@ -33,17 +34,17 @@ schema! {
 }
 
 schema! {
-    /// A spinlock of the threads of a machine.
+    /// A spinlock for the threads of one machine.
     pub struct LocalSpinlock {
         groups {
             /// Clients.
             clients: OneByOne<true>,
             /// Locks.
             locks: Locks,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
-        /// How a lock is given back: by a write of 0, or by compare-and-swap.
+        /// How a lock is released: by a write of 0, or by compare-and-swap.
         release: Release = Field::name(Release::NAMES),
     }
 }
@@ -56,16 +57,16 @@ schema! {
             clients: OneByOne<false>,
             /// Locks.
             locks: Locks,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
-        /// How a lock is given back: by a write of 0, or by compare-and-swap.
+        /// How a lock is released: by a write of 0, or by compare-and-swap.
         release: Release = Field::name(Release::NAMES),
-        /// For how long a lock is taken, after which others may take it over; 0 for as long as its holder wants.
+        /// Time after which other clients may take a lock over; 0 for never.
         lease: Duration = Field::time(),
         /// Assumed bound on how far clocks are apart and holders stop: a lease is taken over so long after its end.
         drift: Duration = Field::time(),
-        /// What a lock with a lease guards is published when it is given back, rather than written in place.
+        /// Publish the data of a lock with a lease on release, rather than write it in place.
         fencing: bool = Field::switch()
             .flags(&[Flag::no("no-fencing", "Write what a lock with a lease guards in place, as if no holder were ever late")]),
     }
@@ -79,14 +80,14 @@ schema! {
             clients: OneByOne<false>,
             /// Locks.
             locks: Locks,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
     }
 }
 
 impl Locks {
-    /// One that guards nothing, and is asked for again at once.
+    /// One lock that guards nothing. Clients try again at once.
     pub(super) const USUAL: Locks = Locks {
         locks: 1,
         hold: Duration::new(Span::ZERO),
@@ -95,7 +96,7 @@ impl Locks {
         backoff_most: Duration::new(Span::from_us(64)),
     };
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Locks { data, backoff, backoff_most, .. } = self;
         if !data.is_multiple_of(8) {
@@ -116,15 +117,15 @@ impl Locks {
 }
 
 impl RemoteSpinlock {
-    /// How far clocks are assumed to be apart, where there is a lease.
+    /// Default of `drift`, for locks with a lease.
     pub(super) const USUAL_DRIFT: Duration = Duration::new(Span::from_us(10));
 
-    /// Whether a lock ends by itself.
+    /// Whether locks have a lease.
     pub(super) fn is_leased(&self) -> bool {
         self.lease.span() > Span::ZERO
     }
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.locks.refuse()?;
         let RemoteSpinlock { lease, drift, release, fencing, clients, .. } = self;

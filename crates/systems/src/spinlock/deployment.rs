@@ -1,4 +1,4 @@
-//! Spinlocks on machines.
+//! Deployment of spinlocks.
 
 use super::Waits;
 use super::client::{Section, SpinlockClient};
@@ -15,11 +15,11 @@ use crate::{Measured, System, SystemShape};
 use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, Span};
 
-/// What a latency is of.
+/// The span that a latency covers.
 const LATENCY: &str = "a lock, from the first attempt to where it has been given back";
 
 impl Locks {
-    /// What each client does.
+    /// The work that each client repeats.
     fn section(&self, timing: &Timing) -> Section {
         Section {
             locks: self.locks,
@@ -31,13 +31,12 @@ impl Locks {
         }
     }
 
-    /// Where they lie, with one place for what each guards.
+    /// Layout of the locks, with one slot for the data of each.
     fn layout(&self) -> Layout {
         Layout { locks: self.locks, data: self.data, slots: 1 }
     }
 }
 
-/// Adds the clients.
 fn add_clients<C: Cluster, D: Dress>(
     site: &mut Site<'_, C, Measured, D>,
     design: &impl Design,
@@ -96,7 +95,7 @@ impl System for RemoteSpinlock {
         "Spinlock by RDMA compare-and-swap on the server's memory, with a lease or without";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "remote"));
 
-    /// The paper does not say how a lock is given back: by what an NIC does with less.
+    /// The paper does not say how a lock is released. The default is the way that costs a NIC less.
     fn usual() -> RemoteSpinlock {
         RemoteSpinlock {
             clients: OneByOne::new(8, 16),
@@ -109,7 +108,7 @@ impl System for RemoteSpinlock {
         }
     }
 
-    /// What has a lease goes back by compare-and-swap.
+    /// A lock with a lease is released by compare-and-swap.
     fn settle(&mut self, given: &Given) {
         if self.is_leased() && given.get("release").is_none() {
             self.release = Release::Cas;

@@ -1,4 +1,4 @@
-//! The lock in the server's memory with a lease, and fencing: see the module.
+//! The lock in the server's memory with a lease and fencing: see the module.
 
 use super::layout::Layout;
 use super::lock::{Design, Lock};
@@ -9,21 +9,21 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Provider, Span, Time};
 
-/// Locks in the server's memory, which end by themselves.
+/// Locks in the server's memory whose holders lose them when a lease ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Leased {
     layout: Layout,
-    /// For how long a lock is taken.
+    /// Time for which a lock is acquired.
     pub lease: Span,
-    /// For how long after its end, by the holder's clock, a lease may be in use by anybody else's: how far two clocks are apart at most, and how
-    /// long a holder may stop. Who waits takes over after that.
+    /// How long after its end, by the holder's clock, a lease may be in use by any other clock: it bounds how
+    /// far two clocks are apart, and how long a holder may stop. A waiter takes over after that.
     pub drift: Span,
-    /// Data are published by giving the lock back, rather than WRITTEN in place.
+    /// Whether data is published by the release, rather than WRITTEN in place.
     pub fencing: bool,
 }
 
 impl Leased {
-    /// Puts them there: so many, each with so many bytes of data.
+    /// Allocates this many locks, each with this many bytes of data.
     ///
     /// # Errors
     /// If the server has no more memory, or there are more clients than a word can name.
@@ -44,23 +44,24 @@ impl Leased {
         Ok(Leased { layout, lease, drift, fencing })
     }
 
-    /// Where they lie.
+    /// Layout of the locks and their slots.
     pub(super) fn layout(clients: u32, (locks, data): (u32, u32), fencing: bool) -> Layout {
         Layout { locks, data, slots: if fencing { word::slots(clients) } else { 1 } }
     }
 
-    /// Those of a memory that lies so, with fencing.
+    /// Locks with fencing in memory of this layout.
     pub(crate) fn fenced(layout: Layout, lease: Span, drift: Span) -> Leased {
         Leased { layout, lease, drift, fencing: true }
     }
 
-    /// What an attempt compares with: a free word as it is, one whose lease has ended as it is, else as its holder will leave it.
+    /// The word that an attempt compares with. A free word, or one whose lease has ended, is expected
+    /// unchanged. Any other word is expected as its holder will leave it.
     pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
         let takes = known.holder == 0 || known.has_ended(now, self.drift);
         if takes { known } else { self.given_back(known) }
     }
 
-    /// What the holder leaves when it gives the lock back.
+    /// The word that the holder leaves when it releases the lock.
     pub(crate) fn given_back(&self, word: Word) -> Word {
         let publishes = self.fencing && self.layout.data > 0;
         word.free(if publishes { word.next_slot() } else { word.slot })
@@ -77,22 +78,23 @@ impl Design for Leased {
     }
 }
 
-/// A client's way to them.
+/// A client's access to the locks.
 pub struct Words<P: Provider> {
     cpu: P,
     reach: Reach<P>,
     locks: Leased,
-    /// This client, from 1.
+    /// Number of this client, from 1.
     client: u32,
-    /// Each lock's word, as it was seen last, or left.
+    /// Each lock's word, as this client last saw or left it.
     known: Vec<Word>,
 }
 
 impl<P: Provider> Words<P> {
-    /// One compare-and-swap; a failure tells what is there.
+    /// Makes one compare-and-swap. A failure reports the current word.
     fn swap(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let expected = self.locks.expected(self.known[lock as usize], self.cpu.now());
-        // From before the lock is had: by this clock it ends no later than others see it end.
+        // The time is read before the lock is acquired, so by this clock the lease ends no later than by any
+        // other.
         let taken = expected.taken(self.client, self.cpu.now() + self.locks.lease);
         let take = Last::CompareSwap { compare: expected.bits(), swap: taken.bits() };
         let word = self.locks.layout.word(lock);
@@ -104,8 +106,9 @@ impl<P: Provider> Words<P> {
 }
 
 impl<P: Provider> Lock for Words<P> {
-    /// Where others have had the lock since it was last seen, the first compare-and-swap can but tell so; only another one has the chance
-    /// that one has on a lock whose word is 0 whenever it is free.
+    /// If other clients have had the lock since its word was last seen, the first compare-and-swap can only
+    /// report that. A second one then has the chance that a single one has on a lock whose free word is
+    /// always 0.
     fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let before = self.known[lock as usize];
         if self.swap(lock, interval)? {
@@ -119,7 +122,7 @@ impl<P: Provider> Lock for Words<P> {
         self.reach.read(self.locks.layout.data(lock, slot), into, interval)
     }
 
-    /// Fails where another has taken the lock over.
+    /// Fails if another client has taken the lock over.
     fn release(&mut self, lock: u32, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
         let Leased { layout, .. } = self.locks;
         let mine = self.known[lock as usize];

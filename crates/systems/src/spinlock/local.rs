@@ -7,7 +7,7 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Mem, Provider};
 
-/// The machine of the threads, which is that of the first clients.
+/// The machine of the threads, which is the first clients' machine.
 pub(super) const MACHINE: u32 = 1;
 
 /// Locks in a machine's memory, near its first core.
@@ -19,7 +19,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Allocates them.
+    /// Allocates the locks.
     ///
     /// # Errors
     /// If the machine has no more memory.
@@ -41,7 +41,7 @@ impl Design for Local {
     }
 }
 
-/// A thread's way to them.
+/// A thread's access to the locks.
 pub struct Words<P> {
     cpu: P,
     locks: Local,

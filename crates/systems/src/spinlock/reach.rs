@@ -1,43 +1,43 @@
-//! What a client reaches of the server's memory by one-sided verbs, one list of them at a time.
+//! A client's access to the server's memory by one-sided verbs, one list of work requests at a time.
 
 use crate::device::{self, Device, check};
 use crate::{Interval, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Cq, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr};
 
-/// Work requests of a list at most.
+/// Maximum number of work requests in a list.
 const LIST: u32 = 2;
 
-/// Where the answer of an atomic comes to.
+/// Offset in the buffers of an atomic's result.
 const ANSWER: u64 = 0;
-/// A word that is 0 always.
+/// Offset in the buffers of a word that is always 0.
 const ZERO: u64 = 8;
-/// Where what is READ comes to; what is WRITTEN is behind it.
+/// Offset in the buffers of bytes that were READ. Bytes to WRITE are behind them.
 const READ: u64 = 64;
 
-/// How a list ends, after its WRITE.
+/// The last work request of a list, after its WRITE.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Last {
-    /// By a WRITE of a word that is 0.
+    /// A WRITE of a word that is 0.
     Zero,
-    /// By a compare-and-swap.
+    /// A compare-and-swap.
     CompareSwap { compare: u64, swap: u64 },
 }
 
-/// A QP to the memory server, and where its answers come to.
+/// A QP to the memory server, and the buffers for its results.
 pub(super) struct Reach<P: Provider> {
     device: Device<P>,
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
     buffers: Mr<P>,
-    /// Bytes of a READ or a WRITE at most.
+    /// Maximum bytes of a READ or a WRITE.
     longest: u64,
     /// Bytes up to which a WRITE is inline.
     inline: u32,
 }
 
 impl<P: Provider> Reach<P> {
-    /// Client `number` of a memory server, for READs and WRITEs of so many bytes.
+    /// Connects client `number` to a memory server, for READs and WRITEs of up to `longest` bytes.
     pub(super) fn open(cpu: &P, service: &str, number: u32, longest: u64) -> Result<Reach<P>, SystemError> {
         let device = Device::open(cpu)?;
         let cq = device.context.create_cq(1)?;
@@ -48,7 +48,8 @@ impl<P: Provider> Reach<P> {
         Ok(Reach { device, qp, cq, memory, buffers, longest, inline })
     }
 
-    /// Posts a list, of which the last tells of all; whether it has completed before the time was over.
+    /// Posts a list, whose last completion stands for all. Returns whether it completed before the time was
+    /// over.
     fn post(&self, list: &mut [SendWr<'_>], interval: &Interval) -> Result<bool, SystemError> {
         if let Some(last) = list.last_mut() {
             last.flags |= SendFlags::SIGNALED;
@@ -63,7 +64,7 @@ impl<P: Provider> Reach<P> {
         }
     }
 
-    /// READs what is there; whether that was before the time was over.
+    /// READs from offset `at`. Returns whether it completed before the time was over.
     pub(super) fn read(&self, at: u64, into: &mut [u8], interval: &Interval) -> Result<bool, SystemError> {
         let sge = [self.buffers.sge(READ, into.len() as u32)];
         let op = SendOp::Read(self.memory.at(at));
@@ -74,14 +75,15 @@ impl<P: Provider> Reach<P> {
         Ok(ended)
     }
 
-    /// WRITEs, and waits until that is placed; whether that was before the time was over.
+    /// WRITEs to offset `at`, and waits until the bytes are placed. Returns whether that was before the time
+    /// was over.
     pub(super) fn write(&self, at: u64, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
         let sge = [self.to_write(data)];
         self.post(&mut [self.writing(at, &sge)], interval)
     }
 
-    /// WRITEs, where there is anything to, and ends with something on a word; what that was, where an atomic tells it. `None` where the time was
-    /// over before.
+    /// WRITEs `data`, unless it is empty, and executes `last` on a word. Returns the word's old value if
+    /// `last` is an atomic. Returns `None` if the time was over before.
     pub(super) fn write_then(
         &self,
         (at, data): (u64, &[u8]),
@@ -106,7 +108,7 @@ impl<P: Provider> Reach<P> {
         Ok(ended.then(|| self.device.cpu.load_u64(self.buffers.mem(), from)))
     }
 
-    /// Puts what is to be written where the device finds it.
+    /// Copies bytes into the buffers, from which the device WRITEs them.
     fn to_write(&self, data: &[u8]) -> doorbell_verbs::Sge {
         let from = READ + self.longest;
         self.device.cpu.write(self.buffers.mem(), from, data);

@@ -8,14 +8,14 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Cluster, Provider};
 
-/// What is published is below this.
+/// Prefix of the keys that are published.
 const SERVICE: &str = "spinlock";
 
-/// What clients do with the memory.
+/// Clients' access to the memory.
 const ACCESS: AccessFlags =
     AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_ATOMIC);
 
-/// Puts locks, and what they guard, into the server's memory.
+/// Allocates locks and their data in the server's memory, and lets clients reach them.
 pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     site: &mut Site<'_, C, R, D>,
     clients: u32,
@@ -26,12 +26,12 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     Ok(())
 }
 
-/// A client's way to that memory.
+/// A client's access to that memory.
 pub(super) fn reach<P: Provider>(cpu: &P, number: u32, layout: &Layout) -> Result<Reach<P>, SystemError> {
     Reach::open(cpu, SERVICE, number, layout.slot())
 }
 
-/// An error where a lock that was given back had another's mark.
+/// Returns an error if a released lock had another client's mark.
 pub(super) fn given_back(lock: u32, seen: u64, mark: u64) -> Result<(), SystemError> {
     match seen == mark {
         true => Ok(()),
@@ -47,7 +47,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Puts them there.
+    /// Allocates the locks.
     ///
     /// # Errors
     /// If the server has no more memory.
@@ -71,7 +71,7 @@ impl Design for Remote {
     }
 }
 
-/// A client's way to them.
+/// A client's access to the locks.
 pub struct Words<P: Provider> {
     reach: Reach<P>,
     locks: Remote,

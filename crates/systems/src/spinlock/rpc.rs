@@ -1,4 +1,4 @@
-//! A thread of the server says who has which lock (CLUSTER'21, III-E: channel semantic verbs).
+//! A thread of the server that keeps each lock's holder (CLUSTER'21, III-E: channel semantic verbs).
 
 use super::layout::Layout;
 use super::lock::{Design, Lock};
@@ -9,14 +9,14 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Measured, Record, SystemError};
 use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider};
 
-/// The one worker.
+/// Number of the only worker.
 const WORKER: u32 = 0;
 
-/// What is asked: a lock, for whom, and whether it is given back. On its way it is one number.
+/// A request: a lock, its client, and whether the client releases the lock. It travels as one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AskedLock {
     lock: u32,
-    /// Client, from 1.
+    /// Number of the client, from 1.
     client: u32,
     gives: bool,
 }
@@ -31,11 +31,11 @@ impl AskedLock {
     }
 }
 
-/// Who has each lock; 0 for nobody.
+/// The holder of each lock; 0 if the lock is free.
 struct Holders(Vec<u32>);
 
 impl Holders {
-    /// Whether what is asked was done.
+    /// Executes a request. Returns whether it succeeded.
     fn did(&mut self, asked: AskedLock) -> bool {
         let (from, to) = if asked.gives { (asked.client, 0) } else { (0, asked.client) };
         match self.0.get_mut(asked.lock as usize) {
@@ -81,7 +81,7 @@ impl Program for RpcLockServer {
     }
 }
 
-/// Locks of which a thread of the server knows who has them. What they guard, if anything, is in its memory.
+/// Locks whose holders a thread of the server keeps. Their data, if any, is in the server's memory.
 #[derive(Clone, Debug)]
 pub struct Rpc {
     config: Config,
@@ -89,7 +89,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Adds that thread; where locks guard anything, another that makes it reachable.
+    /// Adds the server's thread. If locks guard data, adds another thread that makes the data reachable.
     ///
     /// # Errors
     /// If the server has no more memory.
@@ -131,19 +131,19 @@ impl Design for Rpc {
     }
 }
 
-/// A client's way to them.
+/// A client's access to the locks.
 pub struct LockAsker<P: Provider> {
     cpu: P,
     caller: herd::HerdClient<P>,
-    /// To what they guard.
+    /// Access to the locks' data.
     reach: Option<Reach<P>>,
     layout: Layout,
-    /// This client, from 1.
+    /// Number of this client, from 1.
     client: u32,
 }
 
 impl<P: Provider> LockAsker<P> {
-    /// Asks, and waits for the answer; `None` where the time was over before.
+    /// Sends a request and waits for the reply. Returns `None` if the time was over before.
     fn ask(&mut self, lock: u32, gives: bool, interval: &Interval) -> Result<Option<bool>, SystemError> {
         let asked = AskedLock { lock, client: self.client, gives };
         self.caller.send(WORKER, &asked.number(), 0)?;
@@ -171,7 +171,7 @@ impl<P: Provider> Lock for LockAsker<P> {
         reach.read(self.layout.data(lock, 0), into, interval)
     }
 
-    /// The lock goes by another QP than the data, so these must be there before.
+    /// Lock and data go by different QPs, so the data must be at the target before the release.
     fn release(&mut self, lock: u32, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
         if let Some(reach) = &self.reach
             && !reach.write(self.layout.data(lock, 0), data, interval)?

@@ -1,28 +1,30 @@
-//! The word of a lock that has a lease.
+//! The word of a lock with a lease.
 
 use doorbell_verbs::{Span, Time};
 
-/// Bits of each part, from the lowest.
+/// Bits of each part, from the lowest part.
 const HOLDER: u32 = 9;
 const SLOT: u32 = 10;
 const TOKEN: u32 = 25;
 const END: u32 = 20;
 
-/// Picoseconds of a tick, about 2 us, as a power of two: ends of leases are counted in ticks, and begin anew after 2.2 s.
+/// Picoseconds of a tick, about 2 us, as a power of two. Ends of leases are counted in ticks, and wrap after
+/// 2.2 s.
 const TICK: u32 = 21;
 
-/// Clients at most.
+/// Maximum number of clients.
 pub(crate) const CLIENTS: u32 = (1 << HOLDER) - 1;
 
-/// The longest lease, with what is added to it: an end is told from one that is past as long as it is in the nearer half of all.
+/// The longest sum of lease and drift. Future ends differ from past ones only within half of the range of
+/// ticks.
 pub(crate) const LONGEST: Span = Span::from_ms(500);
 
-/// Who has the lock, and where the data are that it guards. At first all is 0.
+/// The holder of a lock, and the slot of its data. All parts are 0 at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Client, from 1; 0 where it is free.
+    /// Client that holds the lock, from 1; 0 if the lock is free.
     pub(crate) holder: u32,
-    /// Grows by one with each time that it is taken.
+    /// Grows by one with each acquisition.
     pub(crate) token: u32,
     /// When the lease ends, in ticks.
     end: u32,
@@ -50,36 +52,36 @@ impl Word {
         (high << SLOT | u64::from(slot)) << HOLDER | u64::from(holder)
     }
 
-    /// The same, taken by a client, from 1, until a time.
+    /// The word after client `holder`, from 1, has acquired the lock until a time.
     pub(crate) fn taken(self, holder: u32, until: Time) -> Word {
         let token = low(u64::from(self.token) + 1, TOKEN);
         Word { holder, token, end: low(until.as_ps().div_ceil(1 << TICK), END), slot: self.slot }
     }
 
-    /// How often it has been taken since it was as that says.
+    /// How often the lock has been acquired since its word was `before`.
     pub(crate) fn takes_since(self, before: Word) -> u32 {
         low(u64::from(self.token.wrapping_sub(before.token)), TOKEN)
     }
 
-    /// The same, given back with the data in this slot.
+    /// The word after a release with the data in this slot.
     pub(crate) fn free(self, slot: u32) -> Word {
         Word { holder: 0, end: 0, slot, ..self }
     }
 
-    /// The slot that its holder WRITEs to: of its two that which the word does not name.
+    /// The slot that the holder WRITEs to: the one of its two slots that the word does not name.
     pub(crate) fn next_slot(self) -> u32 {
         let first = 2 * self.holder - 1;
         if self.slot == first { first + 1 } else { first }
     }
 
-    /// Whether the lease has ended so long before `now`.
+    /// Whether the lease ended at least `by` before `now`.
     pub(crate) fn has_ended(self, now: Time, by: Span) -> bool {
         let now = now.as_ps().saturating_sub(by.as_ps()) >> TICK;
         low(now.wrapping_sub(self.end.into()), END) < 1 << (END - 1)
     }
 }
 
-/// Slots for so many clients.
+/// Slots for this many clients.
 pub(crate) const fn slots(clients: u32) -> u32 {
     2 * clients + 1
 }
@@ -104,7 +106,7 @@ mod tests {
             prop_assert_eq!(Word::of(bits).bits(), bits);
         }
 
-        /// Whenever that is, and however long ago the clock began.
+        /// A lease may begin at any value of the clock.
         #[test]
         fn a_lease_ends_when_it_is_to(now in 0..u64::MAX / 2, lease in 0..LONGEST.as_ps(), by in 0..1_000_000_000u64) {
             let (now, lease, by) = (Time::from_ps(now), Span::from_ps(lease), Span::from_ps(by));

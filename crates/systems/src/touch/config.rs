@@ -6,55 +6,55 @@ use crate::names::named;
 use doorbell_schema::{Duration, Field, schema};
 
 named! {
-    /// Which buffer is scanned.
+    /// The buffer that is scanned.
     Mode {
-        /// The one that is sent.
+        /// The buffer that is sent.
         Touch = "touch",
-        /// Another, as large.
+        /// Another buffer of equal size.
         NoTouch = "notouch",
     }
-    /// What a scan does.
+    /// The accesses of a scan.
     Scanned {
         /// Loads.
         Read = "read",
         /// Stores.
         Write = "write",
     }
-    /// What request and response travel by.
+    /// The transport of requests and responses.
     Stack {
         /// RC verbs.
         Rdma = "rdma",
         /// Kernel TCP.
         Tcp = "tcp",
     }
-    /// The verb that moves the response over RDMA; the request is a SEND.
+    /// The verb that moves the response over RDMA. The request is a SEND.
     Response {
         /// The server's SEND.
         Send = "send",
-        /// The server's WRITE, and a SEND without payload behind it.
+        /// The server's WRITE, followed by a SEND without payload.
         Write = "write",
-        /// The client's READ, once a SEND without payload says that the response is ready.
+        /// The client's READ, after a SEND without payload says that the response is ready.
         Read = "read",
     }
-    /// In which order lines are scanned.
+    /// The order in which lines are scanned.
     Order {
-        /// As they lie.
+        /// By address.
         Sequential = "sequential",
         /// In an order that is drawn once.
         Random = "random",
     }
-    /// Which buffer the client scans once it has the response.
+    /// The buffer that the client scans once it has the response.
     Reading {
-        /// None.
+        /// No buffer.
         None = "none",
-        /// The one with the response.
+        /// The buffer with the response.
         Touch = "touch",
-        /// Another, as large.
+        /// Another buffer of equal size.
         NoTouch = "notouch",
     }
-    /// What a second thread of the server's machine loads again and again.
+    /// The memory that a second thread of the server's machine loads again and again.
     Tenancy {
-        /// There is none.
+        /// There is no such thread.
         None = "none",
         /// Memory of its own.
         Own = "own",
@@ -64,8 +64,8 @@ named! {
 }
 
 impl Scanned {
-    /// Instructions for a word, which the paper does not state: loads and stores as its Table 3 has them where every
-    /// access hits (docs/conext13.md).
+    /// Instructions for a word. The paper does not state them. They are set from loads and stores in its
+    /// Table 3 whose accesses all hit (docs/conext13.md).
     pub const fn instructions(self) -> u32 {
         match self {
             Scanned::Read => 9,
@@ -74,49 +74,50 @@ impl Scanned {
     }
 }
 
-/// The largest response, for which a run takes seconds.
+/// The largest response. A run of it takes seconds.
 const LARGEST: u32 = 64 << 20;
 
 schema! {
     /// A server that scans a buffer before it answers.
     pub struct Touch {
         groups {
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
         /// Payload in bytes.
         size: u32 = Field::bytes(0, u32::MAX as u64),
-        /// Which buffer the server scans: the one that it sends, or another as large.
+        /// Buffer that the server scans: the one that it sends, or another of equal size.
         mode: Mode = Field::name(Mode::NAMES),
-        /// What a scan does: loads or stores.
+        /// Accesses of a scan: loads or stores.
         scan: Scanned = Field::name(Scanned::NAMES),
-        /// What request and response travel by.
+        /// Transport of requests and responses.
         stack: Stack = Field::name(Stack::NAMES),
         /// Verb that moves the response over RDMA.
         response: Response = Field::name(Response::NAMES),
         /// Bytes from one access of a scan to the next, a power of two.
         step: u32 = Field::bytes(1, 64),
-        /// Instructions of a scan for each access, the access included; of loads 9 are usual.
+        /// Instructions of a scan for each access, including the access. The default is 9 for loads and 14
+        /// for stores.
         instructions: u32 = Field::count(1, 10_000),
         /// Order in which a scan takes lines.
         order: Order = Field::name(Order::NAMES),
-        /// Lines ahead of which a scan prefetches by instructions; 0 for none.
+        /// Lines ahead that a scan prefetches by instructions; 0 for none.
         prefetch_lines: u32 = Field::count(0, 256),
-        /// Responses for each scan: the buffer is filled for the first.
+        /// Responses for each scan. The buffer is filled for the first of them.
         sends_per_fill: u32 = Field::count(1, 1_000_000),
-        /// Computation for each request that touches no memory, as 1ms.
+        /// Computation for each request that touches no memory, such as 1ms.
         compute: Duration = Field::time(),
-        /// Which buffer the client scans, by loads, once it has the response.
+        /// Buffer that the client scans, by loads, once it has the response.
         client_scan: Reading = Field::name(Reading::NAMES),
-        /// What a second thread of the server's machine loads again and again.
+        /// Memory that a second thread of the server's machine loads again and again.
         tenant: Tenancy = Field::name(Tenancy::NAMES),
-        /// Bytes of memory that a tenant has of its own.
+        /// Bytes of the tenant's own memory.
         tenant_bytes: u32 = Field::bytes(64, 1 << 30),
     }
 }
 
 impl Touch {
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn check(&self) -> Result<(), String> {
         let Touch { size, step, .. } = *self;
         if !(1..=LARGEST).contains(&size) {
@@ -131,12 +132,12 @@ impl Touch {
         Ok(())
     }
 
-    /// The walk through a buffer that is to be sent, or one as large.
+    /// The walk through a buffer of a response's size.
     pub(super) fn walk(&self) -> LineWalk {
         self.walk_of(self.size.into())
     }
 
-    /// The same through `len` bytes.
+    /// The walk through `len` bytes.
     pub(super) fn walk_of(&self, len: u64) -> LineWalk {
         let walk = LineWalk::new(len, self.step, self.instructions).ahead(self.prefetch_lines.into());
         match self.order {

@@ -5,12 +5,12 @@ use crate::measure::Phase;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Program, Provider, Touch};
 
-/// A thread that goes through memory, and measures each pass.
+/// A thread that scans memory and measures each pass.
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// How it goes through it.
+    /// The walk through the memory.
     pub walk: LineWalk,
-    /// The memory.
+    /// The memory that it loads.
     pub memory: Mem,
     /// When it measures, and when it ends.
     pub interval: Interval,
