@@ -401,8 +401,8 @@ pub(crate) unsafe extern "C" fn post_send(
     0
 }
 
-/// Posts a work request of any kind. It is a separate function so that the fast path in `post_send` needs few
-/// registers.
+/// Posts a work request of any kind. It is a separate function so that the direct path in `post_send` needs
+/// few registers.
 #[inline(never)]
 unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: the caller's work request.

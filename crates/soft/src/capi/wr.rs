@@ -27,7 +27,7 @@ pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a 
     }
 }
 
-/// A work request that may take the fast path.
+/// A work request that may take the direct path.
 pub(crate) enum Plain {
     Write(RemoteAddr),
     Send,

@@ -1,9 +1,9 @@
-//! The fast path of a WRITE, and of a SEND whose payload fits into its completion. The responder took a
+//! The direct path of a WRITE, and of a SEND whose payload fits into its completion. The responder took a
 //! message before.
 //!
-//! It uses facts that the slow path has verified. They hold as long as three versions are unchanged: those of
-//! the responder's QP record, of its region's record, and of this process's regions. The fast path verifies
-//! none itself.
+//! It uses facts that the usual path has verified. They hold as long as three versions are unchanged: those
+//! of the responder's QP record, of its region's record, and of this process's regions. The direct path
+//! verifies none itself.
 
 use super::batch::Batch;
 use super::far_memory::FarMemory;
@@ -44,23 +44,23 @@ struct DirectRegions {
     received: Option<ReceivedRegion>,
 }
 
-/// The result of a WRITE on the fast path.
+/// The result of a WRITE on the direct path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// The bytes are in place.
     Placed,
     /// The WRITE goes to private memory and is gathered with others of the list.
     Gathered,
-    /// Nothing was done. The WRITE must take the slow path.
+    /// Nothing was done. The WRITE must take the usual path.
     Not,
 }
 
-/// The result of a SEND on the fast path.
+/// The result of a SEND on the direct path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// The message is received.
     Received,
-    /// Nothing was done. The SEND must take the slow path.
+    /// Nothing was done. The SEND must take the usual path.
     Not,
     /// The SEND took a RECV, but the CQ had no room for its completion.
     CqFull,
@@ -131,7 +131,7 @@ impl DirectTo {
 }
 
 impl Direct {
-    /// The fast path to a responder in another process, which has just taken a message from this QP.
+    /// The direct path to a responder in another process, which has just taken a message from this QP.
     pub(super) fn new(peer: Arc<Peer>, verified: Verified) -> Option<Direct> {
         let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
         // The generation was read before the version. If it is unchanged now, both belong to one QP.

@@ -47,14 +47,14 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Carries out a WRITE on the fast path, or gathers it.
+    /// Carries out a WRITE on the direct path, or gathers it.
     #[inline(always)]
     pub(crate) fn write_directly(&mut self, requester: &Requester, write: &PlainWrite<'_>) -> Written {
         let Some(direct) = &mut self.direct else { return Written::Not };
         direct.write((&mut self.caches, &mut self.batch), (requester.process, requester.pd), write)
     }
 
-    /// Carries out a SEND on the fast path.
+    /// Carries out a SEND on the direct path.
     #[inline(always)]
     pub(crate) fn send_directly(&mut self, requester: &Requester, sge: &Sge, flags: SendFlags) -> Sent {
         let Some(direct) = &mut self.direct else { return Sent::Not };

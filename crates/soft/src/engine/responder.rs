@@ -248,7 +248,7 @@ impl<'a> Responder<'a> {
         self.far(views, place, used, (offset, len))
     }
 
-    /// For the fast path: a whole region that this use allows, its location, and whether it lies in its
+    /// For the direct path: a whole region that this use allows, its location, and whether it lies in its
     /// process's arena.
     pub(super) fn region(
         &self,
@@ -261,7 +261,7 @@ impl<'a> Responder<'a> {
         Ok((region, self.far(views, place, used, (0, place.region.len))?, place.shared.is_some()))
     }
 
-    /// For the fast path: a whole region that RECVs may fill.
+    /// For the direct path: a whole region that RECVs may fill.
     pub(super) fn buffer(
         &self,
         caches: &mut Caches,

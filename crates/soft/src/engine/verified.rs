@@ -1,7 +1,8 @@
 //! Facts about a responder that were verified before a message to it was carried out.
 //!
-//! Each fact is verified in one place. The slow path verifies the facts that a message needs each time. The
-//! fast path keeps them, and uses them as long as the versions in the responder's records show that they
+//! Each fact is verified in one place. The usual path verifies the facts that a message needs each time. The
+//! direct path keeps them, and uses them as long as the versions in the responder's records show that they
+//! hold.
 //! hold.
 
 use crate::memory::records::{QpRecord, Shown, index_of};
