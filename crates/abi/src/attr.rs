@@ -113,7 +113,7 @@ pub struct ibv_gid {
     pub raw: [u8; 16],
 }
 
-/// What the global route header of a path needs.
+/// Fields of a path's global route header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_global_route {
@@ -146,7 +146,7 @@ pub struct ibv_srq_attr {
     pub srq_limit: u32,
 }
 
-/// How to create a shared receive queue.
+/// Parameters of a new shared receive queue.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_srq_init_attr {
@@ -165,7 +165,7 @@ pub struct ibv_qp_cap {
     pub max_inline_data: u32,
 }
 
-/// How to create a QP.
+/// Parameters of a new QP.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_qp_init_attr {
@@ -215,7 +215,7 @@ pub struct ibv_qp_attr {
     pub rate_limit: u32,
 }
 
-/// Which fields of [`ibv_qp_attr`] a call means (`enum ibv_qp_attr_mask`).
+/// The fields of [`ibv_qp_attr`] that a call sets (`enum ibv_qp_attr_mask`).
 pub mod ibv_qp_attr_mask {
     pub const IBV_QP_STATE: i32 = 1 << 0;
     pub const IBV_QP_ACCESS_FLAGS: i32 = 1 << 3;

@@ -1,7 +1,10 @@
-//! The ABI between librdmacm and the kernel, version 4: commands are written to `/dev/infiniband/rdma_cm`, each a header and a
-//! struct, and answered through the pointer in that (rdma_user_cm.h, ib_user_verbs.h and ib_user_sa.h of Linux' uapi).
+//! The ABI between librdmacm and the kernel, version 4.
 //!
-//! Structs and fields have their C names. None has padding, so that each is as many bytes as it has, and any bytes are one.
+//! librdmacm writes commands to `/dev/infiniband/rdma_cm`. Each is a header and a struct. The kernel answers
+//! through the pointer in the struct (rdma_user_cm.h, ib_user_verbs.h and ib_user_sa.h of Linux' uapi).
+//!
+//! Structs and fields have their C names. No struct has padding, so its bytes are exactly its fields, and any
+//! bytes are a valid struct.
 #![allow(missing_docs, reason = "the headers name the fields")]
 #![allow(non_camel_case_types)]
 
@@ -11,7 +14,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// Version of the ABI.
 pub const RDMA_USER_CM_ABI_VERSION: u32 = 4;
-/// Bytes of private data at most.
+/// Most bytes of private data.
 pub const RDMA_MAX_PRIVATE_DATA: usize = 256;
 
 macro_rules! structs {
@@ -31,7 +34,7 @@ macro_rules! structs {
     )*};
 }
 
-/// Numbers of commands.
+/// Command numbers.
 pub mod command {
     pub const CREATE_ID: u32 = 0;
     pub const DESTROY_ID: u32 = 1;
@@ -81,7 +84,7 @@ pub mod port_space {
     pub const UDP: u16 = 0x0111;
 }
 
-/// A `struct sockaddr_in6`, or a `sockaddr_in` with zeros behind it.
+/// A `struct sockaddr_in6`, or a `sockaddr_in` padded with zeros.
 pub type Address = [u8; 28];
 
 structs! {
@@ -89,7 +92,7 @@ structs! {
     rdma_ucm_create_id: 24 { uid: u64, response: u64, ps: u16, qp_type: u8, reserved: [u8; 5] }
     rdma_ucm_create_id_resp: 4 { id: u32 }
     rdma_ucm_destroy_id: 16 { response: u64, id: u32, reserved: u32 }
-    /// Also of MIGRATE_ID and LEAVE_MCAST.
+    /// The response to DESTROY_ID, MIGRATE_ID and LEAVE_MCAST.
     rdma_ucm_destroy_id_resp: 4 { events_reported: u32 }
     rdma_ucm_bind_ip: 40 { response: u64, addr: Address, id: u32 }
     rdma_ucm_resolve_ip: 64 { src_addr: Address, dst_addr: Address, id: u32, timeout_ms: u32 }
@@ -97,7 +100,7 @@ structs! {
     rdma_ucm_query: 16 { response: u64, id: u32, option: u32 }
     ib_user_path_rec: 64 {
         dgid: [u8; 16], sgid: [u8; 16],
-        /// In network byte order, as `slid`, `flow_label` and `pkey`.
+        /// In network byte order, like `slid`, `flow_label` and `pkey`.
         dlid: u16,
         slid: u16, raw_traffic: u32, flow_label: u32, reversible: u32, mtu: u32, pkey: u16, hop_limit: u8,
         traffic_class: u8, numb_path: u8, sl: u8, mtu_selector: u8, rate_selector: u8, rate: u8,
@@ -122,10 +125,10 @@ structs! {
         qp_num: u32, qkey: u32, ah_attr: ib_uverbs_ah_attr, private_data: [u8; RDMA_MAX_PRIVATE_DATA],
         private_data_len: u8, reserved: [u8; 7],
     }
-    /// Without `ece`, which later versions have behind it.
+    /// Without `ece`, which later versions append.
     rdma_ucm_connect: 280 { conn_param: rdma_ucm_conn_param, id: u32, reserved: u32 }
     rdma_ucm_listen: 8 { id: u32, backlog: u32 }
-    /// Without `ece`, as above.
+    /// Without `ece`, which later versions append.
     rdma_ucm_accept: 288 { uid: u64, conn_param: rdma_ucm_conn_param, id: u32, reserved: u32 }
     rdma_ucm_reject: 264 {
         id: u32, private_data_len: u8, reason: u8, reserved: [u8; 2], private_data: [u8; RDMA_MAX_PRIVATE_DATA],
@@ -137,7 +140,7 @@ structs! {
     rdma_ucm_get_event: 8 { response: u64 }
     rdma_ucm_event_resp: 336 {
         uid: u64, id: u32, event: u32, status: u32,
-        /// A `rdma_ucm_conn_param`, or, of UD, a `rdma_ucm_ud_param`.
+        /// A `rdma_ucm_conn_param`, or on UD a `rdma_ucm_ud_param`.
         param: [u8; 304],
         reserved: u32, ece: [u32; 2],
     }
@@ -153,7 +156,8 @@ structs! {
     }
 }
 
-/// The path record of librdmacm's programs (infiniband/sa.h): the same as [`ib_user_path_rec`], otherwise laid out.
+/// The path record of librdmacm's programs (infiniband/sa.h): the fields of [`ib_user_path_rec`] in another
+/// layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_sa_path_rec {

@@ -1,13 +1,13 @@
-//! Between the enumerations of `doorbell_verbs` and those of verbs.h.
+//! Conversions between the enumerations of `doorbell_verbs` and verbs.h.
 
 use doorbell_verbs::{AccessFlags, LinkLayer, Mtu, Opcode, QpState, QpType, SendFlags, WcOpcode, WcStatus};
 
-/// An enumeration with a numbering in verbs.h.
+/// An enumeration that is numbered in verbs.h.
 pub trait CEnum: Sized {
-    /// Its number in verbs.h.
+    /// The number in verbs.h.
     fn to_c(self) -> u32;
 
-    /// The value with this number; `None` for numbers that `doorbell_verbs` has no name for.
+    /// The value with this number; `None` if `doorbell_verbs` has no name for it.
     fn from_c(code: u32) -> Option<Self>;
 }
 
@@ -41,7 +41,7 @@ numbered! {
     LinkLayer { Infiniband = 1, Ethernet = 2 }
 }
 
-// The flag sets have verbs.h's bits as they are.
+// The flag sets use the bits of verbs.h.
 const _: () = {
     assert!(AccessFlags::LOCAL_WRITE.bits() == 1);
     assert!(AccessFlags::REMOTE_WRITE.bits() == 2);
@@ -57,7 +57,7 @@ const _: () = {
 mod tests {
     use super::*;
 
-    /// Counts the numbers that have a name, checking that each leads back to itself.
+    /// Counts the numbers that have a name, and checks that each converts back to itself.
     fn named<T: CEnum>() -> usize {
         (0..256).filter(|&code| T::from_c(code).is_some_and(|value| value.to_c() == code)).count()
     }

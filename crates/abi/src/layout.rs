@@ -1,4 +1,4 @@
-//! Sizes and offsets on 64-bit Linux, as the compiler gives them for rdma-core 44's verbs.h.
+//! Sizes and offsets on 64-bit Linux, from a compiler and rdma-core 44's verbs.h.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use crate::*;

@@ -1,8 +1,8 @@
-//! Opcodes and statuses in words.
+//! Names of opcodes and statuses.
 
 use doorbell_verbs::{Opcode, WcStatus};
 
-/// A work request's opcode as verbs.h names it, without what all have in front.
+/// The name of an opcode in verbs.h, without the common prefix.
 pub fn opcode_name(opcode: Opcode) -> &'static str {
     match opcode {
         Opcode::Send => "SEND",
@@ -15,7 +15,7 @@ pub fn opcode_name(opcode: Opcode) -> &'static str {
     }
 }
 
-/// A status as verbs.h names it.
+/// The name of a status in verbs.h.
 pub fn status_name(status: WcStatus) -> &'static str {
     match status {
         WcStatus::Success => "IBV_WC_SUCCESS",

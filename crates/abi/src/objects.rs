@@ -1,25 +1,25 @@
-//! Objects that libibverbs allocates and programs hold pointers to, and their work requests and completions: each names
-//! the other.
+//! Objects that libibverbs allocates and programs point to, with their work requests and completions. They
+//! share a module because they refer to each other.
 #![allow(non_camel_case_types)]
 #![expect(missing_docs, reason = "fields are those of infiniband/verbs.h")]
 
 use libc::{c_char, c_int, c_void, pthread_cond_t, pthread_mutex_t};
 use std::ptr::null_mut;
 
-/// Entries of the operations table that no program calls any more.
+/// Entries of the operations table that programs no longer call.
 type Unused<const N: usize> = [*mut c_void; N];
 
 /// `ibv_poll_cq(3)`: returns the number of completions, or a negative value.
 pub type PollCq = unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;
-/// `ibv_post_srq_recv(3)`: returns an errno; on failure the last argument names the first work
-/// request that was not posted.
+/// `ibv_post_srq_recv(3)`: returns an errno. On failure the last argument points to the first work request
+/// that was not posted.
 pub type PostSrqRecv = unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
-/// `ibv_post_send(3)`; as [`PostSrqRecv`].
+/// `ibv_post_send(3)`; returns like [`PostSrqRecv`].
 pub type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
-/// `ibv_post_recv(3)`; as [`PostSrqRecv`].
+/// `ibv_post_recv(3)`; returns like [`PostSrqRecv`].
 pub type PostRecv = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
 
-/// `ibv_alloc_mw(3)`: returns null and sets errno where it fails.
+/// `ibv_alloc_mw(3)`: returns null and sets errno on failure.
 pub type AllocMw = unsafe extern "C" fn(*mut ibv_pd, u32) -> *mut ibv_mw;
 /// `ibv_bind_mw(3)`: returns an errno.
 pub type BindMw = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int;
@@ -28,7 +28,7 @@ pub type DeallocMw = unsafe extern "C" fn(*mut ibv_mw) -> c_int;
 /// `ibv_req_notify_cq(3)`: returns an errno.
 pub type ReqNotifyCq = unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int;
 
-/// The operations that verbs.h calls inline, through the context.
+/// The operations that inline functions of verbs.h call through the context.
 #[repr(C)]
 pub struct ibv_context_ops {
     _compat_before_alloc_mw: Unused<7>,
@@ -138,7 +138,7 @@ pub struct ibv_qp {
     pub srq: *mut ibv_srq,
     pub handle: u32,
     pub qp_num: u32,
-    /// An `enum ibv_qp_state`: what the last ibv_modify_qp(3) or ibv_query_qp(3) left.
+    /// An `enum ibv_qp_state`, as set by the last ibv_modify_qp(3) or ibv_query_qp(3).
     pub state: u32,
     pub qp_type: u32,
     pub mutex: pthread_mutex_t,
@@ -199,7 +199,7 @@ pub union ibv_send_wr_operands {
     pub ud: ibv_send_wr_ud,
 }
 
-/// What a memory window is bound to.
+/// The range that a memory window is bound to.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_mw_bind_info {
@@ -210,7 +210,7 @@ pub struct ibv_mw_bind_info {
     pub mw_access_flags: u32,
 }
 
-/// How to bind a memory window of type 1.
+/// Parameters of the bind of a memory window of type 1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_mw_bind {
@@ -224,13 +224,13 @@ pub struct ibv_mw_bind {
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_send_wr_bind_mw {
     pub mw: *mut ibv_mw,
-    /// The rkey that it is to have.
+    /// The new rkey of the window.
     pub rkey: u32,
     pub bind_info: ibv_mw_bind_info,
 }
 
 impl Default for ibv_send_wr_bind_mw {
-    /// Of no window: what any other work request has there.
+    /// No window: the value for all other work requests.
     fn default() -> ibv_send_wr_bind_mw {
         let bind_info = ibv_mw_bind_info { mr: null_mut(), addr: 0, length: 0, mw_access_flags: 0 };
         ibv_send_wr_bind_mw { mw: null_mut(), rkey: 0, bind_info }
@@ -248,7 +248,7 @@ pub struct ibv_send_wr {
     /// An `enum ibv_wr_opcode`.
     pub opcode: u32,
     pub send_flags: u32,
-    /// In network byte order; or the rkey to invalidate, as it is.
+    /// The immediate in network byte order, or the rkey to invalidate in host byte order.
     pub imm_data: u32,
     pub wr: ibv_send_wr_operands,
     /// The union `qp_type`; XRC only.
@@ -285,7 +285,7 @@ pub struct ibv_wc {
     pub opcode: u32,
     pub vendor_err: u32,
     pub byte_len: u32,
-    /// In network byte order; with `IBV_WC_WITH_INV` the rkey that was invalidated, as it is.
+    /// The immediate in network byte order. With `IBV_WC_WITH_INV` the invalidated rkey in host byte order.
     pub imm_data: u32,
     pub qp_num: u32,
     pub src_qp: u32,

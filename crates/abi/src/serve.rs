@@ -1,4 +1,4 @@
-//! What only a library that serves programs needs: the tables behind ibv_context, ibv_qp_ex and
+//! Definitions that only a library that serves programs needs: the tables behind ibv_context, ibv_qp_ex and
 //! ibv_cq_ex, and the arguments of the extended verbs.
 #![allow(non_camel_case_types)]
 #![expect(missing_docs, reason = "fields are those of infiniband/verbs.h")]
@@ -9,11 +9,11 @@ use crate::{
 };
 use libc::{c_int, c_void, pthread_cond_t, pthread_mutex_t};
 
-/// Operations that this project leaves null; verbs.h then reports EOPNOTSUPP.
+/// Operations that Doorbell leaves null; verbs.h then reports EOPNOTSUPP.
 type Absent<const N: usize> = [*mut c_void; N];
 
-/// The extended operations, which lie before the [`ibv_context`] that programs see. verbs.h looks
-/// at them only where `abi_compat` is all ones and `sz` covers the field.
+/// The extended operations, which lie before the [`ibv_context`] that programs see. verbs.h uses them only if
+/// `abi_compat` is all ones and `sz` covers the field.
 #[repr(C)]
 pub struct verbs_context {
     pub query_port: Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,
@@ -98,7 +98,7 @@ pub struct ibv_data_buf {
     pub length: usize,
 }
 
-/// A completion queue that gives completions field by field (ibv_create_cq_ex(3)).
+/// A completion queue that returns completions field by field (ibv_create_cq_ex(3)).
 #[repr(C)]
 pub struct ibv_cq_ex {
     pub context: *mut ibv_context,
@@ -134,7 +134,7 @@ pub struct ibv_cq_ex {
     pub read_completion_wallclock_ns: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u64>,
 }
 
-/// How to create an [`ibv_cq_ex`].
+/// Parameters of a new [`ibv_cq_ex`].
 #[repr(C)]
 pub struct ibv_cq_init_attr_ex {
     pub cqe: u32,
@@ -147,7 +147,7 @@ pub struct ibv_cq_init_attr_ex {
     pub parent_domain: *mut ibv_pd,
 }
 
-/// How to create a QP by ibv_create_qp_ex(3).
+/// Parameters of ibv_create_qp_ex(3).
 #[repr(C)]
 pub struct ibv_qp_init_attr_ex {
     pub qp_context: *mut c_void,
@@ -170,7 +170,7 @@ pub struct ibv_qp_init_attr_ex {
     pub send_ops_flags: u64,
 }
 
-/// How to create an SRQ by ibv_create_srq_ex(3).
+/// Parameters of ibv_create_srq_ex(3).
 #[repr(C)]
 pub struct ibv_srq_init_attr_ex {
     pub srq_context: *mut c_void,
@@ -184,7 +184,7 @@ pub struct ibv_srq_init_attr_ex {
     pub tm_cap: [u32; 2],
 }
 
-/// Limits of a device, extended. What no software NIC has stays zero and is not named here.
+/// Extended limits of a device. Fields that no software NIC has stay zero and have no names here.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_device_attr_ex {
@@ -205,7 +205,7 @@ pub struct ibv_device_attr_ex {
     pub phys_port_cnt_ex: u32,
 }
 
-/// How to allocate device memory.
+/// Parameters of a device memory allocation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_alloc_dm_attr {
@@ -238,7 +238,7 @@ pub struct ibv_grh {
     pub dgid: ibv_gid,
 }
 
-/// `IBV_QPT_XRC_SEND`, `IBV_QPT_XRC_RECV`: what [`QpType`](doorbell_verbs::QpType) has no name for.
+/// `IBV_QPT_XRC_SEND` and `IBV_QPT_XRC_RECV`, which [`QpType`](doorbell_verbs::QpType) does not have.
 pub const IBV_QPT_XRC_SEND: u32 = 9;
 pub const IBV_QPT_XRC_RECV: u32 = 10;
 
@@ -249,7 +249,7 @@ pub struct ibv_xrcd {
     pub context: *mut ibv_context,
 }
 
-/// How to open an XRC domain.
+/// Parameters for opening an XRC domain.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_xrcd_init_attr {
@@ -258,7 +258,7 @@ pub struct ibv_xrcd_init_attr {
     pub oflags: c_int,
 }
 
-/// How to open a QP.
+/// Parameters for opening a QP.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_qp_open_attr {
