@@ -1,4 +1,4 @@
-//! What the state machines cost per verb, without a network: post, request, answer, completion.
+//! The cost of a verb in the state machines, without a network: post, request, answer, completion.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_transport::{Action, Keys, Qp, RecvQueue, Region};

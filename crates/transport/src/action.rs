@@ -1,15 +1,15 @@
-//! What a QP asks of whoever drives it.
+//! Actions that a QP requests from its driver.
 
 use crate::{AtomicOp, Body, Packet, PacketPart};
 use doorbell_verbs::{QpType, Wc};
 
-/// Where the payload of a packet comes from.
+/// The source of a packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// There is none.
+    /// No payload.
     None,
-    /// `len` bytes from `offset` of the message of the send work request in `slot`. Every request
-    /// has this source, with `len` 0 where it carries no payload.
+    /// `len` bytes from `offset` of the message of the send work request in `slot`. Every request has this
+    /// source; `len` is 0 if the request carries no payload.
     Wqe {
         /// Slot in the send queue, see [`crate::Qp::send_wqe`].
         slot: u32,
@@ -18,36 +18,36 @@ pub enum Source {
         /// Number of bytes.
         len: u32,
     },
-    /// Memory of the responder, already checked.
+    /// Checked memory of the responder.
     Memory {
         /// Virtual address.
         addr: u64,
         /// Number of bytes.
         len: u32,
     },
-    /// An atomic to carry out on the checked, aligned word at `addr`; then call
-    /// [`crate::Qp::atomic_done`] and put the original value in the packet.
+    /// An atomic on the checked, aligned word at `addr`. The driver carries it out, calls
+    /// [`crate::Qp::atomic_done`] and puts the original value in the packet.
     Atomic {
         /// Virtual address.
         addr: u64,
-        /// What to do.
+        /// The operation.
         op: AtomicOp,
-        /// For [`crate::Qp::atomic_done`].
+        /// Argument of [`crate::Qp::atomic_done`].
         resource: u8,
     },
 }
 
-/// A packet to transmit once its payload is there. A QP's packets leave in the order in which it
-/// gave them: requests in theirs, answers in theirs.
+/// A packet to transmit once its payload is available. Requests leave in the order in which the QP emitted
+/// them, and so do answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxPacket {
     /// The packet.
     pub packet: Packet,
-    /// Where its payload comes from.
+    /// The source of its payload.
     pub source: Source,
 }
 
-/// The answer to a READ: yields its packets in order.
+/// The answer to a READ: an iterator over its packets in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadStream {
     /// QP of the requester.
@@ -64,7 +64,7 @@ pub struct ReadStream {
     pub mtu: u32,
     /// Whether the first packet is still to come.
     pub at_start: bool,
-    /// Whether the last packet was given.
+    /// Whether the last packet was emitted.
     pub done: bool,
 }
 
@@ -104,7 +104,7 @@ impl Iterator for ReadStream {
     }
 }
 
-/// Which of a QP's queues a completion belongs to.
+/// The queue of a QP that a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// The send queue.
@@ -113,12 +113,12 @@ pub enum Queue {
     Recv,
 }
 
-/// What a QP asks for, in order. The driver lets memory writes become visible before a
+/// An action that a QP requests. Actions are in order. The driver makes memory writes visible before a
 /// completion that follows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write `len` bytes from `payload_offset` of the payload of the packet being received to the
-    /// checked address `addr`.
+    /// Write `len` bytes from `payload_offset` of the received packet's payload to the checked address
+    /// `addr`.
     Place {
         /// Virtual address.
         addr: u64,
@@ -131,13 +131,13 @@ pub enum Action {
     PlaceAtomic {
         /// Virtual address.
         addr: u64,
-        /// What the word was.
+        /// The previous value of the word.
         original: u64,
     },
-    /// A work request is done. `signaled` is false where no CQE is to be written, but its slot in
-    /// the send queue counts as done.
+    /// A work request is done. If `signaled` is false, no CQE is written, but its slot in the send queue
+    /// counts as done.
     Complete {
-        /// Which queue.
+        /// The queue of the completion.
         queue: Queue,
         /// The completion.
         wc: Wc,
@@ -152,10 +152,9 @@ pub enum Action {
     Respond(TxPacket),
     /// Transmit the packets of this answer.
     RespondRead(ReadStream),
-    /// There may be something to transmit again: call [`crate::Qp::next_request`].
+    /// There may be packets to transmit again: call [`crate::Qp::next_request`].
     Transmit,
-    /// The QP entered the error state by itself (or SQE, for the send queue of UC and UD); its send
-    /// work requests were completed, and those posted later will be. Call
-    /// [`crate::Qp::recv_posted`] for the RECVs.
+    /// The QP entered the error state by itself (or SQE, for the send queue of UC and UD). Its send work
+    /// requests were completed, and later ones will be. Call [`crate::Qp::recv_posted`] for the RECVs.
     Failed,
 }

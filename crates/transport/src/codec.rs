@@ -1,8 +1,8 @@
 //! RoCEv2: packets as the payload of UDP datagrams to port 4791, from BTH to ICRC.
 //!
-//! Headers are those of IB specification vol. 1, chapter 9, in network byte order. The ICRC (annex
-//! A17 of the specification) also covers the IP and UDP headers before it, with the fields that a
-//! router changes set to ones, so both directions take a [`Route`].
+//! Headers follow IB specification vol. 1, chapter 9, in network byte order. The ICRC (annex A17 of the
+//! specification) also covers the preceding IP and UDP headers. Fields that a router changes count as ones.
+//! So both directions take a [`Route`].
 
 use crate::{AtomicOp, Body, Deth, NakCode, Packet, PacketPart, Reth, Syndrome};
 use doorbell_verbs::QpType;
@@ -17,7 +17,7 @@ const BTH_BYTES: usize = 12;
 const ICRC_BYTES: usize = 4;
 /// The default partition, full membership.
 const PKEY: u16 = 0xffff;
-/// AETH credit code for no end-to-end flow control.
+/// AETH credit code that means no end-to-end flow control.
 const CREDITS_UNLIMITED: u8 = 31;
 
 /// The parts of the IP and UDP headers that the ICRC covers.
@@ -52,21 +52,21 @@ pub enum IpRoute {
     },
 }
 
-/// Why bytes are not a packet.
+/// The reason why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// They end before the headers that the opcode calls for, the padding and the ICRC.
+    /// The bytes end before the headers of the opcode, the padding and the ICRC.
     #[error("{0} bytes are too few for the headers")]
     Truncated(usize),
-    /// More than a UDP datagram holds.
+    /// More bytes than a UDP datagram holds.
     #[error("{0} bytes are more than a UDP datagram holds")]
     TooLong(usize),
-    /// The ICRC is another.
+    /// The ICRC is wrong.
     #[error("the ICRC is {found:#010x}, must be {expected:#010x}")]
     Icrc {
-        /// In the packet.
+        /// ICRC in the packet.
         found: u32,
-        /// Of the packet.
+        /// ICRC computed from the packet.
         expected: u32,
     },
     /// The transport header version is not 0.
@@ -81,7 +81,7 @@ pub enum DecodeError {
     /// A reserved AETH syndrome.
     #[error("reserved AETH syndrome {0:#04x}")]
     Syndrome(u8),
-    /// A payload where the opcode has none.
+    /// A payload, although the opcode has none.
     #[error("opcode {opcode:#04x} carries no payload, got {len} bytes")]
     Payload {
         /// The opcode.
@@ -91,11 +91,11 @@ pub enum DecodeError {
     },
 }
 
-/// Appends the UDP payload of a packet to `out`. The packet must be one that this crate makes or
-/// decodes, and `payload` as long as it says.
+/// Appends the UDP payload of a packet to `out`. The packet must come from this crate, and `payload` must
+/// have the packet's payload length.
 ///
 /// # Panics
-/// If `payload` has another length than `packet.payload_len`, or is more than a UDP datagram holds.
+/// If the length of `payload` is not `packet.payload_len`, or exceeds a UDP datagram.
 pub fn encode(packet: &Packet, payload: &[u8], route: &Route, out: &mut Vec<u8>) {
     assert_eq!(payload.len(), packet.payload_len as usize, "the payload is not that of the packet");
     let start = out.len();
@@ -188,7 +188,7 @@ fn opcode(packet: &Packet) -> u8 {
         }
 }
 
-/// The service and the operation within it, where they belong together.
+/// The service and the operation within it, if they fit together.
 fn split_opcode(opcode: u8) -> Option<(QpType, u8)> {
     let operation = opcode & 0x1f;
     let (transport, known) = match opcode >> 5 {
@@ -211,7 +211,7 @@ fn syndrome_byte(syndrome: Syndrome) -> u8 {
     }
 }
 
-/// Credits are not looked at.
+/// Decodes a syndrome; credits are ignored.
 fn syndrome(byte: u8) -> Result<Syndrome, DecodeError> {
     Ok(match byte {
         0x00..=0x1f => Syndrome::Ack,
@@ -270,7 +270,8 @@ impl HeaderReader<'_> {
         Ok(Body::Atomic { va, rkey, op })
     }
 
-    /// What follows BTH and DETH, with the message sequence number (0 where there is none).
+    /// Reads the headers after BTH and DETH. Returns the body with the message sequence number, or 0 if it
+    /// has none.
     fn body(&mut self, operation: u8) -> Result<(Body, u32), DecodeError> {
         let (part, with_imm) = match operation % 6 {
             0 => (PacketPart::First, false),
@@ -305,8 +306,8 @@ impl HeaderReader<'_> {
     }
 }
 
-/// The packet in a UDP payload, and where its own payload lies there. `route` is that of the
-/// datagram. The ICRC is checked first: what fails it may be anything.
+/// The packet in a UDP payload, and the range of its own payload. `route` belongs to the datagram. The ICRC
+/// is checked first, because a packet with a wrong ICRC may hold anything.
 pub fn decode(bytes: &[u8], route: &Route) -> Result<(Packet, Range<usize>), DecodeError> {
     if bytes.len() > usize::from(u16::MAX) - 8 {
         return Err(DecodeError::TooLong(bytes.len()));
@@ -327,7 +328,7 @@ pub fn decode(bytes: &[u8], route: &Route) -> Result<(Packet, Range<usize>), Dec
     if flags & 0xf != 0 {
         return Err(DecodeError::Version(flags & 0xf));
     }
-    // The uppermost bit tells full from limited members.
+    // The highest bit distinguishes full from limited members.
     let pkey = u16::from_be_bytes(pkey);
     if pkey | 1 << 15 != PKEY {
         return Err(DecodeError::PKey(pkey));

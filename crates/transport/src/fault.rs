@@ -1,28 +1,28 @@
-//! Requests that a responder does not carry out, and what follows (IB specification vol. 1, 9.7.5.2
-//! and 9.9.3).
+//! Requests that a responder refuses, and the consequences (IB specification vol. 1, 9.7.5.2 and 9.9.3).
 
 use crate::NakCode;
 use doorbell_verbs::{AccessFlags, QpType, WcStatus};
 
-/// Why a request is not carried out.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No RECV is posted.
     NoRecv,
     /// The message is longer than its RECV.
     RecvTooSmall,
-    /// An lkey of the RECV does not hold.
+    /// An lkey of the RECV is not valid for the access.
     RecvProtection,
-    /// The rkey does not hold.
+    /// The rkey is not valid for the access.
     Access,
-    /// The rkey of a WRITE with immediate does not hold, where the packet that says so has the immediate.
+    /// The rkey of a WRITE with immediate is not valid for the access, and the packet at fault has the
+    /// immediate.
     AccessWithImm,
     /// Malformed, out of sequence within its message, or not enabled on this QP.
     Invalid,
 }
 
 impl Fault {
-    /// The same of a message with an immediate, or without.
+    /// The fault of a message with or without an immediate.
     #[must_use]
     pub const fn of_message(self, has_imm: bool) -> Fault {
         match self {
@@ -31,7 +31,7 @@ impl Fault {
         }
     }
 
-    /// The NAK that RC answers with; `None` where it asks the requester to wait instead.
+    /// The NAK with which RC answers; `None` if RC asks the requester to wait instead.
     pub const fn nak(self) -> Option<NakCode> {
         match self {
             Fault::NoRecv => None,
@@ -41,9 +41,9 @@ impl Fault {
         }
     }
 
-    /// The status that the message's RECV completes with; `None` where it stays as it is. Too short
-    /// for a message of UC or UD, one of the QP's own waits for the next (class D), while one of an
-    /// SRQ completes (class E).
+    /// The status with which the message's RECV completes; `None` if the RECV stays posted. On UC and UD, a
+    /// RECV that is too short for the message waits for the next one (class D) if it belongs to the QP. A
+    /// RECV of an SRQ completes (class E).
     pub const fn recv_status(self, qp_type: QpType, uses_srq: bool) -> Option<WcStatus> {
         match (self, qp_type) {
             (Fault::RecvProtection, _) => Some(WcStatus::LocProtErr),
@@ -55,8 +55,8 @@ impl Fault {
         }
     }
 
-    /// Whether the responder enters Err: on RC with every NAK (table 63), on UC and UD where it is at
-    /// fault itself.
+    /// Whether the responder enters Err. RC does with every NAK (table 63). UC and UD do if the responder
+    /// itself is at fault.
     pub const fn is_fatal(self, qp_type: QpType) -> bool {
         match qp_type {
             QpType::Rc => self.nak().is_some(),
@@ -65,9 +65,8 @@ impl Fault {
     }
 }
 
-/// Whether a QP with these attributes takes a one-sided request that needs the right `need`, of the
-/// remote ones, to memory from `va` on. Its rkey is looked at next, unless no byte is accessed
-/// (9.7.5.2.4).
+/// Checks whether a QP with these attributes accepts a one-sided request to memory from `va` on. `need` is
+/// the remote right that the request needs. The rkey is checked next, unless no byte is accessed (9.7.5.2.4).
 pub fn check_enabled(
     need: AccessFlags,
     va: u64,

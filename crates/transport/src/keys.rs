@@ -17,8 +17,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Whether the QP or SRQ of protection domain `pd` may access `len` bytes at `addr` with all
-    /// rights in `need`. Reading by the local device needs none.
+    /// Checks that a QP or SRQ of protection domain `pd` may access `len` bytes at `addr` with all rights in
+    /// `need`. Reads by the local device need no right.
     pub fn check(&self, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<(), KeyError> {
         if self.pd != pd {
             return Err(KeyError::ProtectionDomain);
@@ -34,7 +34,7 @@ impl Region {
     }
 }
 
-/// Why an access was refused; the first that applies, in the order of the variants (IB
+/// The reason why an access was refused: the first that applies, in the order of the variants (IB
 /// specification vol. 1, 10.6.3 and 9.7.5.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
@@ -52,10 +52,10 @@ pub enum KeyError {
     Rights,
 }
 
-/// Memory regions by key. lkey and rkey of a region are the same number.
+/// Memory regions by key. The lkey and the rkey of a region are one number.
 ///
-/// A key is the slot's number plus one (24 bits) and a tag (8 bits) that changes with each use of
-/// the slot, so that a stale key finds nothing until the tag comes round.
+/// A key is the slot's number plus one (24 bits) and a tag (8 bits). The tag changes with each use of the
+/// slot, so a stale key finds nothing until the tag wraps around.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     slots: Vec<KeySlot>,
@@ -65,15 +65,15 @@ pub struct Keys {
 #[derive(Clone, Debug, Default)]
 struct KeySlot {
     region: Option<Region>,
-    /// Low 8 bits of the key that it has or will have next.
+    /// Low 8 bits of the key of the current region, or of the next one.
     tag: u8,
 }
 
 impl Keys {
-    /// Adds a region; returns its key, which is never 0.
+    /// Adds a region and returns its key, which is never 0.
     ///
     /// # Panics
-    /// If there are 2^24 - 1 regions already, which no driver lets happen.
+    /// If there are 2^24 - 1 regions already; no driver allows so many.
     pub fn register(&mut self, region: Region) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(KeySlot::default());
@@ -85,7 +85,7 @@ impl Keys {
         (number + 1) << 8 | u32::from(slot.tag)
     }
 
-    /// Removes a region; `false` where no region has this key.
+    /// Removes a region. Returns `false` if no region has this key.
     pub fn deregister(&mut self, key: u32) -> bool {
         let Some(slot) = self.slot_mut(key) else { return false };
         slot.region = None;
@@ -94,14 +94,15 @@ impl Keys {
         true
     }
 
-    /// Changes the region with this key (ibv_rereg_mr(3)); `false` where there is none.
+    /// Changes the region with this key (ibv_rereg_mr(3)). Returns `false` if there is none.
     pub fn replace(&mut self, key: u32, region: Region) -> bool {
         let Some(slot) = self.slot_mut(key) else { return false };
         slot.region = Some(region);
         true
     }
 
-    /// Gives the region with this key another tag, as a memory window has with each bind; returns its new key.
+    /// Gives the region with this key another tag and returns the new key. Each bind of a memory window does
+    /// this.
     pub fn retag(&mut self, key: u32, tag: u8) -> Option<u32> {
         self.slot_mut(key)?.tag = tag;
         Some(key & !0xff | u32::from(tag))
@@ -114,12 +115,12 @@ impl Keys {
         if slot.tag == key as u8 { slot.region.as_ref() } else { None }
     }
 
-    /// [`Region::check`] of the region with this key.
+    /// Calls [`Region::check`] for the region with this key.
     pub fn check(&self, key: u32, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<(), KeyError> {
         self.get(key).ok_or(KeyError::Unknown)?.check(pd, addr, len, need)
     }
 
-    /// The slot that a key is of, whatever its tag; `None` where it can be of none.
+    /// The slot of a key, regardless of its tag; `None` if no slot has such a key.
     pub const fn slot_of(key: u32) -> Option<usize> {
         ((key >> 8) as usize).checked_sub(1)
     }

@@ -1,8 +1,8 @@
 //! RC, UC and UD as state machines without I/O or clock.
 //!
-//! Work requests, packets and time-outs go in; packets, memory accesses and completions come out.
-//! A driver (the simulator, a socket) moves payload bytes, keeps time, and preserves the order in
-//! which a QP gives its packets. Packets are typed headers; bytes exist only in a codec.
+//! Inputs are work requests, packets and time-outs. Outputs are packets, memory accesses and completions. A
+//! driver (the simulator, a socket) moves payload bytes, keeps time, and preserves the order in which a QP
+//! emits its packets. Packets are typed headers; bytes exist only in a codec.
 #![forbid(unsafe_code)]
 
 mod action;

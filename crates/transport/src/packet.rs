@@ -1,4 +1,4 @@
-//! Packets as typed headers; the payload is referred to, never carried.
+//! Packets as typed headers. They refer to the payload but do not carry it.
 
 use doorbell_verbs::{LinkLayer, QpType, WcStatus};
 
@@ -43,20 +43,20 @@ pub struct Reth {
 pub enum AtomicOp {
     /// Compare-and-swap.
     CompareSwap {
-        /// What the word must equal.
+        /// The expected value of the word.
         compare: u64,
-        /// What replaces it.
+        /// The new value of the word.
         swap: u64,
     },
     /// Fetch-and-add, wrapping.
     FetchAdd {
-        /// What is added.
+        /// The addend.
         add: u64,
     },
 }
 
 impl AtomicOp {
-    /// What the word becomes.
+    /// The new value of the word.
     pub const fn apply(self, original: u64) -> u64 {
         match self {
             AtomicOp::CompareSwap { compare, swap } => {
@@ -85,7 +85,7 @@ pub enum NakCode {
 }
 
 impl NakCode {
-    /// The status of the work request whose request was refused (table 46). A sequence error is no
+    /// The status of the work request whose request was refused (table 46). A sequence error is not a
     /// refusal: the request is sent again.
     pub const fn status(self) -> WcStatus {
         match self {
@@ -102,27 +102,27 @@ impl NakCode {
 pub enum Syndrome {
     /// Acknowledged.
     Ack,
-    /// No RECV is posted; wait for the time this code stands for.
+    /// No RECV is posted; wait for the time of this code.
     RnrNak(u8),
     /// Refused.
     Nak(NakCode),
 }
 
-/// What a packet is, with the extended headers that only it has.
+/// The kind of a packet, with the extended headers of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Part of a SEND.
     Send {
         /// Which part.
         part: PacketPart,
-        /// Immediate, on a part that ends the message.
+        /// Position in the message.
         imm: Option<u32>,
     },
     /// Part of a WRITE.
     Write {
-        /// Which part.
+        /// Position in the message.
         part: PacketPart,
-        /// Present where the part begins the message.
+        /// Present if the packet begins the message.
         reth: Option<Reth>,
         /// Immediate, on a part that ends the message.
         imm: Option<u32>,
@@ -131,7 +131,7 @@ pub enum Body {
     ReadRequest(Reth),
     /// Part of the answer to a READ.
     ReadResponse {
-        /// Which part; `Middle` has no AETH.
+        /// Position in the answer; `Middle` has no AETH.
         part: PacketPart,
     },
     /// Atomic request.
@@ -145,7 +145,7 @@ pub enum Body {
     },
     /// Answer to an atomic.
     AtomicAck {
-        /// What the word was.
+        /// The previous value of the word.
         original: u64,
     },
     /// ACK or NAK.
@@ -166,32 +166,32 @@ pub struct Deth {
 pub struct Packet {
     /// Transport service.
     pub transport: QpType,
-    /// QP it is for.
+    /// Destination QP.
     pub dest_qp: u32,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
     /// Whether the requester asks for an ACK.
     pub ack_req: bool,
-    /// Whether it solicits an event.
+    /// Whether the packet solicits an event.
     pub solicited: bool,
     /// Message sequence number, 24 bits; answers only.
     pub msn: u32,
-    /// UD only.
+    /// Present on UD only.
     pub deth: Option<Deth>,
-    /// What it is.
+    /// Kind of packet and its extended headers.
     pub body: Body,
     /// Payload bytes, without padding.
     pub payload_len: u32,
 }
 
 impl Packet {
-    /// Whether it goes from responder to requester.
+    /// Whether the packet goes from responder to requester.
     pub const fn is_answer(&self) -> bool {
         matches!(self.body, Body::ReadResponse { .. } | Body::AtomicAck { .. } | Body::Ack(_))
     }
 
-    /// Bytes of the transport headers: BTH and the extended ones (IB specification vol. 1,
-    /// chapter 9), without the routing headers and CRCs.
+    /// Bytes of the transport headers: BTH and the extended headers (IB specification vol. 1, chapter 9),
+    /// without routing headers and CRCs.
     pub const fn transport_header_bytes(&self) -> u32 {
         const BTH: u32 = 12;
         let extended = match self.body {
@@ -210,9 +210,9 @@ impl Packet {
         BTH + extended + if self.deth.is_some() { 8 } else { 0 }
     }
 
-    /// Bytes on the wire with the payload, its padding to 4 bytes, routing headers and CRCs.
-    /// InfiniBand: LRH 8, ICRC 4, VCRC 2. RoCEv2 over IPv4: Ethernet 14 and FCS 4, IP 20, UDP 8,
-    /// ICRC 4; preamble and gap are the link's.
+    /// Bytes on the wire with the payload padded to 4 bytes, routing headers and CRCs. InfiniBand: LRH 8,
+    /// ICRC 4, VCRC
+    /// 2. RoCEv2 over IPv4: Ethernet 14 and FCS 4, IP 20, UDP 8, ICRC 4. Preamble and gap belong to the link.
     pub const fn wire_bytes(&self, link: LinkLayer) -> u32 {
         let around = match link {
             LinkLayer::Infiniband => 8 + 4 + 2,

@@ -1,5 +1,5 @@
-//! A queue pair: its state, attributes and queues. What it sends is in `requester.rs`, what it
-//! does with arriving requests in `responder.rs`.
+//! A queue pair: its state, attributes and queues. `requester.rs` sends requests, and `responder.rs` handles
+//! arriving requests.
 
 use crate::receive_state::Responder;
 use crate::send_queue::SendQueue;
@@ -13,8 +13,8 @@ use doorbell_verbs::{
     AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendFlags, SendWr, Time, VerbsError, Wc, WcStatus,
 };
 
-/// A queue pair. What sending, receiving and both need lies together: drivers have many QPs, and each line of
-/// memory more is one more to wait for.
+/// A queue pair. Fields are ordered by use: sending, both directions, receiving. Drivers have many QPs, and
+/// each further cache line is one more miss.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Qp {
@@ -33,8 +33,8 @@ pub struct Qp {
 }
 
 impl Qp {
-    /// QP number `num` of protection domain `pd`, in state Reset. With `uses_srq` the
-    /// [`RecvQueue`] it is given later is a shared one.
+    /// Creates QP number `num` of protection domain `pd`, in state Reset. With `uses_srq` the [`RecvQueue`]
+    /// passed to later calls is a shared one.
     pub fn new(num: u32, pd: u32, attr: &QpInitAttr, uses_srq: bool) -> Qp {
         Qp {
             num,
@@ -52,32 +52,32 @@ impl Qp {
         }
     }
 
-    /// How often it had to send again.
+    /// Repeated transmissions of the QP.
     pub fn repeats(&self) -> Repeats {
         self.repeats
     }
 
-    /// Its number.
+    /// QP number.
     pub fn num(&self) -> u32 {
         self.num
     }
 
-    /// Its protection domain.
+    /// Protection domain.
     pub fn pd(&self) -> u32 {
         self.pd
     }
 
-    /// Its transport.
+    /// Transport.
     pub fn qp_type(&self) -> QpType {
         self.qp_type
     }
 
-    /// Its state.
+    /// Current state.
     pub fn state(&self) -> QpState {
         self.state
     }
 
-    /// Its port, from 1.
+    /// Port, from 1.
     pub fn port_num(&self) -> u8 {
         self.settings.port_num
     }
@@ -92,12 +92,12 @@ impl Qp {
         self.settings.dest_qp_num
     }
 
-    /// Payload bytes of a full packet: of the path MTU, or of a segment.
+    /// Payload bytes of a full packet: the path MTU, or the size of a segment.
     pub fn packet_payload(&self) -> u32 {
         self.settings.mtu.into()
     }
 
-    /// Whether a work request with these flags gives a CQE where it succeeds.
+    /// Whether a work request with these flags gives a CQE if it succeeds.
     pub fn signals(&self, flags: SendFlags) -> bool {
         is_signaled(WcStatus::Success, flags, self.sq_sig_all)
     }
@@ -117,7 +117,7 @@ impl Qp {
         self.sq.len()
     }
 
-    /// A UD QP has the MTU of its port, which no attribute tells it: the driver does, once the
+    /// Sets the MTU of a UD QP to its port's MTU. No attribute gives it, so the driver calls this once the
     /// port is known. It is 4096 until then.
     pub fn set_port_mtu(&mut self, mtu: Mtu) {
         if self.qp_type == QpType::Ud {
@@ -126,14 +126,15 @@ impl Qp {
         }
     }
 
-    /// The QP speaks iWARP: its packets carry so many bytes, whatever path MTU is set, as they are segments of
-    /// a TCP stream (RFC 5044, section 5.1), and it has no operations but [`doorbell_verbs::Opcode::is_of_iwarp`].
+    /// Makes the QP speak iWARP. Its packets carry `bytes` bytes regardless of the path MTU, because they are
+    /// segments of a TCP stream (RFC 5044, section 5.1). It offers only the operations of
+    /// [`doorbell_verbs::Opcode::is_of_iwarp`].
     pub fn set_segment(&mut self, bytes: u16) {
         (self.settings.mtu, self.settings.segments) = (bytes, true);
     }
 
-    /// ibv_modify_qp(3): see [`check_modify`] for what is refused. Entering Err completes what is
-    /// in the queues, the send queue first; Reset empties both without completions (not an SRQ).
+    /// ibv_modify_qp(3): see [`check_modify`] for errors. Entering Err completes everything in the queues,
+    /// the send queue first. Reset empties both without completions (not an SRQ).
     pub fn modify(
         &mut self,
         attr: &QpAttr,
@@ -174,16 +175,16 @@ impl Qp {
         }
     }
 
-    /// [`check_post_recv`] of this QP.
+    /// Calls [`check_post_recv`] for this QP.
     pub fn check_post_recv(&self) -> Result<(), VerbsError> {
         check_post_recv(self.state, self.uses_srq)
     }
 
-    /// Writes a work request to the send queue; returns its slot, less than the queue's depth.
-    /// The NIC does not see it before [`Qp::ring`].
+    /// Writes a work request to the send queue and returns its slot, less than the queue's depth. The NIC
+    /// does not see it before [`Qp::ring`].
     ///
-    /// Refuses what the state, the transport, the queue's sizes or the length of the message
-    /// forbid. lkeys are looked at when the work request is carried out.
+    /// Refuses work requests that the state, the transport, the queue's sizes or the length of the message
+    /// forbid. The lkeys are checked when the work request is carried out.
     pub fn post_send(&mut self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         let shape = SendShape {
             qp_type: self.qp_type,
@@ -199,7 +200,7 @@ impl Qp {
         self.sq.post(wr, len)
     }
 
-    /// `n` more posted work requests are visible to the NIC; in Err and Sqe they are flushed.
+    /// Makes `n` more posted work requests visible to the NIC. In Err and Sqe they are flushed.
     pub fn ring(&mut self, n: u32, out: &mut Vec<Action>) {
         self.sq.ring(n);
         if flushes_sends(self.state) {
@@ -207,8 +208,8 @@ impl Qp {
         }
     }
 
-    /// RECVs became visible in its own receive queue: in Err they are flushed. Also to be called
-    /// after [`Action::Failed`], as not every call that can fail is given the receive queue.
+    /// RECVs became visible in the QP's own receive queue. In Err they are flushed. Call this also after
+    /// [`Action::Failed`], because some calls that can fail do not get the receive queue.
     pub fn recv_posted(&mut self, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         if self.state != QpState::Err || self.uses_srq {
             return;
@@ -220,8 +221,8 @@ impl Qp {
         }
     }
 
-    /// Frees the slots of the send queue up to and including `slot`, which has completed: to be
-    /// called when its CQE is polled. Unsignalled work requests before it are freed with it.
+    /// Frees the slots of the send queue up to and including `slot`, which has completed. Call it when its
+    /// CQE is polled. This also frees earlier unsignalled work requests.
     pub fn release(&mut self, slot: u32) {
         self.sq.release(slot, self.req.acked());
     }
@@ -234,8 +235,9 @@ impl Qp {
         self.sq.wqe(slot as usize)
     }
 
-    /// A packet arrived for this QP, with its payload at the driver. `rq` is its receive queue,
-    /// or the SRQ. What is broken, stale or not for its state is dropped as the transport says.
+    /// A packet arrived for this QP; the driver holds its payload. `rq` is the QP's receive queue, or the
+    /// SRQ. Broken or stale packets, and packets that the state does not accept, are dropped by the rules of
+    /// the transport.
     pub fn receive(
         &mut self,
         now: Time,
@@ -256,8 +258,8 @@ impl Qp {
         }
     }
 
-    /// Enters Err: completes what is in the send queue, the RECV under way and, where it is at
-    /// hand, the receive queue. Without it the driver sees to that, see [`Qp::recv_posted`].
+    /// Enters Err: completes the send queue, the RECV of a partial message and, if it is passed, the receive
+    /// queue. Otherwise the driver completes the receive queue, see [`Qp::recv_posted`].
     pub(crate) fn enter_error(&mut self, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
         self.state = QpState::Err;
         self.flush_sends(out);
@@ -309,7 +311,7 @@ impl Qp {
     }
 }
 
-/// Whether iWARP has the operation.
+/// Checks that iWARP offers the operation.
 #[cold]
 fn check_iwarp(wr: &SendWr<'_>) -> Result<(), VerbsError> {
     let opcode = wr.op.opcode();

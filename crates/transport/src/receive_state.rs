@@ -1,29 +1,30 @@
-//! What a QP remembers of its receiving side.
+//! The state of a QP's receiving side.
 
 use crate::psn;
 use doorbell_verbs::Sge;
 
-/// An atomic carried out or under way, kept so that a duplicate is answered and not executed.
+/// An atomic that was carried out or is in progress. It is kept so that a duplicate is answered but not
+/// executed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedAtomic {
     pub(crate) psn: u32,
-    /// `None` while under way.
+    /// The previous value of the word; `None` while in progress.
     pub(crate) original: Option<u64>,
 }
 
 /// The message whose packets are arriving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Inbound {
-    /// None: the next packet begins one.
+    /// No message: the next packet begins one.
     #[default]
     Idle,
-    /// A SEND, `received` bytes of it so far.
+    /// A SEND of which `received` bytes have arrived.
     Send { received: u32 },
-    /// A WRITE of `total` bytes, `left` of them to come from `va` on.
+    /// A WRITE of `total` bytes. The remaining `left` bytes go to `va` on.
     Write { va: u64, rkey: u32, left: u32, total: u32 },
 }
 
-/// State of the receiving side: first what each request needs.
+/// State of the receiving side. The fields that each request needs come first.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Responder {
@@ -31,18 +32,18 @@ pub(crate) struct Responder {
     pub(crate) epsn: u32,
     /// Messages completed, 24 bits.
     pub(crate) msn: u32,
-    /// Whether the gap before the expected PSN, or its RNR, was reported already.
+    /// Whether the gap before the expected PSN, or its RNR, was already reported.
     pub(crate) nak_sent: bool,
     /// Attribute `max_dest_rd_atomic`.
     pub(crate) rd_atomic: u8,
     pub(crate) next_atomic: u8,
     pub(crate) inbound: Inbound,
-    /// `wr_id` of the RECV taken by a SEND of several packets. UC keeps it for the next message
-    /// when this one breaks.
+    /// `wr_id` of the RECV taken by a SEND of several packets. UC keeps it for the next message if this
+    /// message breaks off.
     pub(crate) held: Option<u64>,
-    /// Its SGEs.
+    /// SGEs of the RECV in `held`.
     pub(crate) held_sges: Vec<Sge>,
-    /// As many as `rd_atomic`, from the first atomic on.
+    /// Has `rd_atomic` entries, from the first atomic on.
     pub(crate) atomics: Vec<Option<SavedAtomic>>,
 }
 
@@ -53,7 +54,7 @@ impl Responder {
         self.resize(max_dest_rd_atomic);
     }
 
-    /// Changes the number of atomics remembered, where it differs.
+    /// Changes the number of atomics that are kept.
     pub(crate) fn resize(&mut self, max_dest_rd_atomic: u8) {
         self.rd_atomic = max_dest_rd_atomic;
         if !self.atomics.is_empty() {
@@ -75,7 +76,7 @@ impl Responder {
         self.next_atomic = 0;
     }
 
-    /// Gives up the message under way; returns the `wr_id` of the RECV that it held.
+    /// Gives up the message in progress and returns the `wr_id` of its RECV, if it held one.
     pub(crate) fn abandon_held(&mut self) -> Option<u64> {
         self.inbound = Inbound::Idle;
         self.held.take()

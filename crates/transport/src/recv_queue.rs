@@ -5,32 +5,32 @@ use doorbell_verbs::{RecvWr, Sge, VerbsError};
 /// A posted RECV.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecvWqe<'a> {
-    /// Of the work request.
+    /// Id of the work request.
     pub(crate) wr_id: u64,
-    /// Where the message goes.
+    /// Buffers of the message.
     pub(crate) sges: &'a [Sge],
 }
 
 impl RecvWqe<'_> {
-    /// Bytes that it can take.
+    /// Bytes that it can receive.
     pub(crate) fn capacity(&self) -> u64 {
         capacity(self.sges)
     }
 }
 
-/// Sum of the lengths.
+/// Sum of the SGE lengths in bytes.
 pub(crate) fn capacity(sges: &[Sge]) -> u64 {
     sges.iter().map(|s| u64::from(s.length)).sum()
 }
 
-/// RECVs in the order of posting. An entry is free again when a message has taken it (a message of
-/// several packets takes it with its first).
+/// RECVs in the order of posting. A message takes a RECV and thereby frees its entry; a message of several
+/// packets does so with its first packet.
 #[derive(Clone, Debug)]
 pub struct RecvQueue {
     pd: u32,
     depth: u32,
     max_sge: u32,
-    /// `wr_id` and number of SGEs; no room before the first RECV.
+    /// `wr_id` and number of SGEs; allocated at the first RECV.
     entries: Box<[(u64, u32)]>,
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
@@ -54,8 +54,8 @@ impl RecvQueue {
         }
     }
 
-    /// Writes a RECV to the ring; the NIC does not see it before [`RecvQueue::ring`]. Refused
-    /// where the queue is full or the list has too many SGEs.
+    /// Writes a RECV to the ring. The NIC does not see it before [`RecvQueue::ring`]. Refused if the queue is
+    /// full or the list has too many SGEs.
     pub fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), VerbsError> {
         let sges = wr.sg_list.len();
         if sges > self.max_sge as usize {
@@ -84,7 +84,7 @@ impl RecvQueue {
         self.sges = vec![Sge::default(); self.depth as usize * self.max_sge as usize].into();
     }
 
-    /// `n` more posted RECVs become visible to the NIC.
+    /// Makes `n` more posted RECVs visible to the NIC.
     pub fn ring(&mut self, n: u32) {
         self.visible = self.visible.saturating_add(n).min(self.len);
     }
@@ -99,17 +99,17 @@ impl RecvQueue {
         self.len
     }
 
-    /// Whether none is posted.
+    /// Whether no RECV is posted.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// RECVs that it can hold.
+    /// Most RECVs that it can hold.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Its protection domain: that of the lkeys in its SGEs.
+    /// Protection domain of the queue and of the lkeys in its SGEs.
     pub fn pd(&self) -> u32 {
         self.pd
     }
@@ -124,7 +124,7 @@ impl RecvQueue {
         Some(RecvWqe { wr_id, sges: &self.sges[first..first + sges as usize] })
     }
 
-    /// Takes the oldest visible RECV out.
+    /// Removes the oldest visible RECV.
     pub(crate) fn pop(&mut self) {
         debug_assert!(self.visible > 0);
         self.head = if self.head + 1 == self.depth { 0 } else { self.head + 1 };
@@ -132,7 +132,7 @@ impl RecvQueue {
         self.visible -= 1;
     }
 
-    /// Drops everything.
+    /// Drops all RECVs.
     pub(crate) fn clear(&mut self) {
         self.head = 0;
         self.len = 0;

@@ -1,4 +1,4 @@
-//! The sending side: requests out, answers in, time-outs (IB specification vol. 1, 9.7 to 9.9).
+//! The sending side: requests, answers and time-outs (IB specification vol. 1, 9.7 to 9.9).
 
 use crate::qp::Qp;
 use crate::scatter::scatter;
@@ -9,41 +9,41 @@ use crate::{
 };
 use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
 
-/// A long RC message asks for an ACK every so many packets, so that a loss near its end does not
-/// send all of it again.
+/// A long RC message asks for an ACK every so many packets, so that a loss near its end does not repeat the
+/// whole message.
 const ACK_EVERY: u32 = 32;
 
-/// Why a work request cannot be sent.
+/// The reason why a work request cannot be sent.
 enum Obstacle {
     /// An answer must come first.
     Wait,
-    /// It completes with this error once those before it have completed.
+    /// It completes with this error after all earlier ones have completed.
     Error(WcStatus),
 }
 
 impl Qp {
-    /// Work requests transmitted at least in part and not completed.
+    /// Work requests that were at least partly transmitted and have not completed.
     pub fn outstanding(&self) -> u32 {
         (self.req.started - self.req.acked) as u32
     }
 
-    /// Whether every visible work request is transmitted: then [`Qp::next_request`] has none and
+    /// Whether every visible work request is transmitted. If so, [`Qp::next_request`] returns nothing and
     /// changes nothing.
     #[inline]
     pub fn all_sent(&self) -> bool {
         self.req.current == self.sq.visible
     }
 
-    /// When [`Qp::timeout`] is to be called, if at all. Every call on the QP can change it.
+    /// The time at which to call [`Qp::timeout`], if any. Every call on the QP can change it.
     pub fn deadline(&self) -> Option<Time> {
         (self.req.deadline != Time::NEVER).then_some(self.req.deadline)
     }
 
-    /// The next request packet, if there is one to transmit now. Its source is always
-    /// [`Source::Wqe`], with length 0 where it has no payload.
+    /// The next request packet, if there is one to transmit now. Its source is always [`Source::Wqe`], with
+    /// length 0 if it has no payload.
     ///
-    /// On UC and UD the completion in `out` belongs to the packet returned with it: it takes
-    /// effect when the payload has been fetched.
+    /// On UC and UD the completion in `out` belongs to the packet returned with it. It takes effect when the
+    /// payload has been fetched.
     pub fn next_request(&mut self, now: Time, keys: &Keys, out: &mut Vec<Action>) -> Option<TxPacket> {
         if self.all_sent() || self.req.rnr_wait || !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return None;
@@ -69,7 +69,7 @@ impl Qp {
         Some(TxPacket { packet, source })
     }
 
-    /// What keeps the current work request from being sent.
+    /// The obstacle to sending the current work request.
     fn obstacle(&self, slot: usize, keys: &Keys) -> Option<Obstacle> {
         let entry = self.sq.entry(slot);
         let opcode = entry.op.opcode();
@@ -104,10 +104,10 @@ impl Qp {
         (!holds).then_some(Obstacle::Error(WcStatus::LocProtErr))
     }
 
-    /// Packets of a message of `len` bytes: also an empty one has one.
+    /// Packets of a message of `len` bytes. An empty message has one packet.
     pub(crate) fn packets(&self, len: u32) -> u32 {
         let mtu = self.settings.mtu();
-        // Most have one; a division takes its time.
+        // Most messages have one packet, and a division is slow.
         if len <= mtu { 1 } else { len.div_ceil(mtu) }
     }
 
@@ -121,7 +121,7 @@ impl Qp {
         self.req.started += 1;
     }
 
-    /// The packet at the current PSN, and where in the message it begins.
+    /// The packet at the current PSN, and the offset of its payload in the message.
     fn request(&self, slot: usize) -> (Packet, u32) {
         let entry = self.sq.entry(slot);
         let mtu = self.settings.mtu();
@@ -173,11 +173,11 @@ impl Qp {
         (packet, offset)
     }
 
-    /// Moves on behind `packet`.
+    /// Advances past `packet`.
     fn transmitted(&mut self, now: Time, slot: usize, packet: &Packet, out: &mut Vec<Action>) {
         let entry = self.sq.entry(slot);
         let end = psn::add(entry.first_psn, entry.packets);
-        // The answer to a READ takes all the PSNs that are left of it.
+        // The answer to a READ uses all remaining PSNs of the READ.
         let next = if matches!(packet.body, Body::ReadRequest(_)) { end } else { psn::add(packet.psn, 1) };
         let req = &mut self.req;
         if psn::sub(next, req.una_psn) > req.unacknowledged() {
@@ -198,7 +198,7 @@ impl Qp {
         }
     }
 
-    /// An answer arrived (IB specification vol. 1, 9.7.5 and 9.9.2).
+    /// Handles an arrived answer (IB specification vol. 1, 9.7.5 and 9.9.2).
     pub(crate) fn receive_answer(
         &mut self,
         now: Time,
@@ -229,7 +229,7 @@ impl Qp {
         }
     }
 
-    /// What an answer says about the oldest PSN not acknowledged, after all before was acknowledged.
+    /// Handles an answer to the oldest unacknowledged PSN, after everything before it was acknowledged.
     fn take_answer(
         &mut self,
         now: Time,
@@ -248,8 +248,8 @@ impl Qp {
         }
     }
 
-    /// Acknowledges `count` PSNs from the oldest on. Stops and returns `false` where among them
-    /// is one of a READ or atomic, whose answer then is missing.
+    /// Acknowledges `count` PSNs from the oldest on. Stops and returns `false` at a PSN of a READ or atomic,
+    /// because its answer is missing.
     fn acknowledge(&mut self, mut count: u32, out: &mut Vec<Action>) -> bool {
         while count > 0 {
             let entry = self.sq.entry(self.sq.slot(self.req.acked));
@@ -313,7 +313,7 @@ impl Qp {
         self.answered(now, true, out);
     }
 
-    /// The data of the oldest PSN has come; `ends` where it completes its work request.
+    /// Records the data of the oldest PSN. `ends` is true if it completes its work request.
     fn answered(&mut self, now: Time, ends: bool, out: &mut Vec<Action>) {
         self.req.una_psn = psn::add(self.req.una_psn, 1);
         if ends {
@@ -325,7 +325,7 @@ impl Qp {
 
     fn take_rnr_nak(&mut self, now: Time, code: u8, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         if self.req.rnr_wait {
-            return; // A copy of the one it waits for.
+            return; // A copy of the NAK that it waits for.
         }
         if let Err(status) = self.req.retries.take_rnr_nak() {
             return self.fail_send(status, Some(rq), out);
@@ -336,10 +336,10 @@ impl Qp {
         self.req.deadline = now + rnr_wait(code);
     }
 
-    /// Sends again from the oldest PSN not acknowledged, if a retry is left.
+    /// Sends again from the oldest unacknowledged PSN, if a retry is left.
     fn retry(&mut self, now: Time, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
         if self.req.rnr_wait {
-            return; // It will send again anyway.
+            return; // The wait ends with a retransmission anyway.
         }
         if let Err(status) = self.req.retries.take_unanswered() {
             return self.fail_send(status, rq, out);
@@ -350,7 +350,7 @@ impl Qp {
         out.push(Action::Transmit);
     }
 
-    /// To be called at [`Qp::deadline`]; earlier it does nothing.
+    /// Handles a time-out. Call it at [`Qp::deadline`]; earlier it does nothing.
     pub fn timeout(&mut self, now: Time, _keys: &Keys, out: &mut Vec<Action>) {
         if now < self.req.deadline || self.req.deadline == Time::NEVER {
             return;
@@ -365,7 +365,7 @@ impl Qp {
         }
     }
 
-    /// Completes the oldest work request with an error; the QP enters Err (RC) or Sqe.
+    /// Completes the oldest work request with an error. The QP enters Err (RC) or Sqe.
     fn fail_send(&mut self, status: WcStatus, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
         self.complete_send(status, out);
         match state_after_failed_send(self.qp_type) {

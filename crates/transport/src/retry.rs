@@ -1,8 +1,8 @@
-//! When a requester tries again, and how often.
+//! Retries of a requester: their times and limits.
 
 use doorbell_verbs::{Span, WcStatus};
 
-/// `rnr_retry` that stands for no limit.
+/// The value of `rnr_retry` that means no limit.
 const RNR_UNLIMITED: u8 = 7;
 
 /// Units of 10 us for each code (IB specification vol. 1, 9.7.5.2.8, table 45).
@@ -16,13 +16,13 @@ pub fn rnr_wait(code: u8) -> Span {
     Span::from_us(10 * u64::from(TENS_OF_US[usize::from(code & 31)]))
 }
 
-/// How long a requester waits for an answer: 4.096 us * 2^code; zero (for ever) for code 0 (IB
-/// specification vol. 1, 9.7.6.1.3).
+/// How long a requester waits for an answer: 4.096 us * 2^code; zero (forever) for code 0 (IB specification
+/// vol. 1, 9.7.6.1.3).
 pub fn ack_timeout(code: u8) -> Span {
     if code == 0 { Span::ZERO } else { Span::from_ns(4096) * (1 << code) }
 }
 
-/// How often a requester may still try again (IB specification vol. 1, 9.7.5.1.4 and 9.7.5.2.8).
+/// Remaining retries of a requester (IB specification vol. 1, 9.7.5.1.4 and 9.7.5.2.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retries {
     unanswered: u8,
@@ -30,19 +30,19 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// As often as these attributes allow.
+    /// The retries that these attributes allow.
     pub const fn new(retry_cnt: u8, rnr_retry: u8) -> Retries {
         Retries { unanswered: retry_cnt, rnr_naks: rnr_retry }
     }
 
-    /// Takes one as no answer has come, or one that shows a loss. Where none is left, the work
-    /// request fails with this status.
+    /// Uses a retry because no answer arrived, or because an answer shows a loss. If no retry is left, the
+    /// work request fails with this status.
     pub fn take_unanswered(&mut self) -> Result<(), WcStatus> {
         self.unanswered = self.unanswered.checked_sub(1).ok_or(WcStatus::RetryExcErr)?;
         Ok(())
     }
 
-    /// Takes one as the responder had no RECV.
+    /// Uses a retry because the responder had no RECV.
     pub fn take_rnr_nak(&mut self) -> Result<(), WcStatus> {
         if self.rnr_naks != RNR_UNLIMITED {
             self.rnr_naks = self.rnr_naks.checked_sub(1).ok_or(WcStatus::RnrRetryExcErr)?;
@@ -51,13 +51,13 @@ impl Retries {
     }
 }
 
-/// How often a requester had to send again, since its QP was made.
+/// Repeated transmissions of a requester since its QP was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repeats {
-    /// RNR NAKs that it obeyed.
+    /// RNR NAKs that the requester followed.
     pub rnr_naks: u32,
-    /// Times that no answer came in time.
+    /// Time-outs of answers.
     pub timeouts: u32,
-    /// Packets that it sent again, for whatever reason.
+    /// Packets that were sent again, for any reason.
     pub packets: u32,
 }

@@ -3,8 +3,8 @@
 use crate::{Action, KeyError, Keys};
 use doorbell_verbs::{AccessFlags, Sge};
 
-/// Places `len` payload bytes from byte `skip` of the SGEs on, which have room for them. Where an
-/// lkey does not hold, nothing is placed.
+/// Places `len` payload bytes from byte `skip` of the SGEs on. The SGEs have room for them. If an lkey is not
+/// valid for the access, nothing is placed.
 pub(crate) fn scatter(
     keys: &Keys,
     pd: u32,

@@ -14,7 +14,7 @@ pub(crate) struct SendEntry {
     num_sge: u32,
     /// PSN of its first packet, once started.
     pub(crate) first_psn: u32,
-    /// PSNs it takes, once started.
+    /// Number of its PSNs, once started.
     pub(crate) packets: u32,
 }
 
@@ -39,7 +39,7 @@ impl SendEntry {
 /// A send work request as a NIC reads it from the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendWqe<'a> {
-    /// Of the work request.
+    /// Id of the work request.
     pub wr_id: u64,
     /// The verb.
     pub op: SendOp,
@@ -53,20 +53,20 @@ pub struct SendWqe<'a> {
     pub len: u32,
 }
 
-/// A ring with flat storage. Positions count all work requests ever posted; a slot is a position
-/// modulo the depth.
+/// A ring with flat storage. Positions count all work requests ever posted. A slot is a position modulo the
+/// depth.
 ///
-/// Most queues never hold as many as they could: where the depth is a power of two, there is room for a
-/// smaller one, which grows when it is full. Slots in use follow each other, so that modulo it they differ.
+/// Most queues never fill up. If the depth is a power of two, the storage starts small and grows when it is
+/// full. The slots in use are consecutive, so they differ modulo the size of the storage.
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
-    /// As many as there is room for.
+    /// Has one entry for each allocated slot.
     entries: Box<[SendEntry]>,
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
     max_sge: u32,
-    /// What of a slot's number says where its entry is: all of it where the depth is no power of two, and
-    /// there is room for all.
+    /// Mask that gives the storage index of a slot. If the depth is not a power of two, all slots are
+    /// allocated and the mask has all bits.
     mask: u32,
     depth: u32,
     /// Oldest position whose slot is in use.
@@ -78,7 +78,7 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
-    /// SGEs that an entry has room for.
+    /// Most SGEs of an entry.
     pub(crate) fn max_sge(&self) -> u32 {
         self.max_sge
     }
@@ -105,13 +105,13 @@ impl SendQueue {
         (if depth & mask == 0 { position & mask } else { position % depth }) as usize
     }
 
-    /// Where the entry of a slot is.
+    /// The storage index of a slot.
     #[inline]
     fn place(&self, slot: usize) -> usize {
         slot & self.mask as usize
     }
 
-    /// Makes room for twice as many, or the first.
+    /// Doubles the storage, or allocates the first entry.
     #[cold]
     fn grow(&mut self) {
         let (old, old_sges) = (std::mem::take(&mut self.entries), std::mem::take(&mut self.sges));
@@ -177,12 +177,12 @@ impl SendQueue {
         Ok(slot as u32)
     }
 
-    /// `n` more entries become visible.
+    /// Makes `n` more entries visible.
     pub(crate) fn ring(&mut self, n: u32) {
         self.visible = (self.visible + u64::from(n)).min(self.posted);
     }
 
-    /// Frees the slots up to and including `slot`, which must be of a position before `completed`.
+    /// Frees the slots up to and including `slot`. Its position must be before `completed`.
     pub(crate) fn release(&mut self, slot: u32, completed: u64) {
         if slot >= self.depth {
             return;
@@ -200,7 +200,7 @@ impl SendQueue {
         (self.posted - self.freed) as u32
     }
 
-    /// Drops everything.
+    /// Drops all entries.
     pub(crate) fn clear(&mut self) {
         self.freed = 0;
         self.visible = 0;
@@ -212,7 +212,8 @@ impl SendQueue {
 mod tests {
     use super::*;
 
-    /// Posts and releases, at most `most` at a time; the entries are those that were posted.
+    /// Posts and releases at most `most` work requests at a time, and checks the entries. Returns the
+    /// allocated entries.
     fn used(depth: u32, most: u64) -> usize {
         let mut queue = SendQueue::new(depth, 2);
         let (mut posted, mut released) = (0, 0);

@@ -1,16 +1,16 @@
-//! What a QP remembers of its sending side.
+//! The state of a QP's sending side.
 
 use crate::settings::Settings;
 use crate::{Retries, psn};
 use doorbell_verbs::{Span, Time};
 
-/// State of the sending side. Positions are those of the send queue:
-/// `acked <= current <= started <= visible`.
+/// State of the sending side. Positions count work requests as in the send queue: `acked <= current <=
+/// started <= visible`.
 #[derive(Clone, Debug)]
 pub(crate) struct Requester {
     /// Oldest work request not completed.
     pub(crate) acked: u64,
-    /// Work request that the next packet is of.
+    /// Work request of the next packet.
     pub(crate) current: u64,
     /// First work request without a PSN.
     pub(crate) started: u64,
@@ -23,12 +23,12 @@ pub(crate) struct Requester {
     /// READs and atomics started and not completed.
     pub(crate) reads: u32,
     pub(crate) retries: Retries,
-    /// PSN whose missing answer has already made it go back.
+    /// PSN whose missing answer has already caused a retransmission.
     pub(crate) implicit_nak: Option<u32>,
     /// Whether `deadline` ends the wait after an RNR NAK.
     pub(crate) rnr_wait: bool,
     pub(crate) deadline: Time,
-    /// Whether `next_request` had to hold a work request back until an answer comes.
+    /// Whether `next_request` held back a work request until an answer arrives.
     pub(crate) stalled: bool,
 }
 
@@ -62,7 +62,7 @@ impl Requester {
         self.retries = Retries::new(settings.retry_cnt, settings.rnr_retry);
     }
 
-    /// Everything before `position` was flushed.
+    /// Records that everything before `position` was flushed.
     pub(crate) fn skip_to(&mut self, position: u64) {
         self.acked = position;
         self.current = position;
@@ -72,7 +72,7 @@ impl Requester {
         self.reads = 0;
     }
 
-    /// No more waiting for answers.
+    /// Stops waiting for answers.
     pub(crate) fn stop(&mut self) {
         self.rnr_wait = false;
         self.stalled = false;
@@ -84,7 +84,7 @@ impl Requester {
         psn::sub(self.next_psn, self.una_psn)
     }
 
-    /// The next packet is the oldest one not acknowledged.
+    /// Makes the oldest unacknowledged packet the next one.
     pub(crate) fn go_back(&mut self) {
         self.current = self.acked;
         self.current_psn = self.una_psn;
@@ -95,14 +95,14 @@ impl Requester {
         self.deadline = if idle { Time::NEVER } else { now + settings.ack_timeout };
     }
 
-    /// The oldest PSN not acknowledged has moved on.
+    /// Records that the oldest unacknowledged PSN has advanced.
     pub(crate) fn progress(&mut self, now: Time, settings: &Settings) {
         self.refill_retries(settings);
         self.implicit_nak = None;
-        // An RNR NAK that progress has overtaken holds nothing back any more.
+        // An RNR NAK that progress has overtaken no longer holds anything back.
         self.stalled |= std::mem::take(&mut self.rnr_wait);
         if psn::sub(self.current_psn, self.una_psn) > self.unacknowledged() {
-            self.go_back(); // What was to be sent again has been acknowledged meanwhile.
+            self.go_back(); // The packets to send again have been acknowledged meanwhile.
         }
         self.arm(now, settings);
     }

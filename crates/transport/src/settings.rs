@@ -12,7 +12,7 @@ pub(crate) struct Settings {
     pub(crate) path_mtu: Mtu,
     /// Payload bytes of a full packet.
     pub(crate) mtu: u16,
-    /// These are a segment's, not path_mtu's.
+    /// Whether `mtu` is the size of a segment rather than of `path_mtu`.
     pub(crate) segments: bool,
     pub(crate) access: AccessFlags,
     pub(crate) qkey: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     pub(crate) max_rd_atomic: u8,
     pub(crate) retry_cnt: u8,
     pub(crate) rnr_retry: u8,
-    /// Zero for none.
+    /// Zero for no time-out.
     pub(crate) ack_timeout: Span,
 }
 

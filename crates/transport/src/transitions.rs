@@ -1,10 +1,10 @@
-//! Which attributes ibv_modify_qp(3) needs and takes for each transition, and their ranges.
+//! Attributes that ibv_modify_qp(3) requires and accepts for each transition, and their ranges.
 
 use bitflags::bitflags;
 use doorbell_verbs::{QpAttr, QpState, QpType, VerbsError};
 
 bitflags! {
-    /// Attributes beside the state (`enum ibv_qp_attr_mask`).
+    /// Attributes other than the state (`enum ibv_qp_attr_mask`).
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     struct Mask: u32 {
         const PKEY_INDEX = 1;
@@ -25,7 +25,7 @@ bitflags! {
     }
 }
 
-/// What is set in `attr`.
+/// The attributes that are set in `attr`.
 fn mask(attr: &QpAttr) -> Mask {
     [
         (attr.pkey_index.is_some(), Mask::PKEY_INDEX),
@@ -49,13 +49,13 @@ fn mask(attr: &QpAttr) -> Mask {
     .fold(Mask::empty(), |all, (_, bit)| all | bit)
 }
 
-/// Required and optional attributes of a transition, `None` where there is no such transition
-/// (tables of ibv_modify_qp(3); IB specification vol. 1, table 91).
+/// Required and optional attributes of a transition; `None` if the transition does not exist (tables of
+/// ibv_modify_qp(3); IB specification vol. 1, table 91).
 fn rule(from: QpState, to: QpState, qp_type: QpType) -> Option<(Mask, Mask)> {
     use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
     let ud = qp_type == QpType::Ud;
     let rc = qp_type == QpType::Rc;
-    // What a QP checks arriving requests with; it may change along with most transitions.
+    // The rights that a QP checks arriving requests against. Most transitions may change them.
     let rights = if ud { Mask::QKEY } else { Mask::ACCESS_FLAGS };
     let rnr = if rc { Mask::MIN_RNR_TIMER } else { Mask::empty() };
     let rule = match (from, to) {
@@ -95,12 +95,12 @@ fn rule(from: QpState, to: QpState, qp_type: QpType) -> Option<(Mask, Mask)> {
     Some(rule)
 }
 
-/// The names in a mask, for a sentence.
+/// The names in a mask, for error messages.
 fn names(mask: Mask) -> String {
     mask.iter_names().map(|(name, _)| format!("IBV_QP_{name}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The ranges that the fields' widths do not say.
+/// Checks ranges that are narrower than the fields' types.
 fn check_ranges(attr: &QpAttr) -> Result<(), VerbsError> {
     let fields = [
         ("rq_psn", attr.rq_psn, 0, 0xff_ffff),
@@ -121,8 +121,8 @@ fn check_ranges(attr: &QpAttr) -> Result<(), VerbsError> {
     Ok(())
 }
 
-/// Checks a change of a QP in state `current`; returns the state it then has. Without
-/// `attr.qp_state` the state stays.
+/// Checks a change of a QP in state `current`, and returns the new state. Without `attr.qp_state` the state
+/// stays.
 pub fn check_modify(current: QpState, qp_type: QpType, attr: &QpAttr) -> Result<QpState, VerbsError> {
     let next = attr.qp_state.unwrap_or(current);
     let Some((required, optional)) = rule(current, next, qp_type) else {
@@ -149,17 +149,17 @@ pub fn check_modify(current: QpState, qp_type: QpType, attr: &QpAttr) -> Result<
     Ok(next)
 }
 
-/// Whether a QP in this state takes requests.
+/// Whether a QP in this state accepts requests.
 pub const fn takes_requests(state: QpState) -> bool {
     matches!(state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe)
 }
 
-/// Whether send work requests are flushed that are posted in this state.
+/// Whether a QP in this state flushes newly posted send work requests.
 pub const fn flushes_sends(state: QpState) -> bool {
     matches!(state, QpState::Err | QpState::Sqe)
 }
 
-/// The state of a QP of which a send work request has failed (IB specification vol. 1, 10.3.1).
+/// The state of a QP after one of its send work requests has failed (IB specification vol. 1, 10.3.1).
 pub const fn state_after_failed_send(qp_type: QpType) -> QpState {
     match qp_type {
         QpType::Rc => QpState::Err,

@@ -1,32 +1,32 @@
-//! What ibv_post_send(3) and ibv_post_recv(3) refuse at the call.
+//! Checks that ibv_post_send(3) and ibv_post_recv(3) make at the call.
 
 use doorbell_verbs::{Mtu, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered};
 
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
 pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
 
-/// What of a QP decides whether a send work request is taken.
+/// The properties of a QP that decide whether it accepts a send work request.
 #[derive(Clone, Copy, Debug)]
 pub struct SendShape {
     /// Transport.
     pub qp_type: QpType,
     /// State.
     pub state: QpState,
-    /// SGEs in a send work request, at most.
+    /// Most SGEs of a send work request.
     pub max_send_sge: u32,
-    /// Bytes of inline payload, at most.
+    /// Most bytes of inline payload.
     pub max_inline_data: u32,
-    /// Path MTU; on UD that of the port.
+    /// Path MTU; on UD the port's MTU.
     pub path_mtu: Mtu,
 }
 
 impl SendShape {
-    /// The length of the message, where the state, the transport, the queue's sizes and the length
-    /// allow it. lkeys are looked at when the work request is carried out.
+    /// The length of the message, if the state, the transport, the queue's sizes and the length allow it. The
+    /// lkeys are checked when the work request is carried out.
     #[inline(always)]
     pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         self.check_offered(wr)?;
-        // Those of a list that is too long are not looked at: they need not be there.
+        // A list that is too long is refused before its SGEs are read, because they need not exist.
         let (sges, most) = (wr.sg_list.len(), self.max_send_sge);
         if sges > most as usize {
             return Err(invalid(|| format!("{sges} SGEs in a send work request, at most {most}")));
@@ -34,7 +34,7 @@ impl SendShape {
         self.check_message(wr, wr.length(), wr.flags.contains(SendFlags::INLINE))
     }
 
-    /// The same of a work request whose payload is inline and was copied already: `len` bytes of it.
+    /// The length of a message whose `len` bytes of inline payload were already copied, if it is allowed.
     #[inline]
     pub fn check_copied(&self, wr: &SendWr<'_>, len: usize) -> Result<u32, VerbsError> {
         self.check_offered(wr)?;
@@ -48,7 +48,7 @@ impl SendShape {
         Ok(len)
     }
 
-    /// Whether the state and the transport allow the verb.
+    /// Checks that the state and the transport allow the verb.
     #[inline(always)]
     fn check_offered(&self, wr: &SendWr<'_>) -> Result<(), VerbsError> {
         if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
@@ -60,7 +60,7 @@ impl SendShape {
         if opcode.is_offered_by(self.qp_type) { Ok(()) } else { Err(verb_not_offered(opcode, self.qp_type)) }
     }
 
-    /// The length of a work request's message, where it is allowed.
+    /// The length of a work request's message, if it is allowed.
     #[inline(always)]
     fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
         let opcode = wr.op.opcode();
@@ -103,14 +103,14 @@ impl SendShape {
     }
 }
 
-/// A refusal; what it says is made out of the way of what is not refused.
+/// Makes an error. Building its message is kept out of the fast path.
 #[cold]
 #[inline(never)]
 fn invalid(why: impl FnOnce() -> String) -> VerbsError {
     VerbsError::Invalid(why())
 }
 
-/// Whether RECVs may be posted to a QP's own receive queue: in every state but Reset.
+/// Checks that RECVs may be posted to a QP's own receive queue: in every state but Reset.
 pub fn check_post_recv(state: QpState, uses_srq: bool) -> Result<(), VerbsError> {
     if uses_srq {
         return Err(VerbsError::Invalid("the QP takes its RECVs from an SRQ; post them there".into()));

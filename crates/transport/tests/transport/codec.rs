@@ -110,7 +110,7 @@ proptest! {
         encode(&packet, &payload, &route, &mut bytes);
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        // Byte 4 is what routers mark congestion in.
+        // Routers mark congestion in byte 4.
         prop_assert_eq!(matches!(decode(&bytes, &route), Err(DecodeError::Icrc { .. })), at != 4);
     }
 
@@ -119,7 +119,7 @@ proptest! {
         if let [first, flags, high, low, ..] = &mut bytes[..] {
             (*first, *flags, *high, *low) = (code, *flags & 0x70, 0xff, 0xff);
         }
-        // With the right ICRC, which the error tells, everything behind it is reached.
+        // The error tells the right ICRC. With it, the decoder reaches everything behind the check.
         if let Err(DecodeError::Icrc { expected, .. }) = decode(&bytes, &route) {
             let at = bytes.len() - 4;
             bytes[at..].copy_from_slice(&expected.to_le_bytes());

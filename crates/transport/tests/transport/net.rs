@@ -1,7 +1,7 @@
-//! Two hosts with one QP each and a network with faults between them: the smallest driver.
+//! The smallest driver: two hosts with one QP each, and a faulty network between them.
 //!
-//! Answers are split-phase: a host reads memory and carries out atomics one packet per step, later
-//! than it received the request.
+//! Answers are split-phase: a host reads memory and carries out atomics one packet per step, after it has
+//! received the request.
 
 use doorbell_transport::{
     Action, AtomicOp, Body, Keys, Packet, Qp, Queue, ReadStream, RecvQueue, Region, Source, TxPacket,
@@ -19,7 +19,7 @@ pub(crate) const KEY: u32 = 1 << 8;
 pub(crate) const PD: u32 = 7;
 pub(crate) const QKEY: u32 = 0x1111;
 
-/// Draws by integer arithmetic (splitmix64).
+/// Random numbers by integer arithmetic (splitmix64).
 #[derive(Clone)]
 pub(crate) struct Rng(pub(crate) u64);
 
@@ -37,7 +37,7 @@ impl Rng {
     }
 }
 
-/// What the network does to packets; chances per mille. Corruption is loss: the ICRC drops it.
+/// Faults of the network; chances per mille. Corruption counts as loss, because the ICRC drops the packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) loss: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Faults {
     pub(crate) reordering: u64,
 }
 
-/// How QPs come up.
+/// Parameters of the QPs.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) qp_type: QpType,
@@ -105,7 +105,7 @@ pub(crate) struct Host {
     answers: VecDeque<Answer>,
     /// CQEs in order.
     pub(crate) cqes: Vec<(Queue, Wc, u32)>,
-    /// All completions, also those without a CQE.
+    /// All completions, including completions without a CQE.
     pub(crate) completed: Vec<(Queue, Wc)>,
     pub(crate) solicited: Vec<bool>,
     pub(crate) atomics: u32,
@@ -186,7 +186,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Two hosts whose QPs are in Rts and know each other.
+    /// Two hosts with connected QPs in Rts.
     pub(crate) fn new(setup: Setup) -> Net {
         let mut net = Net::down(setup);
         for host in 0..2 {
@@ -318,7 +318,7 @@ impl Net {
         }
     }
 
-    /// One packet of what the host has to transmit; `false` where there is none.
+    /// Transmits one packet of the host. Returns `false` if there is none.
     fn transmit_one(&mut self, host: usize) -> bool {
         let h = &mut self.hosts[host];
         let answer = match h.answers.pop_front() {
@@ -337,7 +337,7 @@ impl Net {
         tx.map(|tx| self.transmit(host, tx)).is_some()
     }
 
-    /// Runs until nothing is under way or the time is past `until`.
+    /// Runs until nothing is in flight or the time is past `until`.
     pub(crate) fn run_until(&mut self, until: Time) {
         while self.now <= until {
             let mut busy = false;
@@ -361,7 +361,7 @@ impl Net {
         }
     }
 
-    /// Runs until nothing is under way.
+    /// Runs until nothing is in flight.
     pub(crate) fn run(&mut self) {
         self.run_until(Time::from_ps(10_000_000_000_000));
         assert!(self.flights.is_empty(), "still busy after 10 s");

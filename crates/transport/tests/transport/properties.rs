@@ -7,7 +7,7 @@ use doorbell_verbs::{
 };
 use proptest::prelude::*;
 
-/// What one random work request does.
+/// A random work request.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     kind: Kind,
@@ -96,7 +96,7 @@ fn new_net(setup: Setup, faults: Faults, seed: u64) -> Net {
     net
 }
 
-/// Posts work request `index` if there is room; frees what has been polled before.
+/// Posts work request `index` if there is room. Frees the slots of polled completions.
 fn post(net: &mut Net, host: usize, index: usize, work: &Work) -> bool {
     let remote_key = net.hosts[1 - host].key;
     let remote = |addr| RemoteAddr { addr, rkey: remote_key };
@@ -172,7 +172,8 @@ fn completions(host: &Host, queue: Queue) -> Vec<Wc> {
     host.completed.iter().filter(|(q, _)| *q == queue).map(|(_, wc)| *wc).collect()
 }
 
-/// Every work request completed once, in order, successfully; with a CQE where it asked for one.
+/// Checks that every work request completed once, in order and successfully, and has a CQE if it asked for
+/// one.
 fn check_sends(host: &Host, work: &[Work]) {
     let done = completions(host, Queue::Send);
     assert_eq!(
@@ -189,14 +190,14 @@ fn check_sends(host: &Host, work: &[Work]) {
 }
 
 fn with_signals(mut work: Vec<Work>) -> Vec<Work> {
-    // Slots come free only with a polled CQE.
+    // Slots are freed only by a polled CQE.
     for w in work.iter_mut().skip(7).step_by(8) {
         w.flags |= SendFlags::SIGNALED;
     }
     work
 }
 
-/// What arrived at `to` by RC must equal the messages of the other host, in order.
+/// Checks that data received by RC equals the messages of the other host, in order.
 fn check_reliable(net: &Net, from: usize, work: &[Work]) {
     let (sender, receiver) = (&net.hosts[from], &net.hosts[1 - from]);
     let recvs = completions(receiver, Queue::Recv);
@@ -248,7 +249,7 @@ fn check_reliable(net: &Net, from: usize, work: &[Work]) {
     assert_eq!(receiver.atomics, atomics);
 }
 
-/// What arrived by UC or UD must be whole messages of the other host, named by their immediate.
+/// Checks that data received by UC or UD is whole messages of the other host, identified by their immediates.
 fn check_unreliable(net: &Net, from: usize, work: &[Work], header: u32) {
     let receiver = &net.hosts[1 - from];
     let mut last = None;
@@ -262,7 +263,7 @@ fn check_unreliable(net: &Net, from: usize, work: &[Work], header: u32) {
             let addr = at(RECVS, wc.wr_id as usize) + u64::from(header);
             assert_eq!(receiver.bytes(addr, w.len), expected(from, index, w.len));
         } else {
-            // Only its last packet can be the last of a message all of which was placed.
+            // A completely placed message ends with its own last packet.
             assert_eq!(receiver.bytes(at(TARGETS, index), w.len), expected(from, index, w.len));
         }
         if net.faults.reordering + net.faults.duplication == 0 {

@@ -49,7 +49,7 @@ fn rc() -> Net {
     Net::new(Setup::new(QpType::Rc))
 }
 
-/// How often host `from` transmitted a packet like this.
+/// Number of packets like this that host `from` transmitted.
 fn count(net: &Net, from: usize, like: impl Fn(&Packet) -> bool) -> usize {
     net.log.iter().filter(|(f, p)| *f == from && like(p)).count()
 }
@@ -59,7 +59,7 @@ fn syndromes(net: &Net) -> Vec<Syndrome> {
     net.log.iter().filter(|(from, _)| *from == 1).filter_map(|(_, p)| syndrome(p)).collect()
 }
 
-/// The work request fails with `status`, what is behind it is flushed, and both QPs are in Err.
+/// Checks that the work request fails with `status`, later ones are flushed, and both QPs are in Err.
 fn fails(net: &mut Net, op: SendOp, len: u32, status: WcStatus) {
     post(net, 1, op, len);
     post(net, 2, SendOp::Write(remote(0)), 8);
@@ -411,7 +411,7 @@ fn a_write_with_immediate_outside_its_region_is_a_local_access_error_of_the_recv
         post_recv(&mut net, 5, 8);
         post_recv(&mut net, 6, 8);
         fails(&mut net, outside, len, WcStatus::RemAccessErr);
-        // The packet with the immediate alone completes the RECV, so longer messages only flush.
+        // Only the packet with the immediate completes the RECV, so longer messages only flush it.
         let first = if len == 8 { WcStatus::LocAccessErr } else { WcStatus::WrFlushErr };
         assert_eq!(recvs(&net), [(5, first), (6, WcStatus::WrFlushErr)], "{len} bytes");
     }
