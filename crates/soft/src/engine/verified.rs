@@ -3,7 +3,6 @@
 //! Each fact is verified in one place. The usual path verifies the facts that a message needs each time. The
 //! direct path keeps them, and uses them as long as the versions in the responder's records show that they
 //! hold.
-//! hold.
 
 use crate::memory::records::{QpRecord, Shown, index_of};
 use crate::memory::regions::Place;
