@@ -76,9 +76,9 @@ impl Fabric {
         }
     }
 
-    /// Whether the packet may leave its port. It may not if too much is in flight there, if its peer port has
-    /// no room, or if other ports wait for the peer's room and it is not this port's turn. The port is then
-    /// looked at again when that changes.
+    /// Whether the packet may leave its port. Too much may be in flight there, or its peer port may have no
+    /// room. Other ports that wait for the peer's room go first, unless it is this port's turn. If the packet
+    /// may not leave, the port is looked at again when that changes.
     #[inline]
     pub(crate) fn may_leave(
         &mut self,

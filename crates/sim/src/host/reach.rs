@@ -10,6 +10,7 @@ use doorbell_verbs::Touch;
 /// An agent that accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agent {
+    /// A core of the host.
     Core(CoreId),
     /// A device at this socket, which uses DMA.
     Device { socket: CpuSocket },

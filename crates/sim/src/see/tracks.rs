@@ -1,4 +1,5 @@
-//! The tracks of a trace: a process for each machine, with its cores, QPs, units, PCIe links, ports and counters.
+//! The tracks of a trace: a process per machine, with tracks for cores, QPs, units, PCIe links, ports and
+//! counters.
 
 use super::perfetto::{Described, Track, TrackKind};
 use crate::core::index::{CoreId, DeviceId, Id, IdVec, MachineId, PortId, QpId, UnitId};

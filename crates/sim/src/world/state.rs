@@ -81,7 +81,7 @@ pub(crate) struct World {
     pub(crate) skip_pauses: bool,
     /// Whether an interrupt has put off the running thread.
     pub(super) interrupted: bool,
-    /// Key of the present cause, which orders its effects among others of the same time.
+    /// Key of the present cause. It orders the effects of the cause within a picosecond.
     pub(crate) cause: EventKey,
     /// Number of pending events from which an event needs more than its handler: [`CROWD`], or 0 while a
     /// tracer is attached.
