@@ -1,8 +1,8 @@
 //! The faults that `doorbell run --fault` injects: which work requests they hit, and when.
 //!
-//! A draw depends on the seed, on the ordinal of the QP in its process and how often the QP was reset, on the
-//! number of the work request, and on how often that request was lost before. It never depends on time,
-//! addresses or PIDs. So a program meets equal faults in every run.
+//! A draw depends on the seed, on the QP's ordinal in its process, and on how often the QP was reset. It also
+//! depends on the number of the work request, and on how often that request was lost before. It never depends
+//! on time, addresses or PIDs. So a program meets equal faults in every run.
 
 use doorbell_launch::faults::Faults;
 use doorbell_launch::say::say;
