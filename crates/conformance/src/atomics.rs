@@ -4,7 +4,7 @@ use crate::bench::{Bench, Pair};
 use crate::step::{CheckStep, holds, needs, same};
 use doorbell_verbs::{Provider, QpType, RemoteAddr, SendOp, VerbsError, WcOpcode, WcStatus};
 
-/// Executes one atomic; returns what it found.
+/// Executes one atomic. Returns the value that it found.
 fn atomic<P: Provider>(b: &Bench<P>, p: &Pair<P>, op: SendOp) -> CheckStep<u64> {
     b.provider.store_u64(p.parts.mr.mem(), 0, 0x5555_5555_5555_5555);
     p.post(1, op, 0, 8)?;
@@ -13,8 +13,8 @@ fn atomic<P: Provider>(b: &Bench<P>, p: &Pair<P>, op: SendOp) -> CheckStep<u64> 
     Ok(b.provider.load_u64(p.parts.mr.mem(), 0))
 }
 
-/// A sequence of atomics on the responder's word `at`, each with what it must find, and the value
-/// in the end as the responder's processor loads it.
+/// Executes atomics on the responder's word at offset 64. Each must find the stated value. Afterwards the
+/// responder's processor must load the value `end`.
 fn sequence<P: Provider>(
     b: &Bench<P>,
     steps: &dyn Fn(RemoteAddr) -> Vec<(SendOp, u64)>,
@@ -38,8 +38,7 @@ fn sequence<P: Provider>(
     p.is_untouched(72, 64)
 }
 
-/// Compare-and-swap swaps what equals and leaves what does not; either way it returns what it
-/// found.
+/// Compare-and-swap replaces an equal value and keeps any other. In both cases it returns the previous value.
 pub(crate) fn compare_swap<P: Provider>(b: &Bench<P>) -> CheckStep {
     let old = 0x0102_0304_0506_0708;
     let new = 0x1112_1314_1516_1718;
@@ -50,7 +49,7 @@ pub(crate) fn compare_swap<P: Provider>(b: &Bench<P>) -> CheckStep {
     sequence(b, &steps, old, new)
 }
 
-/// Fetch-and-add adds, wraps around, and returns what it found.
+/// Fetch-and-add adds, wraps around, and returns the previous value.
 pub(crate) fn fetch_add<P: Provider>(b: &Bench<P>) -> CheckStep {
     let add = |remote, add| SendOp::FetchAdd { remote, add };
     let steps =
@@ -58,7 +57,7 @@ pub(crate) fn fetch_add<P: Provider>(b: &Bench<P>) -> CheckStep {
     sequence(b, &steps, u64::MAX - 1, 1 << 40)
 }
 
-/// Fetch-and-adds from two QPs lose nothing: each result is found once, and the sum is right.
+/// Fetch-and-adds from two QPs are not lost: each result occurs once, and the sum is right.
 pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let options = b.options(QpType::Rc);
@@ -67,7 +66,7 @@ pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> CheckStep {
         b.until_peer_ends()?;
         return same("the sum", b.provider.load_u64(pairs[0].parts.mr.mem(), 0), 100);
     }
-    // Both QPs go to the memory of the first pair.
+    // Both QPs access the memory of the first pair.
     let op = SendOp::FetchAdd { remote: pairs[0].remote, add: 1 };
     for n in 0..50 {
         for p in &pairs {
@@ -85,13 +84,13 @@ pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Compare-and-swap from both sides at once: a lock that each takes and gives back, around a
-/// counter that each READs and WRITEs.
+/// Compare-and-swap from both sides at once. Each side acquires and releases a lock around a counter that it
+/// READs and WRITEs.
 pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let options = b.options(QpType::Rc);
     let parts = b.parts(&options)?;
-    // The responder goes to its own memory through a QP too, so that the NIC does all the atomics.
+    // The responder accesses its own memory through a QP, too, so that the NIC executes all atomics.
     let p = b.pair_on(&parts, &options)?;
     let own = b.loopback_on(&parts, &options)?;
     b.meet()?;
@@ -113,9 +112,8 @@ pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> CheckStep {
     if b.is_requester() { Ok(()) } else { same("the counter", b.provider.load_u64(mem, 2048), 40) }
 }
 
-/// An atomic on an address that is no multiple of 8 changes nothing: the responder finds an invalid
-/// request (IB specification, 9.4.5). A driver may see it already when it is posted, as Soft-RoCE's
-/// does.
+/// An atomic at an address that is not a multiple of 8 changes nothing: the responder reports an invalid
+/// request (IB specification, 9.4.5). A driver may already refuse to post it, as Soft-RoCE's does.
 pub(crate) fn misaligned<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     for at in [1, 4] {
@@ -138,7 +136,7 @@ pub(crate) fn misaligned<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A device without atomics says so when they are posted.
+/// A device without atomics refuses to post them.
 pub(crate) fn refused_without<P: Provider>(b: &Bench<P>) -> CheckStep {
     if b.device.atomics {
         return Err(crate::step::CheckStop::Skipped("the device has atomics".into()));

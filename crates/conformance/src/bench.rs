@@ -1,4 +1,4 @@
-//! What checks are written with: a device, and pairs of connected QPs on it.
+//! Tools for writing checks: a device, and pairs of connected QPs on it.
 
 use crate::line::{LineSide, TestLine};
 use crate::step::{CheckStep, failed, same};
@@ -11,31 +11,31 @@ use std::cell::RefCell;
 
 /// The port that checks use.
 pub(crate) const PORT: u8 = 1;
-/// The Q_Key of the UD QPs that checks make.
+/// The Q_Key of the UD QPs in checks.
 pub(crate) const QKEY: u32 = 0x1234_5678;
-/// How long a completion may take: far more than any device needs, an emulated one included.
+/// Time-out of a completion. It is far longer than any device needs, even an emulated one.
 const PATIENCE: Span = Span::from_ms(5_000);
-/// How long nothing must happen for a check to believe that nothing will.
+/// Time without any event after which a check concludes that none will come.
 const SILENCE: Span = Span::from_ms(100);
-/// How long a DMA write may take after its acknowledgement.
+/// Largest delay of a DMA write after its acknowledgement.
 const LANDING: Span = Span::from_ms(1);
 /// All rights of a memory region.
 pub(crate) const ALL_RIGHTS: AccessFlags = AccessFlags::all();
 
-/// How to make one side of a pair of QPs.
+/// Options for one side of a pair of QPs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) qp: QpInitAttr,
     pub(crate) connect: ConnectAttr,
     /// Rights of the memory region.
     pub(crate) rights: AccessFlags,
-    /// Its length.
+    /// Length of the memory region in bytes.
     pub(crate) len: u64,
     /// Entries of each CQ.
     pub(crate) cqe: u32,
 }
 
-/// The objects a QP needs beside itself; several QPs may share them.
+/// The objects that a QP needs. Several QPs may share them.
 #[derive(Clone)]
 pub(crate) struct Parts<P: Provider> {
     pub(crate) send_cq: Cq<P>,
@@ -52,13 +52,13 @@ pub(crate) struct Bench<P: Provider> {
     pub(crate) pd: Pd<P>,
     pub(crate) device: DeviceAttr,
     pub(crate) port: PortAttr,
-    /// With `qps`: keeps what the peer may still reach until both sides have ended.
+    /// Together with `qps`, keeps objects alive that the peer may reach until both sides have ended.
     regions: RefCell<Vec<Mr<P>>>,
     qps: RefCell<Vec<Qp<P>>>,
 }
 
 impl<P: Provider> Bench<P> {
-    /// Runs one side of a check and, where there are two, ends with the other.
+    /// Runs one side of a check. If there are two sides, waits for the other one at the end.
     pub(crate) fn run(
         provider: P,
         side: LineSide,
@@ -105,23 +105,23 @@ impl<P: Provider> Bench<P> {
         self.line.side() == LineSide::Requester
     }
 
-    /// Says something to the other side.
+    /// Sends a message to the other side.
     pub(crate) fn say(&self, bytes: &[u8]) {
         self.line.say(bytes);
     }
 
-    /// What the other side says next.
+    /// The next message from the other side.
     pub(crate) fn hear(&self) -> CheckStep<Vec<u8>> {
         self.line.hear()
     }
 
-    /// A remote address that the other side says next.
+    /// A remote address in the next message from the other side.
     pub(crate) fn hear_remote(&self) -> CheckStep<RemoteAddr> {
         Ok(RemoteAddr::from_bytes(&self.hear()?)?)
     }
 
-    /// Waits until the other side has come to this call too, and then until what the device has
-    /// acknowledged has reached memory: an ACK may overtake the DMA it stands for.
+    /// Waits until the other side makes this call, too. Then waits until acknowledged data has reached
+    /// memory, because an ACK may overtake its DMA write.
     pub(crate) fn meet(&self) -> CheckStep {
         self.say(&[]);
         self.hear()?;
@@ -129,13 +129,13 @@ impl<P: Provider> Bench<P> {
         Ok(())
     }
 
-    /// Leaves the field to the other side until it has ended.
+    /// Waits until the other side has ended.
     pub(crate) fn until_peer_ends(&self) -> CheckStep {
         self.line.until_peer_ends();
         Ok(())
     }
 
-    /// The deadline of a completion that is expected from now on.
+    /// The deadline for a completion that is expected from now on.
     pub(crate) fn deadline(&self) -> Time {
         self.provider.now() + PATIENCE
     }
@@ -148,12 +148,12 @@ impl<P: Provider> Bench<P> {
         }
     }
 
-    /// Lets as much time pass as a dropped message would need to show itself if it were not.
+    /// Waits long enough for a message to show up if it was not dropped.
     pub(crate) fn silence(&self) {
         self.sleep(SILENCE);
     }
 
-    /// Fails unless the QP gets into Err: the completion of what failed may come a little sooner.
+    /// Fails unless the QP goes to Err. The completion of the failed work request may come a little earlier.
     #[track_caller]
     pub(crate) fn ends_in_error(&self, qp: &Qp<P>) -> CheckStep {
         let until = self.deadline();
@@ -163,8 +163,7 @@ impl<P: Provider> Bench<P> {
         same("the state", qp.state()?, QpState::Err)
     }
 
-    /// What pairs are mostly made with: all rights, an MTU of 1024 where the port has it, no
-    /// inline.
+    /// Usual options of pairs: all rights, an MTU of at most 1024, and no inline payload.
     pub(crate) fn options(&self, qp_type: QpType) -> Options {
         let sge = self.device.max_sge.min(4);
         let cap = QpCap {
@@ -213,19 +212,19 @@ impl<P: Provider> Bench<P> {
         Ok(qp)
     }
 
-    /// Tells the other side of a QP and memory, and hears of its.
+    /// Sends the addresses of a QP and a memory region to the other side. Returns the other side's addresses.
     pub(crate) fn exchange(&self, qp: &Qp<P>, mr: &Mr<P>) -> CheckStep<(Endpoint, RemoteAddr)> {
         self.say(&qp.endpoint(PORT)?.to_bytes());
         self.say(&mr.remote(0).to_bytes());
         Ok((Endpoint::from_bytes(&self.hear()?)?, self.hear_remote()?))
     }
 
-    /// Both sides of a pair in Rts, each with its own CQs and memory.
+    /// A pair of QPs in Rts. Each side has its own CQs and memory.
     pub(crate) fn pair(&self, options: &Options) -> CheckStep<Pair<P>> {
         self.pair_on(&self.parts(options)?, options)
     }
 
-    /// Both sides of a pair in Rts, on these CQs and this memory.
+    /// A pair of QPs in Rts on these CQs and this memory.
     pub(crate) fn pair_on(&self, parts: &Parts<P>, options: &Options) -> CheckStep<Pair<P>> {
         let qp = self.qp(parts, options)?;
         let (peer, remote) = self.exchange(&qp, &parts.mr)?;
@@ -277,7 +276,7 @@ pub(crate) struct Pair<P: Provider> {
     pub(crate) ah: Option<Ah<P>>,
 }
 
-/// Byte `index` of a message; neighbours differ, and so do packets.
+/// Byte `index` of a message. Neighbouring bytes differ, and so do packets.
 fn pattern(seed: u8, index: u64) -> u8 {
     let [low, high, ..] = index.to_le_bytes();
     low.wrapping_mul(31).wrapping_add(high.wrapping_mul(7)).wrapping_add(seed)
@@ -289,7 +288,7 @@ impl<P: Provider> Pair<P> {
         if self.ah.is_some() { u64::from(doorbell_verbs::GRH_BYTES) } else { 0 }
     }
 
-    /// Where datagrams to the peer go; `None` on a connected QP.
+    /// The destination of datagrams to the peer; `None` on a connected QP.
     pub(crate) fn dest(&self) -> Option<UdDest> {
         self.ah.as_ref().map(|ah| ah.dest(self.peer.qpn, QKEY))
     }
@@ -299,13 +298,13 @@ impl<P: Provider> Pair<P> {
         self.parts.mr.sge(offset, length)
     }
 
-    /// Stores a message's bytes.
+    /// Stores a message's bytes in this side's memory.
     pub(crate) fn fill(&self, offset: u64, len: u32, seed: u8) {
         let bytes: Vec<u8> = (0..u64::from(len)).map(|i| pattern(seed, i)).collect();
         self.provider.write(self.parts.mr.mem(), offset, &bytes);
     }
 
-    /// Fails unless the bytes are those of a message.
+    /// Fails unless the bytes in memory are the message with this seed.
     #[track_caller]
     pub(crate) fn has(&self, offset: u64, len: u32, seed: u8) -> CheckStep {
         let mut bytes = vec![0; len as usize];
@@ -346,7 +345,7 @@ impl<P: Provider> Pair<P> {
         Ok(self.qp.post_send(&[self.signaled(wr_id, op, &[self.sge(offset, len)])])?)
     }
 
-    /// Posts a RECV for a payload of up to `len` bytes; on UD it begins 40 bytes after `offset`.
+    /// Posts a RECV for a payload of up to `len` bytes. On UD, the payload begins 40 bytes after `offset`.
     #[track_caller]
     pub(crate) fn recv(&self, wr_id: u64, offset: u64, len: u32) -> CheckStep {
         let sge = self.sge(offset, len + self.grh() as u32);
@@ -367,13 +366,13 @@ impl<P: Provider> Pair<P> {
         Ok(wc)
     }
 
-    /// The next completion of the send queue, which must be this one.
+    /// Returns the next completion of the send queue. Fails unless it has this `wr_id` and `status`.
     #[track_caller]
     pub(crate) fn sent(&self, wr_id: u64, status: WcStatus) -> CheckStep<Wc> {
         self.completes(&self.parts.send_cq, "send work request", wr_id, status)
     }
 
-    /// The next completion of the receive queue, which must be this one.
+    /// Returns the next completion of the receive queue. Fails unless it has this `wr_id` and `status`.
     #[track_caller]
     pub(crate) fn received(&self, wr_id: u64, status: WcStatus) -> CheckStep<Wc> {
         self.completes(&self.parts.recv_cq, "RECV", wr_id, status)

@@ -1,11 +1,11 @@
-//! Completions: which there are, and what they say.
+//! Completions: their number and their fields.
 
 use crate::bench::{Bench, Options};
 use crate::step::{CheckStep, same};
 use doorbell_verbs::{Provider, QpType, SendOp, SendWr, Wc, WcOpcode, WcStatus};
 
-/// What a requester's and a responder's completions say, on each transport. Whether a requester's
-/// completion repeats the immediate is the device's affair.
+/// Fields of the requester's and the responder's completions on each transport. A device may repeat the
+/// immediate in the requester's completion or not.
 pub(crate) fn fields<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.pair(&b.options(qp_type))?;
@@ -35,14 +35,14 @@ pub(crate) fn fields<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// The completion of a READ says how many bytes it brought (ibv_poll_cq(3)).
+/// The completion of a READ states how many bytes were read (ibv_poll_cq(3)).
 pub(crate) fn byte_len_of_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.post(1, SendOp::Read(p.remote), 4096, 1500)?;
     same("byte_len", p.sent(1, WcStatus::Success)?.byte_len, 1500)
 }
 
-/// Without `SIGNALED` a work request that succeeds gives no completion.
+/// A successful work request without `SIGNALED` gives no completion.
 pub(crate) fn unsignaled<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let p = b.pair(&b.options(qp_type))?;
@@ -59,8 +59,8 @@ pub(crate) fn unsignaled<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// The slots of unsignalled work requests come free with the next signalled completion: many
-/// times the queue goes through it, one in sixteen signalled.
+/// The next signalled completion frees the slots of unsignalled work requests. The queue wraps many times,
+/// with one work request in sixteen signalled.
 pub(crate) fn slots_are_reclaimed<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.cap.max_send_wr = 32;
@@ -97,7 +97,7 @@ pub(crate) fn sq_sig_all<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A failed work request gives a completion though it is not signalled.
+/// A failed work request gives a completion even if it is not signalled.
 pub(crate) fn failures_are_signaled<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -109,7 +109,7 @@ pub(crate) fn failures_are_signaled<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// One poll takes as many completions as there is room for, oldest first, and leaves the rest.
+/// One poll returns as many completions as there is room for, oldest first, and leaves the rest.
 pub(crate) fn polls_many<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     let sges = [p.sge(0, 8)];
@@ -124,7 +124,7 @@ pub(crate) fn polls_many<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the third poll", ids(p.parts.send_cq.poll(&mut wc)?), vec![])
 }
 
-/// A list of work requests is as if each were posted.
+/// Posting a list of work requests is equivalent to posting each one.
 pub(crate) fn lists<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.pair(&b.options(qp_type))?;
@@ -151,7 +151,7 @@ pub(crate) fn lists<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// One CQ may serve both queues of several QPs; `qp_num` tells them apart.
+/// One CQ may serve both queues of several QPs. `qp_num` identifies the QP.
 pub(crate) fn one_cq_for_all<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options: Options = b.options(QpType::Rc);
     let mut parts = b.parts(&options)?;

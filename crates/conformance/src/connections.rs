@@ -1,4 +1,4 @@
-//! Connections: peers that are not there, several side by side, and what crosses them.
+//! Connections: missing peers, parallel connections, and limits on outstanding operations.
 
 use crate::bench::{Bench, Options, PORT, Pair};
 use crate::step::{CheckStep, needs, same};
@@ -6,8 +6,8 @@ use doorbell_verbs::{
     AccessFlags, Endpoint, Provider, QpAttr, QpState, QpType, RemoteAddr, SendOp, SendWr, WcStatus,
 };
 
-/// A requester that gives up soon: 3 tries, 17 ms apart (IB specification, 9.7.6.1.3: up to four
-/// times that).
+/// Options of a requester that gives up soon, after 3 tries at intervals of 17 ms. A device may take up to
+/// four times as long (IB specification, 9.7.6.1.3).
 pub(crate) fn impatient<P: Provider>(b: &Bench<P>) -> Options {
     let mut options = b.options(QpType::Rc);
     options.connect.timeout = 12;
@@ -15,7 +15,7 @@ pub(crate) fn impatient<P: Provider>(b: &Bench<P>) -> Options {
     options
 }
 
-/// The requester connects to what the responder says and posts a WRITE, to no avail.
+/// The requester connects to the responder's QP and posts a WRITE, which must fail.
 fn nobody_there<P: Provider>(b: &Bench<P>, state: Option<QpState>) -> CheckStep {
     let options = impatient(b);
     let parts = b.parts(&options)?;
@@ -70,10 +70,10 @@ pub(crate) fn peer_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, Some(QpState::Err))
 }
 
-/// A peer that comes up late is reached by a retry.
+/// A retry reaches a peer that connects late.
 pub(crate) fn late_peer<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
-    // 67 ms, 7 times.
+    // The time-out is 67 ms, with 7 retries.
     options.connect.timeout = 14;
     let parts = b.parts(&options)?;
     let qp = b.qp(&parts, &options)?;
@@ -95,8 +95,8 @@ pub(crate) fn late_peer<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.meet()
 }
 
-/// Two connections between the same two machines: messages keep to their own, and an error of one
-/// leaves the other alone.
+/// Two connections between two machines are separate: each delivers its own messages, and an error of one
+/// does not affect the other.
 pub(crate) fn two_side_by_side<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let pairs = [b.pair(&options)?, b.pair(&options)?];
@@ -127,7 +127,7 @@ pub(crate) fn two_side_by_side<P: Provider>(b: &Bench<P>) -> CheckStep {
     pairs[1].sent(6, WcStatus::Success).map(drop)
 }
 
-/// Both sides post at once, each way.
+/// Both sides post at once, in both directions.
 pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     let seed = |mine: bool, n: u64| n as u8 + if mine == b.is_requester() { 0 } else { 100 };
@@ -147,7 +147,7 @@ pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// An RC QP may be connected to itself.
+/// An RC or UC QP may be connected to itself.
 pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let p = b.loopback(&b.options(qp_type))?;
@@ -161,7 +161,7 @@ pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Posts READs in one list and expects all of them, whole.
+/// Posts READs in one list. All must succeed and return their bytes.
 fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> CheckStep {
     if !b.is_requester() {
         p.fill(0, 30_000, 3);
@@ -179,7 +179,7 @@ fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> CheckStep {
     b.meet()
 }
 
-/// Many READs with max_rd_atomic 1: they wait for each other, and all come.
+/// With max_rd_atomic 1, many READs wait for each other, and all succeed.
 pub(crate) fn one_read_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.max_rd_atomic = 1;
@@ -187,13 +187,13 @@ pub(crate) fn one_read_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
     many_reads(b, &p)
 }
 
-/// Many READs with as many outstanding as the device has.
+/// Many READs succeed with the device's limit of outstanding READs.
 pub(crate) fn many_reads_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     many_reads(b, &p)
 }
 
-/// More READs outstanding than the device has is refused.
+/// A connection with more outstanding READs than the device supports is refused.
 pub(crate) fn too_many_rd_atomic<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("a limit on READs outstanding", b.device.max_qp_rd_atom < u8::MAX)?;
     let options = b.options(QpType::Rc);
@@ -205,7 +205,7 @@ pub(crate) fn too_many_rd_atomic<P: Provider>(b: &Bench<P>) -> CheckStep {
     crate::step::refused("max_dest_rd_atomic over the device's", qp.connect(PORT, &own, &connect)).map(drop)
 }
 
-/// PSNs are of 24 bits and wrap around.
+/// PSNs have 24 bits and wrap around.
 pub(crate) fn psn_wraps<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.psn = 0xff_fff5;

@@ -1,4 +1,4 @@
-//! What is particular to UD.
+//! Properties that only UD has.
 
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{CheckStep, holds, refused, same};
@@ -6,8 +6,7 @@ use doorbell_verbs::{
     Ah, AhAttr, GRH_BYTES, GlobalRoute, LinkLayer, Provider, QpType, SendOp, UdDest, VerbsError, WcStatus,
 };
 
-/// The payload begins 40 bytes into the RECV buffer, and `byte_len` counts them
-/// (ibv_post_recv(3)).
+/// The payload begins 40 bytes into the RECV buffer, and `byte_len` includes these bytes (ibv_post_recv(3)).
 pub(crate) fn grh_offset<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     if b.is_requester() {
@@ -23,7 +22,7 @@ pub(crate) fn grh_offset<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.is_untouched(u64::from(GRH_BYTES) + 100, 100)
 }
 
-/// A datagram that must not arrive, and one that must.
+/// Sends a datagram that must not arrive, and then one that must.
 fn dropped<P: Provider>(b: &Bench<P>, wrong: impl Fn(UdDest) -> UdDest) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     if b.is_requester() {
@@ -47,7 +46,7 @@ fn dropped<P: Provider>(b: &Bench<P>, wrong: impl Fn(UdDest) -> UdDest) -> Check
     p.has_no_completions()
 }
 
-/// A datagram whose Q_Key is not the receiver's is dropped, and its sender does not hear of it.
+/// A datagram with another Q_Key than the receiver's is dropped, and its sender gets no error.
 pub(crate) fn wrong_qkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     dropped(b, |dest| UdDest { qkey: QKEY + 1, ..dest })
 }
@@ -57,9 +56,9 @@ pub(crate) fn wrong_qpn<P: Provider>(b: &Bench<P>) -> CheckStep {
     dropped(b, |dest| UdDest { qpn: dest.qpn ^ 0x7f_0000, ..dest })
 }
 
-/// Nothing of a datagram longer than the MTU is sent. The IB specification forbids an error for it
-/// (C10-93.1.1), and Soft-RoCE pretends success; other devices complete it with a local length error
-/// or refuse to post it. All three are taken.
+/// A datagram longer than the MTU is not sent at all. The IB specification forbids an error for it
+/// (C10-93.1.1), and Soft-RoCE reports success. Other devices complete it with a local length error, or
+/// refuse to post it. The check accepts all three.
 pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     let len = b.mtu(QpType::Ud) + 1;
@@ -82,7 +81,7 @@ pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has_no_completions()
 }
 
-/// One UD QP reaches several, and one hears from several; `src_qp` tells them apart.
+/// One UD QP can send to several QPs and receive from several. `src_qp` identifies the sender.
 pub(crate) fn many_to_many<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Ud);
     let (first, second) = (b.pair(&options)?, b.pair(&options)?);
@@ -110,7 +109,7 @@ pub(crate) fn many_to_many<P: Provider>(b: &Bench<P>) -> CheckStep {
     second.has(40, 32, 1)
 }
 
-/// A datagram to its own QP arrives.
+/// A datagram that a QP sends to itself arrives.
 pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Ud))?;
     p.fill(1024, 64, 5);
@@ -121,7 +120,7 @@ pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(p.grh(), 64, 5)
 }
 
-/// A receiver may answer: the address of the sender's port and `src_qp` are enough.
+/// A receiver can answer: the address of the sender's port and `src_qp` are sufficient.
 pub(crate) fn answer<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Ud))?;
     p.recv(7, 0, 64)?;
@@ -150,7 +149,7 @@ pub(crate) fn no_destination<P: Provider>(b: &Bench<P>) -> CheckStep {
     holds("the refusal is EINVAL", matches!(error.cause, VerbsError::Invalid(_)))
 }
 
-/// An address handle needs a port that is there and, on Ethernet, a GID.
+/// An address handle needs an existing port and, on Ethernet, a GID.
 pub(crate) fn bad_address_handles<P: Provider>(b: &Bench<P>) -> CheckStep {
     let own = AhAttr {
         port_num: PORT,

@@ -1,4 +1,4 @@
-//! Flushing: in the error state everything posted completes, in order, with `WrFlushErr`.
+//! Flushing: in the error state, all posted work requests complete in order with `WrFlushErr`.
 
 use crate::bench::{Bench, PORT, Pair};
 use crate::connections::impatient;
@@ -11,7 +11,7 @@ fn to_error<P: Provider>(p: &Pair<P>) -> CheckStep {
     Ok(p.qp.modify(&QpAttr::state(QpState::Err))?)
 }
 
-/// What follows a failed work request is flushed in order, signalled or not, and executes nothing.
+/// Work requests behind a failed one are flushed in order, signalled or not, and are not executed.
 pub(crate) fn sends_after_a_failure<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -67,7 +67,7 @@ pub(crate) fn waiting_sends<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// In Err send work requests are taken, and flushed (IB specification, 10.3.1.7).
+/// In Err, send work requests are accepted and flushed (IB specification, 10.3.1.7).
 pub(crate) fn sends_posted_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.loopback(&b.options(qp_type))?;
@@ -78,7 +78,7 @@ pub(crate) fn sends_posted_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// In Err RECVs are taken, and flushed.
+/// In Err, RECVs are accepted and flushed.
 pub(crate) fn recvs_posted_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.loopback(&b.options(qp_type))?;
@@ -109,8 +109,8 @@ pub(crate) fn recvs_of_a_refusing_responder<P: Provider>(b: &Bench<P>) -> CheckS
     Ok(())
 }
 
-/// When the requester's retries run out, the QP is in Err by itself, and its own RECVs are flushed too
-/// (IB specification, 10.3.1.7).
+/// When the requester's retries run out, its QP goes to Err without a call, and its own RECVs are flushed,
+/// too (IB specification, 10.3.1.7).
 pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = impatient(b);
     let parts = b.parts(&options)?;
@@ -137,7 +137,7 @@ pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> CheckStep
     Ok(())
 }
 
-/// What completed before the error stays as it was; only the rest is flushed.
+/// Completions from before the error stay unchanged. Only the rest is flushed.
 pub(crate) fn only_the_rest<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     for wr_id in 0..4 {

@@ -1,4 +1,4 @@
-//! Keys, bounds and rights: what protects memory.
+//! Keys, bounds and rights that protect memory.
 
 use crate::bench::{ALL_RIGHTS, Bench, Options};
 use crate::step::{CheckStep, failed, holds, needs, refused, same};
@@ -6,7 +6,7 @@ use doorbell_verbs::{
     AccessFlags, PageSize, Provider, QpState, QpType, RecvWr, RemoteAddr, SendOp, Sge, WcStatus,
 };
 
-/// A WRITE, a READ and the atomics at this place.
+/// One-sided operations at this address: WRITEs, a READ and, if the device has them, atomics.
 fn one_sided(remote: RemoteAddr, atomics: bool) -> Vec<SendOp> {
     let mut ops = vec![SendOp::Write(remote), SendOp::Read(remote), SendOp::WriteWithImm(remote, 1)];
     if atomics {
@@ -16,10 +16,10 @@ fn one_sided(remote: RemoteAddr, atomics: bool) -> Vec<SendOp> {
     ops
 }
 
-/// On a fresh pair for each, an operation of 8 bytes that the responder must refuse with this
-/// status: both QPs end in Err, and nothing is written.
+/// Posts operations of 8 bytes, each on a fresh pair. The responder must refuse each with this status. Both
+/// QPs end in Err, and nothing is written.
 ///
-/// `target` says at the responder where the requester is to go.
+/// The responder calls `target` for the address that the requester uses. `keep` selects the operations.
 fn responder_refuses<P: Provider>(
     b: &Bench<P>,
     options: &Options,
@@ -51,7 +51,7 @@ fn responder_refuses<P: Provider>(
     Ok(())
 }
 
-/// Says which operation failed the check.
+/// Adds the operation to the reason of a failure.
 fn about(op: &SendOp, stop: crate::step::CheckStop) -> crate::step::CheckStop {
     match stop {
         crate::step::CheckStop::Failed(why) => {
@@ -67,7 +67,7 @@ pub(crate) fn wrong_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, wrong, |_| true)
 }
 
-/// An rkey of a region that is no more.
+/// An rkey of a region that has been deregistered.
 pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let stale = |b: &Bench<P>, _| {
         let mr = b.pd.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
@@ -76,7 +76,7 @@ pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, stale, |_| true)
 }
 
-/// An rkey of a region in another protection domain than the responder's QP.
+/// An rkey of a region in another protection domain than the responder's QP is in.
 pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.context.alloc_pd()?.reg_mr(mem, ALL_RIGHTS)?;
@@ -85,14 +85,14 @@ pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the memory", b.provider.load_u64(mem, 0), 0)
 }
 
-/// Eight bytes of which the last lies behind the region, or the first before it.
+/// Eight bytes that begin before the region or end behind it.
 pub(crate) fn rkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let mem = b.provider.alloc(12 << 10, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem.slice(4096, 4096), ALL_RIGHTS)?;
     for at in [0u64.wrapping_sub(8), 4096 - 4, 4096, 1 << 40] {
         let place = |_: &Bench<P>, _| Ok(mr.remote(0).at(at));
-        // Atomics need an aligned address, or it might be that which is refused.
+        // Atomics need an aligned address. Otherwise the refusal could be due to the alignment.
         let keep = |op: &SendOp| at.is_multiple_of(8) || !op.opcode().is_atomic();
         responder_refuses(b, &options, WcStatus::RemAccessErr, place, keep)?;
     }
@@ -102,7 +102,7 @@ pub(crate) fn rkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Up to its very last byte a region is open, and a region may begin and end anywhere.
+/// A region is accessible up to its very last byte, and it may begin and end at any address.
 pub(crate) fn bounds_are_exact<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -123,7 +123,7 @@ pub(crate) fn bounds_are_exact<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.until_peer_ends()
 }
 
-/// A region that lacks the right to what is asked.
+/// A region without the right that the operation needs.
 pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     let others = |missing| ALL_RIGHTS.difference(missing);
     type Keep = fn(&SendOp) -> bool;
@@ -139,9 +139,8 @@ pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A QP that does not let its peer do what is asked, though the region would: the status is that
-/// of a request the receive queue does not support (IB specification, 11.6.2, Remote Invalid
-/// Request Error).
+/// A QP that denies its peer the operation, although the region allows it. The status is the one for a
+/// request that the receive queue does not support (IB specification, 11.6.2, Remote Invalid Request Error).
 pub(crate) fn rights_of_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     if !b.is_requester() {
@@ -150,7 +149,7 @@ pub(crate) fn rights_of_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     responder_refuses(b, &options, WcStatus::RemInvReqErr, |_, r| Ok(r), |_| true)
 }
 
-/// A refused access takes the responder's QP to Err too (IB specification, 9.9.3, class C).
+/// A refused access also moves the responder's QP to Err (IB specification, 9.9.3, class C).
 pub(crate) fn refusal_ends_responder<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -162,7 +161,7 @@ pub(crate) fn refusal_ends_responder<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.ends_in_error(&p.qp)
 }
 
-/// A message of several packets that overruns the region is refused as a whole.
+/// A message of several packets that overruns the region is refused completely.
 pub(crate) fn nothing_of_a_long_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let p = b.pair(&options)?;
@@ -177,7 +176,7 @@ pub(crate) fn nothing_of_a_long_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.is_untouched(0, options.len as u32)
 }
 
-/// The address and the rkey of an empty WRITE or READ are not looked at (IB specification, C9-88).
+/// The address and the rkey of an empty WRITE or READ are ignored (IB specification, C9-88).
 pub(crate) fn zero_length_needs_no_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -190,8 +189,7 @@ pub(crate) fn zero_length_needs_no_rkey<P: Provider>(b: &Bench<P>) -> CheckStep 
     Ok(())
 }
 
-/// On UC the requester hears of no refusal: the WRITEs to `places` are dropped, and the next one
-/// arrives.
+/// On UC, the requester gets no error. The WRITEs to `places` are dropped, and the next message arrives.
 fn uc_drops<P: Provider>(
     b: &Bench<P>,
     options: &Options,
@@ -217,28 +215,28 @@ fn uc_drops<P: Provider>(
     p.is_untouched(0, 1024)
 }
 
-/// A bad rkey, and bounds overrun, on UC.
+/// On UC, WRITEs with a bad rkey or beyond the bounds are dropped.
 pub(crate) fn uc_drops_bad_writes<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Uc);
     let len = options.len;
     uc_drops(b, &options, &|r| vec![RemoteAddr { rkey: !r.rkey, ..r }, r.at(len - 63), r.at(len)])
 }
 
-/// A UC QP that does not let its peer write drops its WRITEs.
+/// A UC QP that denies its peer WRITEs drops them.
 pub(crate) fn uc_rights_of_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Uc);
     options.connect.access = AccessFlags::empty();
     uc_drops(b, &options, &|r| vec![r, r.at(64)])
 }
 
-/// A region that may not be written remotely drops WRITEs on UC.
+/// On UC, WRITEs to a region without the right to remote writes are dropped.
 pub(crate) fn uc_rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = Options { rights: AccessFlags::LOCAL_WRITE, ..b.options(QpType::Uc) };
     uc_drops(b, &options, &|r| vec![r, r.at(64)])
 }
 
-/// A local buffer that the device may not use for this: the work request fails with a status that
-/// `right` accepts, the QP is in Err, and nothing arrives.
+/// A local buffer that the device may not use for the operation. The work request fails with a status that
+/// `right` accepts, the QP goes to Err, and nothing arrives.
 fn bad_local<P: Provider>(
     b: &Bench<P>,
     op: impl Fn(RemoteAddr) -> SendOp,
@@ -260,19 +258,19 @@ fn bad_local<P: Provider>(
     p.is_untouched(0, 8)
 }
 
-/// The status of a work request whose local buffer is refused (IB specification, 11.6.2).
+/// Whether the status is the one for a refused local buffer (IB specification, 11.6.2).
 fn protection(status: WcStatus) -> bool {
     status == WcStatus::LocProtErr
 }
 
-/// With an lkey that does not exist a SEND or WRITE fails and sends nothing.
+/// A SEND or WRITE with an lkey that does not exist fails and sends nothing.
 pub(crate) fn wrong_lkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wrong = |_: &Bench<P>, sge: Sge| Ok(Sge { lkey: !sge.lkey, ..sge });
     bad_local(b, SendOp::Write, wrong, |status| status != WcStatus::Success)?;
     bad_local(b, |_| SendOp::Send, wrong, |status| status != WcStatus::Success)
 }
 
-/// And it fails with a local protection error.
+/// A SEND or WRITE with an lkey that does not exist fails with a local protection error.
 pub(crate) fn wrong_lkey_status<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wrong = |_: &Bench<P>, sge: Sge| Ok(Sge { lkey: !sge.lkey, ..sge });
     bad_local(b, SendOp::Write, wrong, protection)?;
@@ -284,14 +282,13 @@ pub(crate) fn wrong_lkey_of_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, SendOp::Read, |_, sge| Ok(Sge { lkey: !sge.lkey, ..sge }), protection)
 }
 
-/// With the lkey of a region in another protection domain than the QP's a WRITE fails and sends
-/// nothing.
+/// A WRITE with the lkey of a region in another protection domain than the QP's fails and sends nothing.
 pub(crate) fn lkey_of_other_pd<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mr = b.context.alloc_pd()?.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
     bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)), |status| status != WcStatus::Success)
 }
 
-/// And it fails with a local protection error.
+/// A WRITE with the lkey of a region in another protection domain fails with a local protection error.
 pub(crate) fn lkey_of_other_pd_status<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mr = b.context.alloc_pd()?.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
     bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)), protection)
@@ -312,8 +309,8 @@ pub(crate) fn read_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, SendOp::Read, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
-/// An atomic whose result goes to memory without LOCAL_WRITE. It may be executed before that is
-/// found, so it adds nothing.
+/// An atomic with a result buffer in memory without LOCAL_WRITE. The responder may execute it before the
+/// requester detects the error, so the check adds 0.
 pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let mem = b.provider.alloc(4096, PageSize::Small)?;
@@ -321,7 +318,7 @@ pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, |remote| SendOp::FetchAdd { remote, add: 0 }, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
-/// SEND and WRITE only read their buffer: it needs no rights at all.
+/// SEND and WRITE only read their buffer, so it needs no rights.
 pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -336,7 +333,7 @@ pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the memory", b.provider.load_u8(p.parts.mr.mem(), 7), 8)
 }
 
-/// A SEND to a RECV whose buffer the device may not write; each side says so in its way.
+/// A SEND to a RECV whose buffer the device may not write. Each side checks its own status, if one is given.
 fn bad_recv<P: Provider>(
     b: &Bench<P>,
     requester: Option<WcStatus>,
@@ -362,7 +359,7 @@ fn bad_recv<P: Provider>(
     b.until_peer_ends()
 }
 
-/// A RECV into memory without LOCAL_WRITE: the requester hears that the responder could not.
+/// A RECV into memory without LOCAL_WRITE: the requester's status is a remote operation error.
 pub(crate) fn recv_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_recv(b, Some(WcStatus::RemOpErr), None)
 }
@@ -372,7 +369,7 @@ pub(crate) fn recv_protection_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_recv(b, None, Some(WcStatus::LocProtErr))
 }
 
-/// Remote WRITE and remote atomics cannot be given without LOCAL_WRITE (ibv_reg_mr(3)).
+/// The rights to remote WRITEs and remote atomics require LOCAL_WRITE (ibv_reg_mr(3)).
 pub(crate) fn remote_write_needs_local<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     for right in [AccessFlags::REMOTE_WRITE, AccessFlags::REMOTE_ATOMIC] {
@@ -381,7 +378,7 @@ pub(crate) fn remote_write_needs_local<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Two regions over the same memory have rights of their own.
+/// Two regions over one memory range have separate rights.
 pub(crate) fn regions_may_overlap<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {

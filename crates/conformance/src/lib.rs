@@ -1,12 +1,13 @@
-//! What every verbs device must do, as checks that run on any [`Cluster`](doorbell_verbs::Cluster); and the sample programs.
+//! Checks of the behaviour that every verbs device must have, for any [`Cluster`](doorbell_verbs::Cluster),
+//! and sample programs.
 //!
-//! A check is one function, generic over the provider, in the file of its group, and one row in
-//! `table.rs`. It runs on a fresh cluster: on machine 0 as the requester and, where it takes two, on
-//! machine 1 as the responder, with a `Bench` that has the device open and makes
-//! pairs of connected QPs. [`run`] runs the suite.
+//! A check is a function that is generic over the provider, in the file of its group, and a row in
+//! `table.rs`. It runs on a fresh cluster: on machine 0 as the requester and, if it needs two machines, on
+//! machine 1 as the responder. It gets a `Bench`, which has the device open and makes pairs of connected QPs.
+//! [`run`] runs the suite.
 //!
-//! What a device must do is what the IB specification, the man pages of libibverbs and the papers'
-//! systems count on. Where these leave a choice the check's comment says so and takes either.
+//! The required behaviour is the behaviour that the IB specification, the man pages of libibverbs and the
+//! papers' systems rely on. If these leave a choice, the check's comment says so, and the check accepts any.
 #![forbid(unsafe_code)]
 
 mod atomics;

@@ -1,4 +1,4 @@
-//! Limits: what is over one is refused, at once and without a trace.
+//! Limits: a request beyond a limit is refused at once and changes nothing.
 
 use crate::bench::Bench;
 use crate::step::{CheckStep, holds, needs, refused, same};
@@ -46,8 +46,8 @@ pub(crate) fn empty_cq<P: Provider>(b: &Bench<P>) -> CheckStep {
     refused("a CQ of 0 entries", b.context.create_cq(0)).map(drop)
 }
 
-/// Posts a bad work request between two good ones: the index is its, the one before is sent, the
-/// one after is not.
+/// Posts a bad work request between two good ones. The error names its index. The work request before it is
+/// executed, and the one after it is not.
 fn bad_in_the_midst<P: Provider>(
     b: &Bench<P>,
     inline: u32,
@@ -73,24 +73,24 @@ fn bad_in_the_midst<P: Provider>(
     p.has_no_completions()?;
     p.has(20 << 10, 8, 1)?;
     p.is_untouched(24 << 10, 40 << 10)?;
-    // The refusal leaves the QP as it was.
+    // The refusal does not change the QP.
     p.post(4, SendOp::Write(p.remote.at(60 << 10)), 0, 8)?;
     p.sent(4, WcStatus::Success).map(drop)
 }
 
-/// More SGEs than the send queue was made for. Devices may give more than was asked, so this asks
-/// for more than the device has.
+/// More SGEs than the send queue was created with. Devices may grant more than requested, so the check uses
+/// more SGEs than the device supports.
 pub(crate) fn too_many_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let count = b.device.max_sge as usize + 1;
     bad_in_the_midst(b, 0, &|sge| (vec![Sge { length: 1, ..sge }; count], SendFlags::empty()))
 }
 
-/// An inline payload of 16 KiB, which is over any device's limit.
+/// An inline payload of 16 KiB, which exceeds any device's limit.
 pub(crate) fn too_much_inline<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_in_the_midst(b, 16, &|sge| (vec![sge], SendFlags::INLINE))
 }
 
-/// More SGEs than the receive queue was made for.
+/// More SGEs than the receive queue was created with.
 pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     let good = [p.sge(0, 8)];
@@ -102,10 +102,10 @@ pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.received(1, WcStatus::Success).map(drop)
 }
 
-/// A send queue takes at least as many as it was made for, then refuses with ENOMEM; what it took
-/// is executed, and then it takes more.
+/// A send queue accepts at least as many work requests as it was created with, and then refuses with ENOMEM.
+/// The accepted ones are executed, and then the queue accepts more.
 ///
-/// The peer has no RECV at first, so that nothing completes before the queue is full.
+/// At first the peer has no RECV, so that nothing completes before the queue is full.
 pub(crate) fn send_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.cap.max_send_wr = 16;
@@ -138,7 +138,7 @@ pub(crate) fn send_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A receive queue takes at least as many as it was made for, then refuses with ENOMEM.
+/// A receive queue accepts at least as many RECVs as it was created with, and then refuses with ENOMEM.
 pub(crate) fn recv_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.qp.cap.max_recv_wr = 16;
@@ -154,7 +154,8 @@ pub(crate) fn recv_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A shared receive queue takes at least as many as it was made for, then refuses with ENOMEM.
+/// A shared receive queue accepts at least as many RECVs as it was created with, and then refuses with
+/// ENOMEM.
 pub(crate) fn srq_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("shared receive queues", b.device.max_srq_wr > 0)?;
     let mr = b.region(4096, crate::bench::ALL_RIGHTS)?;

@@ -1,18 +1,18 @@
-//! The line between the two sides of a check, over the out-of-band exchange.
+//! The message channel between the two sides of a check, over the out-of-band exchange.
 //!
-//! Each side numbers what it says, so that nothing is overwritten before it is heard; and a side
-//! that stops early says so, so that the other never waits for it in vain.
+//! Each side numbers its messages, so that none is overwritten before it is read. A side that stops early
+//! announces it, so that the other side does not wait in vain.
 
 use crate::step::{CheckStep, CheckStop};
 use doorbell_verbs::Provider;
 use std::cell::Cell;
 
-/// Which part a thread plays.
+/// Role of a thread in a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineSide {
-    /// Machine 0, which mostly posts.
+    /// Machine 0, which usually posts.
     Requester,
-    /// Machine 1, which mostly is posted to.
+    /// Machine 1, which usually is the target.
     Responder,
 }
 
@@ -35,13 +35,13 @@ impl LineSide {
 const DATA: u8 = 0;
 const END: u8 = 1;
 
-/// A side's end of the line.
+/// One side's end of the channel.
 pub(crate) struct TestLine<P> {
     provider: P,
     side: LineSide,
     said: Cell<u32>,
     heard: Cell<u32>,
-    /// Whether the other side has said that it ended.
+    /// Whether the other side has announced its end.
     over: Cell<bool>,
 }
 
@@ -59,7 +59,7 @@ impl<P: Provider> TestLine<P> {
         self.provider.publish(&key, &[&[tag], bytes].concat());
     }
 
-    /// What the other side says next; nothing once it has ended.
+    /// The next message from the other side; `None` once it has ended.
     fn next(&self) -> Option<Vec<u8>> {
         if self.over.get() {
             return None;
@@ -75,12 +75,12 @@ impl<P: Provider> TestLine<P> {
         }
     }
 
-    /// Says something to the other side.
+    /// Sends a message to the other side.
     pub(crate) fn say(&self, bytes: &[u8]) {
         self.publish(DATA, bytes);
     }
 
-    /// Waits for what the other side says next.
+    /// Waits for the next message from the other side.
     pub(crate) fn hear(&self) -> CheckStep<Vec<u8>> {
         self.next().ok_or(CheckStop::PeerStopped)
     }
@@ -90,7 +90,7 @@ impl<P: Provider> TestLine<P> {
         while self.next().is_some() {}
     }
 
-    /// Says that this side has ended, and waits until the other has.
+    /// Announces the end of this side and waits until the other side has ended.
     pub(crate) fn end(&self) {
         self.publish(END, &[]);
         self.until_peer_ends();

@@ -1,10 +1,10 @@
-//! Order: of completions, and of what a QP's operations do to memory.
+//! Order of completions, and order of a QP's operations in memory.
 
 use crate::bench::Bench;
 use crate::step::{CheckStep, needs, same};
 use doorbell_verbs::{Provider, QpType, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 
-/// Completions come in the order of posting, whatever the verbs (IB specification, 10.8.3).
+/// Completions come in the order of posting, for all verbs (IB specification, 10.8.3).
 pub(crate) fn completions_in_post_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if !b.is_requester() {
@@ -100,7 +100,7 @@ pub(crate) fn read_after_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Of two WRITEs to the same place the later one stays.
+/// If two WRITEs go to one address, the bytes of the later one stay.
 pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -118,9 +118,9 @@ pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(0, 2500, 2)
 }
 
-/// The last byte of a WRITE is written last: who sees it sees the whole message. The IB
-/// specification does not promise this (9.5 forbids to rely on it); all NICs of the papers and
-/// Soft-RoCE on x86 do it, and HERD, FaRM and others live on it, so a device here must.
+/// The last byte of a WRITE is written last, so a program that sees it sees the whole message. The IB
+/// specification does not promise this, and 9.5 forbids relying on it. All NICs of the papers and Soft-RoCE
+/// on x86 guarantee it, and systems such as HERD and FaRM depend on it. So a device must guarantee it here.
 pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     for (round, len) in (1u64..).zip([64, 200, 1000, 1024, 1025, 5000, 16 << 10]) {
@@ -146,7 +146,7 @@ pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A fenced SEND waits for the READ before it, so it can send what the READ brought
+/// A fenced SEND waits for the READ before it, so it can send the bytes that the READ returned
 /// (ibv_post_send(3), IBV_SEND_FENCE).
 pub(crate) fn fence_after_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
@@ -171,7 +171,7 @@ pub(crate) fn fence_after_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A fenced WRITE does not change what the READ before it brings.
+/// A fenced WRITE does not change the bytes that the READ before it returns.
 pub(crate) fn fenced_write_after_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -190,7 +190,7 @@ pub(crate) fn fenced_write_after_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Atomics of a QP on the same word take effect in order.
+/// Atomics of a QP on one word take effect in order.
 pub(crate) fn atomics_in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let p = b.pair(&b.options(QpType::Rc))?;
@@ -206,7 +206,7 @@ pub(crate) fn atomics_in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Messages of a QP take its RECVs in order, on UC and UD as on RC.
+/// Messages of a QP consume its RECVs in order, on RC, UC and UD.
 pub(crate) fn recvs_in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.pair(&b.options(qp_type))?;

@@ -1,24 +1,24 @@
-//! What a run of the suite found.
+//! Results of a run of the suite.
 
 use std::fmt;
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The device does what it must.
+    /// The device behaves as required.
     Passed,
-    /// It does not; where and how.
+    /// The device does not. The text says where and how.
     Failed(String),
-    /// The device lacks what the check is about; what that is.
+    /// The device lacks the feature that the text names.
     Skipped(String),
 }
 
-/// A check and how it ended.
+/// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckResult {
-    /// `group/check`.
+    /// Name: `group/check`.
     pub name: &'static str,
-    /// How it ended.
+    /// Result.
     pub outcome: Outcome,
 }
 
@@ -35,16 +35,16 @@ impl fmt::Display for CheckResult {
 /// A check that a device is known to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownDifference {
-    /// `group/check`.
+    /// Name: `group/check`.
     pub check: &'static str,
-    /// What the device does instead.
+    /// The device's actual behaviour.
     pub reason: &'static str,
 }
 
-/// All checks of a run, in the order of the suite.
+/// Results of a run, in the order of the suite.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Report {
-    /// The checks that the filter left.
+    /// Results of the checks that the filter selected.
     pub checks: Vec<CheckResult>,
 }
 
@@ -64,9 +64,8 @@ impl Report {
         failed.map(|c| c.name).collect()
     }
 
-    /// Where the run departs from the known differences of a device: checks that failed and are not
-    /// known to, and checks that are known to fail and passed. Empty means that the device is as it
-    /// was.
+    /// Differences from the known results of a device: checks that failed unexpectedly, and known failures
+    /// that passed. The list is empty if the device behaves as known.
     pub fn surprises(&self, known: &[KnownDifference]) -> Vec<String> {
         let surprise = |c: &CheckResult| {
             let difference = known.iter().find(|d| d.check == c.name);
@@ -83,7 +82,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// One line: how many checks ended how.
+    /// Writes one line with the counts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (passed, failed, skipped) = self.counts();
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")

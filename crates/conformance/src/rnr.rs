@@ -1,10 +1,10 @@
-//! SENDs that find no RECV, or one that is too small.
+//! SENDs without a RECV, or with a RECV that is too small.
 
 use crate::bench::{Bench, Pair};
 use crate::step::{CheckStep, failed, holds, same};
 use doorbell_verbs::{Provider, QpState, QpType, SendOp, Span, WcStatus};
 
-/// Posts to a peer without RECVs, with these retries, and must fail.
+/// Posts to a peer without RECVs, with this number of retries. The work request must fail.
 fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> SendOp) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.rnr_retry = rnr_retry;
@@ -16,26 +16,26 @@ fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> S
     }
     b.until_peer_ends()?;
     p.has_no_completions()?;
-    // The NAK leaves the responder as it was.
+    // The NAK does not change the responder's state.
     same("the responder's state", p.qp.state()?, QpState::Rts)
 }
 
-/// rnr_retry 0: the first RNR NAK ends it.
+/// With rnr_retry 0, the first RNR NAK fails the SEND.
 pub(crate) fn no_retry<P: Provider>(b: &Bench<P>) -> CheckStep {
     gives_up(b, 0, |_| SendOp::Send)
 }
 
-/// rnr_retry 3: the fourth RNR NAK ends it.
+/// With rnr_retry 3, the fourth RNR NAK fails the SEND.
 pub(crate) fn few_retries<P: Provider>(b: &Bench<P>) -> CheckStep {
     gives_up(b, 3, |_| SendOp::Send)
 }
 
-/// A WRITE with immediate needs a RECV as well.
+/// A WRITE with immediate needs a RECV, too.
 pub(crate) fn write_with_imm_needs_recv<P: Provider>(b: &Bench<P>) -> CheckStep {
     gives_up(b, 0, |p| SendOp::WriteWithImm(p.remote, 1))
 }
 
-/// With rnr_retry 7 (no limit) SENDs wait for late RECVs, and keep their order.
+/// With rnr_retry 7, which means no limit, SENDs wait for late RECVs and keep their order.
 pub(crate) fn late_recv<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -94,8 +94,7 @@ pub(crate) fn exact_fit<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.is_untouched(u64::from(len), 64)
 }
 
-/// A message one byte longer than its RECV; looks at the status that this side's work request ends
-/// with.
+/// Sends a message one byte longer than its RECV. `look` checks the status of this side's work request.
 fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> CheckStep) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     let cq = if b.is_requester() {
@@ -115,7 +114,7 @@ fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> Chec
     if b.is_requester() { Ok(()) } else { p.is_untouched(u64::from(len) - 1, 1024) }
 }
 
-/// A message longer than its RECV fails on both sides, ends both QPs, and writes nothing behind the
+/// A message longer than its RECV fails on both sides, moves both QPs to Err, and writes nothing behind the
 /// buffer.
 pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> CheckStep {
     let fails = |status| holds(&format!("an error status: {status:?}"), status != WcStatus::Success);
@@ -123,7 +122,7 @@ pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> CheckStep {
     too_long(b, 2 * b.mtu(QpType::Rc), fails)
 }
 
-/// The requester then hears of an invalid request, and the RECV has a local length error (IB
+/// The requester's status is an invalid request, and the RECV's status is a local length error (IB
 /// specification, 11.6.2).
 pub(crate) fn recv_too_small_statuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wanted = if b.is_requester() { WcStatus::RemInvReqErr } else { WcStatus::LocLenErr };
@@ -132,8 +131,8 @@ pub(crate) fn recv_too_small_statuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     too_long(b, 2 * b.mtu(QpType::Rc), look)
 }
 
-/// Without a RECV a message on UC or UD is dropped, and its requester does not hear of it; the
-/// next one, that finds a RECV, arrives.
+/// Without a RECV, a message on UC or UD is dropped, and its requester gets no error. The next message, which
+/// has a RECV, arrives.
 fn dropped<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let p = b.pair(&b.options(qp_type))?;
     if b.is_requester() {

@@ -1,7 +1,7 @@
-//! Small programs, written the way users write theirs, that run on every cluster.
+//! Small programs in the style of users' programs, which run on every cluster.
 //!
-//! Each thread opens its own device and queues, tells its peer where to find it by
-//! [`Provider::publish`](doorbell_verbs::Provider::publish), and then polls: memory or a completion queue.
+//! Each thread opens its own device and queues and publishes their addresses with
+//! [`Provider::publish`](doorbell_verbs::Provider::publish). Then it polls memory or a completion queue.
 //! Every wait has a deadline.
 
 mod ending;
@@ -12,10 +12,10 @@ mod write_ping_pong;
 use crate::{CheckResult, Outcome, Report};
 use doorbell_verbs::Cluster;
 
-/// Runs the samples whose name contains `filter` (all without one), each on a fresh cluster of as
-/// many machines as `make` is given, and tells `each` how it ended.
+/// Runs the samples whose name contains `filter`, or all samples without one. Each runs on a fresh cluster
+/// from `make`, which gets the number of machines. Reports each result to `each`.
 ///
-/// Machines need what [`crate::run`] says, and cores 0 to 2.
+/// Machines must meet the requirements of [`crate::run`], and need cores 0 to 2.
 pub fn run_all<C: Cluster>(
     make: &mut dyn FnMut(u32) -> C,
     filter: Option<&str>,

@@ -1,4 +1,4 @@
-//! Kernel TCP beside verbs: bytes in order, the end of a connection, and what waits for what.
+//! Kernel TCP besides verbs: byte order of streams, end of a connection, blocking and polling.
 
 use crate::bench::Bench;
 use crate::step::{CheckStep, CheckStop, failed, holds, refused, same};
@@ -7,14 +7,14 @@ use doorbell_verbs::{
 };
 use std::net::SocketAddr;
 
-/// More than the buffers of a connection hold together.
+/// Bytes that exceed all buffers of a connection together.
 const FLOOD: u64 = 16 << 20;
-/// Bytes of the memory that checks send from and take to.
+/// Bytes of the memory for sending and receiving.
 const LEN: u64 = 64 << 10;
-/// What is in memory that nothing was taken to.
+/// Value of memory that nothing was received into.
 const UNTOUCHED: u8 = 0xEE;
 
-/// A listener; the check is skipped where there is no TCP.
+/// A listener. The check is skipped if the provider has no TCP.
 fn listener<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     match TcpListener::bind(&b.provider) {
         Err(SocketError::Unsupported(why)) => Err(CheckStop::Skipped(format!("no TCP here: {why}"))),
@@ -22,19 +22,19 @@ fn listener<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     }
 }
 
-/// The responder listens, and says where.
+/// The responder's listener. Its address is sent to the other side.
 fn listen<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     let listener = listener(b)?;
     b.say(listener.address().to_string().as_bytes());
     Ok(listener)
 }
 
-/// Where the responder listens.
+/// The address of the responder's listener.
 fn hear_address<P: Provider>(b: &Bench<P>) -> CheckStep<SocketAddr> {
     Ok(String::from_utf8_lossy(&b.hear()?).parse()?)
 }
 
-/// Each side's end of a connection.
+/// This side's end of a connection.
 fn connection<P: Provider>(b: &Bench<P>) -> CheckStep<TcpStream<P>> {
     match b.is_requester() {
         true => Ok(TcpStream::connect(&b.provider, hear_address(b)?)?),
@@ -46,12 +46,12 @@ fn memory<P: Provider>(b: &Bench<P>, len: u64) -> CheckStep<Mem> {
     Ok(b.provider.alloc(len, PageSize::Small)?)
 }
 
-/// Byte `at` of a stream; neighbours differ, and so do segments.
+/// Byte `at` of a stream. Neighbouring bytes differ, and so do segments.
 fn byte(at: u64) -> u8 {
     (at.wrapping_mul(31) ^ (at >> 8).wrapping_mul(7) ^ (at >> 16)) as u8
 }
 
-/// Puts `len` bytes of a stream, from byte `at` of it on, at `offset` of the memory.
+/// Stores `len` bytes of the stream, starting with its byte `at`, at `offset` of the memory.
 fn fill<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) {
     let bytes: Vec<u8> = (at..at + len).map(byte).collect();
     b.provider.write(mem, offset, &bytes);
@@ -63,7 +63,7 @@ fn bytes<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, len: u64) -> Vec<u8> 
     bytes
 }
 
-/// Fails unless the `len` bytes at `offset` are those of a stream from byte `at` of it on.
+/// Fails unless the `len` bytes at `offset` are bytes of the stream, starting with its byte `at`.
 #[track_caller]
 fn has<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) -> CheckStep {
     match (at..).zip(bytes(b, mem, offset, len)).find(|&(at, found)| found != byte(at)) {
@@ -74,13 +74,13 @@ fn has<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) -> C
     }
 }
 
-/// Sends `len` bytes of a stream, from byte `at` of it on.
+/// Sends `len` bytes of the stream, starting with its byte `at`.
 fn send<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, len: u64) -> CheckStep {
     fill(b, mem, 8, at, len);
     Ok(stream.send(mem, 8, len)?)
 }
 
-/// Takes what is there of a stream, at most `most` bytes, from byte `at` of it on; returns how many.
+/// Receives at most `most` bytes, which must be bytes of the stream from `at` on. Returns their number.
 #[track_caller]
 fn take<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, most: u64) -> CheckStep<u64> {
     b.provider.write(mem, 0, &vec![UNTOUCHED; most as usize + 16]);
@@ -92,7 +92,7 @@ fn take<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, mos
     Ok(taken)
 }
 
-/// Takes a stream from byte `at` of it on until it ends; returns its length.
+/// Receives the stream from byte `at` on until it ends. Returns its length.
 #[track_caller]
 fn take_all<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, mut at: u64) -> CheckStep<u64> {
     loop {
@@ -103,7 +103,7 @@ fn take_all<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, mut at: 
     }
 }
 
-/// Sends of all sizes, taken in other sizes: each byte comes once and in order.
+/// Sends of many sizes, received in other sizes: each byte arrives once and in order.
 pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     const SENT: [u64; 9] = [1, 2, 3, 1447, 1448, 1449, 8191, 4096, 30_000];
     const TAKEN: [u64; 4] = [5, 1000, 1449, 20_000];
@@ -129,12 +129,13 @@ pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A part of what came is taken, the rest later; and what came does not wait for more to come.
+/// A receiver may receive a part of the available bytes and the rest later. Available bytes do not wait for
+/// more.
 pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
         send(b, &stream, mem, 0, 10)?;
-        // Sends no more before the ten were taken.
+        // Does not send more before the ten bytes were received.
         b.hear()?;
         return b.until_peer_ends();
     }
@@ -148,7 +149,7 @@ pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Both sides send before either takes.
+/// Both sides send before either side receives.
 pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> CheckStep {
     const EACH: u64 = 8 << 10;
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
@@ -160,7 +161,7 @@ pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.meet()
 }
 
-/// Connections of one listener keep their bytes apart.
+/// A listener's connections have separate streams.
 pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = memory(b, LEN)?;
     if b.is_requester() {
@@ -187,7 +188,8 @@ pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the connections that were accepted", numbers, vec![0, 1])
 }
 
-/// A connection stands, and takes bytes, before it is accepted; a listener that has one has something to take.
+/// A connection is established, and buffers bytes, before it is accepted. A listener with such a connection
+/// is ready.
 pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = memory(b, LEN)?;
     if b.is_requester() {
@@ -212,7 +214,7 @@ pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> CheckStep {
     has(b, mem, 0, 0, taken)
 }
 
-/// The end comes after all that was sent, and stays.
+/// The end of the stream comes after all sent bytes, and stays.
 pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
@@ -226,7 +228,7 @@ pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("exactly one byte more", stream.recv_exact(mem, 0, 1), Err(SocketError::Reset))
 }
 
-/// What was sent arrives though the sender has closed while it was still on its way.
+/// Sent bytes arrive even if the sender closes while they are in flight.
 pub(crate) fn closed_while_sending<P: Provider>(b: &Bench<P>) -> CheckStep {
     const SENT: u64 = 8 * (LEN - 16);
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
@@ -241,13 +243,13 @@ pub(crate) fn closed_while_sending<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the length of the stream", take_all(b, &stream, mem, 0)?, SENT)
 }
 
-/// Sends far more than the buffers hold, from one memory over and over.
+/// Sends far more bytes than the buffers hold, from one memory range.
 fn flood<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem) -> Result<(), SocketError> {
     fill(b, mem, 0, 0, LEN);
     (0..FLOOD / LEN).try_for_each(|_| stream.send(mem, 0, LEN))
 }
 
-/// A sender waits while nobody takes: it cannot have sent all before the other side begins to.
+/// A sender blocks while the peer does not receive. It cannot finish before the peer starts.
 pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
@@ -266,7 +268,7 @@ pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A sender that waits hears of it when the peer goes, having taken nothing.
+/// A blocked sender gets an error when the peer closes without receiving.
 pub(crate) fn peer_goes<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
@@ -277,7 +279,7 @@ pub(crate) fn peer_goes<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.until_peer_ends()
 }
 
-/// Who sends to a peer that has closed hears of it, if not at once.
+/// A sender to a closed peer gets an error, though perhaps not at once.
 pub(crate) fn peer_gone<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if !b.is_requester() {
@@ -296,7 +298,7 @@ pub(crate) fn peer_gone<P: Provider>(b: &Bench<P>) -> CheckStep {
     holds("nothing comes from there", matches!(after, Ok(0) | Err(SocketError::Reset)))
 }
 
-/// Nobody listens any more.
+/// A connection to a closed listener is refused.
 pub(crate) fn nobody_listens<P: Provider>(b: &Bench<P>) -> CheckStep {
     if !b.is_requester() {
         drop(listen(b)?);
@@ -309,7 +311,7 @@ pub(crate) fn nobody_listens<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the outcome", outcome, Err(SocketError::Refused(address)))
 }
 
-/// A poll ends at its deadline where nothing comes, at once where something is there, and does not take it.
+/// A poll without data ends at its deadline. With data, it ends at once and does not consume it.
 pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if !b.is_requester() {
@@ -343,7 +345,7 @@ pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("what is left", stream.recv(mem, 0, 10)?, 0)
 }
 
-/// Of several sockets the first that has something.
+/// A poll of several sockets returns the first one that is ready.
 pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (p, mem) = (&b.provider, memory(b, LEN)?);
     if b.is_requester() {
@@ -356,7 +358,7 @@ pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> CheckStep {
         b.say(&[]);
         same("what has something", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
         b.say(&[]);
-        // Both have, once what is sent to the last is there.
+        // Both are ready once the bytes for the last one have arrived.
         same("what has something", p.tcp_poll(&streams[2..], b.deadline())?, Some(0))?;
         same("what has something", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
         same("what has something", p.tcp_poll(&[streams[2], streams[1]], b.deadline())?, Some(0))?;
@@ -378,7 +380,7 @@ pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.until_peer_ends()
 }
 
-/// Numbers that name nothing, or a socket that cannot do this.
+/// Numbers without a socket, and sockets that do not support the operation, are refused.
 pub(crate) fn wrong_sockets<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (listens, mem) = (listener(b)?, memory(b, 64)?);
     let p = &b.provider;

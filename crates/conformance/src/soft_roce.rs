@@ -1,9 +1,9 @@
-//! Where the kernel's Soft-RoCE is known to depart from the suite.
+//! Known differences between the kernel's Soft-RoCE and the suite.
 
 use crate::KnownDifference;
 
-/// Checks that `rdma_rxe` of Linux 6.1, through rdma-core 44, is known to fail, each found by
-/// running it. Nothing else may fail there, and each of these must.
+/// Checks that `rdma_rxe` of Linux 6.1 fails through rdma-core 44, found by running them. All of these must
+/// fail there, and no other check may.
 pub const SOFT_ROCE_DIFFERENCES: &[KnownDifference] = &[
     KnownDifference {
         check: "states/sqd_holds_back",

@@ -14,7 +14,7 @@ fn parts<P: Provider>(b: &Bench<P>, options: &Options) -> CheckStep<Parts<P>> {
     Ok(parts)
 }
 
-/// Posts a RECV of 128 bytes at 128 times `wr_id` to the shared receive queue.
+/// Posts a RECV of 128 bytes at offset 128 * `wr_id` to the shared receive queue.
 fn recv<P: Provider>(parts: &Parts<P>, wr_id: u64) -> CheckStep {
     let sge = parts.mr.sge(wr_id * 128, 128);
     match &parts.srq {
@@ -23,7 +23,7 @@ fn recv<P: Provider>(parts: &Parts<P>, wr_id: u64) -> CheckStep {
     }
 }
 
-/// Two QPs take the RECVs of one queue in order, whichever gets a message.
+/// Two QPs consume the RECVs of one queue in order, regardless of the QP that receives.
 fn shared<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let options = b.options(qp_type);
     let parts = parts(b, &options)?;
@@ -56,7 +56,8 @@ pub(crate) fn ud_shared<P: Provider>(b: &Bench<P>) -> CheckStep {
     shared(b, QpType::Ud)
 }
 
-/// An empty shared receive queue answers RNR, and a RECV posted to it later takes the message.
+/// With an empty shared receive queue, the responder answers RNR. A RECV that is posted later receives the
+/// message.
 pub(crate) fn empty_then_filled<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let parts = parts(b, &options)?;
@@ -72,7 +73,7 @@ pub(crate) fn empty_then_filled<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(256, 64, 3)
 }
 
-/// A QP with a shared receive queue takes no RECVs of its own (ibv_post_recv(3)).
+/// A QP with a shared receive queue refuses RECVs of its own (ibv_post_recv(3)).
 pub(crate) fn no_own_recvs<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("shared receive queues", b.device.max_srq_wr > 0)?;
     let options = b.options(QpType::Rc);
@@ -85,7 +86,7 @@ pub(crate) fn no_own_recvs<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the index of the refused", error.index, 0)
 }
 
-/// A QP that goes to Err leaves the RECVs of a shared receive queue to the others.
+/// A QP that goes to Err leaves the RECVs of a shared receive queue to the remaining QPs.
 pub(crate) fn survives_a_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let parts = parts(b, &options)?;

@@ -1,4 +1,4 @@
-//! States of a QP: the transitions of ibv_modify_qp(3), and what each state takes.
+//! States of a QP: the transitions of ibv_modify_qp(3), and the requests that each state accepts.
 
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{CheckStep, holds, refused, same};
@@ -9,7 +9,7 @@ use doorbell_verbs::{
 
 const TYPES: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
 
-/// The attributes that a transition needs, all of them; the QP is its own peer.
+/// All attributes that the transition to `state` needs. The QP is its own peer.
 fn to_state<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> CheckStep<QpAttr> {
     let (rc, ud) = (qp.qp_type() == QpType::Rc, qp.qp_type() == QpType::Ud);
     let options = b.options(qp.qp_type());
@@ -47,7 +47,7 @@ fn own_path<P: Provider>(b: &Bench<P>, own: &Endpoint) -> AhAttr {
     AhAttr::to_endpoint(PORT, &b.port, own)
 }
 
-/// Brings a QP in Reset to `state` by the way that leads there.
+/// Brings a QP from Reset to `state` through the states in between.
 fn bring<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> CheckStep {
     let way = [QpState::Init, QpState::Rtr, QpState::Rts];
     let steps = way.iter().position(|&s| s == state).map_or(0, |n| n + 1);
@@ -58,7 +58,7 @@ fn bring<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> CheckStep {
     Ok(())
 }
 
-/// A QP of its own in `state`.
+/// A new QP in `state`.
 fn qp_in<P: Provider>(b: &Bench<P>, qp_type: QpType, state: QpState) -> CheckStep<Qp<P>> {
     let options = b.options(qp_type);
     let qp = b.qp(&b.parts(&options)?, &options)?;
@@ -74,7 +74,7 @@ pub(crate) fn new_qp_is_reset<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Reset, Init, Rtr, Rts, Err, and Reset again, and the same once more.
+/// A QP passes twice through Reset, Init, Rtr, Rts and Err, and then returns to Reset.
 pub(crate) fn full_circle<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in TYPES {
         let qp = qp_in(b, qp_type, QpState::Reset)?;
@@ -89,7 +89,7 @@ pub(crate) fn full_circle<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Init, Rtr and Rts lead to Err and to Reset (IB specification, 10.3.1).
+/// Transitions from Init, Rtr and Rts to Err and to Reset are allowed (IB specification, 10.3.1).
 pub(crate) fn any_state_to_error_and_reset<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in TYPES {
         for from in [QpState::Init, QpState::Rtr, QpState::Rts] {
@@ -103,7 +103,7 @@ pub(crate) fn any_state_to_error_and_reset<P: Provider>(b: &Bench<P>) -> CheckSt
     Ok(())
 }
 
-/// A state cannot be left out, nor the way be gone back but through Reset; the state stays.
+/// A transition that skips a state, or goes back other than through Reset, is refused. The state stays.
 pub(crate) fn illegal_transitions<P: Provider>(b: &Bench<P>) -> CheckStep {
     use QpState::{Err, Init, Reset, Rtr, Rts};
     for qp_type in TYPES {
@@ -120,7 +120,7 @@ pub(crate) fn illegal_transitions<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// All ways to leave one attribute out.
+/// All variants of the attributes with one attribute missing.
 fn with_one_less(attr: &QpAttr) -> Vec<(&'static str, QpAttr)> {
     macro_rules! without {
         ($($field:ident)*) => {
@@ -174,8 +174,8 @@ pub(crate) fn bad_port<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Send work requests are refused in Reset, Init and Rtr (IB specification, 10.3.1), and what was
-/// refused is not sent later.
+/// Send work requests are refused in Reset, Init and Rtr (IB specification, 10.3.1). A refused work request
+/// is not sent later.
 pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let options = b.options(qp_type);
@@ -198,7 +198,7 @@ pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A RECV is refused in Reset and taken from Init on (IB specification, 10.3.1).
+/// RECVs are refused in Reset and accepted from Init on (IB specification, 10.3.1).
 pub(crate) fn recvs_from_init_on<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in TYPES {
         let options = b.options(qp_type);
@@ -216,7 +216,7 @@ pub(crate) fn recvs_from_init_on<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A RECV posted in Init takes the first message, and a QP in Rtr receives.
+/// A RECV posted in Init receives the first message, and a QP in Rtr can receive.
 pub(crate) fn rtr_receives<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     if b.is_requester() {
@@ -240,7 +240,7 @@ pub(crate) fn rtr_receives<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the state", qp.state()?, QpState::Rtr)
 }
 
-/// Reset forgets what is posted: no completions come of it (IB specification, 10.3.1.1).
+/// Reset discards posted work requests without completions (IB specification, 10.3.1.1).
 pub(crate) fn reset_forgets<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.recv(1, 0, 64)?;
@@ -257,7 +257,7 @@ pub(crate) fn reset_forgets<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(128, 64, 5)
 }
 
-/// In Sqd what is posted waits; back in Rts it is sent (IB specification, 10.3.1.5).
+/// In Sqd, posted work requests wait. Back in Rts, they are sent (IB specification, 10.3.1.5).
 pub(crate) fn sqd_holds_back<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.qp.modify(&QpAttr::state(QpState::Sqd))?;

@@ -1,21 +1,21 @@
-//! How the body of a check ends, and the assertions it is written with.
+//! Results of a check's body, and its assertions.
 
 use crate::Outcome;
 use std::fmt::Debug;
 use std::panic::Location;
 
-/// Why a body stopped before its end.
+/// The reason why a body stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CheckStop {
-    /// The device did not do what it must.
+    /// The device did not behave as required.
     Failed(String),
-    /// The device lacks what the check is about.
+    /// The device lacks a feature that the check needs.
     Skipped(String),
-    /// The other side stopped first; it says why.
+    /// The other side stopped first and reports the reason.
     PeerStopped,
 }
 
-/// What the steps of a body return.
+/// Result of a step of a body.
 pub(crate) type CheckStep<T = ()> = Result<T, CheckStop>;
 
 impl<E: std::error::Error> From<E> for CheckStop {
@@ -33,7 +33,7 @@ pub(crate) fn failed(what: impl Into<String>) -> CheckStop {
     CheckStop::Failed(format!("{} ({file}:{})", what.into(), place.line()))
 }
 
-/// Fails unless `what` is as wanted.
+/// Fails unless `got` equals `want`.
 #[track_caller]
 pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: T, want: T) -> CheckStep {
     if got == want { Ok(()) } else { Err(failed(format!("{what} is {got:?}, not {want:?}"))) }
@@ -45,7 +45,7 @@ pub(crate) fn holds(what: &str, condition: bool) -> CheckStep {
     if condition { Ok(()) } else { Err(failed(format!("not so: {what}"))) }
 }
 
-/// Fails unless the verb was refused; returns the refusal.
+/// Fails unless the verb was refused. Returns the refusal.
 #[track_caller]
 pub(crate) fn refused<T, E>(what: &str, result: Result<T, E>) -> CheckStep<E> {
     match result {
@@ -54,12 +54,12 @@ pub(crate) fn refused<T, E>(what: &str, result: Result<T, E>) -> CheckStep<E> {
     }
 }
 
-/// Ends the check as skipped unless the device has what it needs.
+/// Skips the check unless the device has the feature.
 pub(crate) fn needs(what: &str, has: bool) -> CheckStep {
     if has { Ok(()) } else { Err(CheckStop::Skipped(format!("the device has no {what}"))) }
 }
 
-/// The outcome of a check from what its sides came to.
+/// The outcome of a check from the results of its sides.
 pub(crate) fn outcome(sides: &[(&str, CheckStep)]) -> Outcome {
     let stops = || sides.iter().filter_map(|(side, step)| step.as_ref().err().map(|stop| (side, stop)));
     let failures: Vec<String> = stops()

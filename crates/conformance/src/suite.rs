@@ -1,4 +1,4 @@
-//! Running the suite.
+//! Runs the suite.
 
 use crate::bench::Bench;
 use crate::line::LineSide;
@@ -26,11 +26,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SUITE.iter().map(|check| check.name)
 }
 
-/// Runs the checks whose name contains `filter` (all without one), each on a fresh cluster of as
-/// many machines as `make` is given, and tells `each` how it ended.
+/// Runs the checks whose name contains `filter`, or all checks without one. Each runs on a fresh cluster from
+/// `make`, which gets the number of machines. Reports each result to `each`.
 ///
-/// Every machine needs a core 0 and a device 0 whose port 1 is active; the ports must reach each
-/// other.
+/// Every machine needs a core 0 and a device 0 whose port 1 is active. The ports must reach each other.
 pub fn run<C: Cluster>(
     make: &mut dyn FnMut(u32) -> C,
     filter: Option<&str>,
@@ -57,7 +56,7 @@ fn run_check<C: Cluster>(mut cluster: C, check: TableCheck) -> Outcome {
     for (side, task) in tasks {
         match (task.take(), &ran) {
             (Some(step), _) => steps.push((side.name(), step)),
-            // The run's own error tells why.
+            // The run's own error gives the reason.
             (None, Err(_)) => {}
             (None, Ok(())) => steps.push((side.name(), Err(failed("did not come to its end")))),
         }

@@ -4,12 +4,12 @@ use crate::bench::Bench;
 use crate::step::{CheckStep, failed};
 use doorbell_verbs::Provider;
 
-/// A check as the table names it.
+/// A check's row in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableCheck {
     /// `group/check`: the file and the function.
     pub(crate) name: &'static str,
-    /// Machines it takes: with two the function runs on both.
+    /// Machines that the check needs. With two, the function runs on both.
     pub(crate) machines: u32,
 }
 
@@ -20,7 +20,7 @@ macro_rules! suite {
             TableCheck { name: concat!(stringify!($group), "/", stringify!($check)), machines: $machines },
         )*)*];
 
-        /// Runs the body of the check of this name.
+        /// Runs the check of this name.
         pub(crate) fn body<P: Provider>(name: &str, bench: &Bench<P>) -> CheckStep {
             $($(
                 if name == concat!(stringify!($group), "/", stringify!($check)) {

@@ -1,4 +1,4 @@
-//! Each verb on each transport that has it, at many sizes, and a clear refusal where it has not.
+//! Each verb on each transport that offers it, at many sizes, and a clear refusal on the other transports.
 
 use crate::bench::{Bench, Pair};
 use crate::step::{CheckStep, holds, needs, refused, same};
@@ -6,7 +6,7 @@ use doorbell_verbs::{
     Mtu, Opcode, Provider, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, Sge, VerbsError, WcOpcode, WcStatus,
 };
 
-/// Where the responder's side of a transfer begins, in its memory.
+/// Offset at which the responder's part of a transfer begins in its memory.
 const TARGET: u64 = 32 << 10;
 const IMM: u32 = 0xfeed_0042;
 
@@ -24,8 +24,8 @@ fn op(opcode: Opcode, remote: RemoteAddr) -> SendOp {
     }
 }
 
-/// Moves one message of each size. Requester and responder go in step, so that each message is
-/// looked at before the next comes.
+/// Moves one message of each size. Requester and responder proceed in step, so each message is checked before
+/// the next one arrives.
 fn transfer<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, sizes: &[u32]) -> CheckStep {
     for (wr_id, &size) in (100u64..).zip(sizes) {
         if b.is_requester() {
@@ -37,7 +37,7 @@ fn transfer<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, sizes: &[u32
     Ok(())
 }
 
-/// The requester's part; its memory is used from the start.
+/// The requester's part. Its memory is used from offset 0.
 fn request<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> CheckStep {
     p.fill(0, size, if opcode.returns_data() { 0 } else { wr_id as u8 });
     b.meet()?;
@@ -50,7 +50,7 @@ fn request<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, s
     b.meet()
 }
 
-/// The responder's part; its memory is used from [`TARGET`].
+/// The responder's part. Its memory is used from [`TARGET`].
 fn respond<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> CheckStep {
     let at = TARGET + p.grh();
     p.fill(at, size, if opcode.returns_data() { wr_id as u8 } else { 0 });
@@ -70,13 +70,13 @@ fn respond<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, s
     }
     b.meet()?;
     if opcode == Opcode::Write && p.qp.qp_type() == QpType::Uc {
-        // Nobody tells when a WRITE on UC has arrived.
+        // Nothing signals that a WRITE on UC has arrived.
         b.silence();
     }
     p.has(at, size, wr_id as u8)
 }
 
-/// Zero, one, around a cache line, around the MTU, and several packets.
+/// Sizes of zero, of one, around a cache line, around the MTU, and of several packets.
 fn sizes<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Vec<u32> {
     let mtu = b.mtu(qp_type);
     let mut sizes = vec![0, 1, 3, 63, 64, 65, mtu - 1, mtu];
@@ -106,7 +106,7 @@ pub(crate) fn rc_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Rc, Opcode::Write)
 }
 
-/// WRITE with immediate on RC; the RECV it consumes may be empty.
+/// WRITE with immediate on RC. The RECV that it consumes may be empty.
 pub(crate) fn rc_write_with_imm<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Rc, Opcode::WriteWithImm)
 }
@@ -160,8 +160,7 @@ pub(crate) fn every_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// The verbs that a transport has not are refused when posted, with EINVAL, and leave the QP as it
-/// was.
+/// A verb that a transport does not offer is refused when it is posted, with EINVAL. The QP stays usable.
 fn refuses<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let p = b.loopback(&b.options(qp_type))?;
     for opcode in Opcode::ALL.into_iter().filter(|o| !o.is_offered_by(qp_type)) {
@@ -181,12 +180,12 @@ fn refuses<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     p.received(2, WcStatus::Success).map(drop)
 }
 
-/// UC has no READ and no atomics.
+/// UC offers no READ and no atomics.
 pub(crate) fn uc_refuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     refuses(b, QpType::Uc)
 }
 
-/// UD has SEND only.
+/// UD offers SEND only.
 pub(crate) fn ud_refuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     refuses(b, QpType::Ud)
 }
@@ -196,14 +195,14 @@ fn parts<P: Provider>(p: &Pair<P>, parts: &[(u64, u32)]) -> Vec<Sge> {
     parts.iter().map(|&(offset, length)| p.sge(offset, length)).collect()
 }
 
-/// Gathers pieces into one message and scatters it to others, over packet borders.
+/// Gathers pieces into one message and scatters it into other pieces, across packet boundaries.
 pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("work requests of four SGEs", b.device.max_sge >= 4)?;
     let p = b.pair(&b.options(QpType::Rc))?;
     let mtu = b.mtu(QpType::Rc);
     let len = 2 * mtu + 77;
     p.fill(0, len, 9);
-    // Gathered in order the pieces are the pattern, with an empty one in the midst.
+    // Gathered in order, the pieces form the pattern. One of them is empty.
     let gather = parts(&p, &[(0, 13), (13, mtu), (40, 0), (13 + u64::from(mtu), len - 13 - mtu)]);
     if b.is_requester() {
         b.meet()?;
@@ -211,7 +210,7 @@ pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> CheckStep {
         p.sent(1, WcStatus::Success)?;
         p.qp.post_send(&[p.signaled(2, SendOp::Write(p.remote.at(TARGET)), &gather)])?;
         p.sent(2, WcStatus::Success)?;
-        // READ what was written, scattered so that it lies in one piece again.
+        // READ the written bytes, scattered so that they are contiguous again.
         let at = 16 << 10;
         let scatter = parts(&p, &[(at, 1), (at + 1, mtu - 2), (at - 1 + u64::from(mtu), len - mtu + 1)]);
         p.qp.post_send(&[p.signaled(3, SendOp::Read(p.remote.at(TARGET)), &scatter)])?;
@@ -227,7 +226,7 @@ pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(at, len, 9)
 }
 
-/// Scattered pieces land where each SGE says, not side by side.
+/// Scattered pieces land at the address in each SGE, not side by side.
 pub(crate) fn scatter_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("work requests of two SGEs", b.device.max_sge >= 2)?;
     let p = b.pair(&b.options(QpType::Rc))?;
@@ -247,7 +246,7 @@ pub(crate) fn scatter_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.is_untouched(TARGET + 64, 36)
 }
 
-/// A message without any SGE is an empty one.
+/// A message without SGEs is empty.
 pub(crate) fn no_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -266,8 +265,8 @@ pub(crate) fn no_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("byte_len and immediate", (wc.byte_len, wc.imm), (0, Some(IMM)))
 }
 
-/// An inline payload is taken when the work request is posted: the buffer may be overwritten at
-/// once, and its lkey is not looked at (ibv_post_send(3)).
+/// An inline payload is copied when the work request is posted. The buffer may be overwritten at once, and
+/// its lkey is ignored (ibv_post_send(3)).
 fn inline<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let limit = b.device.max_inline_data.unwrap_or(64).min(64);
     needs("inline payloads", limit > 0)?;

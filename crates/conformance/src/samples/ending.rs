@@ -1,13 +1,13 @@
-//! How a sample ends.
+//! The end of a sample.
 
 use doorbell_verbs::{Cluster, Provider, Span, Task, Time};
 use std::error::Error;
 
-/// What a thread hands back: nothing, or why it stopped.
+/// Result of a thread.
 pub(super) type SampleEnded = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Runs the cluster's threads and collects their outcomes. A thread's own error says more than
-/// that others waited for it in vain, so it comes first.
+/// Runs the cluster's threads and collects their results. A thread's own error comes first, because it
+/// explains more than the time-outs of threads that waited for it.
 pub(super) fn finish<C: Cluster>(cluster: &mut C, tasks: &[Task<SampleEnded>]) -> Result<(), String> {
     let run = cluster.run();
     for (index, task) in tasks.iter().enumerate() {
@@ -18,7 +18,7 @@ pub(super) fn finish<C: Cluster>(cluster: &mut C, tasks: &[Task<SampleEnded>]) -
     run.map_err(|error| error.to_string())
 }
 
-/// The time by which a wait that begins now is given up.
+/// The deadline of a wait that begins now.
 pub(super) fn patience<P: Provider>(p: &P) -> Time {
     p.now() + Span::from_ms(10_000)
 }

@@ -1,5 +1,5 @@
-//! Two threads of one machine count in one word of memory, a third sees the sum. No verbs: this is
-//! how the threads of a server share a sequencer.
+//! Two threads of one machine count in one word of memory, and a third checks the sum. This uses no verbs.
+//! The threads of a server share a sequencer in this way.
 
 use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider};
@@ -12,7 +12,7 @@ const COUNTERS: u64 = 2;
 const COUNT: u64 = 0;
 const FINISHED: u64 = 64;
 
-/// Adds to the count, by fetch-and-add and by compare-and-swap in turn.
+/// Increments the count, alternately by fetch-and-add and by compare-and-swap.
 struct Counter {
     shared: Mem,
 }
@@ -51,7 +51,7 @@ impl Program for Counter {
     }
 }
 
-/// Adds one by compare-and-swap; returns what was there.
+/// Adds one by compare-and-swap. Returns the previous value.
 fn increment<P: Provider>(p: &P, shared: Mem) -> u64 {
     let mut seen = p.load_u64(shared, COUNT);
     loop {

@@ -1,4 +1,4 @@
-//! Two threads SEND datagrams with a growing number to each other.
+//! Two threads SEND each other datagrams with a growing number.
 
 use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{
@@ -8,9 +8,9 @@ use doorbell_verbs::{
 
 const ROUNDS: u64 = 1_000;
 const QKEY: u32 = 0x1234;
-/// One SEND in so many is signalled.
+/// One SEND in this many is signalled.
 const SIGNAL_EVERY: u64 = 16;
-/// RECVs kept posted; each has a slot of its own.
+/// RECVs that stay posted, each with its own slot.
 const RECVS: u64 = 4;
 /// Bytes of a slot: the GRH and the number, aligned.
 const SLOT: u64 = 64;
@@ -36,7 +36,7 @@ impl Program for DatagramSide {
         let qp = pd.create_qp(&sent, &received, None, &QpInitAttr::new(QpType::Ud, cap))?;
         qp.activate(1, QKEY)?;
 
-        // Post the RECVs before anybody can know this QP: datagrams without one are lost.
+        // Post the RECVs before the peer can know this QP, because datagrams without a RECV are lost.
         let slots = pd.reg_mr(p.alloc(RECVS * SLOT, PageSize::Small)?, AccessFlags::LOCAL_WRITE)?;
         for slot in 0..RECVS {
             post_slot(&qp, &slots, slot)?;
@@ -71,7 +71,7 @@ impl Program for DatagramSide {
     }
 }
 
-/// Posts the RECV of a slot, whose number comes back as `wr_id`.
+/// Posts the RECV of a slot. Its `wr_id` is the number of the slot.
 fn post_slot<P: Provider>(qp: &Qp<P>, slots: &Mr<P>, slot: u64) -> SampleEnded {
     qp.post_recv(&[RecvWr { wr_id: slot, sg_list: &[slots.sge(slot * SLOT, SLOT as u32)] }])?;
     Ok(())

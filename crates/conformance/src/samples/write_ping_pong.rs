@@ -1,5 +1,5 @@
-//! Two threads WRITE a growing number into each other's memory. Each waits for the other's number
-//! by polling its own memory; the CQ is only looked at to make room in the send queue.
+//! Two threads WRITE a growing number into each other's memory. Each waits for the peer's number by polling
+//! its own memory. It polls the CQ only to free slots of the send queue.
 
 use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{
@@ -8,7 +8,7 @@ use doorbell_verbs::{
 };
 
 const ROUNDS: u64 = 1_000;
-/// One WRITE in so many is signalled; twice as many fit into the send queue.
+/// One WRITE in this many is signalled. The send queue has room for twice as many.
 const SIGNAL_EVERY: u64 = 16;
 
 struct WriteSide {
@@ -31,7 +31,7 @@ impl Program for WriteSide {
         let cap = QpCap { max_send_wr: 2 * SIGNAL_EVERY as u32, max_inline_data: 8, ..QpCap::default() };
         let qp = pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
 
-        // The peer writes to the inbox. The outbox is read when posting, so it needs no region.
+        // The peer writes to the inbox. The outbox is copied at post time, so it needs no region.
         let inbox = p.alloc(8, PageSize::Small)?;
         let outbox = p.alloc(8, PageSize::Small)?;
         let region = pd.reg_mr(inbox, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)?;
@@ -65,14 +65,14 @@ impl Program for WriteSide {
             }
         }
 
-        // A QP that is gone acknowledges nothing: stay until the peer has its last completion.
+        // A destroyed QP acknowledges nothing, so wait until the peer has its last completion.
         p.publish(&format!("done/{}", self.me), &[]);
         p.lookup(&format!("done/{peer}"));
         Ok(())
     }
 }
 
-/// Polls the inbox until it holds `value`, the only one that can come next.
+/// Polls the inbox until it holds `value`, the only value that may come next.
 fn wait_for<C: Cpu + Provider>(p: &C, inbox: Mem, value: u64) -> SampleEnded {
     let deadline = patience(p);
     loop {

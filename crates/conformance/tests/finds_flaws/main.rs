@@ -1,4 +1,4 @@
-//! The suite must be able to fail: devices with one flaw each, and the checks that must find it.
+//! Shows that the suite can fail: devices with one flaw each, and the checks that must detect it.
 
 mod tcp;
 
@@ -9,7 +9,7 @@ use doorbell_verbs::*;
 use std::net::SocketAddr;
 use tcp::{Tcp, TcpFlaw};
 
-/// What is wrong with a device.
+/// Flaw of a device.
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
     Tcp(TcpFlaw),
@@ -126,7 +126,7 @@ impl<P: Provider> Flawed<P> {
             Flaw::AlwaysSignals => wr.flags |= SendFlags::SIGNALED,
             Flaw::IgnoresFence => wr.flags -= SendFlags::FENCE,
             Flaw::IgnoresInline => wr.flags -= SendFlags::INLINE,
-            // All QPs of the suite have the same Q_Key.
+            // All QPs of the suite have one Q_Key.
             Flaw::IgnoresQkey => wr.dest = wr.dest.map(|dest| UdDest { qkey: 0x1234_5678, ..dest }),
             _ => {}
         }
@@ -242,7 +242,7 @@ impl<P: Provider> Provider for Flawed<P> {
     }
 }
 
-/// Runs the part of the suite that `filter` names on devices with the flaw; `must_fail` must.
+/// Runs the checks that `filter` selects on devices with the flaw. The checks in `must_fail` must fail.
 fn finds(flaw: Flaw, filter: &str, must_fail: &[&str]) {
     let mut make = |machines| FlawedCluster::new(flaw, machines);
     let failed = run(&mut make, Some(filter), &mut |_| {}).failed();
@@ -288,7 +288,7 @@ fn ignored_flags() {
     finds(Flaw::IgnoresInline, "inline", &["verbs_per_transport/rc_inline", "limits/too_much_inline"]);
 }
 
-/// What must be found wrong with each flaw of TCP; between them, every check of it finds one.
+/// Flaws of TCP and the checks that must detect them. Every check of TCP detects at least one.
 const TCP: &[(TcpFlaw, &[&str])] = &[
     (TcpFlaw::SwapsBytes, &["in_order"]),
     (TcpFlaw::WritesBeyond, &["in_order", "parts"]),
@@ -319,7 +319,7 @@ fn flawed_sockets() {
     }
 }
 
-/// Checks fail for a flaw, and not of themselves.
+/// The checks fail only because of a flaw: without one, all pass.
 #[test]
 fn sockets_without_a_flaw() {
     let mut make = |machines| FlawedCluster::new(Flaw::Tcp(TcpFlaw::Nothing), machines);

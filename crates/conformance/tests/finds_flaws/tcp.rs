@@ -1,11 +1,11 @@
-//! TCP as simple as it can be, with at most one flaw: queues of bytes that the threads of a cluster share.
+//! A minimal TCP with at most one flaw: byte queues that the threads of a cluster share.
 
 use doorbell_verbs::{Cpu, Mem, PageSize, SocketError, SocketHandle, Span, Time};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is wrong with it.
+/// Flaw of the TCP implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TcpFlaw {
     Nothing,
@@ -27,9 +27,9 @@ pub(crate) enum TcpFlaw {
 
 /// Bytes that a connection holds in one direction.
 const WINDOW: usize = 64 << 10;
-/// How often a thread that waits looks again.
+/// Interval at which a waiting thread polls.
 const STEP: Span = Span::from_us(100);
-/// After how long it gives up: a run in virtual time would not end of itself.
+/// Time after which a wait fails. Without it, a run in virtual time would not end.
 const PATIENCE: Span = Span::from_ms(1_000);
 /// The port of the first socket.
 const FIRST_PORT: usize = 1000;
@@ -52,7 +52,7 @@ type Looked<T> = Option<Result<T, SocketError>>;
 /// Sockets that the threads of a cluster share.
 pub(crate) type Shared = Arc<Mutex<Vec<Socket>>>;
 
-/// A thread's access to them.
+/// A thread's access to the shared sockets.
 #[derive(Clone)]
 pub(crate) struct Tcp {
     flaw: TcpFlaw,
@@ -61,8 +61,8 @@ pub(crate) struct Tcp {
     mark: Mem,
 }
 
-/// Lets time pass, and the others come to it: no simulated memory says what changed here, so that `pause` would
-/// not see it.
+/// Lets time pass and other threads run. No simulated memory changes with the sockets, so `pause` would not
+/// notice a change.
 fn pass(cpu: &impl Cpu, span: Span, mark: Mem) {
     cpu.work(span);
     cpu.load_u64(mark, 0);
@@ -81,12 +81,12 @@ impl Tcp {
         self.flaw == flaw
     }
 
-    /// Works on the sockets.
+    /// Runs `work` on the sockets.
     fn with<T>(&self, work: impl FnOnce(&mut Vec<Socket>) -> T) -> T {
         work(&mut self.sockets.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks until there is an outcome.
+    /// Polls until `look` returns an outcome.
     fn wait<T>(
         &self,
         cpu: &impl Cpu,
@@ -203,7 +203,7 @@ impl Tcp {
         })
     }
 
-    /// Bytes beyond those that it takes which a recv spoils.
+    /// Number of bytes that a recv overwrites behind the received ones.
     pub(crate) fn spoils(&self) -> usize {
         usize::from(self.is(TcpFlaw::WritesBeyond))
     }
@@ -255,7 +255,7 @@ impl Tcp {
     }
 }
 
-/// The first end that was accepted, as this one is.
+/// The first accepted end of a connection, if `like` is one; else `like` itself.
 fn first_like(sockets: &[Socket], like: usize) -> usize {
     let is_far = |at: usize| match &sockets[at] {
         Socket::End(end) => end.peer < at,
