@@ -277,7 +277,7 @@ impl Cluster for SimCluster {
         }
         self.world.borrow_mut().exchange.clear();
         let result = self.run_threads();
-        // Threads that have not ended are dropped where they stand.
+        // Threads that have not ended are dropped in the middle of their work.
         self.coroutines.iter_mut().for_each(|c| *c = None);
         result
     }

@@ -41,7 +41,8 @@ pub struct SimConfig {
     /// Skip whole empty passes of poll loops (see `Cpu::pause`). Turned off only to show that skipping
     /// changes no result.
     pub skip_pauses: bool,
-    /// Virtual time at which the run ends. Threads that still run then are dropped where they stand.
+    /// Virtual time at which the run ends. Threads that still run then are dropped in the middle of their
+    /// work.
     pub end: Time,
     /// Start and length of the metering window.
     pub window: (Time, Span),

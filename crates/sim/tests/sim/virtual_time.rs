@@ -156,7 +156,7 @@ impl Program for StoresAfter {
     }
 }
 
-/// The thread's first pause here comes right after an effect, with no look between, like its pauses before
+/// After its store the thread pauses without a look in between, as it did while it only let time pass.
 /// that.
 #[test]
 fn who_pauses_behind_an_effect_is_not_taken_to_be_where_it_only_lets_time_pass() {
