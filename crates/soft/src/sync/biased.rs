@@ -129,7 +129,7 @@ impl<T> Biased<T> {
         let me = this_thread();
         // Relaxed: `lock_as` loads it again, after the fence.
         let favourite = self.favourite.load(Relaxed);
-        // If the favourite has the lock already, and this is a signal handler of it, it waits at the gate.
+        // If this is a signal handler of the favourite, which has the lock already, it waits at the gate.
         if thread_of(favourite) == me
             // Relaxed: only this thread stores to its word.
             && !self.inside_of(favourite).load(Relaxed)
@@ -213,8 +213,8 @@ impl<T> Biased<T> {
 
     /// Acquires the lock if it is free. Its favourite stays the favourite.
     pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_, T>> {
-        // Relaxed: if this thread is the favourite, that can meanwhile only change to no, and `lock` loads
-        // the word again.
+        // Relaxed: meanwhile this thread can lose the right but cannot gain it, and `lock` loads the word
+        // again.
         let favourite = self.favourite.load(Relaxed);
         if thread_of(favourite) == this_thread() {
             // Relaxed: only this thread stores to its word.
