@@ -113,9 +113,9 @@ pub enum Syndrome {
 pub enum Body {
     /// Part of a SEND.
     Send {
-        /// Which part.
-        part: PacketPart,
         /// Position in the message.
+        part: PacketPart,
+        /// Immediate, on a packet that ends the message.
         imm: Option<u32>,
     },
     /// Part of a WRITE.
@@ -124,7 +124,7 @@ pub enum Body {
         part: PacketPart,
         /// Present if the packet begins the message.
         reth: Option<Reth>,
-        /// Immediate, on a part that ends the message.
+        /// Immediate, on a packet that ends the message.
         imm: Option<u32>,
     },
     /// READ request.
@@ -210,9 +210,9 @@ impl Packet {
         BTH + extended + if self.deth.is_some() { 8 } else { 0 }
     }
 
-    /// Bytes on the wire with the payload padded to 4 bytes, routing headers and CRCs. InfiniBand: LRH 8,
-    /// ICRC 4, VCRC
-    /// 2. RoCEv2 over IPv4: Ethernet 14 and FCS 4, IP 20, UDP 8, ICRC 4. Preamble and gap belong to the link.
+    /// Bytes on the wire with the payload padded to 4 bytes, routing headers and CRCs. InfiniBand: LRH (8),
+    /// ICRC (4), VCRC (2). RoCEv2 over IPv4: Ethernet (14) and FCS (4), IP (20), UDP (8), ICRC (4). Preamble
+    /// and gap belong to the link.
     pub const fn wire_bytes(&self, link: LinkLayer) -> u32 {
         let around = match link {
             LinkLayer::Infiniband => 8 + 4 + 2,

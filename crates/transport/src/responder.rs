@@ -1,4 +1,4 @@
-//! The receiving side: requests in, memory accesses, RECV completions and answers out (IB
+//! The receiving side. Inputs are requests; outputs are memory accesses, RECV completions and answers (IB
 //! specification vol. 1, 9.7.4 to 9.8.3 and 9.9.3).
 
 use crate::qp::Qp;
@@ -12,7 +12,7 @@ use crate::{
 use doorbell_verbs::{AccessFlags, GRH_BYTES, QpType, Wc, WcOpcode, WcStatus};
 
 impl Qp {
-    /// A request arrived.
+    /// Handles an arrived request.
     pub(crate) fn receive_request(
         &mut self,
         packet: &Packet,
@@ -27,8 +27,8 @@ impl Qp {
         }
     }
 
-    /// The driver has carried out the atomic of [`Source::Atomic`]; `original` is what the word
-    /// was. Duplicates are answered from it.
+    /// The driver has carried out the atomic of [`Source::Atomic`]. `original` is the previous value of the
+    /// word, with which duplicates are answered.
     pub fn atomic_done(&mut self, resource: u8, original: u64) {
         if let Some(Some(atomic)) = self.resp.atomics.get_mut(usize::from(resource)) {
             atomic.original = Some(original);
@@ -66,8 +66,8 @@ impl Qp {
         }
     }
 
-    /// Answers a request that cannot be carried out; all but a missing RECV put the QP to Err
-    /// (IB specification vol. 1, table 63).
+    /// Answers a request that cannot be carried out. All faults but a missing RECV put the QP in Err (IB
+    /// specification vol. 1, table 63).
     fn refuse(&mut self, fault: Fault, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         let Some(code) = fault.nak() else {
             self.resp.nak_sent = true;
@@ -77,7 +77,7 @@ impl Qp {
         // The RECV of a message that breaks off is lost.
         let broken = (fault == Fault::Invalid && self.resp.held.is_some()).then_some(WcStatus::RemInvReqErr);
         let status = fault.recv_status(self.qp_type, self.uses_srq).or(broken);
-        // A WRITE with immediate that is refused may have had none to take.
+        // A refused WRITE with immediate may have no RECV to take.
         if let Some(status) = status.filter(|_| self.resp.held.is_some() || rq.visible() > 0) {
             self.fail_recv(status, rq, out);
         }
@@ -86,8 +86,8 @@ impl Qp {
         out.push(Action::Failed);
     }
 
-    /// A request that was carried out before (IB specification vol. 1, 9.7.5.1.3): acknowledged
-    /// again, a READ executed again, an atomic answered from what was saved.
+    /// Handles a request that was carried out before (IB specification vol. 1, 9.7.5.1.3). It is acknowledged
+    /// again; a READ is executed again, and an atomic is answered with the saved value.
     fn duplicate(&mut self, packet: &Packet, keys: &Keys, out: &mut Vec<Action>) {
         match packet.body {
             Body::Send { .. } | Body::Write { .. } if packet.ack_req => {
@@ -111,8 +111,8 @@ impl Qp {
         }
     }
 
-    /// A packet of UC (IB specification vol. 1, 9.8.2): a gap or a broken order drops the message.
-    /// Its RECV stays for the next one.
+    /// Handles a packet of UC (IB specification vol. 1, 9.8.2). A gap or a broken order drops the message.
+    /// Its RECV stays for the next message.
     fn receive_uc(&mut self, packet: &Packet, keys: &Keys, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         let in_order = packet.psn == self.resp.epsn;
         self.resp.epsn = psn::add(packet.psn, 1);
@@ -133,7 +133,7 @@ impl Qp {
         }
     }
 
-    /// A datagram (IB specification vol. 1, 9.8.3).
+    /// Handles a datagram (IB specification vol. 1, 9.8.3).
     fn receive_ud(&mut self, packet: &Packet, keys: &Keys, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         let (Body::Send { part: PacketPart::Only, imm }, Some(deth)) = (packet.body, packet.deth) else {
             return;
@@ -159,7 +159,7 @@ impl Qp {
         }
     }
 
-    /// A packet of a SEND.
+    /// Handles a packet of a SEND.
     fn send_packet(
         &mut self,
         packet: &Packet,
@@ -204,7 +204,7 @@ impl Qp {
         Ok(1)
     }
 
-    /// A SEND of one packet, placed `header` bytes into its RECV.
+    /// Handles a SEND of one packet, placed `header` bytes into its RECV.
     #[allow(clippy::too_many_arguments)]
     fn receive_only(
         &mut self,
@@ -232,7 +232,7 @@ impl Qp {
         Ok(())
     }
 
-    /// A packet of a WRITE.
+    /// Handles a packet of a WRITE.
     #[allow(clippy::too_many_arguments)]
     fn write_packet(
         &mut self,
@@ -252,7 +252,7 @@ impl Qp {
                 (reth.va, reth.rkey, reth.dma_len, reth.dma_len)
             }
             (false, Inbound::Write { va, rkey, left, total }, None) => {
-                // The region may have gone since the first packet.
+                // The region may have been deregistered since the first packet.
                 self.check_remote(rkey, va, payload, AccessFlags::REMOTE_WRITE, keys).map_err(of_message)?;
                 (va, rkey, left, total)
             }
@@ -331,7 +331,7 @@ impl Qp {
         Ok(1)
     }
 
-    /// Every part but the last is full, and only a message of one packet may be empty.
+    /// Checks that every packet but the last is full, and that only a message of one packet is empty.
     fn check_part(&self, part: PacketPart, payload: u32) -> Result<(), Fault> {
         let mtu = self.settings.mtu();
         let fits = match part {
@@ -350,12 +350,12 @@ impl Qp {
         self.check_remote(reth.rkey, reth.va, reth.dma_len, need, keys)
     }
 
-    /// [`check_enabled`] on this QP.
+    /// Calls [`check_enabled`] for this QP.
     fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
         check_enabled(need, va, self.settings.access, self.settings.max_dest_rd_atomic)
     }
 
-    /// An rkey; not looked at where no byte is accessed (IB specification vol. 1, 9.7.5.2.4).
+    /// Checks an rkey. It is ignored if no byte is accessed (IB specification vol. 1, 9.7.5.2.4).
     fn check_remote(
         &self,
         rkey: u32,
@@ -370,7 +370,7 @@ impl Qp {
         keys.check(rkey, self.pd, va, u64::from(len), need).map_err(|_| Fault::Access)
     }
 
-    /// Takes the RECV of the message that ends: the one held, or the oldest visible.
+    /// Takes the RECV of the message that ends: the held RECV, or the oldest visible one.
     fn take_recv(&mut self, rq: &mut RecvQueue) -> u64 {
         self.resp.held.take().unwrap_or_else(|| {
             let wr_id = rq.front().map_or(0, |wqe| wqe.wr_id);

@@ -54,7 +54,7 @@ impl Retries {
 /// Repeated transmissions of a requester since its QP was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repeats {
-    /// RNR NAKs that the requester followed.
+    /// RNR NAKs after which the requester waited.
     pub rnr_naks: u32,
     /// Time-outs of answers.
     pub timeouts: u32,

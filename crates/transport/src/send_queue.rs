@@ -182,7 +182,7 @@ impl SendQueue {
         self.visible = (self.visible + u64::from(n)).min(self.posted);
     }
 
-    /// Frees the slots up to and including `slot`. Its position must be before `completed`.
+    /// Frees the slots up to and including `slot`, if its position is before `completed`.
     pub(crate) fn release(&mut self, slot: u32, completed: u64) {
         if slot >= self.depth {
             return;

@@ -4,8 +4,9 @@ use crate::settings::Settings;
 use crate::{Retries, psn};
 use doorbell_verbs::{Span, Time};
 
-/// State of the sending side. Positions count work requests as in the send queue: `acked <= current <=
-/// started <= visible`.
+/// State of the sending side. Positions count work requests as in the send queue. Their order is:
+///
+/// `acked <= current <= started <= visible`
 #[derive(Clone, Debug)]
 pub(crate) struct Requester {
     /// Oldest work request not completed.
