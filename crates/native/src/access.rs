@@ -1,32 +1,31 @@
-//! Access to memory that a device or another thread may touch at the same time.
+//! Access to memory that a device or another thread may access concurrently.
 //!
-//! Everything goes through atomics, so that neither the compiler splits or repeats an access nor
-//! two threads race in the sense of the language. Words of different sizes may overlap, as they do
-//! in DMA; what such accesses see is what the hardware gives.
+//! All accesses are atomic. So the compiler neither splits nor repeats them, and threads cause no data race
+//! in the sense of the language. Words of different sizes may overlap, as they do in DMA. The hardware
+//! defines the result of such accesses.
 
 use doorbell_verbs::{Scan, Touch};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Bytes of the words that longer accesses are made of.
+/// Bytes of the words that make up longer accesses.
 const WORD: usize = 8;
 
-/// Loads `into.len()` bytes from `from`; what happens later in the program stays behind the loads.
+/// Loads `into.len()` bytes from `from`. Later accesses of the program are not reordered before the loads.
 ///
 /// # Safety
-/// `from` is valid for reads of that many bytes, which are only ever accessed through this module
-/// or by a device.
+/// `from` is valid for reads of this many bytes. They are accessed only through this module or by a device.
 pub(crate) unsafe fn load(from: *const u8, into: &mut [u8]) {
     let mut at = 0;
     while at < into.len() {
         // SAFETY: `at` is within the range.
         let source = unsafe { from.add(at) };
         if source.addr().is_multiple_of(WORD) && into.len() - at >= WORD {
-            // SAFETY: aligned, and a whole word of the range is left.
+            // SAFETY: The address is aligned, and a whole word of the range is left.
             let word = unsafe { AtomicU64::from_ptr(source.cast_mut().cast()) }.load(Ordering::Relaxed);
             into[at..at + WORD].copy_from_slice(&word.to_ne_bytes());
             at += WORD;
         } else {
-            // SAFETY: within the range; bytes are always aligned.
+            // SAFETY: The byte is within the range, and bytes are always aligned.
             into[at] = unsafe { AtomicU8::from_ptr(source.cast_mut()) }.load(Ordering::Relaxed);
             at += 1;
         }
@@ -34,12 +33,11 @@ pub(crate) unsafe fn load(from: *const u8, into: &mut [u8]) {
     fence(Ordering::Acquire);
 }
 
-/// Stores `from` to `to`; the last byte, and with it what happened earlier in the program, becomes
-/// visible last.
+/// Stores `from` to `to`. The last byte becomes visible last, together with all earlier stores of the
+/// program.
 ///
 /// # Safety
-/// `to` is valid for writes of that many bytes, which are only ever accessed through this module
-/// or by a device.
+/// `to` is valid for writes of this many bytes. They are accessed only through this module or by a device.
 pub(crate) unsafe fn store(to: *mut u8, from: &[u8]) {
     let Some((&last, rest)) = from.split_last() else { return };
     let mut at = 0;
@@ -47,28 +45,28 @@ pub(crate) unsafe fn store(to: *mut u8, from: &[u8]) {
         // SAFETY: `at` is within the range.
         let target = unsafe { to.add(at) };
         if let Some(word) = rest[at..].first_chunk().filter(|_| target.addr().is_multiple_of(WORD)) {
-            // SAFETY: aligned, and a whole word of the range is left.
+            // SAFETY: The address is aligned, and a whole word of the range is left.
             unsafe { AtomicU64::from_ptr(target.cast()) }.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
             at += WORD;
         } else {
-            // SAFETY: within the range; bytes are always aligned.
+            // SAFETY: The byte is within the range, and bytes are always aligned.
             unsafe { AtomicU8::from_ptr(target) }.store(rest[at], Ordering::Relaxed);
             at += 1;
         }
     }
-    // SAFETY: the last byte of the range.
+    // SAFETY: This is the last byte of the range.
     unsafe { AtomicU8::from_ptr(to.add(rest.len())) }.store(last, Ordering::Release);
 }
 
-/// Copies `len` bytes between ranges that do not overlap, as [`load`] and [`store`] do.
+/// Copies `len` bytes between ranges that do not overlap, with the ordering of [`load`] and [`store`].
 ///
 /// # Safety
-/// As theirs.
+/// The conditions of [`load`] hold for `from`, and the conditions of [`store`] hold for `to`.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     let mut buffer = [0; 1024];
     for at in (0..len).step_by(buffer.len()) {
         let part = &mut buffer[..usize::min(1024, len - at)];
-        // SAFETY: `part` bytes from `at` are within both ranges.
+        // SAFETY: The bytes of `part`, from `at` on, are within both ranges.
         unsafe {
             load(from.add(at), part);
             store(to.add(at), part);
@@ -76,29 +74,30 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Goes through `len` bytes from `start`.
+/// Scans `len` bytes from `start`.
 ///
 /// # Safety
-/// The range is valid for reads and writes, and only ever accessed through this module or by a device; `start` is a
-/// multiple of the width of an access.
+/// The range is valid for reads and writes. It is accessed only through this module or by a device. `start`
+/// is a multiple of the width of an access.
 pub(crate) unsafe fn scan(start: *mut u8, len: usize, scan: Scan) {
     let width = scan.width();
     for at in (0..len).step_by(scan.step as usize) {
         if len - at >= width as usize {
-            // SAFETY: within the range, and a step is a multiple of the width.
+            // SAFETY: The access is within the range, and a step is a multiple of the width.
             unsafe { touch(start.add(at), width, scan.touch) };
         } else {
-            // SAFETY: within the range; bytes are always aligned.
+            // SAFETY: The bytes are within the range, and bytes are always aligned.
             (at..len).for_each(|at| unsafe { touch(start.add(at), 1, scan.touch) });
         }
         execute(scan.instructions.saturating_sub(OF_ACCESS));
     }
 }
 
-/// Instructions of a scan's loop for each access, about.
+/// Approximate number of instructions of the scan's loop for each access.
 const OF_ACCESS: u32 = 4;
 
-/// Executes about so many instructions that do nothing: two for each turn of a loop that is not optimised away.
+/// Executes about this many instructions without effect: two for each iteration of a loop that is not
+/// optimised away.
 fn execute(instructions: u32) {
     for _ in 0..instructions / 2 {
         std::hint::black_box(());
@@ -108,11 +107,11 @@ fn execute(instructions: u32) {
 /// One access of a scan.
 ///
 /// # Safety
-/// `width` bytes at `place`, aligned, as in [`scan`].
+/// `place` is aligned and valid for `width` bytes, under the conditions of [`scan`].
 unsafe fn touch(place: *mut u8, width: u32, touch: Touch) {
     macro_rules! word {
         ($atomic:ty, $word:ty) => {{
-            // SAFETY: as the caller promises.
+            // SAFETY: The caller guarantees the conditions.
             let word = unsafe { <$atomic>::from_ptr(place.cast()) };
             match touch {
                 Touch::Load => drop(std::hint::black_box(word.load(Ordering::Relaxed))),
@@ -125,7 +124,7 @@ unsafe fn touch(place: *mut u8, width: u32, touch: Touch) {
     match (width, touch) {
         #[cfg(target_arch = "x86_64")]
         (8, Touch::StoreAround(value)) => {
-            // SAFETY: eight aligned bytes, as the caller promises; every x86-64 processor has SSE2.
+            // SAFETY: The caller guarantees eight aligned bytes, and every x86-64 processor has SSE2.
             unsafe { std::arch::x86_64::_mm_stream_si64(place.cast(), i64::from_ne_bytes([value; 8])) }
         }
         (8, _) => word!(AtomicU64, u64),
@@ -143,7 +142,7 @@ mod tests {
         (0..len).map(|i| (i * 7 + 3) as u8).collect()
     }
 
-    /// Every alignment and length around a word, with untouched bytes on both sides.
+    /// Tries every alignment and length around a word. Bytes on both sides must stay untouched.
     #[test]
     fn every_alignment_and_length_is_exact() {
         for (start, len) in (0..9).flat_map(|s| (0..40).map(move |l| (s, l))) {
@@ -154,7 +153,7 @@ mod tests {
             assert_eq!(memory[start..start + len], data);
             assert!(memory[..start].iter().chain(&memory[start + len..]).all(|&b| b == 0xEE));
             let mut back = vec![0; len];
-            // SAFETY: as above.
+            // SAFETY: `start + len` is less than 64.
             unsafe { load(memory.as_mut_ptr().add(start), &mut back) };
             assert_eq!(back, data);
         }
@@ -166,7 +165,7 @@ mod tests {
             let mut memory = vec![0_u64; 8];
             for touch in [Touch::Store(7), Touch::Load, Touch::StoreAround(9)] {
                 let walk = Scan { touch, step, instructions: 1 };
-                // SAFETY: 45 bytes of 64, aligned to 8.
+                // SAFETY: The 45 bytes are within 64 bytes and aligned to 8.
                 unsafe { scan(memory.as_mut_ptr().cast(), 45, walk) };
             }
             let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -181,7 +180,7 @@ mod tests {
     fn a_copy_longer_than_the_buffer_is_exact() {
         let mut from = pattern(5000);
         let mut to = vec![0_u8; 5001];
-        // SAFETY: both hold 5000 bytes from there.
+        // SAFETY: Both ranges hold 5000 bytes.
         unsafe { copy(to.as_mut_ptr().add(1), from.as_mut_ptr(), 5000) };
         assert_eq!(to[1..], from);
     }

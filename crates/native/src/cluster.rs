@@ -23,7 +23,7 @@ impl Spawned {
         format!("machine {} core {}", self.machine, self.core)
     }
 
-    /// What to run; the provider is made on the thread, to which it belongs.
+    /// The thread to run. Its provider is created on the thread that it belongs to.
     fn on(self, shared: &Arc<Shared>) -> Thread {
         let (name, shared) = (self.name(), shared.clone());
         let of_provider = name.clone();
@@ -32,8 +32,8 @@ impl Spawned {
     }
 }
 
-/// Machines that are groups of this process's threads, all on one device. A thread's clock starts
-/// with its cluster.
+/// Machines that are groups of this process's threads, all on one device. The clock of each thread starts
+/// when the cluster is created.
 pub struct NativeCluster {
     shared: Arc<Shared>,
     machines: u32,
@@ -41,7 +41,7 @@ pub struct NativeCluster {
 }
 
 impl NativeCluster {
-    /// `machines` machines on `device`.
+    /// A cluster of `machines` machines on `device`.
     pub fn new(device: &NativeDevice, machines: u32) -> NativeCluster {
         let shared = Shared {
             device: device.clone(),
@@ -52,14 +52,14 @@ impl NativeCluster {
         NativeCluster { shared: Arc::new(shared), machines, spawned: Vec::new() }
     }
 
-    /// The same, whose runs end with [`RunError::Interrupted`] once `flag` is set: threads unwind at their next `pause`,
-    /// `lookup` or look at a socket.
+    /// Makes runs end with [`RunError::Interrupted`] once `flag` is set. Threads unwind at their next
+    /// `pause`, `lookup` or access to a socket.
     pub fn interrupted_by(self, flag: Arc<AtomicBool>) -> NativeCluster {
         self.shared.exchange.interrupted_by(flag);
         self
     }
 
-    /// Every thread has a machine and a core of its own.
+    /// Checks that every thread has an existing machine, and a core that no other thread has.
     fn check(&self, threads: &[Spawned]) -> Result<(), RunError> {
         for (index, thread) in threads.iter().enumerate() {
             let name = thread.name();
@@ -88,7 +88,7 @@ impl Cluster for NativeCluster {
         self.shared.memory.alloc(machine, len, page)
     }
 
-    /// Memory is where it is touched first.
+    /// The kernel places memory where it is first touched, so `core` is ignored.
     fn alloc_near(&mut self, machine: u32, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.alloc(machine, len, page)
     }
@@ -102,13 +102,14 @@ impl Cluster for NativeCluster {
 
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let first = View::new(self.shared.memory.clone(), machine).pointer(mem, 0, mem.len());
-        // SAFETY: checked by `pointer`, and mapped as long as this cluster. Nobody else reaches it: threads and
-        // the regions that let devices reach memory live within `run`, which borrows the cluster, as this does.
+        // SAFETY: `pointer` checked the range, and it is mapped as long as this cluster. Nothing else
+        // accesses it: threads, and the regions through which devices access memory, live only within `run`,
+        // which borrows the cluster exclusively, as this method does.
         let bytes = unsafe { std::slice::from_raw_parts_mut(first, mem.len() as usize) };
         Some(fill(bytes))
     }
 
-    /// Runs all threads to their end, with nothing published at first. When one panics, the others
+    /// Runs all threads until they end. At the start, nothing is published. If a thread panics, the rest
     /// unwind at their next `pause` or `lookup`.
     fn run(&mut self) -> Result<(), RunError> {
         let spawned = std::mem::take(&mut self.spawned);

@@ -1,25 +1,25 @@
-//! Counters of the last-level cache, where the machine has them and lets programs read them.
+//! Counters of the last-level cache, if the machine has them and allows programs to read them.
 
 use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter, Group};
 use std::io;
 use thiserror::Error;
 
-/// Why nothing is counted; a run goes on without.
+/// The reason why nothing is counted. A run continues without counts.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cache counters: {0}")]
 pub struct NoCounters(String);
 
-/// What a thread asked of the last-level cache.
+/// A thread's requests to the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// PERF_COUNT_HW_CACHE_REFERENCES of perf_event_open(2): requests that reached the last-level cache, where the
-    /// processor is Intel's; elsewhere what the kernel takes for it.
+    /// PERF_COUNT_HW_CACHE_REFERENCES of perf_event_open(2). On Intel processors, these are requests that
+    /// reached the last-level cache. On other processors, the kernel chooses the event.
     pub references: u64,
-    /// PERF_COUNT_HW_CACHE_MISSES: those that it did not have.
+    /// PERF_COUNT_HW_CACHE_MISSES: requests that missed in the last-level cache.
     pub misses: u64,
-    /// Whether what the kernel did for the thread is in it; the machine's settings may allow counting the
-    /// program's own alone.
+    /// Whether the counts include the kernel's work for the thread. The machine's settings may allow counting
+    /// only the program's own work.
     pub with_kernel: bool,
 }
 
@@ -32,15 +32,15 @@ pub struct CacheCounters {
 }
 
 impl CacheCounters {
-    /// Begins to count.
+    /// Starts counting.
     ///
     /// # Errors
-    /// One line, if the machine has no such counters or does not let programs read them.
+    /// One line, if the machine has no such counters or does not allow programs to read them.
     pub fn start() -> Result<CacheCounters, NoCounters> {
         CacheCounters::of([Hardware::CACHE_REFERENCES, Hardware::CACHE_MISSES])
     }
 
-    /// Counters of two events: with the kernel's part, or without where that is forbidden.
+    /// Counters of two events, including the kernel's part unless that is forbidden.
     fn of<E: Event + Clone>(events: [E; 2]) -> Result<CacheCounters, NoCounters> {
         match CacheCounters::with(&events, true) {
             Err(error) if is_forbidden(&error) => CacheCounters::with(&events, false),
@@ -61,10 +61,10 @@ impl CacheCounters {
         Ok(CacheCounters { group, references, misses, with_kernel })
     }
 
-    /// What was counted since [`CacheCounters::start`].
+    /// Counts since [`CacheCounters::start`].
     ///
     /// # Errors
-    /// If others had the processor's counters for a part of the time.
+    /// If other programs used the processor's counters part of the time.
     pub fn stop(mut self) -> Result<CacheCounts, NoCounters> {
         let counted = self.group.disable().and_then(|()| self.group.read());
         let counted = counted.map_err(|error| NoCounters(reason(&error)))?;
@@ -85,7 +85,7 @@ fn is_forbidden(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// What a refusal of the kernel means.
+/// Meaning of the kernel's refusal.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
@@ -108,15 +108,15 @@ mod tests {
     use super::*;
     use perf_event::events::Software;
 
-    /// Touches so many pages for the first time.
+    /// Touches this many pages for the first time.
     fn touch(pages: usize) {
         let mut memory = vec![0_u8; pages * 4096];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(1));
         std::hint::black_box(memory);
     }
 
-    /// Page faults while `run` runs, if they can be counted: every kernel can, so that it is not by chance that the machines
-    /// of tests have nothing to count.
+    /// Page faults while `run` runs, or `None` if they cannot be counted. Every kernel can count them, so
+    /// this test also works on machines without cache counters.
     fn page_faults(run: impl FnOnce()) -> Option<u64> {
         match CacheCounters::of([Software::PAGE_FAULTS, Software::PAGE_FAULTS_MAJ]) {
             Ok(counters) => {
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// More memory than an allocator keeps back, and many faults even by huge pages.
+    /// More memory than an allocator keeps for reuse, with many faults even if pages are huge.
     const PAGES: usize = 40_000;
 
     #[test]

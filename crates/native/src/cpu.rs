@@ -6,11 +6,11 @@ use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, VerbsError};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Of this many pauses in a row of polls, one gives the processor to another thread: without it two
-/// sides that spin on one processor wait for the scheduler's clock.
+/// One in this many pauses of a polling loop yields the processor. Without it, two sides that spin on one
+/// processor would wait for the scheduler's tick.
 const PAUSES_PER_YIELD: u32 = 16;
 
-/// Bytes of a cache line, as prefetches take them.
+/// Bytes of a cache line, the unit of prefetches.
 #[cfg(target_arch = "x86_64")]
 const LINE: u64 = 64;
 
@@ -19,14 +19,14 @@ macro_rules! word {
         let len = size_of::<$atomic>();
         let pointer = $provider.view().pointer($mem, $offset, len as u64);
         assert!(pointer.addr().is_multiple_of(len), "a {len}-byte word at {pointer:p} is not aligned");
-        // SAFETY: mapped memory of this machine, aligned, as checked.
+        // SAFETY: The checks show that the memory is mapped, belongs to this machine and is aligned.
         unsafe { $atomic::from_ptr(pointer.cast()) }
     }};
 }
 
 impl Cpu for NativeProvider {
     fn now(&self) -> Time {
-        // 213 days of picoseconds fit.
+        // A u64 holds 213 days of picoseconds.
         Time::from_ps((self.elapsed().as_nanos() as u64).saturating_mul(1_000))
     }
 
@@ -52,7 +52,7 @@ impl Cpu for NativeProvider {
         self.view().alloc(len, page)
     }
 
-    /// Memory is where it is touched first.
+    /// The kernel places memory where it is first touched, so `core` is ignored.
     fn alloc_near(&self, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.alloc(len, page)
     }
@@ -96,7 +96,7 @@ impl Cpu for NativeProvider {
     fn copy(&self, to: Mem, to_offset: u64, from: Mem, from_offset: u64, len: u64) {
         let to = self.view().pointer(to, to_offset, len);
         let from = self.view().pointer(from, from_offset, len);
-        // SAFETY: `pointer` checked both ranges; being mapped, their length fits a usize.
+        // SAFETY: `pointer` checked both ranges. They are mapped, so their length fits a usize.
         unsafe { access::copy(to, from, len as usize) }
     }
 
@@ -105,7 +105,7 @@ impl Cpu for NativeProvider {
         #[cfg(target_arch = "x86_64")]
         for at in (0..len).step_by(LINE as usize) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: within the range; a prefetch has no effect but in caches anyway.
+            // SAFETY: The address is within the range. A prefetch affects caches only.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.add(at as usize).cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -116,7 +116,7 @@ impl Cpu for NativeProvider {
         let start = self.view().pointer(mem, offset, len);
         let width = scan.width() as usize;
         assert!(start.addr().is_multiple_of(width), "{width}-byte words at {start:p} are not aligned");
-        // SAFETY: `pointer` checked the range, whose length fits a usize as it is mapped; words are aligned.
+        // SAFETY: `pointer` checked the range. It is mapped, so its length fits a usize. Words are aligned.
         unsafe { access::scan(start, len as usize, scan) }
     }
 
@@ -124,7 +124,8 @@ impl Cpu for NativeProvider {
         let start = self.view().pointer(mem, offset, len);
         #[cfg(target_arch = "x86_64")]
         for at in (0..len).step_by(LINE as usize) {
-            // SAFETY: within the range; every x86-64 processor has SSE2, and contents do not change.
+            // SAFETY: The address is within the range. Every x86-64 processor has SSE2, and the contents do
+            // not change.
             unsafe { std::arch::x86_64::_mm_clflush(start.add(at as usize).cast_const()) };
         }
         #[cfg(not(target_arch = "x86_64"))]

@@ -1,26 +1,28 @@
-//! What the threads of a run share beside memory: published values, and the end of a run that
-//! cannot go on.
+//! State that the threads of a run share besides memory: published values, and the end of a run that cannot
+//! continue.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What a thread unwinds with when the run is stopped; not a panic of its own.
+/// Payload with which a thread unwinds when the run is stopped. It marks the unwinding as no panic of its
+/// own.
 pub(crate) struct Stopped;
 
 #[derive(Default)]
 struct ExchangeState {
     values: HashMap<String, Vec<u8>>,
-    /// Threads that have not ended.
+    /// Number of threads that have not ended.
     running: usize,
-    /// Threads in `lookup`: their names, and what they look up.
+    /// Threads in `lookup`: name and key.
     waiting: Vec<(String, String)>,
     deadlock: Option<String>,
 }
 
 impl ExchangeState {
-    /// If all running threads wait for what nobody can publish any more: who waits for what.
+    /// If every running thread waits for a key that no thread can publish any more: the threads and their
+    /// keys.
     fn deadlock(&self) -> Option<String> {
         let stuck = !self.waiting.is_empty()
             && self.waiting.len() == self.running
@@ -33,13 +35,13 @@ impl ExchangeState {
     }
 }
 
-/// Shared by the threads of a cluster.
+/// Exchange between the threads of a cluster.
 #[derive(Default)]
 pub(crate) struct Exchange {
     state: Mutex<ExchangeState>,
     changed: Condvar,
     stopped: AtomicBool,
-    /// Set by whoever wants the run to end.
+    /// A flag that ends the run when it is set.
     interrupt: OnceLock<Arc<AtomicBool>>,
 }
 
@@ -60,7 +62,7 @@ impl Exchange {
         self.changed.notify_all();
     }
 
-    /// Waits until `key` has a value; unwinds where the run is stopped.
+    /// Waits until `key` has a value and returns it. Unwinds if the run is stopped.
     pub(crate) fn lookup(&self, thread: &str, key: &str) -> Vec<u8> {
         let mut state = self.state();
         if let Some(value) = state.values.get(key) {
@@ -77,17 +79,17 @@ impl Exchange {
         value.unwrap_or_else(|| resume_unwind(Box::new(Stopped)))
     }
 
-    /// Lets `flag` stop runs: the first thread that looks unwinds, and with it all others.
+    /// Lets `flag` stop runs. The first thread that checks it unwinds, and so do all other threads.
     pub(crate) fn interrupted_by(&self, flag: Arc<AtomicBool>) {
         self.interrupt.get_or_init(|| flag);
     }
 
-    /// Whether somebody wants the run to end.
+    /// Whether the flag to end the run is set.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Unwinds where the run is stopped, unless the thread is unwinding already.
+    /// Unwinds if the run is stopped, unless the thread is already unwinding.
     pub(crate) fn check(&self) {
         let ends = self.stopped.load(Ordering::Relaxed) || self.is_interrupted();
         if ends && !std::thread::panicking() {
@@ -95,7 +97,7 @@ impl Exchange {
         }
     }
 
-    /// A thread ended.
+    /// Notes that a thread has ended.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.running -= 1;
@@ -104,7 +106,7 @@ impl Exchange {
 
     /// Makes all threads unwind at their next `lookup` or `check`.
     pub(crate) fn stop(&self) {
-        // Under the lock, so that no thread misses it between looking and waiting.
+        // The lock ensures that no thread misses the stop between its check and its wait.
         let state = self.state();
         self.stopped.store(true, Ordering::Relaxed);
         drop(state);

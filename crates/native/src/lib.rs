@@ -1,11 +1,10 @@
-//! A verbs provider on any libibverbs.so.1, opened at run time: hardware, the kernel's Soft-RoCE,
-//! or a library of one's own.
+//! A verbs provider on any libibverbs.so.1 that is opened at run time: for hardware, for the kernel's
+//! Soft-RoCE, or for a custom library.
 //!
-//! [`NativeCluster`] runs the threads of all its machines as OS threads of this process, on one
-//! device whose packets come back to itself. Nothing a program can do through `doorbell_verbs`
-//! reaches memory that the cluster did not allocate for the program's machine: every access and
-//! every inline payload is checked against a table of allocations, and every libibverbs object is
-//! kept until those that need it are gone.
+//! [`NativeCluster`] runs the threads of all its machines as OS threads of this process, on one device whose
+//! packets return to itself. A program that uses `doorbell_verbs` can reach only memory that the cluster
+//! allocated for the program's machine. Every access and every inline payload is checked against a table of
+//! allocations. Every libibverbs object is kept until all objects that need it are gone.
 
 mod access;
 mod cluster;

@@ -1,4 +1,4 @@
-//! The functions of a libibverbs that was opened at run time.
+//! The functions of a libibverbs that is opened at run time.
 
 use doorbell_abi::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_gid_entry, ibv_mr, ibv_pd,
@@ -10,22 +10,21 @@ use std::path::Path;
 
 macro_rules! library {
     ($($name:ident: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
-        /// Functions of libibverbs under their own names; what they take and return is told by the
-        /// man pages.
+        /// Functions of libibverbs under their own names. The man pages describe their arguments and results.
         pub(crate) struct Library {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
         impl Library {
-            /// Opens the library at `path`, or of that name where the loader looks. It is never
-            /// unloaded, as its drivers may leave threads and exit handlers behind.
+            /// Opens the library at `path`, or searches for it as the loader does if `path` is a bare name.
+            /// The library is never unloaded, because its drivers may leave threads and exit handlers behind.
             ///
             /// # Safety
             /// The library has the functions of rdma-core 44 or later.
             pub(crate) unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
                 let flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-                // SAFETY: the caller vouches for the library; the types are those of verbs.h, and
-                // the function pointers stay good as the library stays loaded.
+                // SAFETY: The caller guarantees that the library is valid. The types are those in verbs.h.
+                // The library stays loaded, so the function pointers stay valid.
                 unsafe {
                     let library = unix::Library::open(Some(path), flags)?;
                     Ok(Library { $($name: *library.get(stringify!($name))?,)* })

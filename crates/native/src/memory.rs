@@ -1,4 +1,4 @@
-//! The memory of a cluster's machines, and who may reach what of it.
+//! The memory of a cluster's machines, and the checks of access to it.
 
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An allocation: memory of one machine, mapped as long as the [`ClusterMemory`] it belongs to.
+/// An allocation: memory of one machine, mapped as long as its [`ClusterMemory`] exists.
 #[derive(Clone, Copy)]
 struct Allocation {
     machine: u32,
@@ -15,7 +15,7 @@ struct Allocation {
     len: u64,
 }
 
-// SAFETY: the pointer is only followed through `access`, which is made for concurrent use.
+// SAFETY: The pointer is dereferenced only through `access`, which allows concurrent use.
 unsafe impl Send for Allocation {}
 
 /// A mapping of this process, unmapped on drop.
@@ -24,13 +24,13 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: nothing but unmapping it on drop is done with the pointer.
+// SAFETY: The pointer is used only to unmap the mapping on drop.
 unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and whoever knows an address within it is gone (`ClusterMemory`).
-        // Unmapping a whole mapping does not fail; if it did, the memory would stay mapped.
+        // SAFETY: `map` created the mapping, and no user of an address within it exists any more (see
+        // `ClusterMemory`). Unmapping a whole mapping does not fail. If it did, the memory would stay mapped.
         let _ = unsafe { munmap(self.start, self.len) };
     }
 }
@@ -41,8 +41,8 @@ struct Tables {
     mappings: Vec<Mapping>,
 }
 
-/// All allocations of a cluster. They are only ever added, and freed together when the cluster and
-/// the last thread's [`View`] are gone; a view is dropped after all its thread's regions.
+/// All allocations of a cluster. Allocations are only added. They are freed together when the cluster and the
+/// last thread's [`View`] are gone. A thread's view is dropped after all its regions.
 #[derive(Default)]
 pub(crate) struct ClusterMemory(Mutex<Tables>);
 
@@ -51,16 +51,17 @@ fn map(len: u64, page: PageSize) -> Option<(Mapping, *mut u8)> {
     let page = usize::try_from(page.bytes()).ok()?;
     let len = usize::try_from(len).ok()?.checked_next_multiple_of(page)?;
     let mapped = len.checked_add(page)?;
-    // SAFETY: a new anonymous mapping, at an address of the kernel's choice.
+    // SAFETY: This creates a new anonymous mapping at an address that the kernel chooses.
     let start = unsafe {
         mmap_anonymous(ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE).ok()?
     };
     let mapping = Mapping { start, len: mapped };
     let skip = start.addr().next_multiple_of(page) - start.addr();
-    // SAFETY: `skip` is less than a page, by which the mapping is longer than `len`.
+    // SAFETY: `skip` is less than a page, and the mapping is longer than `len` by a page.
     let base = unsafe { start.cast::<u8>().add(skip) };
     if page > 4096 {
-        // SAFETY: within the mapping. A hint: kernels without huge pages refuse it.
+        // SAFETY: The range is within the mapping. The call is a hint, which kernels without huge pages
+        // refuse.
         let _ = unsafe { madvise(base.cast(), len, Advice::LinuxHugepage) };
     }
     Some((mapping, base))
@@ -86,8 +87,7 @@ impl ClusterMemory {
     }
 }
 
-/// What one thread may reach of a cluster's memory: a copy of the table, renewed when an allocation
-/// is not in it.
+/// One thread's view of a cluster's memory: a copy of the table. It is renewed when an allocation is missing.
 pub(crate) struct View {
     memory: Arc<ClusterMemory>,
     machine: u32,
@@ -97,7 +97,7 @@ pub(crate) struct View {
 #[derive(Default)]
 struct KnownAllocations {
     allocations: Vec<Allocation>,
-    /// Those of the view's machine, by address.
+    /// Allocations of the view's machine, sorted by address.
     sorted: Vec<Allocation>,
 }
 
@@ -125,7 +125,7 @@ impl View {
         *self.known.borrow_mut() = KnownAllocations { allocations, sorted };
     }
 
-    /// Allocates for this view's machine.
+    /// Allocates memory for this view's machine.
     pub(crate) fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.memory.alloc(self.machine, len, page)
     }
@@ -138,7 +138,8 @@ impl View {
         })
     }
 
-    /// The address of the first byte of `mem`, all of which is mapped and belongs to this machine.
+    /// The address of the first byte of `mem`, after checking that `mem` is mapped and belongs to this
+    /// machine.
     pub(crate) fn base(&self, mem: Mem) -> Result<*mut u8, VerbsError> {
         let allocation = self
             .allocation(mem.allocation())
@@ -154,18 +155,18 @@ impl View {
         if !within || mem.addr(0) != allocation.base.addr() as u64 + start {
             return Err(VerbsError::Invalid("memory that this cluster did not allocate as such".into()));
         }
-        // SAFETY: `start` is within the allocation, hence fits a usize.
+        // SAFETY: `start` is within the allocation, so it fits a usize.
         Ok(unsafe { allocation.base.add(start as usize) })
     }
 
-    /// The address of the `len` bytes at `offset`.
+    /// The address of the `len` bytes at `offset` of `mem`.
     ///
     /// # Panics
-    /// If they do not lie within `mem`, or this machine has no such memory.
+    /// If the bytes do not lie within `mem`, or if this machine has no such memory.
     pub(crate) fn pointer(&self, mem: Mem, offset: u64, len: u64) -> *mut u8 {
         let within = mem.locate(offset, len) - mem.start();
         let base = self.base(mem).unwrap_or_else(|refusal| panic!("{refusal}"));
-        // SAFETY: `locate` checked that `within` is within `mem`, and `base` that `mem` is mapped.
+        // SAFETY: `locate` checked that `within` lies in `mem`, and `base` checked that `mem` is mapped.
         unsafe { base.add(within as usize) }
     }
 
@@ -198,7 +199,7 @@ mod tests {
             let mem = view.alloc(page.bytes() + 1, page).unwrap();
             assert!(mem.addr(0).is_multiple_of(page.bytes()));
             let mut last = [1];
-            // SAFETY: checked by `pointer`.
+            // SAFETY: `pointer` checked the range.
             unsafe { crate::access::load(view.pointer(mem, page.bytes(), 1), &mut last) };
             assert_eq!(last, [0]);
         }
@@ -239,7 +240,7 @@ mod tests {
         let view = view();
         let first = view.alloc(4096, PageSize::Small).unwrap();
         assert!(view.covers(first.addr(0), 4096));
-        // Learned of after the first look at the table.
+        // Allocated after the view first copied the table.
         let mem = view.alloc(100, PageSize::Small).unwrap();
         assert!(view.covers(mem.addr(0), 100));
         assert!(view.covers(mem.addr(100), 0));

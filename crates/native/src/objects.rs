@@ -1,5 +1,5 @@
-//! The objects of libibverbs. Each holds those it depends on, so that libibverbs destroys children
-//! before parents in whatever order a program lets go of them.
+//! The objects of libibverbs. Each object holds its parents, so that libibverbs destroys children before
+//! parents, in whatever order a program drops them.
 
 use crate::error::last_refusal;
 use crate::library::Library;
@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What `verb` created, or why it did not.
+/// The object that `verb` created, or the reason why it failed.
 fn created<T>(verb: &'static str, object: *mut T) -> Result<NonNull<T>, VerbsError> {
     NonNull::new(object).ok_or_else(|| last_refusal(verb))
 }
@@ -23,8 +23,8 @@ macro_rules! destroyed_by {
     ($($type:ident . $function:ident $(through $parent:ident)?;)*) => {$(
         impl Drop for $type {
             fn drop(&mut self) {
-                // SAFETY: created by the same library and destroyed once. Nothing depends on it
-                // any more, as dependents hold what they need; so it is not refused.
+                // SAFETY: The same library created the object, and it is destroyed once. Dependent objects
+                // hold their parents, so nothing depends on it any more, and the call is not refused.
                 let _ = unsafe { (self$(.$parent)?.library().$function)(self.raw.as_ptr()) };
             }
         }
@@ -56,20 +56,20 @@ impl IbvDevice {
     /// Opens `device`.
     ///
     /// # Safety
-    /// It is an entry of a list of this library that was not freed.
+    /// `device` is an entry of a list of this library, and the list was not freed.
     pub(crate) unsafe fn open(
         library: &Arc<Library>,
         device: *mut ibv_device,
         name: &str,
     ) -> Result<IbvDevice, VerbsError> {
-        // SAFETY: vouched for by the caller.
+        // SAFETY: The caller guarantees that `device` is valid.
         let raw = created("ibv_open_device", unsafe { (library.ibv_open_device)(device) })?;
-        // SAFETY: an opened context, whose table libibverbs fills before it returns it.
+        // SAFETY: The context is open. libibverbs fills its table before it returns the context.
         let ops = unsafe { &(*raw.as_ptr()).ops };
         let (Some(poll_cq), Some(post_srq_recv), Some(post_send), Some(post_recv)) =
             (ops.poll_cq, ops.post_srq_recv, ops.post_send, ops.post_recv)
         else {
-            // SAFETY: just opened, and not used any more.
+            // SAFETY: The context was just opened and is not used any more.
             unsafe { (library.ibv_close_device)(raw.as_ptr()) };
             return Err(VerbsError::Unsupported(format!("{name} has no operations to post and poll")));
         };
@@ -98,7 +98,7 @@ pub(crate) struct IbvPd {
 
 impl IbvPd {
     pub(crate) fn alloc(device: Rc<IbvDevice>) -> Result<IbvPd, VerbsError> {
-        // SAFETY: an open context.
+        // SAFETY: The context is open.
         let raw = created("ibv_alloc_pd", unsafe { (device.library.ibv_alloc_pd)(device.raw()) })?;
         Ok(IbvPd { device, raw })
     }
@@ -118,23 +118,23 @@ impl IbvMr {
     /// Registers `len` bytes at `base`.
     ///
     /// # Safety
-    /// They are memory of the cluster, and stay mapped as long as the region exists.
+    /// The bytes are memory of the cluster and stay mapped as long as the region exists.
     pub(crate) unsafe fn register(
         pd: Rc<IbvPd>,
         base: *mut u8,
         len: usize,
         access: AccessFlags,
     ) -> Result<IbvMr, VerbsError> {
-        // The bits of AccessFlags are few and low.
+        // The bits of `AccessFlags` are few and low, so they fit a `c_int`.
         let access = access.bits() as c_int;
-        // SAFETY: a live protection domain; the memory is vouched for by the caller.
+        // SAFETY: The protection domain is live. The caller guarantees that the memory is valid.
         let mr = unsafe { (pd.library().ibv_reg_mr)(pd.raw.as_ptr(), base.cast(), len, access) };
         let raw = created("ibv_reg_mr", mr)?;
         Ok(IbvMr { pd, raw })
     }
 
     pub(crate) fn keys(&self) -> MrKeys {
-        // SAFETY: a live region, whose keys do not change.
+        // SAFETY: The region is live, and its keys do not change.
         let mr = unsafe { self.raw.as_ref() };
         MrKeys { lkey: mr.lkey, rkey: mr.rkey }
     }
@@ -150,7 +150,7 @@ impl IbvCq {
     pub(crate) fn create(device: Rc<IbvDevice>, cqe: u32) -> Result<IbvCq, VerbsError> {
         let cqe = c_int::try_from(cqe)
             .map_err(|_| VerbsError::Invalid(format!("a CQ takes at most 2^31 - 1 entries, got {cqe}")))?;
-        // SAFETY: an open context; a queue may go without context and completion channel.
+        // SAFETY: The context is open. A queue needs neither a user context nor a completion channel.
         let cq =
             unsafe { (device.library.ibv_create_cq)(device.raw(), cqe, ptr::null_mut(), ptr::null_mut(), 0) };
         let raw = created("ibv_create_cq", cq)?;
@@ -173,7 +173,7 @@ impl IbvSrq {
     pub(crate) fn create(pd: Rc<IbvPd>, attr: &SrqAttr) -> Result<IbvSrq, VerbsError> {
         let attr = ibv_srq_attr { max_wr: attr.max_wr, max_sge: attr.max_sge, srq_limit: 0 };
         let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
-        // SAFETY: a live protection domain.
+        // SAFETY: The protection domain is live.
         let srq = unsafe { (pd.library().ibv_create_srq)(pd.raw.as_ptr(), &mut init) };
         let raw = created("ibv_create_srq", srq)?;
         Ok(IbvSrq { pd, raw })
@@ -185,7 +185,7 @@ impl IbvSrq {
     }
 }
 
-/// A path as libibverbs takes it.
+/// A path in the form of libibverbs.
 pub(crate) fn ah_attr(attr: &AhAttr) -> ibv_ah_attr {
     let grh = attr.grh.map(|route| ibv_global_route {
         dgid: ibv_gid { raw: route.dgid.0 },
@@ -212,7 +212,7 @@ pub(crate) struct IbvAh {
 impl IbvAh {
     pub(crate) fn create(pd: Rc<IbvPd>, attr: &AhAttr) -> Result<IbvAh, VerbsError> {
         let mut attr = ah_attr(attr);
-        // SAFETY: a live protection domain.
+        // SAFETY: The protection domain is live.
         let ah = unsafe { (pd.library().ibv_create_ah)(pd.raw.as_ptr(), &mut attr) };
         let raw = created("ibv_create_ah", ah)?;
         Ok(IbvAh { pd, raw })
@@ -255,7 +255,7 @@ impl IbvQp {
             qp_type: attr.qp_type.to_c(),
             sq_sig_all: attr.sq_sig_all.into(),
         };
-        // SAFETY: live objects, which the new one holds.
+        // SAFETY: All objects are live, and the new object holds them.
         let qp = unsafe { (pd.library().ibv_create_qp)(pd.raw.as_ptr(), &mut init) };
         let raw = created("ibv_create_qp", qp)?;
         Ok(IbvQp { pd, _send_cq: send_cq, _recv_cq: recv_cq, srq, qp_type: attr.qp_type, raw })
@@ -270,7 +270,7 @@ impl IbvQp {
     }
 
     pub(crate) fn qp_num(&self) -> u32 {
-        // SAFETY: a live QP, whose number does not change.
+        // SAFETY: The QP is live, and its number does not change.
         unsafe { (*self.raw()).qp_num }
     }
 
@@ -278,14 +278,15 @@ impl IbvQp {
         self.qp_type
     }
 
-    /// Whether its RECVs come from a shared queue.
+    /// Whether the QP's RECVs come from a shared receive queue.
     pub(crate) fn has_srq(&self) -> bool {
         self.srq.is_some()
     }
 
-    /// The state that the last ibv_modify_qp(3) or ibv_query_qp(3) of this program left it in.
+    /// The state after the last ibv_modify_qp(3) or ibv_query_qp(3) of this program.
     pub(crate) fn known_state(&self) -> Option<QpState> {
-        // SAFETY: a live QP; libibverbs writes the state only in calls, and calls are this thread's.
+        // SAFETY: The QP is live. libibverbs writes the state only during calls, and only this thread makes
+        // calls.
         QpState::from_c(unsafe { (*self.raw()).state })
     }
 

@@ -1,4 +1,4 @@
-//! Work requests to C, completions from C.
+//! Converts work requests to C and completions from C.
 
 use crate::error::refused;
 use crate::memory::View;
@@ -15,7 +15,7 @@ use doorbell_verbs::{
 use std::ffi::c_int;
 use std::ptr;
 
-/// Buffers for the C form of a list, kept to be used again.
+/// Buffers for the C form of a list. They are kept for reuse.
 #[derive(Default)]
 pub(crate) struct Scratch {
     sges: Vec<ibv_sge>,
@@ -24,7 +24,7 @@ pub(crate) struct Scratch {
     completions: Vec<ibv_wc>,
 }
 
-/// What a send work request may refer to.
+/// The objects that a send work request may refer to.
 pub(crate) struct Scope<'t> {
     pub(crate) ahs: &'t HandleTable<IbvAh>,
     pub(crate) view: &'t View,
@@ -38,13 +38,13 @@ fn at_first(cause: VerbsError) -> PostError {
     PostError { index: 0, cause }
 }
 
-/// Makes room for the SGEs of a whole list, so that pointers to them stay good.
+/// Reserves room for the SGEs of a whole list, so that pointers to them stay valid.
 fn room_for_sges<'a>(sges: &mut Vec<ibv_sge>, lists: impl Iterator<Item = &'a [Sge]>) {
     sges.clear();
     sges.reserve(lists.map(<[Sge]>::len).sum());
 }
 
-/// Appends an SGE list; returns where it begins. There is room for it.
+/// Appends an SGE list, for which there must be room. Returns a pointer to its first SGE.
 fn push_sges(sges: &mut Vec<ibv_sge>, list: &[Sge]) -> *mut ibv_sge {
     let first = sges.len();
     sges.extend(list.iter().map(|s| ibv_sge { addr: s.addr, length: s.length, lkey: s.lkey }));
@@ -55,7 +55,7 @@ fn num_sge(list: &[Sge]) -> Result<c_int, VerbsError> {
     c_int::try_from(list.len()).map_err(|_| invalid("a work request has fewer than 2^31 SGEs"))
 }
 
-/// The destination in C, where the transport wants one.
+/// The destination in C, if the transport needs one.
 fn destination(
     transport: QpType,
     dest: Option<UdDest>,
@@ -63,7 +63,7 @@ fn destination(
 ) -> Result<Option<ibv_send_wr_ud>, VerbsError> {
     match (transport, dest) {
         (QpType::Ud, Some(dest)) => {
-            // The table keeps the address handle for the time of the call.
+            // The table keeps the address handle alive during the call.
             let ah = ahs.get(dest.ah.0)?.raw();
             Ok(Some(ibv_send_wr_ud { ah, remote_qpn: dest.qpn, remote_qkey: dest.qkey }))
         }
@@ -91,7 +91,7 @@ fn operands(op: &SendOp, ud: Option<ibv_send_wr_ud>) -> ibv_send_wr_operands {
     }
 }
 
-/// libibverbs reads inline payloads itself, at post time: they must be memory of this machine.
+/// libibverbs itself reads inline payloads at post time, so they must be memory of this machine.
 fn check_inline(wr: &SendWr<'_>, view: &View) -> Result<(), VerbsError> {
     if !wr.flags.contains(SendFlags::INLINE) {
         return Ok(());
@@ -130,8 +130,7 @@ fn c_send_wr(wr: &SendWr<'_>, transport: QpType, scope: &Scope<'_>) -> Result<ib
     })
 }
 
-/// The outcome of posting `list`: `bad` is the first that was not posted, where `errno` says that
-/// there is one.
+/// The outcome of posting `list`. If `errno` is not 0, `bad` is the first work request that was not posted.
 fn posted<T>(what: &'static str, errno: c_int, list: &[T], bad: *const T) -> Result<(), PostError> {
     if errno == 0 {
         return Ok(());
@@ -149,23 +148,23 @@ impl Scratch {
         scope: &Scope<'_>,
         list: &[SendWr<'_>],
     ) -> Result<(), PostError> {
-        // IB specification vol. 1, 10.8.3.1. Not every provider checks it before it queues.
+        // IB specification vol. 1, 10.8.3.1. Some providers do not check this before they queue.
         if let Some(state @ (QpState::Reset | QpState::Init | QpState::Rtr)) = qp.known_state() {
             return Err(at_first(invalid(format!("a QP in state {state:?} takes no send work requests"))));
         }
         let refusal = self.build_sends(qp.qp_type(), scope, list).err();
         if let Some(first) = self.sends.first_mut() {
             let mut bad = ptr::null_mut();
-            // SAFETY: a live QP; a list linked within `sends`, whose SGEs are in `sges`, whose
-            // address handles live and whose inline payloads were checked; those are read as a
-            // device reads memory. Other memory is the device's to check, by key.
+            // SAFETY: The QP is live. The list is linked within `sends`, its SGEs are in `sges`, its address
+            // handles are live, and its inline payloads were checked. libibverbs reads these payloads as a
+            // device reads memory. The device checks all other memory by key.
             let errno = unsafe { (qp.post_send())(qp.raw(), first, &mut bad) };
             posted("ibv_post_send", errno, &self.sends, bad)?;
         }
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Puts the C form of `list` into the buffers, up to the first that is refused.
+    /// Puts the C form of `list` into the buffers, up to the first work request that is refused.
     fn build_sends(
         &mut self,
         transport: QpType,
@@ -203,8 +202,8 @@ impl Scratch {
         self.build_recvs(list)?;
         let Some(first) = self.recvs.first_mut() else { return Ok(()) };
         let mut bad = ptr::null_mut();
-        // SAFETY: a live QP; a list linked within `recvs`, whose SGEs are in `sges`. The memory is
-        // the device's to check, by key.
+        // SAFETY: The QP is live. The list is linked within `recvs`, and its SGEs are in `sges`. The device
+        // checks the memory by key.
         let errno = unsafe { (qp.post_recv())(qp.raw(), first, &mut bad) };
         posted("ibv_post_recv", errno, &self.recvs, bad)
     }
@@ -215,7 +214,7 @@ impl Scratch {
         let Some(first) = self.recvs.first_mut() else { return Ok(()) };
         let mut bad = ptr::null_mut();
         let (srq, post) = srq.post_recv();
-        // SAFETY: a live SRQ; otherwise as for a QP.
+        // SAFETY: The SRQ is live. The rest holds as in `post_recv`.
         let errno = unsafe { post(srq, first, &mut bad) };
         posted("ibv_post_srq_recv", errno, &self.recvs, bad)
     }
@@ -242,7 +241,7 @@ impl Scratch {
             self.completions.resize(room, ibv_wc::default());
         }
         let (cq, poll) = cq.poll();
-        // SAFETY: a live CQ, and room for that many completions.
+        // SAFETY: The CQ is live, and the buffer has room for `room` completions.
         let count = unsafe { poll(cq, room as c_int, self.completions.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| refused("ibv_poll_cq", count))?;
         for (to, from) in into.iter_mut().zip(&self.completions[..count.min(room)]) {
@@ -252,7 +251,7 @@ impl Scratch {
     }
 }
 
-/// A completion from C. What it does not say of a failed work request stays as it is in a new `Wc`.
+/// A completion from C. Fields that C leaves undefined for a failed work request keep the defaults of `Wc`.
 fn wc(c: &ibv_wc) -> Wc {
     let status = WcStatus::from_c(c.status).unwrap_or(WcStatus::GeneralErr);
     if status != WcStatus::Success {
@@ -261,7 +260,7 @@ fn wc(c: &ibv_wc) -> Wc {
     Wc {
         wr_id: c.wr_id,
         status,
-        // Every verb that can be posted here has a name.
+        // Every verb that can be posted here has a `WcOpcode`.
         opcode: WcOpcode::from_c(c.opcode).unwrap_or(WcOpcode::Send),
         byte_len: c.byte_len,
         imm: (c.wc_flags & IBV_WC_WITH_IMM != 0).then(|| u32::from_be(c.imm_data)),
@@ -279,7 +278,8 @@ mod tests {
 
     const REMOTE: RemoteAddr = RemoteAddr { addr: 0x1000, rkey: 7 };
 
-    /// Builds `list` for an RC QP of a thread with 64 bytes of memory at the address handed to `list`.
+    /// Builds a list for a QP of this transport, in a thread with 64 bytes of memory. `list` gets the address
+    /// of the memory.
     fn built(
         transport: QpType,
         list: impl Fn(u64) -> Vec<(SendOp, SendFlags, Sge)>,
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!((first.opcode, second.opcode, third.opcode), (2, 1, 6));
         assert_eq!((second.send_flags, third.send_flags), (2, 1));
         assert_eq!(second.imm_data.to_ne_bytes(), [1, 2, 3, 4]);
-        // SAFETY: the operands that the opcode goes with; SGEs in the same buffers.
+        // SAFETY: The operands belong to the opcode, and the SGEs are in the scratch buffers.
         unsafe {
             assert_eq!((second.wr.rdma.remote_addr, second.wr.rdma.rkey), (0x1000, 7));
             assert_eq!((third.wr.atomic.compare_add, third.wr.atomic.rkey), (5, 7));

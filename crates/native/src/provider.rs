@@ -22,7 +22,8 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct NativeProvider(Rc<Thread>);
 
-/// Objects come first, as fields are dropped in order: regions go before what keeps memory mapped.
+/// Fields are dropped in order. Objects come first, so that regions are dropped before the memory that they
+/// register.
 struct Thread {
     qps: HandleTable<IbvQp>,
     ahs: HandleTable<IbvAh>,
@@ -41,7 +42,7 @@ struct Thread {
 }
 
 impl NativeProvider {
-    /// For the calling thread, which has this name in messages and runs on `machine`.
+    /// A provider for the calling thread, which runs on `machine`. `name` is the thread's name in messages.
     pub(crate) fn new(shared: Arc<Shared>, machine: u32, name: String) -> NativeProvider {
         NativeProvider(Rc::new(Thread {
             qps: HandleTable::new("QP"),
@@ -77,7 +78,7 @@ impl NativeProvider {
         self.0.shared.start.elapsed()
     }
 
-    /// Counts a pause of this thread; returns how many there were, wrapping.
+    /// Counts a pause of this thread. Returns the number of pauses so far, which wraps around.
     pub(crate) fn count_pause(&self) -> u32 {
         let pauses = self.0.pauses.get().wrapping_add(1);
         self.0.pauses.set(pauses);
@@ -134,8 +135,8 @@ impl Provider for NativeProvider {
     fn reg_mr(&self, pd: PdHandle, mem: Mem, access: AccessFlags) -> Result<(MrHandle, MrKeys), VerbsError> {
         let pd = self.0.pds.get(pd.0)?;
         let base = self.0.view.base(mem)?;
-        // SAFETY: checked by `base`; it stays mapped as long as this thread's view, which outlives
-        // the thread's regions. Being mapped, its length fits a usize.
+        // SAFETY: `base` checked the memory. It stays mapped as long as this thread's view, which outlives
+        // the thread's regions. The memory is mapped, so its length fits a usize.
         let mr = unsafe { IbvMr::register(pd, base, mem.len() as usize, access)? };
         let keys = mr.keys();
         Ok((MrHandle(self.0.mrs.insert(mr)?), keys))
@@ -220,7 +221,7 @@ impl Provider for NativeProvider {
     }
 }
 
-/// The refusal of a whole list, as its queue is unknown.
+/// The refusal of a whole list because its queue is unknown.
 fn unknown(cause: VerbsError) -> PostError {
     PostError { index: 0, cause }
 }

@@ -10,17 +10,17 @@ use doorbell_verbs::{DeviceAttr, Gid, LinkLayer, Mtu, PortAttr, QpAttr, QpState,
 use std::ffi::c_int;
 use std::mem::{MaybeUninit, size_of};
 
-/// A limit of a device, which C keeps in an int.
+/// A limit of a device, which C stores in an int.
 fn limit<T: TryFrom<c_int> + Default>(value: c_int, most: T) -> T {
     if value < 0 { T::default() } else { T::try_from(value).unwrap_or(most) }
 }
 
 fn c_device_attr(device: &IbvDevice) -> Result<ibv_device_attr, VerbsError> {
     let mut attr = MaybeUninit::<ibv_device_attr>::zeroed();
-    // SAFETY: an open context, and room for the result.
+    // SAFETY: The context is open, and `attr` has room for the result.
     let errno = unsafe { (device.library().ibv_query_device)(device.raw(), attr.as_mut_ptr()) };
     outcome("ibv_query_device", errno)?;
-    // SAFETY: all zeroes is a value of this struct of numbers.
+    // SAFETY: This struct of numbers is valid if it is all zeroes.
     Ok(unsafe { attr.assume_init() })
 }
 
@@ -41,7 +41,8 @@ pub(crate) fn device(device: &IbvDevice) -> Result<DeviceAttr, VerbsError> {
     })
 }
 
-/// How well an entry of a GID table serves as source: RoCEv2 over IPv4, over IPv6, anything else.
+/// Suitability of a GID table entry as source address: RoCEv2 over IPv4 is best, then RoCEv2 over IPv6, then
+/// any other.
 fn rank(entry: &ibv_gid_entry) -> u8 {
     let v4 = std::net::Ipv6Addr::from(entry.gid.raw).to_ipv4_mapped().is_some();
     match (entry.gid_type, v4) {
@@ -51,7 +52,8 @@ fn rank(entry: &ibv_gid_entry) -> u8 {
     }
 }
 
-/// The best of a port's GIDs, the first of equals; its index must fit where verbs name it.
+/// The best GID of a port, or the first of equally good ones. Verbs store its index in 8 bits, so the index
+/// must fit.
 fn best_gid(entries: &[ibv_gid_entry], port: u8) -> Option<(u8, Gid)> {
     let usable = entries.iter().rev().filter(|e| e.port_num == u32::from(port) && e.gid_index <= 255);
     let best = usable.max_by_key(|e| rank(e))?;
@@ -63,7 +65,7 @@ fn gid_table(device: &IbvDevice, per_port: c_int) -> Result<Vec<ibv_gid_entry>, 
     let ports = usize::from(c_device_attr(device)?.phys_port_cnt);
     let mut entries = vec![ibv_gid_entry::default(); ports * usize::try_from(per_port).unwrap_or(0)];
     let (room, size) = (entries.len(), size_of::<ibv_gid_entry>());
-    // SAFETY: an open context, and room for as many entries of that size as said.
+    // SAFETY: The context is open, and there is room for `room` entries of this size.
     let count =
         unsafe { (device.library()._ibv_query_gid_table)(device.raw(), entries.as_mut_ptr(), room, 0, size) };
     let failed = |_| refused("ibv_query_gid_table", c_int::try_from(count).unwrap_or(libc::EIO));
@@ -74,7 +76,7 @@ fn gid_table(device: &IbvDevice, per_port: c_int) -> Result<Vec<ibv_gid_entry>, 
 /// State and addresses of a port.
 pub(crate) fn port(device: &IbvDevice, port: u8) -> Result<PortAttr, VerbsError> {
     let mut attr = ibv_port_attr::default();
-    // SAFETY: an open context, and more room than the exported function fills.
+    // SAFETY: The context is open, and `attr` has more room than the exported function fills.
     let errno = unsafe { (device.library().ibv_query_port)(device.raw(), port, &mut attr) };
     outcome("ibv_query_port", errno)?;
     let link_layer = LinkLayer::from_c(attr.link_layer.into()).unwrap_or(LinkLayer::Infiniband);
@@ -89,7 +91,7 @@ pub(crate) fn port(device: &IbvDevice, port: u8) -> Result<PortAttr, VerbsError>
     })
 }
 
-/// Changes as libibverbs takes them: the fields and the mask that names them.
+/// Changes in the form of libibverbs: the fields, and the mask that names them.
 fn c_qp_attr(attr: &QpAttr) -> (ibv_qp_attr, c_int) {
     let mut c = ibv_qp_attr::default();
     let mut named = 0;
@@ -125,7 +127,7 @@ fn c_qp_attr(attr: &QpAttr) -> (ibv_qp_attr, c_int) {
 /// Changes a QP.
 pub(crate) fn modify_qp(qp: &IbvQp, attr: &QpAttr) -> Result<(), VerbsError> {
     let (mut attr, named) = c_qp_attr(attr);
-    // SAFETY: a live QP.
+    // SAFETY: The QP is live.
     outcome("ibv_modify_qp", unsafe { (qp.library().ibv_modify_qp)(qp.raw(), &mut attr, named) })
 }
 
@@ -133,7 +135,7 @@ pub(crate) fn modify_qp(qp: &IbvQp, attr: &QpAttr) -> Result<(), VerbsError> {
 pub(crate) fn qp_state(qp: &IbvQp) -> Result<QpState, VerbsError> {
     let mut attr = ibv_qp_attr::default();
     let mut init = MaybeUninit::<ibv_qp_init_attr>::zeroed();
-    // SAFETY: a live QP, and room for both results.
+    // SAFETY: The QP is live, and there is room for both results.
     let errno =
         unsafe { (qp.library().ibv_query_qp)(qp.raw(), &mut attr, mask::IBV_QP_STATE, init.as_mut_ptr()) };
     outcome("ibv_query_qp", errno)?;

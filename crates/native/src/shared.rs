@@ -1,4 +1,4 @@
-//! What the threads of a cluster share.
+//! State that the threads of a cluster share.
 
 use crate::device::NativeDevice;
 use crate::exchange::Exchange;
@@ -6,7 +6,7 @@ use crate::memory::ClusterMemory;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the threads of a cluster share.
+/// State that the threads of a cluster share.
 pub(crate) struct Shared {
     pub(crate) device: NativeDevice,
     pub(crate) memory: Arc<ClusterMemory>,

@@ -1,10 +1,11 @@
-//! Kernel TCP: the machine's own.
+//! Kernel TCP of the machine.
 //!
-//! Machines of a cluster are threads of a process, or processes that share one device: all are on one host. So
-//! listeners are on its loopback interface, which all of them reach and nobody else does.
+//! The machines of a cluster are threads of one process, or processes that share one device. So all of them
+//! are on one host. Listeners use its loopback interface, which all machines of the cluster reach and other
+//! hosts do not.
 //!
-//! Sockets block, with a time limit of a slice: a call is mostly one system call, as in any program, and one that
-//! waits looks between slices whether the run was stopped.
+//! Sockets block for at most a time slice. A call usually is one system call, as in any program. A call that
+//! waits longer checks between slices whether the run was stopped.
 
 use crate::provider::NativeProvider;
 use crate::socket::Socket;
@@ -19,12 +20,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long a call waits at most before it looks whether the run was stopped.
+/// Longest wait of a call before it checks whether the run was stopped.
 const SLICE: Span = Span::from_ms(20);
-/// Connections that may wait to be accepted; the kernel takes no more than `net.core.somaxconn`.
+/// Largest number of connections that wait to be accepted. The kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// What a call failed with.
+/// Converts the error of a call.
 fn refused(what: &'static str) -> impl Fn(Errno) -> SocketError {
     move |errno| match errno {
         Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED | Errno::TIMEDOUT => SocketError::Reset,
@@ -35,12 +36,12 @@ fn refused(what: &'static str) -> impl Fn(Errno) -> SocketError {
     }
 }
 
-/// Whether the call is to be made again: its slice is over, or a signal came.
+/// Whether the call must be repeated, because its slice has ended or a signal arrived.
 fn is_again(errno: Errno) -> bool {
     matches!(errno, Errno::AGAIN | Errno::INTR | Errno::INPROGRESS | Errno::ALREADY)
 }
 
-/// The refusal of a number.
+/// The refusal of an unknown socket number.
 fn unknown(cause: VerbsError) -> SocketError {
     match cause {
         VerbsError::Invalid(why) => SocketError::Invalid(why),
@@ -54,7 +55,7 @@ fn socket() -> Result<OwnedFd, SocketError> {
         .map_err(refused("socket(2)"))
 }
 
-/// Limits what calls on the socket wait.
+/// Limits the time for which calls on the socket block.
 fn in_slices(fd: &OwnedFd) -> Result<(), SocketError> {
     let slice = Some(Duration::from_nanos(SLICE.as_ns()));
     [Timeout::Recv, Timeout::Send]
@@ -63,7 +64,7 @@ fn in_slices(fd: &OwnedFd) -> Result<(), SocketError> {
         .map_err(refused("setsockopt(2)"))
 }
 
-/// The outcome of send(2) and recv(2), as they return it: bytes, or -1 with errno.
+/// The result of send(2) or recv(2): a number of bytes, or -1 with errno.
 fn bytes(returned: isize) -> Result<u64, Errno> {
     u64::try_from(returned).map_err(|_| {
         let errno = std::io::Error::last_os_error().raw_os_error();
@@ -72,7 +73,7 @@ fn bytes(returned: isize) -> Result<u64, Errno> {
 }
 
 impl NativeProvider {
-    /// Makes a call until it does not end with its slice; unwinds where the run is stopped.
+    /// Repeats a call until it ends for another reason than its slice. Unwinds if the run is stopped.
     fn blocking<T>(&self, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
         loop {
             self.exchange().check();
@@ -91,7 +92,7 @@ impl NativeProvider {
         self.sockets().get(handle.0).map_err(unknown)
     }
 
-    /// A connection.
+    /// The connection of this number.
     fn stream(&self, handle: SocketHandle) -> Result<Rc<Socket>, SocketError> {
         let socket = self.socket(handle)?;
         match *socket {
@@ -130,7 +131,7 @@ impl Sockets for NativeProvider {
         set_tcp_nodelay(&fd, true).map_err(refused("setsockopt(2)"))?;
         in_slices(&fd)?;
         match self.blocking(|| connect(&fd, &to)) {
-            // A slice and the connection may end together.
+            // The connection may be established just when a slice ends.
             Ok(()) | Err(Errno::ISCONN) => self.keep(Socket::Stream(fd)),
             Err(Errno::CONNREFUSED) => Err(SocketError::Refused(to)),
             Err(errno) => Err(SocketError::Errno { what: "connect(2)", errno: errno.raw_os_error() }),
@@ -144,8 +145,9 @@ impl Sockets for NativeProvider {
         let mut sent = 0;
         while sent < len {
             let send = || {
-                // SAFETY: `pointer` checked the range, which stays mapped as long as the view and whose length fits a
-                // usize. It is the kernel that reads it, as a device would: no reference is made to what others store to.
+                // SAFETY: `pointer` checked the range. It stays mapped as long as the view, and its length
+                // fits a usize. The kernel reads it as a device would, so there is no reference to memory
+                // that other threads store to.
                 bytes(unsafe {
                     libc::send(fd, from.add(sent as usize).cast(), (len - sent) as usize, libc::MSG_NOSIGNAL)
                 })
@@ -164,7 +166,7 @@ impl Sockets for NativeProvider {
         }
         let to = self.view().pointer(mem, offset, len);
         let fd = stream.as_fd().as_raw_fd();
-        // SAFETY: as for send(2); the kernel writes it.
+        // SAFETY: The conditions of send(2) above hold. The kernel writes the range.
         let recv = || bytes(unsafe { libc::recv(fd, to.cast(), len as usize, 0) });
         self.blocking(recv).map_err(refused("recv(2)"))
     }
@@ -176,7 +178,7 @@ impl Sockets for NativeProvider {
             let slice = deadline.since(self.now()).min(SLICE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: slice.as_ns() as i64 };
             match self.blocking(|| poll(&mut fds, Some(&timeout))) {
-                // An error or the peer's end is something to take as well: recv(2) says which.
+                // An error or the peer's end also makes a socket ready. recv(2) tells which.
                 Ok(1..) => return Ok(fds.iter().position(|fd| !fd.revents().is_empty())),
                 Ok(0) if self.now() >= deadline => return Ok(None),
                 Ok(0) => {}

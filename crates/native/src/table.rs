@@ -1,18 +1,17 @@
-//! A thread's objects of one kind, by number.
+//! A table of a thread's objects of one kind, by number.
 
 use doorbell_verbs::VerbsError;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Objects under numbers that are never used again, so that a number of an object that is gone
-/// names nothing.
+/// Objects by number. Numbers are never reused, so the number of a removed object is invalid for good.
 pub(crate) struct HandleTable<T> {
     kind: &'static str,
     entries: RefCell<Vec<Option<Rc<T>>>>,
 }
 
 impl<T> HandleTable<T> {
-    /// An empty table; `kind` is what messages call an entry.
+    /// An empty table. Messages call an entry `kind`.
     pub(crate) fn new(kind: &'static str) -> HandleTable<T> {
         HandleTable { kind, entries: RefCell::new(Vec::new()) }
     }
@@ -26,7 +25,7 @@ impl<T> HandleTable<T> {
         Ok(number)
     }
 
-    /// The object of this number.
+    /// The object with this number.
     pub(crate) fn get(&self, number: u32) -> Result<Rc<T>, VerbsError> {
         let entries = self.entries.borrow();
         let entry = entries.get(number as usize).and_then(Option::as_ref);
@@ -35,8 +34,8 @@ impl<T> HandleTable<T> {
             .ok_or_else(|| VerbsError::Invalid(format!("this thread has no {} {number}", self.kind)))
     }
 
-    /// Lets go of the object of this number, if there is one. It is destroyed as soon as no other
-    /// object needs it.
+    /// Removes the object with this number, if there is one. The object is destroyed once no other object
+    /// needs it.
     pub(crate) fn remove(&self, number: u32) {
         let removed = self.entries.borrow_mut().get_mut(number as usize).and_then(Option::take);
         drop(removed);

@@ -1,4 +1,4 @@
-//! Running a cluster's threads to their end.
+//! Runs a cluster's threads until they end.
 
 use crate::exchange::{Exchange, Stopped};
 use doorbell_verbs::RunError;
@@ -8,22 +8,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// A thread to run: its name and what it does.
+/// A thread to run: its name and its body.
 pub(crate) struct Thread {
     pub(crate) name: String,
     pub(crate) body: Box<dyn FnOnce() + Send>,
 }
 
-/// A started thread's name, and how it ends.
+/// A started thread's name and its handle.
 type Started = (String, JoinHandle<Result<(), Box<dyn Any + Send>>>);
 
-/// Runs `threads` at the same time until all have ended. When one panics, the others unwind as soon
-/// as they look at `exchange`.
+/// Runs `threads` concurrently until all have ended. If one panics, the rest unwind at their next use of
+/// `exchange`.
 pub(crate) fn run(exchange: &Arc<Exchange>, threads: Vec<Thread>) -> Result<(), RunError> {
     exchange.begin(threads.len());
     let mut cpus = processors(threads.len()).into_iter();
     let started: Vec<_> = threads.into_iter().map(|thread| start(thread, exchange, cpus.next())).collect();
-    // All are joined before the first failure is returned.
+    // Join all threads before returning the first failure.
     let ended: Vec<_> = started.into_iter().map(|thread| thread.and_then(join)).collect();
     let failed = ended.into_iter().collect();
     match exchange.deadlock() {
@@ -33,14 +33,14 @@ pub(crate) fn run(exchange: &Arc<Exchange>, threads: Vec<Thread>) -> Result<(), 
     }
 }
 
-/// A processor for each of `threads` threads, or none at all where there are too few.
+/// A processor for each thread. Empty if there are too few processors.
 fn processors(threads: usize) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).take(threads).collect();
     if cpus.len() == threads { cpus } else { Vec::new() }
 }
 
-/// Keeps the calling thread on `cpu`: a hint, as nothing depends on it.
+/// Pins the calling thread to `cpu`. This is a hint: nothing depends on it.
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -71,9 +71,9 @@ fn start(thread: Thread, exchange: &Arc<Exchange>, cpu: Option<usize>) -> Result
     }
 }
 
-/// Waits for a thread's end. One that was stopped on account of another has not failed.
+/// Waits until a thread ends. A thread that was stopped because of another one has not failed.
 fn join((thread, handle): Started) -> Result<(), RunError> {
-    // The body's panics are caught inside: both levels say the same.
+    // The thread catches panics of its body, so both levels of results have one meaning.
     match handle.join().unwrap_or_else(Err) {
         Err(payload) if !payload.is::<Stopped>() => {
             Err(RunError::Panicked { thread, message: message(payload.as_ref()) })
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Those that look, and with them those that wait.
+    /// Both the thread that checks and the thread that waits end.
     #[test]
     fn an_interrupt_ends_all() {
         let exchange = Arc::new(Exchange::default());

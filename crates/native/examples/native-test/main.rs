@@ -1,7 +1,8 @@
-//! Runs the samples, the conformance suite and the checks of the papers' systems, and of the toy system, on a
-//! real verbs device: one line a check, then how many passed. The systems run twice: their machines as threads of
-//! this process, and as processes, some of which are killed in checks of that. A check that the device is known to fail counts as failed only if
-//! it passes. Exits with 1 where a check failed, with 2 where nothing could be run.
+//! Runs the samples, the conformance suite, and the checks of the papers' systems and of the toy system on a
+//! real verbs device. Prints a line for each check, and then the counts. The systems run twice: with their
+//! machines as threads of this process, and as processes. Some checks kill processes. A check that the device
+//! is known to fail counts as failed only if it passes. The exit code is 1 if a check failed, and 2 if
+//! nothing could be run.
 
 mod processes;
 mod promises;
@@ -32,21 +33,21 @@ struct Arguments {
     device: usize,
     known: &'static [KnownDifference],
     filter: Option<String>,
-    /// Processes to kill of each role, with the first seed.
+    /// Processes to kill for each role.
     kills: Option<u32>,
     seed: u64,
-    /// Set by [`processes`]: this process runs a part of one check.
+    /// Set by [`processes`]: this process runs one machine of one check.
     machine: Option<u32>,
     epoch: u64,
 }
 
 impl Arguments {
-    /// How much the systems' checks do.
+    /// The scale of the systems' checks.
     fn scale(&self) -> &'static Scale {
         if self.known.is_empty() { &Scale::FULL } else { &Scale::SMALL }
     }
 
-    /// Those that tell which device to use and how.
+    /// The arguments that select the device and its use.
     fn of_device(&self) -> Vec<String> {
         let library = self.library.iter().flat_map(|path| ["--library".into(), path.display().to_string()]);
         let device = ["--device".into(), self.device.to_string()];
@@ -79,7 +80,7 @@ fn arguments() -> Result<Arguments, String> {
     Ok(parsed)
 }
 
-/// Prints how a check ended; one that is known to fail, with the reason.
+/// Prints the result of a check. For a known failure, it prints the reason.
 fn tell(result: &CheckResult, known: &[KnownDifference]) {
     match known.iter().find(|difference| difference.check == result.name) {
         Some(difference) if matches!(result.outcome, Outcome::Failed(_)) => {
@@ -89,7 +90,7 @@ fn tell(result: &CheckResult, known: &[KnownDifference]) {
     }
 }
 
-/// Whether the device does what it must, apart from what is known.
+/// Prints the summary. Returns whether the device behaves as required, except for known differences.
 fn conclude(report: &Report, known: &[KnownDifference]) -> bool {
     let surprises = report.surprises(known);
     for surprise in &surprises {
@@ -111,7 +112,7 @@ fn in_processes(
 ) -> Vec<CheckResult> {
     let mut results = Vec::new();
     for check in processes::all() {
-        // Few, and results name their checks for as long as the program runs.
+        // Leaking is acceptable: there are few names, and results refer to them until the program ends.
         let name: &str = format!("processes/{}", check.name()).leak();
         if arguments.filter.as_ref().is_none_or(|part| name.contains(part)) {
             let ended = processes::run(device, &check, &arguments.of_device(), arguments.scale());
@@ -125,7 +126,7 @@ fn in_processes(
 }
 
 fn run(arguments: &Arguments) -> Result<bool, String> {
-    // SAFETY: the user vouches for the library, the system's own or the one named.
+    // SAFETY: The user vouches for the library, whether it is the system's or a named one.
     let device = unsafe { NativeDevice::open(arguments.library.as_deref(), arguments.device) }
         .map_err(|error| error.to_string())?;
     if let (Some(machine), Some(check)) = (arguments.machine, arguments.filter.clone()) {

@@ -1,10 +1,10 @@
 //! A cluster whose machines are processes: this one and others that it starts.
 //!
-//! Each process runs the same check and only the threads of its own machine. What is published goes by
-//! pipes from every process to this one, and from here to all; clocks count from the same moment.
+//! Each process runs one check with only the threads of its own machine. Published values go through pipes
+//! from every process to this one, and from here to all processes. All clocks start at one moment.
 //!
-//! A machine may ask to be killed ([`ASKS`]): its process gets SIGKILL, once it is gone the others are told ([`DEAD`]), and the next
-//! machine that was not there at first comes in a process of its own.
+//! A machine may ask to be killed ([`ASKS`]). Its process gets SIGKILL. Once it has exited, the remaining
+//! machines are notified ([`DEAD`]), and the next late machine starts in a new process.
 
 use doorbell_native::{NativeCluster, NativeDevice};
 use doorbell_systems_suite::kills::UNDER_WAY;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Which machine of which check a process that was started runs, and the moment from which it counts.
+/// The part of a started process: its machine, its check, and the start of its clock.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) machine: u32,
@@ -29,14 +29,14 @@ pub(crate) struct Part {
     pub(crate) check: String,
 }
 
-/// The signal that nobody can catch.
+/// The signal that no process can catch.
 const SIGKILL: i32 = 9;
-/// What a process says last, with what was wrong.
+/// Key of a process's last message, which holds its error.
 const ENDED: &str = "!";
-/// How often a thread that waits for a value looks whether the run has ended.
+/// Interval at which a thread that waits for a value checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Nanoseconds on the clock that all processes of the machine share.
+/// Nanoseconds on the clock that all processes of the host share.
 fn clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -49,15 +49,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 struct State {
     values: HashMap<String, Vec<u8>>,
-    /// Why the run cannot go on.
+    /// The reason why the run cannot continue.
     over: Option<String>,
 }
 
-/// What was published, by whichever process.
+/// Values that all processes have published.
 struct Board {
     state: Mutex<State>,
     changed: Condvar,
-    /// Pipes to others.
+    /// Pipes to other processes.
     others: Mutex<Vec<Box<dyn Write + Send>>>,
 }
 
@@ -71,7 +71,7 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// Tells the others a line. One that is gone is noticed by who reads from it.
+    /// Sends a line to the other processes. The reader of a process's pipe notices when that process exits.
     fn tell(&self, key: &str, value: &[u8]) {
         let hex = hex(value);
         for other in lock(&self.others).iter_mut() {
@@ -88,15 +88,15 @@ impl Board {
         lock(&self.state).over.clone()
     }
 
-    /// Panics where the run cannot go on.
+    /// Panics if the run cannot continue.
     fn check(&self) {
         if let Some(why) = self.over() {
             panic!("{why}");
         }
     }
 
-    /// Takes what comes through a pipe until its other end is closed, and shows it to `hear`. Returns what the
-    /// process said last.
+    /// Receives the values from a pipe until its other end is closed, and passes each to `hear`. Returns the
+    /// process's last message.
     fn listen(&self, pipe: impl Read, mut hear: impl FnMut(&str, &[u8])) -> Option<String> {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             let (key, hex) = line.split_once(' ')?;
@@ -110,7 +110,7 @@ impl Board {
         None
     }
 
-    /// How a process was killed, at that moment, by what those have said who asked it.
+    /// Adds the reports of processes with outstanding operations to `killed`, which was killed at `at`.
     fn seen(&self, at: u64, killed: &Killed) -> Killed {
         let state = lock(&self.state);
         let of_askers = || state.values.iter().filter(|(key, _)| key.starts_with(UNDER_WAY));
@@ -123,7 +123,7 @@ impl Board {
         Killed { inside, by_others, ..killed.clone() }
     }
 
-    /// Tells another process what is known, and what will be.
+    /// Sends all known values to another process, and all later ones.
     fn join(&self, mut pipe: Box<dyn Write + Send>) {
         let mut others = lock(&self.others);
         for (key, value) in &lock(&self.state).values {
@@ -143,7 +143,7 @@ fn unhex(hex: &str) -> Option<Vec<u8>> {
     (0..hex.len()).step_by(2).map(digit).collect()
 }
 
-/// What joins a thread to those of other processes.
+/// Connects a thread to the threads of other processes.
 #[derive(Clone)]
 struct Joined {
     board: Arc<Board>,
@@ -177,14 +177,14 @@ impl Layer for Joined {
             if let Some(value) = state.values.get(key) {
                 return value.clone();
             }
-            // The lock is not held any more where this panics or unwinds.
+            // The wait guard is dropped here, so that no lock is held if this panics or unwinds.
             drop(self.board.changed.wait_timeout(state, LOOK));
             self.pause(below, Time::NEVER);
         }
     }
 }
 
-/// A program that is joined to other processes.
+/// A program that is connected to other processes.
 struct Member<T> {
     program: T,
     joined: Joined,
@@ -198,7 +198,7 @@ impl<T: Program> Program for Member<T> {
     }
 }
 
-/// The machine of this process, in a cluster of several.
+/// The machine of this process, in a cluster of several processes.
 struct Process {
     threads: NativeCluster,
     machines: u32,
@@ -219,7 +219,7 @@ impl Cluster for Process {
         self.threads.alloc_near(machine, core, len, page)
     }
 
-    /// Threads of other machines are other processes' to start.
+    /// Other processes start the threads of their machines.
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
         if machine != self.machine {
             return Task::new().0;
@@ -245,7 +245,7 @@ pub(crate) fn all() -> Vec<Check<NativeCluster>> {
     of_any()
 }
 
-/// The same on any cluster.
+/// The checks with a process for each machine, for any cluster.
 fn of_any<C: Cluster + 'static>() -> Vec<Check<C>> {
     let mut all = checks();
     all.extend(kills::checks());
@@ -268,11 +268,11 @@ fn run_machine(device: &NativeDevice, board: Arc<Board>, part: &Part, scale: &Sc
     }
 }
 
-/// Runs the part of a process that was started by [`run`].
+/// Runs the machine of a process that [`run`] started.
 pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
     let board = Board::new(vec![Box::new(std::io::stdout())]);
     let hears = board.clone();
-    // Not joined: it ends with the process.
+    // The thread is not joined. It ends with the process.
     std::thread::spawn(move || {
         hears.listen(std::io::stdin(), |_, _| ());
         hears.give_up("the process that started this one is gone".into());
@@ -285,15 +285,16 @@ pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
 #[derive(Clone, Debug)]
 pub(crate) struct Killed {
     pub(crate) machine: u32,
-    /// What it had asked for.
+    /// The request to be killed.
     pub(crate) asked: AskedKill,
-    /// Whether it was in the middle of something, or others had something under way at it; nothing where nobody knows.
+    /// Whether the process was in the middle of an operation, or other processes had operations outstanding
+    /// at it. `None` if unknown.
     pub(crate) inside: Option<bool>,
-    /// Whether that is what others say: its own step says nothing.
+    /// Whether `inside` comes from reports of other processes. If so, the process's own step does not count.
     pub(crate) by_others: bool,
 }
 
-/// Runs a check, each of its machines as a process: this one, and others started with `arguments`.
+/// Runs a check with each machine as a process: this process, and others started with `arguments`.
 pub(crate) fn run(
     device: &NativeDevice,
     check: &Check<NativeCluster>,
@@ -303,7 +304,7 @@ pub(crate) fn run(
     run_and_tell(device, check, arguments, scale).0
 }
 
-/// The same, with those that were killed.
+/// Runs a check as [`run`] does. Also returns the killed processes.
 pub(crate) fn run_and_tell(
     device: &NativeDevice,
     check: &Check<NativeCluster>,
@@ -323,7 +324,7 @@ pub(crate) fn run_and_tell(
     };
     let started = (1..at_first).try_for_each(|machine| others.start(machine));
     let mut ended = started.and_then(|()| run_machine(device, board.clone(), &part, scale));
-    // What another process has said explains why this one gave up.
+    // A message from another process explains why this one gave up.
     if let Some(why) = board.over() {
         ended = Err(why);
     }
@@ -333,13 +334,13 @@ pub(crate) fn run_and_tell(
     (ended, killed)
 }
 
-/// A process, and who listens to it.
+/// A process, and the thread that listens to it.
 struct Started {
     process: Arc<Mutex<Child>>,
     listener: JoinHandle<()>,
 }
 
-/// The processes of a check beside this one.
+/// The processes of a check besides this one.
 #[derive(Clone)]
 struct Others {
     board: Arc<Board>,
@@ -348,7 +349,7 @@ struct Others {
     /// Machines whose processes have not been started.
     late: Arc<Mutex<Range<u32>>>,
     started: Arc<Mutex<Vec<Started>>>,
-    /// Those that were killed, and when, in nanoseconds since the run began.
+    /// The killed processes, each with its time in nanoseconds since the run began.
     killed: Arc<Mutex<Vec<(u64, Killed)>>>,
 }
 
@@ -375,7 +376,7 @@ impl Others {
         command.arg(&self.part.check).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     }
 
-    /// Listens to a process until it has ended, and kills it where it asks for that.
+    /// Listens to a process until it has ended, and kills it if it asks for that.
     fn listen(&self, machine: u32, pipe: Option<ChildStdout>, process: &Mutex<Child>) {
         let asks = format!("{ASKS}{machine}");
         let mut killed = false;
@@ -385,7 +386,7 @@ impl Others {
                 std::thread::sleep(Duration::from_micros(asked.lives_us.unwrap_or(0)));
                 let at = clock() - self.part.epoch;
                 killed = lock(process).kill().is_ok();
-                // Where one goes on nobody knows which of its steps is the last.
+                // If a process continues until it is killed, its last step is unknown.
                 let inside = asked.lives_us.is_none().then_some(asked.inside);
                 lock(&self.killed).push((at, Killed { machine, asked, inside, by_others: false }));
             }
@@ -398,7 +399,7 @@ impl Others {
         }
     }
 
-    /// The process of a machine was killed and is gone: another one comes.
+    /// Handles the exit of a killed process: notifies the rest and starts the next late machine.
     fn is_dead(&self, machine: u32, ended: std::io::Result<ExitStatus>) {
         if !ended.as_ref().is_ok_and(|status| status.signal() == Some(SIGKILL)) {
             return self
@@ -414,14 +415,14 @@ impl Others {
         }
     }
 
-    /// Waits for all; kills those that are left where something went wrong.
+    /// Waits for all processes. Kills the remaining ones if `kill` is set.
     fn end(&self, kill: bool) {
         loop {
             let Some(Started { process, listener }) = lock(&self.started).pop() else { return };
             if kill {
                 let _ = lock(&process).kill();
             }
-            // The listener may be about to kill it.
+            // The listener may be about to kill the process.
             let _ = (listener.join(), lock(&process).wait());
         }
     }

@@ -1,5 +1,5 @@
-//! What this provider promises beyond what every device must do: whatever safe code does with
-//! handles and memory, it is refused, or works.
+//! Checks of promises that this provider makes beyond the required behaviour of every device. Any use of
+//! handles and memory in safe code is either refused or works.
 
 use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_native::NativeCluster;
@@ -19,7 +19,7 @@ const QP: QpInitAttr = QpInitAttr::new(
     QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 8 },
 );
 
-/// Runs these checks as the suite runs its own.
+/// Runs these checks in the way in which the suite runs its own.
 pub(crate) fn run(
     make: &mut dyn FnMut(u32) -> NativeCluster,
     filter: Option<&str>,
@@ -63,7 +63,7 @@ fn is_invalid<T>(result: Result<T, VerbsError>) -> bool {
     matches!(result, Err(VerbsError::Invalid(_)))
 }
 
-/// Parents that are let go of before their children go on working until these are gone too.
+/// Parents that are dropped before their children keep working until the children are gone.
 struct ChildrenKeepParents;
 
 impl Program for ChildrenKeepParents {
@@ -93,7 +93,7 @@ impl Program for ChildrenKeepParents {
     }
 }
 
-/// Makes objects and forgets them.
+/// Creates objects and never destroys them.
 struct Forgetful;
 
 impl Program for Forgetful {
@@ -111,7 +111,7 @@ impl Program for Forgetful {
     }
 }
 
-/// Objects that a program forgets are destroyed when its thread ends: the device's file is closed
+/// Objects that a program does not destroy are destroyed when its thread ends. The device's file is closed
 /// with the last of them.
 fn what_is_left_is_destroyed(mut cluster: NativeCluster) -> Result<(), String> {
     let open_files = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
@@ -132,8 +132,7 @@ impl Program for ContextsDoNotMix {
     fn run<P: Provider>(self, p: P) -> Ended {
         let (one, other) = (Context::open(&p, 0)?, Context::open(&p, 0)?);
         let (pd, own) = (one.alloc_pd()?, one.create_cq(4)?);
-        // Made in the same order, the kernel knows them under the same numbers, and would take one
-        // for the other.
+        // Objects that are created in equal order have equal numbers in the kernel, which would confuse them.
         let (_pd, foreign) = (other.alloc_pd()?, other.create_cq(4)?);
         pd.create_qp(&own, &own, None, &QP)?;
         require(
@@ -147,7 +146,7 @@ impl Program for ContextsDoNotMix {
     }
 }
 
-/// What is refused for the QP's state does not stay in its queue.
+/// A work request that is refused because of the QP's state does not stay in its queue.
 struct PostingNeedsAState;
 
 impl Program for PostingNeedsAState {
@@ -169,7 +168,7 @@ impl Program for PostingNeedsAState {
     }
 }
 
-/// Reaches for memory of another machine, in every way there is.
+/// Accesses memory of another machine, in every possible way.
 struct Foreign {
     memory: Mem,
     way: u8,
@@ -201,7 +200,7 @@ impl Program for Foreign {
 
 fn foreign_memory(mut cluster: NativeCluster) -> Result<(), String> {
     let memory = cluster.alloc(1, 64, PageSize::Small).map_err(|error| error.to_string())?;
-    // These panics are wanted; what they say is compared, not printed.
+    // These panics are expected. The test compares their messages and does not print them.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let ended = (0..5).try_for_each(|way| {
@@ -215,7 +214,7 @@ fn foreign_memory(mut cluster: NativeCluster) -> Result<(), String> {
     ended
 }
 
-/// Threads need a machine and a core of their own.
+/// Threads need an existing machine and a core that no other thread has.
 fn setup_is_checked(mut cluster: NativeCluster) -> Result<(), String> {
     for (machine, core) in [(2, 0), (0, 0)] {
         let tasks = [cluster.spawn(0, 0, ContextsDoNotMix), cluster.spawn(machine, core, ContextsDoNotMix)];
@@ -227,7 +226,7 @@ fn setup_is_checked(mut cluster: NativeCluster) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for ever at a socket, in every way there is.
+/// Blocks at a socket forever, in every possible way.
 struct Waits {
     way: u8,
 }
@@ -241,7 +240,7 @@ impl Program for Waits {
         let mem = p.alloc(1 << 20, PageSize::Small)?;
         p.publish("waits", &[]);
         match self.way {
-            // The first call takes the connection that is there.
+            // The first call accepts the pending connection.
             0 => drop(p.tcp_accept(listener).and_then(|_| p.tcp_accept(listener))?),
             1 => drop(p.tcp_recv(stream, mem, 0, 8)?),
             2 => drop(p.tcp_poll(&[stream], Time::NEVER)?),
@@ -253,7 +252,7 @@ impl Program for Waits {
     }
 }
 
-/// Panics once the other waits, or is about to.
+/// Panics once the other thread waits or is about to wait.
 struct Panics;
 
 impl Program for Panics {
@@ -265,7 +264,7 @@ impl Program for Panics {
     }
 }
 
-/// Who waits at a socket is stopped with the run: without that, this does not end.
+/// A thread that waits at a socket is stopped together with the run. Otherwise this check does not end.
 fn sockets_unwind(cluster: &mut NativeCluster) -> Result<(), String> {
     (0..4).try_for_each(|way| {
         let task = cluster.spawn(0, 0, Waits { way });
@@ -277,7 +276,7 @@ fn sockets_unwind(cluster: &mut NativeCluster) -> Result<(), String> {
     })
 }
 
-/// A layer whose clock is an hour ahead, as that of another process may be.
+/// A layer whose clock is an hour ahead, as another process's clock may be.
 #[derive(Clone)]
 struct Ahead;
 
@@ -289,7 +288,7 @@ impl Layer for Ahead {
     }
 }
 
-/// Polls by that clock; by the other it would take an hour.
+/// Polls with a deadline on the layer's clock. On the other clock, the poll would take an hour.
 struct Late;
 
 impl Program for Late {

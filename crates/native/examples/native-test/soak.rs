@@ -1,4 +1,4 @@
-//! Processes of each role of the applications that are killed, again and again, by seeds.
+//! Repeatedly kills processes of each role of the applications, with a sequence of seeds.
 
 use crate::Arguments;
 use crate::processes::{self, Killed};
@@ -7,24 +7,24 @@ use doorbell_systems_suite::kills::{KillRole, roles};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Seeds that follow each other.
+/// Options of the soak. Seeds are consecutive.
 pub(crate) struct Soak {
-    /// Processes to kill of each role.
+    /// Processes to kill for each role.
     pub(crate) kills: u32,
     /// The first seed.
     pub(crate) seed: u64,
 }
 
-/// What became of a role.
+/// Results for a role.
 #[derive(Default)]
 struct Tally {
     kills: u32,
-    /// Which were in the middle of something, and of which nobody knows.
+    /// Kills in the middle of an operation, and kills for which this is unknown.
     inside: u32,
     unknown: u32,
     runs: u32,
     longest: Duration,
-    /// Before which steps processes were killed that stood still.
+    /// By step: kills of processes that stood still before it.
     steps: BTreeMap<(bool, String), u32>,
     failed: Vec<String>,
 }
@@ -65,7 +65,7 @@ fn in_words(killed: &Killed) -> String {
     }
 }
 
-/// Kills of one role.
+/// Kills processes of one role. Returns the results and the last seed.
 fn soak(
     device: &NativeDevice,
     arguments: &Arguments,
@@ -87,7 +87,7 @@ fn soak(
         if is_wrong {
             tally.failed.push(format!("{}: {outcome}", check.name()));
         }
-        // Where nobody is killed, that is what is wrong.
+        // It is an error if no process is killed.
         if tally.kills >= soak.kills || (is_wrong && killed.is_empty()) {
             return (tally, seed);
         }
@@ -95,7 +95,8 @@ fn soak(
     }
 }
 
-/// Kills of all roles whose names contain the filter; whether all was as promised, and one in four was killed in the middle of something.
+/// Kills processes of all roles whose names contain the filter. Returns whether all promises were kept and at
+/// least one kill in four was in the middle of an operation.
 pub(crate) fn run(device: &NativeDevice, arguments: &Arguments, of: &Soak) -> Result<bool, String> {
     let filter = arguments.filter.as_deref();
     let roles = roles();
@@ -117,7 +118,7 @@ pub(crate) fn run(device: &NativeDevice, arguments: &Arguments, of: &Soak) -> Re
     }
     tallies.iter().flat_map(|(_, (tally, _))| &tally.failed).for_each(|failed| println!("FAILED {failed}"));
     let is_right = |tally: &Tally| tally.failed.is_empty() && tally.kills >= of.kills;
-    // Of few any number may be.
+    // With few kills, any share is accepted.
     let are_inside = |tally: &Tally| tally.kills < 100 || tally.inside * 4 >= tally.kills;
     Ok(tallies.iter().all(|(_, (tally, _))| is_right(tally) && are_inside(tally)))
 }
