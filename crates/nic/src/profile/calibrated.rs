@@ -92,9 +92,8 @@ pub struct ModelError {
 /// A normal distribution has 90% of its values within this many standard deviations of its mean.
 pub const NINETY_PERCENT: f64 = 1.645;
 
-/// A scale on which a parameter's possible values are normally distributed with mean 0 and standard deviation
-/// 1. The parameter's range holds 90% of the distribution. The scale is logarithmic unless the range begins
-///    at 0.
+/// A scale on which a parameter's possible values have the standard normal distribution. The parameter's
+/// range holds 90% of the distribution. The scale is logarithmic unless the range begins at 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scale {
     centre: f64,
