@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Exit codes for scripts, below the help of each command.
+/// Exit codes for scripts, shown below the help of `doorbell`.
 const EXIT_CODES: &str = "Exit codes: 0 done; 2 bad input, of which standard error says in one sentence what would be \
                           right; 3 no operation completed; 4 compare: beyond the \
                           tolerance; 130 interrupted, or 143 by SIGTERM, what was known being printed; 127 run: no such program, or 126: none that this can run; 1 anything else";
@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Run an unmodified RDMA program on a software NIC, without RDMA hardware.
     Run(RunArgs),
-    /// Run a system on this machine over TCP and over its own verbs or the software NIC.
+    /// Run a system on this machine, over the software NIC or another libibverbs, and over TCP.
     Live(LiveArgs),
     /// Show where results are stored for reuse, and how much space they take.
     Cache(CacheArgs),
@@ -88,7 +88,7 @@ pub(crate) struct RunArgs {
     /// work request), port-down@T or T1..T2 (since the device was opened); such as drop=1e-4,delay=10us
     #[arg(long, value_name = "FAULTS")]
     pub(crate) fault: Option<String>,
-    /// Seed of the faults; a seed always selects certain work requests [default: 1]
+    /// Seed that selects the work requests with faults, for repeatable runs [default: 1]
     #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// End the program by SIGABRT, or only warn, if it does something that works here but not on a NIC

@@ -27,7 +27,7 @@ struct FileAndFlags {
     flags: Given,
     /// Parameters set for single machine groups, by group number.
     of_groups: Vec<(usize, Settings)>,
-    /// What is wrong with the value of a flag.
+    /// The error in the value of a flag.
     wrong: Option<String>,
 }
 

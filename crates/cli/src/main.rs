@@ -42,7 +42,7 @@ fn completions(shell: clap_complete::Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Handles an error of clap: prints help, or explains what is wrong with the command line.
+/// Handles an error of clap: prints help, or explains the mistake on the command line.
 fn refused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         if let Some(text) = help::of_system().filter(|_| error.kind() == ErrorKind::DisplayHelp) {

@@ -44,7 +44,7 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
             let missing = said(ContextKind::InvalidArg);
             format!("`{}` needs {missing}: {}", name(&command), usage(&command))
         }
-        // Of the other kinds, Doorbell's options can only cause one: words that are not UTF-8.
+        // Doorbell's options can only cause one of the other kinds: words that are not UTF-8.
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 /// The signals of Ctrl-C, and of kill(1) and service managers. SIGHUP keeps its disposition, because nohup(1)
+/// has it ignored.
 /// ignores it.
 const INTERRUPTS: [i32; 2] = [SIGTERM, SIGINT];
 

@@ -45,7 +45,7 @@ pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     w.classes().iter().map(of).min().unwrap_or(Span::ZERO)
 }
 
-/// Share of each part of the machines in the least latency.
+/// Time that each part of the machines takes within the least latency.
 pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<PartTime> {
     limits::unloaded_way_of_groups(&groups(profiles, w), &kinds(w))
 }

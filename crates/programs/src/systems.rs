@@ -122,7 +122,7 @@ impl SystemEntry {
         }
     }
 
-    /// Builds the system with these parameters; the others have their usual values.
+    /// Builds the system with these parameters, and with usual values for all other parameters.
     ///
     /// # Errors
     /// One sentence if a value is out of its range.

@@ -229,7 +229,7 @@ fn gnu_parallel_makes_the_parts() {
 fn parts_together_are_the_whole() {
     let directory = directory("parts");
     let over = format!("{READS} --over size=64..1024*4 --over verb=read,write");
-    // The parts run separately, at the same time.
+    // The parts run separately and concurrently.
     let parts: Vec<_> = (1..=3)
         .map(|k| {
             let file = std::fs::File::create(directory.join(format!("{k}.json"))).expect("a file");
@@ -342,7 +342,7 @@ fn ctrl_c_keeps_what_is_done() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("doorbell runs");
-    // The longest point would take minutes; the others finish meanwhile.
+    // The longest point would take minutes; the shorter points finish meanwhile.
     while kept(&directory).len() < 2 {
         assert!(child.try_wait().expect("it is a child").is_none(), "it runs");
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -387,7 +387,7 @@ fn sides_are_what_simulate_and_limits_say() {
         sides[1]["mops"].as_f64().expect("a rate") / sides[0]["mops"].as_f64().expect("a rate") - 1.0;
     assert_eq!(sides[1]["change"].as_f64(), Some(change));
     assert_eq!(sides[0]["change"], serde_json::Value::Null);
-    // The costs are those of the bounds.
+    // The costs equal the costs in the bounds of `limits`.
     let costs = found["costs"].as_array().expect("costs");
     let sending = costs.iter().find(|cost| cost["resource"] == "nic-tx-pu").expect("it differs");
     for (at, options) in ["--qps 1", "--profile cx3 --qps 2"].into_iter().enumerate() {

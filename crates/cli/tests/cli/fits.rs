@@ -114,7 +114,8 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
         && (["size", "batch", "qps", "machines", "threads", "window", "claims", "within", "of"]
             .contains(&key));
     let of_the_workload = match name {
-        // Only the fields posted by the process are present; the others have their usual values.
+        // Only fields that follow from the process's posts are present; all other fields have their usual
+        // values.
         "run-stats" | "run-stats-all" => true,
         "simulate-system" => key == "profile",
         _ => false,

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 static NAMES: LazyLock<Vec<&str>> =
     LazyLock::new(|| designed().into_iter().chain(SYSTEMS.iter().map(|entry| entry.name)).collect());
 
-/// Values of the field `design`. Several tasks may have a design of one name.
+/// Values of the field `design`. Designs of different tasks may share a name.
 static DESIGNS: LazyLock<Vec<&str>> = LazyLock::new(|| each_once(|(_, design)| design));
 
 /// The tasks that several designs solve.
@@ -117,7 +117,7 @@ pub fn usual_of_systems(key: &str) -> String {
 /// The most frequent of these values, then the other values with the names of their systems.
 fn most_and_others(all: &[(&str, String)]) -> String {
     let times = |value: &str| all.iter().filter(|(_, other)| other == value).count();
-    // Of several equally frequent values, the first.
+    // The first of several equally frequent values.
     let Some((_, most)) = all.iter().rev().max_by_key(|(_, value)| times(value)) else {
         return String::new();
     };

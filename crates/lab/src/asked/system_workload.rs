@@ -283,7 +283,7 @@ impl Serialize for SystemWorkload {
     }
 }
 
-/// The schema of the JSON that [`Serialize`] writes, with one variant per system of the register.
+/// The schema of the JSON that the `Serialize` impl writes, with one variant per system of the register.
 impl JsonSchema for SystemWorkload {
     fn schema_name() -> Cow<'static, str> {
         "SystemWorkload".into()
@@ -308,7 +308,7 @@ impl JsonSchema for SystemWorkload {
     }
 }
 
-/// Reads the JSON that [`Serialize`] writes.
+/// Reads the JSON that the `Serialize` impl writes.
 impl<'de> Deserialize<'de> for SystemWorkload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SystemWorkload, D::Error> {
         let json = serde_json::Value::deserialize(deserializer)?;

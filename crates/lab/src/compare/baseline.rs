@@ -153,7 +153,7 @@ fn change(what: &str, before: f64, now: Option<f64>, tolerance: Tolerance) -> Ch
     Change { what: what.to_owned(), before, now, change, beyond }
 }
 
-/// Compares the numbers of `now` with those of `before`. Each is a file name and its JSON.
+/// Compares the numbers in `now` with the numbers in `before`. Each is a file name and its JSON.
 ///
 /// # Errors
 /// One sentence if a file is not a result, the kinds differ, or no number is in both.

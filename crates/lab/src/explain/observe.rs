@@ -45,7 +45,7 @@ pub(super) fn observed<E>(
     let is_busy = bottleneck::is_busy(&used, &lifts);
     let shared =
         depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
-    // Also the largest gain that is within its interval may be as large as the gain of several resources.
+    // Even a largest gain within its interval may be as large as the gain of several resources.
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);

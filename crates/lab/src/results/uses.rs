@@ -167,7 +167,7 @@ pub struct UncoreUse {
     pub snp_hits_remote_rfo: u64,
     /// Write-backs forced by a snoop.
     pub implicit_wbs: u64,
-    /// Write-backs of evicted lines.
+    /// Write-backs of lines that were evicted or flushed.
     pub write_backs: u64,
     /// Share of LLC requests that hit, including requests of prefetchers; `None` without requests.
     pub llc_hit_rate: Option<f64>,

@@ -62,7 +62,7 @@ fn contexts_that_are_read_one_at_a_time_are_the_limit() {
         );
         simulate(few, &set).mops
     };
-    // Nearly each READ misses its responder's context. A miss takes 405 ns and 95 ns to read.
+    // Nearly each READ misses its responder's context. Reading the context takes 405 ns plus 95 ns.
     assert!((1.9..2.2).contains(&reads(1)), "{}", reads(1));
     assert!((3.8..4.4).contains(&reads(2)), "{}", reads(2));
     assert!(reads(256) > 4.0 * reads(2), "{}", reads(256));

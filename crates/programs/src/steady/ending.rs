@@ -146,7 +146,7 @@ const AHEAD: f64 = 0.25;
 /// Number of checks of the senders' lead in a measured time of given length.
 const SAMPLES: u64 = 8;
 /// The measured time must be this many times as long as the longest latency and as the period of a recurring
-/// event. An operation of that latency may come again.
+/// event. Such a long operation may come again.
 pub const TURNS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

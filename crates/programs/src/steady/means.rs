@@ -5,7 +5,7 @@ use doorbell_systems::series::Batch;
 /// A mean and its 95% confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Center of the interval.
+    /// Middle of the interval.
     pub mean: f64,
     /// Half the width of the interval.
     pub half: f64,
@@ -65,7 +65,7 @@ fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
     let all = Batch::all(batches);
     let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
     let (off, each) = of_joined(batches, least, residuals)?;
-    // The relative error of the ratio of sums is the error of the residuals' mean.
+    // The error of the ratio of sums is the deviation of the mean residual from 0, per timed operation.
     let per_batch = all.timed as f64 / (batches.len() / each) as f64;
     Some(Interval { mean, half: off.half / per_batch })
 }

@@ -297,7 +297,8 @@ fn qps_of_inbound_reads() {
     none(walk(at, Axis::Qps, &near(4, 30)).into_iter());
 }
 
-/// Windows at which all WQEs of the threads fit, or a READ's WQE is kept: 128 on cx and cx3, 256 on cib.
+/// Total windows of all threads around the capacity for WQEs, and for WQEs of READs: 128 on cx and cx3, 256
+/// on cib.
 #[test]
 fn windows() {
     none(one_way().flat_map(|at| {
