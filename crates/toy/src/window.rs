@@ -1,4 +1,5 @@
-//! What a client of the counter over SENDs gains by more pings outstanding, and what its server allows.
+//! How much a client of the counter over SENDs gains from more outstanding pings, and how much its server
+//! allows.
 
 use crate::ping::Ping;
 use doorbell_lab::{Duration, NotYet, Schema, SystemEntry, SystemWorkload};
@@ -15,7 +16,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Pings outstanding.
+/// Numbers of outstanding pings.
 const WINDOWS: [u32; 4] = [1, 2, 4, 8];
 
 /// One client, and a server that takes a microsecond for a ping.

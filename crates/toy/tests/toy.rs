@@ -1,4 +1,4 @@
-//! The toy system and the toy experiment, by what is public of Doorbell.
+//! The toy system and the toy experiment, by Doorbell's public interfaces.
 
 use doorbell_lab::{Control, Given, Run, Stored, SystemEntry, SystemWorkload, simulate};
 use doorbell_nic::Profile;
@@ -25,7 +25,7 @@ fn its_checks_pass_in_virtual_time() {
     assert_eq!(report.counts().0, checks.len());
 }
 
-/// As `doorbell simulate FILE` does with those of the register.
+/// `doorbell simulate FILE` does this with registered systems.
 #[test]
 fn it_is_read_from_a_file_and_simulated() {
     let entry = SystemEntry::new::<Ping>();

@@ -1,4 +1,4 @@
-//! Ping-pong on machines: machine 0 answers machine 1.
+//! Deployment of ping-pong: machine 0 answers machine 1.
 
 use super::config::{Message, PingPong};
 use super::protocol::{PingPongClient, PingPongServer};
@@ -15,7 +15,7 @@ impl System for PingPong {
     const ABOUT: &'static str =
         "Ping-pong, as perftest's latency tests: half a round trip, of READs a whole one";
 
-    /// As perftest has it.
+    /// perftest's defaults.
     fn usual() -> PingPong {
         PingPong::of(Message::WriteRc, 2, Timing::USUAL)
     }
@@ -30,7 +30,7 @@ impl System for PingPong {
         let cores = [("core", core), ("memory_core", memory_core)].into_iter().chain(peer).collect();
         SystemShape {
             cores,
-            // A buffer for each way, on both machines.
+            // Buffers for both directions, on both machines.
             store_bytes: 4 * u64::from(self.size),
             datagram: (self.message.transport() == QpType::Ud).then_some(("size", self.size)),
             latency_of: Some(if self.message == Message::ReadRc {

@@ -1,9 +1,10 @@
-//! Ping-pong, as the latency tests of perftest have it (`ib_write_lat`, `ib_send_lat`, `ib_read_lat`): each side waits for the
-//! other's message and answers with one as long.
+//! Ping-pong, like perftest's latency tests (`ib_write_lat`, `ib_send_lat`, `ib_read_lat`). Each side waits
+//! for the peer's message, and answers with a message of equal length.
 //!
-//! A message that is WRITTEN has come when its last byte has; that a WRITE becomes visible with its last byte last is what such
-//! programs rely on, and no specification promises it. Times are half a round trip, of READs, which nobody answers, a whole
-//! one. Of what UC or UD loses nothing is sent again: it would be the last message.
+//! A WRITTEN message has arrived when its last byte has. Such programs rely on a WRITE's last byte to become
+//! visible last, which no specification promises. Times are half a round trip. READs are not answered, so
+//! their times are a whole round trip. A message that UC or UD loses is not sent again, so it is the last
+//! message.
 
 mod config;
 mod deployment;

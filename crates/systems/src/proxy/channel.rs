@@ -2,20 +2,23 @@
 
 use doorbell_verbs::{Cpu, Mem, Span};
 
-/// How long after its end a thread that serves others of its machine waits for them: by far longer than they begin one after the other.
+/// How long after its end a thread waits for clients of its machine that it serves: far longer than the time
+/// between their beginnings.
 pub(crate) const LATE: Span = Span::from_ms(1_000);
 
-/// Bytes of a request's slot, and of what tells that a result is there: a cache line.
+/// Bytes of a request's slot, and of the word that says that a result is there: a cache line.
 pub(crate) const LINE: u64 = 64;
 
-/// Two queues of as many slots as requests may be under way: of requests, and of results. Requests are numbered from 0; each uses
-/// the slot of its number, and where they are answered in their order, in both. A slot holds the number after the request's once it is there, which is stored last.
+/// Two queues, one of requests and one of results, with a slot for each request that may be outstanding.
+/// Requests are numbered from 0. Each uses the slot of its number for the request. It also uses this slot for
+/// the result, if requests are answered in order. A slot that is ready holds the number after the request's
+/// number, which is stored last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
     requests: Mem,
     results: Mem,
     slots: u64,
-    /// Bytes of the longest result, in whole lines.
+    /// Bytes of the longest result, rounded up to whole lines.
     longest: u64,
 }
 
@@ -25,7 +28,7 @@ impl Channel {
         (slots * LINE, slots * (longest.next_multiple_of(LINE) + LINE))
     }
 
-    /// With memory of [`Channel::bytes`].
+    /// A channel in memory of [`Channel::bytes`].
     pub(crate) fn new((requests, results): (Mem, Mem), slots: u64, longest: u64) -> Channel {
         Channel { requests, results, slots, longest: longest.next_multiple_of(LINE) }
     }
@@ -34,17 +37,17 @@ impl Channel {
         number % self.slots * (self.longest + LINE)
     }
 
-    /// Where results are, to be registered.
+    /// Memory of the results, to be registered.
     pub(crate) fn results(&self) -> Mem {
         self.results
     }
 
-    /// Where in that the result of a request goes.
+    /// Offset in that memory at which a request's result goes.
     pub(crate) fn result_at(&self, number: u64) -> u64 {
         self.result(number)
     }
 
-    /// Requests what words say, of which a line has room for seven.
+    /// Posts a request with these words. A line has room for seven.
     pub(crate) fn ask<C: Cpu>(&self, cpu: &C, number: u64, words: &[u64]) {
         let slot = number % self.slots * LINE;
         for (at, word) in (1..).zip(words) {
@@ -53,7 +56,7 @@ impl Channel {
         cpu.store_u64(self.requests, slot, number + 1);
     }
 
-    /// What a request says, once it is there.
+    /// The words of a request, once it is there.
     pub(crate) fn asked<const N: usize, C: Cpu>(&self, cpu: &C, number: u64) -> Option<[u64; N]> {
         let slot = number % self.slots * LINE;
         let there = cpu.load_u64(self.requests, slot) == number + 1;
@@ -61,17 +64,17 @@ impl Channel {
         there.then(|| std::array::from_fn(word))
     }
 
-    /// Says that a request's result is where it goes.
+    /// Marks a request's result as complete.
     pub(crate) fn answer<C: Cpu>(&self, cpu: &C, number: u64) {
         cpu.store_u64(self.results, self.result(number) + self.longest, number + 1);
     }
 
-    /// What was told in the slot of a result, of requests that are answered in any order: 0 at first.
+    /// The word told in a result's slot, for requests that are answered in any order; 0 at first.
     pub(crate) fn told<C: Cpu>(&self, cpu: &C, slot: u64) -> u64 {
         cpu.load_u64(self.results, self.result(slot) + self.longest)
     }
 
-    /// Tells something there.
+    /// Stores such a word.
     pub(crate) fn tell<C: Cpu>(&self, cpu: &C, slot: u64, what: u64) {
         cpu.store_u64(self.results, self.result(slot) + self.longest, what);
     }

@@ -5,13 +5,13 @@ use crate::names::named;
 use doorbell_schema::{Field, schema};
 
 named! {
-    /// How a thread reaches memory at a remote socket that is not its own's match.
+    /// How a thread reaches memory at a remote socket that does not match its own.
     Path {
-        /// By a QP to the NIC of that socket.
+        /// By a QP to that socket's NIC.
         Direct = "direct",
-        /// By the QP to the remote socket that matches its own.
+        /// By the QP to the remote socket that matches the thread's own.
         Home = "home",
-        /// By a thread of its machine at the socket that matches.
+        /// By a thread of its machine at the matching socket.
         Proxy = "proxy",
     }
 }
@@ -20,9 +20,9 @@ schema! {
     /// READs of the memory of a machine's sockets.
     pub struct Proxy {
         groups {
-            /// Clients, threads that take turns with the sockets of their machine.
+            /// Clients. These threads take the sockets of their machine in turn.
             clients: Clients,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
         /// How a thread reaches memory at a remote socket that does not match its own.
@@ -33,7 +33,7 @@ schema! {
         cores_per_socket: u32 = Field::count(1, 256),
         /// Bytes of a READ.
         read_bytes: u32 = Field::bytes(1, 4096),
-        /// Of a thousand READs, those of memory at sockets that do not match.
+        /// READs in each thousand that go to sockets that do not match.
         unmatched_permille: u32 = Field::count(0, 1000),
     }
 }
@@ -57,13 +57,14 @@ impl Proxy {
         self.seats().place(client)
     }
 
-    /// The clients of a machine, by the first and the number.
+    /// The clients of a machine: the first one, and how many there are.
     pub(super) fn clients_of(&self, machine: u32) -> (u32, u32) {
         let first = (machine - 1) * self.clients.clients_per_machine;
         self.seats().mates(self.clients.clients, first)
     }
 
-    /// The client that is the proxy of another for a socket, if its machine has one there: those at a socket take turns.
+    /// The client that is another client's proxy for a socket, if the machine has a client there. Clients at
+    /// a socket are proxies in turn.
     pub(super) fn proxy(&self, client: u32, socket: u32) -> Option<u32> {
         self.seats().proxy(self.clients.clients, client, socket)
     }
@@ -76,13 +77,13 @@ impl Proxy {
         }
     }
 
-    /// Which client has a QP to which remote socket.
+    /// All pairs of a client and a remote socket that it has a QP to.
     pub(super) fn links(&self) -> Vec<(u32, u32)> {
         let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
         (0..self.clients.clients).flat_map(of).collect()
     }
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.seats().refuse()?;
         if self.clients.windows {

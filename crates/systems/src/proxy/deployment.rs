@@ -1,4 +1,4 @@
-//! READs of other sockets' memory on machines.
+//! Deployment of READs of other sockets' memory.
 
 use super::channel::Channel;
 use super::config::{Path, Proxy};
@@ -13,7 +13,8 @@ impl System for Proxy {
     const NAME: &'static str = "proxy";
     const ABOUT: &'static str = "READs of the memory of a machine's sockets: by QPs to each, by that to one's own match, or by a proxy socket";
 
-    /// Two machines of two sockets, a thread at each of the client's. The paper says neither how many are outstanding nor what a READ's size is.
+    /// Two machines with two sockets, and a client thread at each socket of one machine. The paper states
+    /// neither the outstanding READs nor their size.
     fn usual() -> Proxy {
         Proxy {
             clients: Clients::new(2, 2, 4, false),
@@ -43,7 +44,7 @@ impl System for Proxy {
     }
 }
 
-/// The channels of all clients: to the proxy of each for each socket.
+/// The channels of each client to its proxies, by socket.
 fn channels<C: Cluster, D: Dress>(
     site: &mut Site<'_, C, Measured, D>,
     config: &Proxy,
@@ -56,7 +57,8 @@ fn channels<C: Cluster, D: Dress>(
         for socket in (0..config.sockets).filter(|socket| *socket != config.socket(client)) {
             let proxy = config.proxy(client, socket).filter(|_| config.path == Path::Proxy);
             let Some(proxy) = proxy else { continue };
-            // Near the proxy: it looks for requests all the time, and its NIC writes results without a way across.
+            // Memory near the proxy, which polls for requests all the time. Its NIC also writes results there
+            // without a socket hop.
             let at = config.place(proxy);
             let memory = (site.alloc_near(at, requests)?, site.alloc_near(at, results)?);
             own[socket as usize] = Some(Channel::new(memory, slots, longest));
@@ -66,7 +68,7 @@ fn channels<C: Cluster, D: Dress>(
     Ok(all)
 }
 
-/// Puts it up; clients end after `limit` READs, where that is not 0.
+/// Deploys the system. Clients end after `limit` READs, or only with the interval if it is 0.
 ///
 /// # Errors
 /// If a machine has no more memory.

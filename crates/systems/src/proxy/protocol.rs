@@ -1,4 +1,4 @@
-//! A thread that reads memory of remote sockets without end, and is a proxy of others.
+//! A thread that reads memory of remote sockets without end, and is a proxy for other threads.
 
 use super::channel::{Channel, LATE};
 use super::config::{Path, Proxy};
@@ -12,13 +12,13 @@ use doorbell_verbs::{
 };
 use std::collections::VecDeque;
 
-/// What is published is below this.
+/// Prefix of the keys that are published.
 pub(super) const SERVICE: &str = "proxy";
 
 /// Bytes of the server's memory at each socket.
 pub(super) const MEMORY: u64 = 1 << 20;
 
-/// The bytes of that from an offset on, as they are from the beginning.
+/// The bytes of that memory at a socket from `offset` on, which never change.
 pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
     for (at, byte) in (offset..).zip(bytes) {
         let word = ((at / 8) ^ (u64::from(socket) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -31,18 +31,18 @@ pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
 pub(super) struct ProxyClient {
     pub(super) number: u32,
     pub(super) config: Proxy,
-    /// Ends after so many READs; 0 for no end.
+    /// READs after which it ends; 0 for no limit.
     pub(super) limit: u64,
     pub(super) interval: Interval,
-    /// To its proxy for each socket, if it has one.
+    /// Channels to its proxy for each socket, if it has one.
     pub(super) to: Vec<Option<Channel>>,
-    /// From those whose proxy it is.
+    /// Channels from clients that it is a proxy for.
     pub(super) from: Vec<Channel>,
-    /// How many clients of this machine are done, and how many there are.
+    /// Counter of this machine's clients that are done, and the number of its clients.
     pub(super) done: (Mem, u32),
 }
 
-/// A READ of its own.
+/// A READ for the client itself.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     socket: u32,
@@ -50,14 +50,14 @@ struct Read {
     began: Time,
 }
 
-/// What another asked for, which is read.
+/// A request of another client, which is being read.
 #[derive(Clone, Copy, Debug)]
 struct ProxyServed {
     channel: usize,
     number: u64,
 }
 
-/// A client under way.
+/// A running client.
 struct Running<'a, P: Provider> {
     cpu: &'a P,
     client: &'a ProxyClient,
@@ -65,17 +65,17 @@ struct Running<'a, P: Provider> {
     interval: Interval,
     random: Random,
     cq: Cq<P>,
-    /// By remote socket, with where the memory that it reads begins.
+    /// QPs by remote socket, each with the address of the memory that it reads.
     ways: Vec<(Option<Qp<P>>, RemoteAddr)>,
-    /// A slot for each READ of its own that it posts.
+    /// A slot for each posted READ for the client itself.
     buffers: Mr<P>,
     own: Vec<Option<Read>>,
-    /// READs of its own that a proxy has, by socket, and the number of the first of them.
+    /// Its READs that a proxy has, by socket, and the number of the first of them.
     asked: Vec<(u64, VecDeque<Read>)>,
-    /// Where results for others go, by channel, and how many of its requests were taken.
+    /// Memory for results, by channel, and the number of requests taken from the channel.
     results: Vec<(Mr<P>, u64)>,
     served: VecDeque<ProxyServed>,
-    /// READs that may be posted for others at a time.
+    /// Maximum number of READs posted for other clients at a time.
     most_served: usize,
     begun: u64,
     ended: u64,
@@ -83,7 +83,7 @@ struct Running<'a, P: Provider> {
     measured: Measured,
 }
 
-/// `wr_id` of READs for others.
+/// `wr_id` of READs for other clients.
 const FOR_OTHERS: u64 = u64::MAX;
 
 impl Program for ProxyClient {
@@ -105,7 +105,7 @@ impl<'a, P: Provider> Running<'a, P> {
         let socket = config.socket(*number);
         let end = SocketEnd::open(cpu, socket)?;
         let outstanding = config.clients.outstanding;
-        // Its own QP has READs of others, too, as many as it is asked for or fit.
+        // Its QP also has READs for other clients: as many as they may request, or as fit.
         let asked = outstanding.saturating_mul(client.from.len() as u32);
         let depth = outstanding.saturating_add(asked).min(end.device.attr.max_qp_wr.max(outstanding));
         let cap = QpCap { max_send_wr: depth, max_recv_wr: 1, ..QpCap::default() };
@@ -153,7 +153,7 @@ impl<'a, P: Provider> Running<'a, P> {
                 self.cpu.fetch_add_u64(done, 0, 1);
                 *said = true;
             }
-            // Others may still need it, but not for ever: one that has stopped is never done.
+            // Other clients may still need it, but not for ever: a client that has stopped is never done.
             let all = *said && self.cpu.load_u64(done, 0) >= u64::from(clients);
             if all || self.cpu.now() >= self.interval.end() + LATE {
                 return Ok(std::mem::take(&mut self.measured));
@@ -204,7 +204,7 @@ impl<'a, P: Provider> Running<'a, P> {
         }
     }
 
-    /// Posts a READ of its own.
+    /// Posts a READ for the client itself.
     fn post(&mut self, read: Read) -> Result<(), SystemError> {
         let Some(slot) = self.own.iter().position(Option::is_none) else {
             return SystemError::config("more READs than are outstanding");
@@ -215,7 +215,7 @@ impl<'a, P: Provider> Running<'a, P> {
         self.read(read.socket, read.offset, sge, slot as u64)
     }
 
-    /// Posts a READ by the QP that leads to a socket's memory.
+    /// Posts a READ by the QP that reaches a socket's memory.
     fn read(
         &self,
         socket: u32,
@@ -232,7 +232,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(qp.post_send(&[wr.flags(SendFlags::SIGNALED)])?)
     }
 
-    /// Takes requests of others; returns whether there was one.
+    /// Takes requests of other clients. Returns whether there was one.
     fn serve(&mut self) -> Result<bool, SystemError> {
         let mut any = false;
         for (n, channel) in self.client.from.iter().enumerate() {
@@ -240,7 +240,7 @@ impl<'a, P: Provider> Running<'a, P> {
                 let number = self.results[n].1;
                 let Some([offset]) = channel.asked(self.cpu, number) else { break };
                 self.cpu.work(work::REQUEST);
-                // Of this machine, but not of this thread: what it asks for may be wrong.
+                // The request comes from another thread of this machine, and may be wrong.
                 if offset > MEMORY - self.bytes.len() as u64 {
                     return Err(SystemError::Protocol(format!("a request for offset {offset}")));
                 }
@@ -254,7 +254,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(any)
     }
 
-    /// Goes on with READs that have completed; those for others complete in their order, as one QP has them.
+    /// Handles completed READs. READs for other clients complete in order, because they use one QP.
     fn completed(&mut self) -> Result<bool, SystemError> {
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();
@@ -273,7 +273,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(found > 0)
     }
 
-    /// Takes what proxies have read.
+    /// Takes results of proxies. Returns whether there was one.
     fn take_results(&mut self) -> Result<bool, SystemError> {
         let mut any = false;
         for socket in 0..self.asked.len() {
@@ -291,7 +291,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(any)
     }
 
-    /// A READ has ended, whose bytes are there.
+    /// Checks and counts a READ whose bytes are there.
     fn ended(&mut self, read: Read) -> Result<(), SystemError> {
         let mut expected = vec![0; self.bytes.len()];
         fill(read.socket, read.offset, &mut expected);

@@ -13,9 +13,9 @@ schema! {
             clients: Clients,
             /// The server's threads.
             workers: Workers,
-            /// How requests travel.
+            /// How RPCs carry requests.
             travel: Travel,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
         /// Verb and transport of requests.
@@ -32,7 +32,7 @@ impl RpcSequencer {
         herd::Config { requests, replies: self.reply, ..herd }
     }
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let RpcSequencer { request, reply, travel, .. } = self;
         if travel.datagrams && *request != Requests::SendUd {

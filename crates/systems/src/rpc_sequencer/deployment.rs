@@ -1,4 +1,4 @@
-//! The sequencer over HERD's RPCs on machines.
+//! Deployment of the sequencer over HERD's RPCs.
 
 use super::config::RpcSequencer;
 use super::protocol::{RpcSequencerClient, RpcSequencerServer};
@@ -14,7 +14,7 @@ impl System for RpcSequencer {
     const ABOUT: &'static str = "Sequencer over HERD's RPCs, or by other verbs";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("sequencer", "rpc"));
 
-    /// Clients send windows of 32; multi-queue means 3 QPs per port.
+    /// Clients send windows of 32 requests. Multi-queue means 3 QPs per port.
     fn usual() -> RpcSequencer {
         RpcSequencer {
             clients: Clients::new(70, 14, 32, true),
@@ -26,7 +26,8 @@ impl System for RpcSequencer {
         }
     }
 
-    /// Without batching a worker replies to a request before it looks for the next; queues are for datagrams.
+    /// Without batching, a worker replies to a request before it polls for the next one. Only datagrams have
+    /// queues.
     fn settle(&mut self, given: &Given) {
         if !self.workers.batching && given.get("gather").is_none() {
             self.workers.gather = 1;

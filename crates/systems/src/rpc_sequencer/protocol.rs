@@ -1,4 +1,4 @@
-//! The sequencer over HERD's RPCs: baseline, batching and multi-queue are switches of
+//! The sequencer over HERD's RPCs. Baseline, batching and multi-queue are switches of
 //! [`crate::herd::Config`].
 
 use crate::drawing::{Drawer, Drawing, Drawn};
@@ -6,12 +6,12 @@ use crate::herd::{self, Config, Handler, RpcOutcome, Worker};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cpu, Mem, Program, Provider};
 
-/// Encoded lengths for [`Config::max_request`] and [`Config::max_reply`].
+/// Bytes of an encoded request, for [`Config::max_request`].
 pub const MAX_REQUEST: u32 = 0;
-/// See [`MAX_REQUEST`].
+/// Bytes of an encoded reply, for [`Config::max_reply`].
 pub const MAX_REPLY: u32 = 8;
 
-/// Gives out numbers: a batch of N requests takes N from the shared counter at once.
+/// Gives out numbers. A batch of N requests takes N numbers from the shared counter at once.
 struct Counter {
     counter: Mem,
 }
@@ -30,13 +30,13 @@ impl Handler for Counter {
 /// A worker thread of the server.
 #[derive(Clone, Debug)]
 pub struct RpcSequencerServer {
-    /// Shared with the clients.
+    /// Configuration that servers and clients share.
     pub config: Config,
     /// Number of this worker.
     pub number: u32,
-    /// The request region, of [`Config::region_bytes`], shared by the workers.
+    /// The request region, of [`Config::region_bytes`] bytes, which the workers share.
     pub region: Mem,
-    /// The 8-byte counter, shared by the workers: the next number.
+    /// The 8-byte counter with the next number, which the workers share.
     pub counter: Mem,
     /// When it measures, and when it ends.
     pub interval: Interval,
@@ -61,11 +61,11 @@ impl Program for RpcSequencerServer {
 /// A client. Its requests go to the workers in turn.
 #[derive(Clone, Debug)]
 pub struct RpcSequencerClient {
-    /// Shared with the server.
+    /// Configuration that servers and clients share.
     pub config: Config,
     /// Number of this client.
     pub number: u32,
-    /// How it draws.
+    /// How it draws numbers.
     pub drawing: Drawing,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,

@@ -1,5 +1,5 @@
-//! QPs from each sender to each receiver of another machine, which both use: the sender for entries and what it tells, the receiver for credit, and to
-//! fetch entries.
+//! QPs from each sender to each receiver of another machine. Both use them: the sender for entries and told
+//! words, the receiver for credit, and to fetch entries.
 
 use super::layout::Plan;
 use crate::SystemError;
@@ -11,50 +11,50 @@ use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr,
 };
 
-/// Bytes of what receivers tell, which is inline.
+/// Bytes of a credit word, which is inline.
 const CREDIT: u32 = 8;
 
-/// A way to another executor: `W` is what posts to it.
+/// A connection to another executor. `W` posts to it.
 pub(super) enum InboxWay<W> {
-    /// It is of this machine, with this inbox.
+    /// The executor is on this machine, with this inbox.
     Here(Mem),
-    /// It is of another, with this inbox.
+    /// The executor is on another machine, with this inbox.
     There(W, RemoteAddr),
 }
 
-/// What an executor has of its machine and the others.
+/// An executor's device, memory and connections.
 pub(super) struct Connections<P: Provider> {
     pub(super) device: Device<P>,
     /// Its own inbox.
     pub(super) inbox: Mr<P>,
-    /// A line that answers of atomics go to.
+    /// A line for the results of atomics, and for words to post.
     pub(super) scratch: Mr<P>,
-    /// To each receiver, if it sends.
+    /// Connections to each receiver, if it sends.
     pub(super) to: Vec<InboxWay<Writer<P>>>,
-    /// To each sender, if it receives.
+    /// Connections to each sender, if it receives.
     pub(super) from: Vec<InboxWay<Outbox<P>>>,
 }
 
-/// Connecting is to be connected.
+/// An executor that is to be connected.
 #[derive(Clone, Copy)]
 pub(super) struct Connecting<'a> {
     pub(super) plan: &'a Plan,
     pub(super) seats: &'a Seats,
     pub(super) number: u32,
-    /// Inboxes of all executors; those of other machines' are not used.
+    /// Inboxes of all executors. Inboxes of other machines are not used.
     pub(super) inboxes: &'a [Mem],
-    /// What is published is below this.
+    /// Prefix of the keys that are published.
     pub(super) service: &'a str,
 }
 
-/// An end of a QP: of a sender, or of a receiver.
+/// An end of a QP: the sender's or the receiver's.
 #[derive(Clone, Copy)]
 enum QpEnd {
     Sender,
     Receiver,
 }
 
-/// A QP that is not connected yet, and its CQ, where its executor's own end is.
+/// A QP that is not connected yet, its CQ, this executor's end, and the other executor.
 struct Half<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
@@ -71,7 +71,7 @@ impl Connecting<'_> {
         self.machine(other) == self.machine(self.number)
     }
 
-    /// The sender and the receiver of a QP to another.
+    /// The sender and the receiver of a QP to another executor.
     fn pair(&self, end: QpEnd, other: u32) -> (u32, u32) {
         match end {
             QpEnd::Sender => (self.number, other),
@@ -87,7 +87,7 @@ impl Connecting<'_> {
         format!("{}/inbox/{executor}", self.service)
     }
 
-    /// Work requests that a post takes, and SGEs of one.
+    /// Work requests of a post, and SGEs of a work request.
     fn of_a_post<P: Provider>(&self, device: &Device<P>) -> (u32, u32) {
         let sges = self.plan.batch.min(device.attr.max_sge).max(1);
         match self.plan.strategy {
@@ -97,7 +97,7 @@ impl Connecting<'_> {
         }
     }
 
-    /// Work requests that fit the send queue to a receiver.
+    /// Work requests in the send queue to a receiver.
     fn queue<P: Provider>(&self, device: &Device<P>) -> u32 {
         let of_a_post = self.of_a_post(device).0;
         of_a_post.saturating_mul(self.plan.outstanding).clamp(of_a_post, device.attr.max_qp_wr.max(1))
@@ -123,12 +123,12 @@ impl Connecting<'_> {
         Ok(Half { qp, cq, end, other })
     }
 
-    /// The port of both ends of a QP: the receiver's.
+    /// The port of both ends of a QP: the port of the receiver's socket.
     fn port<P: Provider>(&self, device: &Device<P>, pair: (u32, u32)) -> u8 {
         device.port_of_socket(self.seats.socket(pair.1))
     }
 
-    /// Connects an executor with all others.
+    /// Connects this executor with all its peers.
     pub(super) fn connect<P: Provider>(&self, cpu: &P) -> Result<Connections<P>, SystemError> {
         let Connecting { plan, number, inboxes, .. } = *self;
         let device = Device::at_socket(cpu, self.seats.socket(number))?;
@@ -162,7 +162,8 @@ impl Connecting<'_> {
         self.ways(device, inbox, &all, halves)
     }
 
-    /// Puts ways together: `halves` are of those of `all` that are not here, in their order.
+    /// Puts the connections together. `halves` has the QPs to executors of `all` that are on other machines,
+    /// in order.
     fn ways<P: Provider>(
         &self,
         device: Device<P>,
@@ -200,11 +201,12 @@ impl Connecting<'_> {
     }
 }
 
-/// Where in scratch memory a word is stored before it is posted: behind what answers of atomics go to.
+/// Offset in scratch memory of a word to post, behind the results of atomics.
 const WORD: u64 = 8;
 
 impl<P: Provider> InboxWay<Outbox<P>> {
-    /// Stores a word of its inbox, which `scratch` may be used for; where it is the last, so that [`InboxWay::settle`] knows when it is there.
+    /// Stores a word to the executor's inbox. It may use `scratch`. [`InboxWay::settle`] waits for the word
+    /// if it `is_last`.
     pub(super) fn store(
         &mut self,
         cpu: &P,
@@ -227,7 +229,7 @@ impl<P: Provider> InboxWay<Outbox<P>> {
         Ok(())
     }
 
-    /// Waits until the last word is there, or has failed: who is gone is told nothing.
+    /// Waits until the last word has arrived, or failed: an executor that is gone gets no word.
     pub(super) fn settle(&mut self) {
         if let InboxWay::There(outbox, _) = self {
             let _ = outbox.settle();

@@ -1,35 +1,36 @@
-//! The words by which senders and receivers tell each other how far they are.
+//! Words by which senders and receivers report their progress to each other.
 
-/// Rounds are counted in the lower bits of a word.
+/// The lower bits of a word, which count rounds.
 const ROUNDS: u64 = (1 << 29) - 1;
-/// The round before the next was the last.
+/// The round before the next one was the last.
 const OVER: u64 = 1 << 29;
-/// The sender or receiver of this word is done with all rounds.
+/// The sender or receiver that owns this word is done with all rounds.
 const FAREWELL: u64 = 1 << 30;
-/// The next round is the last; with [`OVER`], the one before.
+/// The next round is the last; with [`OVER`], the round before it.
 const LAST: u64 = 1 << 31;
 
-/// What a sender adds to a told word.
+/// A sender's addition to a told word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ToldWord {
-    /// Entries that are there since it last told, below 2^32.
+    /// Entries that were written since its last addition, below 2^32.
     pub(super) entries: u64,
-    /// Whether these were the round's last.
+    /// Whether these entries are the round's last.
     pub(super) ends: bool,
     /// Whether the next round is the last.
     pub(super) last: bool,
-    /// Whether it will not send any more.
+    /// Whether the sender will send nothing more.
     pub(super) farewell: bool,
 }
 
 impl ToldWord {
-    /// The sum that says so. A word is told of many times, but once only of the last round and of the farewell, so that nothing carries.
+    /// The number to add. A word gets many additions, but only one with the last round and one with the
+    /// farewell, so that nothing carries.
     pub(super) fn word(self) -> u64 {
         let flag = |is: bool, flag: u64| if is { flag } else { 0 };
         self.entries << 32 | u64::from(self.ends) | flag(self.last, LAST) | flag(self.farewell, FAREWELL)
     }
 
-    /// What was added to a word since it was `before`.
+    /// The additions to a word since it was `before`.
     pub(super) fn since(before: u64, word: u64) -> ToldWord {
         let added = word.wrapping_sub(before);
         ToldWord {
@@ -41,21 +42,21 @@ impl ToldWord {
     }
 }
 
-/// What a receiver tells a sender.
+/// A receiver's report to a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CreditWord {
-    /// Entries of this sender that it has taken, modulo 2^32.
+    /// Entries of this sender that the receiver has taken, modulo 2^32.
     pub(super) taken: u32,
-    /// Rounds that it has finished, of all senders.
+    /// Rounds of all senders that the receiver has finished.
     pub(super) rounds: u64,
-    /// The round that is the last, where it has finished those before it.
+    /// The last round, if the receiver has finished the rounds before it.
     pub(super) last: Option<u64>,
-    /// Whether it will not take any more.
+    /// Whether the receiver will take nothing more.
     pub(super) farewell: bool,
 }
 
 impl CreditWord {
-    /// The word that says so.
+    /// The report as a word.
     pub(super) fn word(self) -> u64 {
         let last = self.last.filter(|last| *last <= self.rounds);
         let over = last.is_some_and(|last| last < self.rounds);
@@ -68,7 +69,7 @@ impl CreditWord {
         told.word() | self.rounds & ROUNDS | if over { OVER } else { 0 }
     }
 
-    /// What a word says.
+    /// The report that a word holds.
     pub(super) fn of(word: u64) -> CreditWord {
         let ToldWord { entries, last, farewell, .. } = ToldWord::since(0, word);
         let rounds = word & ROUNDS;
@@ -76,7 +77,7 @@ impl CreditWord {
         CreditWord { taken: entries as u32, rounds, last, farewell }
     }
 
-    /// Of so many entries that were sent, those that it has not taken.
+    /// Entries that the receiver has not taken, out of `sent`.
     pub(super) fn untaken(self, sent: u64) -> u64 {
         (sent as u32).wrapping_sub(self.taken).into()
     }

@@ -12,7 +12,7 @@ schema! {
             clients: Clients,
             /// The server's threads.
             workers: Workers,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
     }

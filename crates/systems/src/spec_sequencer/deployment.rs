@@ -1,4 +1,4 @@
-//! Spec-S0 on machines.
+//! Deployment of Spec-S0.
 
 use super::config::SpecSequencer;
 use super::protocol::{SpecClient, SpecServer};
@@ -12,7 +12,7 @@ impl System for SpecSequencer {
     const ABOUT: &'static str = "Spec-S0, a sequencer by header-only SENDs";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("sequencer", "spec-s0"));
 
-    /// Clients keep 16 outstanding.
+    /// Clients keep 16 requests outstanding.
     fn usual() -> SpecSequencer {
         SpecSequencer {
             clients: Clients::new(70, 14, 16, false),

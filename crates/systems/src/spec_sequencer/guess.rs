@@ -1,18 +1,18 @@
 //! A client's guess of the upper half of the counter.
 
-/// Old guesses are forgotten once the counter is this far beyond where they were right: requests
-/// that carried them have long ended.
+/// Old guesses are forgotten once the counter is this far from the last multiple of 2^32. Requests that
+/// carried them have long ended.
 const FAR: u64 = 1 << 30;
 
-/// What a client takes the upper half to be.
+/// A client's guess of the counter's upper half.
 ///
-/// A header-only reply belongs to a request that carried the right guess, but does not say which it
-/// was. Requests of two guesses are outstanding at once only around a multiple of 2^32; then the guess
-/// that brings the number closest to the last one is the right one.
+/// A header-only reply belongs to a request that carried the right guess, but it does not say which request.
+/// Requests with two guesses are outstanding at once only around a multiple of 2^32. The right guess is then
+/// the one whose number is closest to the last number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guess {
     upper: u32,
-    /// Another guess, that requests under way may carry.
+    /// Another guess, which outstanding requests may carry.
     other: Option<u32>,
     last: Option<u64>,
 }
@@ -40,7 +40,7 @@ impl Guess {
         value
     }
 
-    /// A regular reply told a number.
+    /// Notes the number of a regular reply.
     pub(super) fn corrected(&mut self, value: u64) {
         let upper = (value >> 32) as u32;
         if upper != self.upper && self.last.is_none_or(|last| value > last) {
@@ -58,7 +58,7 @@ impl Guess {
         }
     }
 
-    /// Nothing is outstanding: no request carries another guess.
+    /// Notes that nothing is outstanding, so no request carries another guess.
     pub(super) fn alone(&mut self) {
         self.other = None;
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the server replies to a request with this guess.
+    /// The server's reply to a request that carried this guess.
     fn reply(guess: &mut Guess, carried: u32, value: u64) -> u64 {
         if carried == (value >> 32) as u32 {
             return guess.confirmed(value as u32);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     proptest! {
-        /// Up to 8 requests outstanding, whose replies come in any order, around a multiple of 2^32.
+        /// Up to 8 requests are outstanding. Their replies come in any order, around a multiple of 2^32.
         #[test]
         fn numbers_are_right_in_any_order(
             first_guess in 4..7u32,

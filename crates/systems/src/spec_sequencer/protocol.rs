@@ -1,16 +1,16 @@
 //! Spec-S0: speculation with header-only SENDs (ATC'16, 4.2.1).
 //!
-//! A request is a header-only SEND whose immediate is the client's guess of the number's upper half.
-//! Where the guess is right the reply is a header-only SEND with the lower half in its immediate;
-//! else it is a regular SEND of the number, from which the client guesses anew. A guess is wrong at
-//! most once in 2^32 numbers for each client.
+//! A request is a header-only SEND. Its immediate is the client's guess of the number's upper half. If the
+//! guess is right, the reply is a header-only SEND with the lower half in its immediate. Otherwise the reply
+//! is a regular SEND of the number, from which the client takes its next guess. A guess is wrong at most once
+//! in 2^32 numbers for each client.
 //!
-//! # What is guaranteed
-//! Messages carry no name. A client with one request outstanding draws in order: its number is larger
-//! than all that were drawn before it asked. With several, a reply counts for the oldest request,
-//! and its number may have been taken before that request was sent. A client that waits too long ([`Config::retry`]) goes on with a fresh QP,
-//! which late replies to the old one do not reach, and asks again. Numbers of replies that were lost
-//! are skipped; none is given twice.
+//! # Guarantees
+//! Messages carry no name. A client with one outstanding request draws in order: its number is larger than
+//! all numbers drawn before it asked. With several outstanding requests, a reply counts for the oldest
+//! request, and its number may have been taken before that request was sent. A client that waits too long
+//! ([`Config::retry`]) asks again on a new QP, which late replies to the old QP do not reach. Numbers of lost
+//! replies are skipped. No number is given twice.
 
 use super::guess::Guess;
 use crate::device::{self, Device, QKEY, check, find};
@@ -30,19 +30,19 @@ const NUMBER: u32 = 8;
 /// Parameters that a server and its clients share.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Worker threads of the server; worker w has port w modulo ports.
+    /// Worker threads of the server. Worker w uses port w modulo ports.
     pub workers: u32,
-    /// Clients; client c asks worker c modulo workers.
+    /// Number of clients. Client c asks worker c modulo workers.
     pub clients: u32,
-    /// Requests that a client has outstanding.
+    /// Maximum number of a client's outstanding requests.
     pub outstanding: u32,
     /// Requests that a worker takes in a pass, 1 to 1024.
     pub gather: u32,
     /// Post the replies of a pass with one doorbell, rather than one by one.
     pub doorbell: bool,
-    /// UD QPs that a worker's passes take turns with, at least 1.
+    /// UD QPs that a worker's passes use in turn, at least 1.
     pub queues: u32,
-    /// After how long a client asks again; `None` for never.
+    /// Time after which a client asks again; `None` for never.
     pub retry: Option<Span>,
 }
 
@@ -57,8 +57,8 @@ impl Config {
         Ok(())
     }
 
-    /// RECVs that a worker keeps posted: for all that its clients can have outstanding, and as much
-    /// again as they may repeat.
+    /// RECVs that a worker keeps posted: one for each request that its clients can have outstanding, and one
+    /// more for each that they may repeat.
     fn recvs(&self, most: u32) -> u32 {
         let requests = self.clients.div_ceil(self.workers).saturating_mul(self.outstanding);
         (requests.saturating_mul(2) + self.gather + recv_ring::BATCH).min(most)
@@ -72,11 +72,11 @@ fn key(worker: u32) -> String {
 /// A worker thread of the server.
 #[derive(Clone, Debug)]
 pub struct SpecServer {
-    /// Shared with the clients.
+    /// Configuration that servers and clients share.
     pub config: Config,
     /// Number of this worker.
     pub number: u32,
-    /// The 8-byte counter, shared by the workers: the next number.
+    /// The 8-byte counter with the next number, which the workers share.
     pub counter: Mem,
     /// When it measures, and when it ends.
     pub interval: Interval,
@@ -87,7 +87,7 @@ struct Worker<'a, P: Provider> {
     device: Device<P>,
     port: u8,
     requests: Cq<P>,
-    /// Where requests come in.
+    /// The QP that receives requests.
     inbox: Qp<P>,
     ring: RecvRing<P>,
     outboxes: Vec<Outbox<P>>,
@@ -208,19 +208,19 @@ impl Program for SpecServer {
 /// A client.
 #[derive(Clone, Debug)]
 pub struct SpecClient {
-    /// Shared with the server.
+    /// Configuration that servers and clients share.
     pub config: Config,
     /// Number of this client.
     pub number: u32,
-    /// The guess of the upper half that it begins with.
+    /// The client's first guess of the upper half.
     pub guess: u32,
-    /// How it draws; its `outstanding` is [`Config::outstanding`].
+    /// How it draws numbers. Its `outstanding` is [`Config::outstanding`].
     pub drawing: Drawing,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
 }
 
-/// What a client has until it waits too long.
+/// A client's QP and its queues. They are replaced if the client waits too long.
 struct CounterLine<P: Provider> {
     outbox: Outbox<P>,
     replies: Cq<P>,
@@ -235,7 +235,7 @@ struct Guesser<'a, P: Provider> {
     server: UdDest,
     _ah: Ah<P>,
     guess: Guess,
-    /// When each outstanding request began; any reply answers any of them.
+    /// When each outstanding request began. Any reply answers any of them.
     began: VecDeque<Time>,
     due: Time,
     wc: Vec<Wc>,
@@ -264,7 +264,7 @@ impl<'a, P: Provider> Guesser<'a, P> {
         })
     }
 
-    /// Asks `n` times, with one doorbell.
+    /// Sends `n` requests with one doorbell.
     fn ask(&mut self, n: u32) -> Result<(), SystemError> {
         let wr = SendWr::new(0, SendOp::SendWithImm(self.guess.upper()), &[]).to(self.server);
         self.line.outbox.post(&mut vec![wr; n as usize])?;
@@ -312,7 +312,7 @@ impl<'a, P: Provider> Guesser<'a, P> {
         Ok(found > 0)
     }
 
-    /// Asks again, by a fresh QP, for all that is outstanding.
+    /// Repeats all outstanding requests on a new QP, if they are due.
     fn renew(&mut self) -> Result<u32, SystemError> {
         if self.device.cpu.now() < self.due {
             return Ok(0);

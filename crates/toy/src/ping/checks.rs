@@ -7,7 +7,7 @@ use doorbell_systems_suite::stage::{Stage, place};
 use doorbell_systems_suite::{Check, deployed};
 use doorbell_verbs::{Cluster, Span};
 
-/// RC SENDs to one thread; of a case's server it has none of the switches.
+/// RC SENDs to one thread. It ignores all switches of a case's server.
 #[derive(Clone, Copy, Debug)]
 struct OverSends;
 
@@ -31,7 +31,7 @@ impl Sequencer for OverSends {
     }
 }
 
-/// Its checks.
+/// All checks of the counter over SENDs.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
         DrawingShape::new(OverSends, 1).check("systems/ping/one_outstanding"),

@@ -9,10 +9,10 @@ schema! {
         groups {
             /// Clients.
             clients: Clients,
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
-        /// Work of the server for each ping beside its verbs, as 100ns; where time is real, none.
+        /// Work of the server for each ping besides its verbs, such as 100ns. In real time there is none.
         service: Duration = Field::time(),
     }
 }

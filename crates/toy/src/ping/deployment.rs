@@ -1,4 +1,4 @@
-//! The counter over SENDs on machines.
+//! Deployment of the counter over SENDs.
 
 use super::config::Ping;
 use super::protocol::{Client, Server};

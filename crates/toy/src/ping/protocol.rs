@@ -1,7 +1,8 @@
 //! Pings and their answers: SENDs without payload to the server, SENDs of 8 bytes back.
 //!
-//! A client ends with pings under way. Its QP is gone then, and the server's end of it fails: so the server goes on
-//! without a client whose QP has failed. If that was no end, the client knows better why.
+//! A client ends with outstanding pings. Its QP is gone then, and the server's end of that QP fails. So the
+//! server goes on without a client whose QP has failed. If the client has not ended, it knows better why the
+//! QP failed.
 
 use doorbell_systems::device::{Device, check, connect_qp, serve_qps};
 use doorbell_systems::drawing::{Drawer, Drawing, Drawn};
@@ -12,13 +13,13 @@ use doorbell_verbs::{
     Sge, Span, Time, Wc,
 };
 
-/// What the server publishes is below this.
+/// Prefix of the keys that the server publishes.
 const SERVICE: &str = "ping";
 
 /// Bytes of an answer.
 const ANSWER: u32 = 8;
 
-/// A QP for so many RECVs, whose completions go to `received`, and as many SENDs.
+/// A QP for this many RECVs, whose completions go to `received`, and as many SENDs.
 fn outbox<P: Provider>(device: &Device<P>, received: &Cq<P>, recvs: u32) -> Result<Outbox<P>, SystemError> {
     let cap = QpCap {
         max_send_wr: outbox::depth(1),
@@ -26,18 +27,18 @@ fn outbox<P: Provider>(device: &Device<P>, received: &Cq<P>, recvs: u32) -> Resu
         max_inline_data: device.inline(ANSWER),
         ..QpCap::default()
     };
-    // Where a QP fails, each SEND completes.
+    // If a QP fails, each SEND completes.
     let sent = device.context.create_cq(outbox::depth(1))?;
     let qp = device.pd.create_qp(&sent, received, None, &QpInitAttr::new(QpType::Rc, cap))?;
     Ok(Outbox::new(qp, sent, 1))
 }
 
-/// A RECV of a ping, named by the number of its client.
+/// Posts a RECV of a ping. Its `wr_id` is the number of its client.
 fn expect<P: Provider>(qp: &Qp<P>, client: u64) -> Result<(), SystemError> {
     Ok(qp.post_recv(&[RecvWr { wr_id: client, sg_list: &[] }])?)
 }
 
-/// Answers a ping with what is there, and expects another.
+/// Answers a ping with `with`, and posts a RECV for the next one.
 fn answer<P: Provider>(outbox: &mut Outbox<P>, ping: &Wc, with: Sge) -> Result<(), SystemError> {
     check(ping)?;
     expect(&outbox.qp, ping.wr_id)?;
@@ -49,7 +50,7 @@ fn answer<P: Provider>(outbox: &mut Outbox<P>, ping: &Wc, with: Sge) -> Result<(
 pub struct Server {
     /// Number of clients.
     pub clients: u32,
-    /// Pings that a client has outstanding at most.
+    /// Maximum number of a client's outstanding pings.
     pub outstanding: u32,
     /// The number that the first ping gets.
     pub first: u64,
@@ -73,7 +74,7 @@ impl Program for Server {
             outboxes.push(Some(outbox));
             Ok(qp)
         })?;
-        // A ping that comes before its RECV is sent again: RC.
+        // RC sends a ping again that arrives before its RECV is posted.
         for (client, outbox) in (0..).zip(outboxes.iter().flatten()) {
             (0..self.outstanding).try_for_each(|_| expect(&outbox.qp, client))?;
         }
@@ -100,7 +101,7 @@ impl Program for Server {
     }
 }
 
-/// A client. The answer to its k-th ping comes in its k-th RECV, as RC keeps the order.
+/// A client. The answer to its k-th ping arrives in its k-th RECV, because RC keeps the order.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Number of this client.
