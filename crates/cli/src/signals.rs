@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 
 /// The signals of Ctrl-C, and of kill(1) and service managers. SIGHUP keeps its disposition, because nohup(1)
 /// has it ignored.
-/// ignores it.
 const INTERRUPTS: [i32; 2] = [SIGTERM, SIGINT];
 
 /// The signal that interrupted the command.

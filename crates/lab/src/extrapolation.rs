@@ -1,10 +1,10 @@
 //! Finds parts of a workload that lie outside the measurements behind its profiles.
 //!
 //! Each part becomes a sentence without a full stop; there is none if everything lies within. Verbs are
-//! judged by verb, transport and pattern, and then by size, batch, connected QPs and machines, one by one.
-//! Each item of a mix is judged alone, because no measurement covers a mix. Systems are judged by
-//! measurements of that system and not of its verbs. The interaction of several verbs on one NIC does not
-//! follow from measurements of single verbs.
+//! judged by verb, transport and pattern, and then by size, batch, connected QPs, machines, threads and
+//! window, one by one. Each item of a mix is judged alone, because no measurement covers a mix. Systems are
+//! judged by measurements of the system, not of its verbs. The interaction of several verbs on one NIC does
+//! not follow from measurements of single verbs.
 
 use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};

@@ -453,7 +453,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         let ring = &mut self.rings[ring];
         let posted = ring.posted_at(slot);
         let (latency, kind) = (now - posted, ring.kind_of(slot));
-        // This completion covers SENDs that count at their receiver instead.
+        // Among the operations that this completion covers, SENDs count at their receiver instead.
         let (mut completed, mut counts, mut bytes) = (0, 0, 0);
         let mut one = |ring: &Ring, slot: usize| {
             let kind = ring.kind_of(slot);
