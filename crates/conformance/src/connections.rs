@@ -187,7 +187,7 @@ pub(crate) fn one_read_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
     many_reads(b, &p)
 }
 
-/// Many READs succeed with the device's limit of outstanding READs.
+/// Many READs succeed with the usual limit of outstanding READs: the device's limit, but at most 16.
 pub(crate) fn many_reads_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     many_reads(b, &p)

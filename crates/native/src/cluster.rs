@@ -88,7 +88,7 @@ impl Cluster for NativeCluster {
         self.shared.memory.alloc(machine, len, page)
     }
 
-    /// The kernel places memory where it is first touched, so `core` is ignored.
+    /// The kernel places memory where it is first touched, so the core is ignored.
     fn alloc_near(&mut self, machine: u32, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.alloc(machine, len, page)
     }

@@ -52,7 +52,7 @@ impl Cpu for NativeProvider {
         self.view().alloc(len, page)
     }
 
-    /// The kernel places memory where it is first touched, so `core` is ignored.
+    /// The kernel places memory where it is first touched, so the core is ignored.
     fn alloc_near(&self, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.alloc(len, page)
     }

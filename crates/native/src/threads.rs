@@ -73,7 +73,7 @@ fn start(thread: Thread, exchange: &Arc<Exchange>, cpu: Option<usize>) -> Result
 
 /// Waits until a thread ends. A thread that was stopped because of another one has not failed.
 fn join((thread, handle): Started) -> Result<(), RunError> {
-    // The thread catches panics of its body, so both levels of results have one meaning.
+    // The thread catches panics of its body, so an inner error and an outer error both mean a panic.
     match handle.join().unwrap_or_else(Err) {
         Err(payload) if !payload.is::<Stopped>() => {
             Err(RunError::Panicked { thread, message: message(payload.as_ref()) })

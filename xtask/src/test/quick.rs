@@ -17,7 +17,8 @@ struct Selection {
     slow: &'static [&'static str],
     /// The test program, and the modules that run if another crate has changed.
     above: (&'static str, &'static [&'static str]),
-    /// The other crates that trigger `above`. A slow program has only its direct dependencies here.
+    /// The other crates that trigger `above`. If its program is slow to build, these are only its direct
+    /// dependencies.
     below: &'static [&'static str],
 }
 

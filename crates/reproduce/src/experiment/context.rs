@@ -48,7 +48,7 @@ impl Experiment {
 pub struct Ctx<'a> {
     /// Profiles of the clusters.
     pub profiles: Vec<Profile>,
-    /// Whether curves have all their points.
+    /// Whether curves are dense, as with `--full`.
     pub full: bool,
     /// Reports progress and allows the user to interrupt.
     pub control: Control<'a>,

@@ -79,7 +79,7 @@ impl Selection {
     }
 
     /// Like [`Selection::new`], but experiments beyond the papers are always included.
-    /// Like [`Selection::new`], but experiments beyond the papers are always included.
+    ///
     /// # Errors
     /// As [`Selection::new`].
     pub fn with_beyond(register: &'static Register, selectors: &[String]) -> Result<Selection, BadSelector> {

@@ -19,7 +19,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SAME: f64 = 5.0;
 
 /// Bytes of the tenant's own memory. They fit the LLC of 18 MB alone, but not beside two buffers of 4 MB.
-/// beside two.
 const OWN: u32 = 14 * MB;
 
 /// A server without load: it does not scan, and sends one byte.
