@@ -121,7 +121,7 @@ pub(crate) struct Measurement {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Systems {
-    /// Ids of all of them.
+    /// Ids of all claims about systems.
     predicted: BTreeSet<String>,
     /// Ids of the claims that have become calibration data since.
     calibration: BTreeSet<String>,
