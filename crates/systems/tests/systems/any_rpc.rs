@@ -1,4 +1,4 @@
-//! Any RPC in virtual time: its latencies are those of the queue that it is.
+//! Any RPC in virtual time: its latencies are a queue's latencies.
 
 use crate::common::cluster;
 use doorbell_schema::Duration;
@@ -9,7 +9,7 @@ use doorbell_systems::site::Course;
 use doorbell_systems::{Interval, Measured, System};
 use doorbell_verbs::{Span, Time};
 
-/// One client, which waits for each reply, and one worker, which replies to one request at a time.
+/// One client that waits for each reply, and one worker that replies to one request at a time.
 fn alone() -> Rpc {
     let mut rpc = Rpc::usual();
     (rpc.clients.clients, rpc.clients.clients_per_machine, rpc.clients.outstanding) = (1, 1, 1);
@@ -22,18 +22,18 @@ fn time(span: Span) -> Duration {
     Duration::new(span)
 }
 
-/// Measured for so long.
+/// A measurement of this duration.
 fn longer(duration: Span) -> Timing {
     Timing::of(Span::from_us(100), duration)
 }
 
-/// When it is measured.
+/// The times of the run.
 fn course(rpc: &Rpc) -> Course {
     let span = |time: Option<Duration>| time.expect("tests say their times").span();
     Course::Fixed(Interval::after(rpc.shape().begin(), span(rpc.timing.warmup), span(rpc.timing.duration)))
 }
 
-/// What all clients measured together.
+/// Measurements of all clients, added up.
 fn run(profile: &str, rpc: &Rpc) -> Measured {
     let span = rpc.timing.duration.expect("tests say their times").span();
     let end = Time::START + span + Span::from_ms(20);
@@ -57,7 +57,7 @@ fn time_of_the_handler_adds_to_the_latency() {
         };
         let (none, some) = (of(0), of(3000));
         let more = mean_ns(&some) - mean_ns(&none);
-        // A READ that comes too early is followed by the next one only.
+        // A READ that comes too early only delays the next READ.
         let slack = if reply == Replies::ReadRc { mean_ns(&none) } else { 5.0 };
         assert!((more - 3000.0).abs() <= slack, "{request:?} {reply:?}: {more}");
         assert_eq!(some.again > 0, reply == Replies::ReadRc);
@@ -67,7 +67,7 @@ fn time_of_the_handler_adds_to_the_latency() {
 #[test]
 fn an_open_loop_of_low_load_has_the_latency_of_one_request_at_a_time() {
     let alone = Rpc { timing: longer(Span::from_ms(20)), ..alone() };
-    // Now and then two are due at once.
+    // At times two operations are due at once.
     let median = |measured: &Measured| measured.latency.histogram().value_at_quantile(0.5);
     let closed = median(&run("cib", &alone));
     for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
@@ -87,16 +87,16 @@ fn clients_that_think_ask_less_often() {
     assert!((measured.done as f64 - cycles).abs() <= 2.0, "{} and {cycles}", measured.done);
 }
 
-/// Enough clients that none waits for itself, and a worker that is busy for a microsecond with each request.
+/// Enough clients that none waits for itself, and a worker that computes a microsecond for each request.
 fn queue() -> Rpc {
     let mut rpc = Rpc { handler: time(Span::from_us(1)), timing: longer(Span::from_ms(20)), ..alone() };
     (rpc.clients.clients, rpc.clients.clients_per_machine, rpc.clients.outstanding) = (8, 4, 64);
     rpc
 }
 
-/// The worker with Poisson arrivals is a queue with one server: of service times with mean S and variation c, a
-/// request waits S (1 + c^2) r / 2(1 - r) at load r (Pollaczek and Khinchin). Of handler times alone c is known; what
-/// the verbs take of a service varies little.
+/// With Poisson arrivals, the worker is a queue with one server. If service times have mean S and variation
+/// c, a request waits S (1 + c^2) r / 2(1 - r) at load r (Pollaczek and Khinchin). Only the variation of
+/// handler times is known. The verbs' part of a service varies little.
 #[test]
 fn near_its_capacity_a_worker_is_a_queue() {
     let at = |arrivals, handler_times, rate| run("cib", &Rpc { arrivals, handler_times, rate, ..queue() });
@@ -118,7 +118,7 @@ fn near_its_capacity_a_worker_is_a_queue() {
     assert!((mean_ns(&measured) / idle - 1.0).abs() < 0.02, "{} and {idle}", mean_ns(&measured));
 }
 
-/// What a client cannot send yet counts: the latency of a request begins when it was due.
+/// Latency counts from when a request was due, even if the client could not send it yet.
 #[test]
 fn beyond_its_capacity_latency_grows_with_time() {
     let over = |ms| {
@@ -126,7 +126,7 @@ fn beyond_its_capacity_latency_grows_with_time() {
         mean_ns(&run("cib", &Rpc { arrivals: Arrivals::Poisson, rate: 2_000_000, timing, ..queue() }))
     };
     let (short, long) = (over(4), over(8));
-    // Half of the requests are served: of those that end after t, the first was due about t/2 before.
+    // Half of the requests are served: the first request that ends after t was due about t/2 before.
     assert!(short > 1e6 && (1.7..2.3).contains(&(long / short)), "{short} {long}");
 }
 
@@ -144,12 +144,12 @@ fn replies_are_posted_together_where_that_is_asked_for() {
     assert_eq!(posts(&rpc), 1.0);
     (rpc.workers.gather, rpc.workers.batching) = (32, true);
     assert!(posts(&rpc) > 2.0);
-    // Of a connection, a list is one client's.
+    // On connections, a list has replies to one client only.
     (rpc.request, rpc.reply) = (Requests::SendRc, Replies::SendRc);
     assert!(posts(&rpc) > 1.2);
 }
 
-/// A worker stores a reply while the client READs it: on this NIC that is seen.
+/// A worker stores a reply while the client READs it. On this NIC, the READ may see that.
 #[test]
 fn a_reply_that_is_read_while_it_is_stored_is_read_again() {
     for bytes in [20_000, 60_000] {
@@ -157,7 +157,7 @@ fn a_reply_that_is_read_while_it_is_stored_is_read_again() {
         (rpc.clients.clients, rpc.clients.clients_per_machine, rpc.clients.outstanding) = (6, 2, 2);
         (rpc.workers.cores, rpc.reply_size) = (2, Sizes::fixed(bytes));
         rpc.timing = longer(Span::from_ms(2));
-        // A client that took it would say so.
+        // A client that accepted such a reply would return an error.
         assert!(run("cx", &rpc).done > 20);
     }
 }

@@ -1,4 +1,4 @@
-//! IO consolidation in virtual time: any schedule, by seeds.
+//! IO consolidation in virtual time, with any schedule, by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::cluster;
@@ -11,10 +11,10 @@ use proptest::prelude::*;
 /// Lost packets are sent again after a local ACK time-out of 67 ms.
 const PATIENCE: Span = Span::from_ms(60_000);
 
-/// Packets lost in a million, where some are: enough to lose a few of each case.
+/// Packets lost in a million, in cases with losses: enough to lose a few in each case.
 const LOSS_PPM: u32 = 2_000;
 
-/// A case and its loss.
+/// A case, and its packets lost in a million.
 fn cases() -> impl Strategy<Value = (ConsolidateCase, u32)> {
     let rules = (
         prop_oneof![Just(64u32), Just(100), Just(1024)],
@@ -38,7 +38,7 @@ fn cases() -> impl Strategy<Value = (ConsolidateCase, u32)> {
     (rules, shape, trouble, any::<u64>()).prop_map(|(rules, (clients, blocks, longest), trouble, seed)| {
         let (loss, hesitation) = trouble;
         let faults = Faults { hesitation, ..Faults::default() };
-        // By what a full queue and a READ take, unless packets are lost; waits for what else is posted come to that.
+        // Time of a full queue and a READ, if no packets are lost. Waits for other posts come to that.
         let late = (loss == 0).then_some(Span::from_us(400));
         (ConsolidateCase { clients, steps: 150, blocks, longest, rules, late, seed, faults }, loss)
     })
@@ -59,7 +59,7 @@ proptest! {
     }
 }
 
-/// Why only who holds a block exclusively may post all of it.
+/// Only a writer that holds a block exclusively may post all of it. This test shows the reason.
 #[test]
 fn whole_blocks_of_a_shared_block_undo_what_another_wrote() {
     let survive =

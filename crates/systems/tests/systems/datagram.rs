@@ -1,4 +1,4 @@
-//! RPCs execute a request once, whichever way requests travel and whatever is lost.
+//! RPCs execute a request once, with all verbs for requests, and with any loss.
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
@@ -18,14 +18,14 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// A name and as many bytes as the name says.
+/// A name, and bytes that follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Job {
     name: u32,
     padding: u16,
 }
 
-/// What follows a job's name.
+/// The bytes behind a job's name.
 fn padding(job: Job) -> impl Iterator<Item = u8> {
     (0..job.padding).map(move |i| job.name.wrapping_mul(31).wrapping_add(i.into()) as u8)
 }
@@ -58,7 +58,7 @@ impl Message for Junk {
     }
 }
 
-/// Gives each job back, and notes it.
+/// Returns each job as its reply, and records its name.
 #[derive(Default)]
 struct Log(Vec<u32>);
 
@@ -72,7 +72,7 @@ impl Handler for Log {
     }
 }
 
-/// Executes jobs; hands back the names of those that it executed.
+/// Executes jobs. Its result is the names of the executed jobs.
 struct Server {
     config: Config,
     number: u32,
@@ -95,7 +95,7 @@ impl Program for Server {
     }
 }
 
-/// Sends `jobs` jobs to the workers in turn; hands back the names of those that ended.
+/// Sends `jobs` jobs to the workers in turn. Its result is the names of the completed jobs.
 struct Sender {
     config: Config,
     number: u32,
@@ -145,7 +145,7 @@ impl Program for Sender {
     }
 }
 
-/// A server's thread.
+/// A task of a server's thread.
 type Executed = Task<Result<Vec<u32>, SystemError>>;
 
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +165,7 @@ struct Case {
 
 const JOBS: u32 = 50;
 
-/// HERD's ways.
+/// The verbs of HERD.
 const WRITES: (Requests, Replies) = (Requests::WriteUc, Replies::SendUd);
 const DATAGRAMS: (Requests, Replies) = (Requests::SendUd, Replies::SendUd);
 
@@ -209,7 +209,7 @@ impl Case {
             gather: self.gather,
             doorbell: self.doorbell,
             queues: self.queues,
-            // Shorter than the way there and back with a full queue: requests also come twice.
+            // Shorter than a round trip with a full queue, so requests are also sent twice.
             retry: self.retry.then_some(Span::from_us(10)),
         }
     }
@@ -227,7 +227,7 @@ impl Case {
         (cluster, servers)
     }
 
-    /// Names of the jobs that were executed, and of those that ended.
+    /// Names of the executed jobs, and names of the completed jobs.
     fn run(&self) -> (Vec<u32>, Vec<u32>) {
         let (mut cluster, servers) = self.cluster();
         let senders = spawn(&mut cluster, self.clients, |number| Sender {
@@ -285,8 +285,8 @@ fn case() -> Case {
     }
 }
 
-/// A request that is too long to be copied into its WQE is WRITTEN again, ends, and makes room for a longer
-/// one before the second WRITE has left.
+/// A request that is too long for its WQE is WRITTEN again, ends, and makes room for a longer request before
+/// the second WRITE has left.
 #[test]
 fn a_second_write_does_not_carry_the_next_request() {
     for seed in 0..40 {
@@ -313,7 +313,7 @@ fn without_retry_a_lost_message_is_a_request_that_never_ends() {
     assert!(ended.len() < executed.len() && executed.len() < (4 * JOBS) as usize, "{}", executed.len());
 }
 
-/// A server takes as many clients as it was told of, the first that ask.
+/// A server takes as many clients as it is configured for: the first that ask.
 #[test]
 fn other_clients_are_not_answered() {
     let case = Case { clients: 2, ..case() };
@@ -332,10 +332,10 @@ fn other_clients_are_not_answered() {
     assert_eq!(results(servers).concat().len(), ended.iter().sum::<usize>(), "{ended:?}");
 }
 
-/// Requests of the client that sends what must be refused.
+/// Requests of the client that sends malformed requests.
 const WINDOW: u32 = 32;
 
-/// Sends what must be refused, and jobs.
+/// Sends malformed requests, and jobs.
 struct Misuse {
     config: Config,
 }
@@ -348,7 +348,7 @@ impl Program for Misuse {
         let most = self.config.max_request as u16;
         assert!(client.send(0, &Junk(most + 1), 0).is_err(), "longer than a request may be");
         let mut done = Vec::new();
-        // Both at a time, so that a worker finds both in a pass.
+        // They alternate, so that a worker finds both in a pass.
         for tag in (0..WINDOW.into()).step_by(2) {
             client.send(0, &Junk([0, 3, most][tag as usize % 3]), tag)?;
             client.send(0, &Job { name: 9, padding: most - 4 }, tag + 1)?;
@@ -417,12 +417,12 @@ impl Program for TooLong {
     }
 }
 
-/// A server's view of a NIC that gives a QP number out again as soon as it is free: all that come one after the other from a machine have the first one's. What goes there goes to the
-/// last of them.
+/// A server's view of a NIC that reuses a QP number as soon as it is free. Clients of a machine that run one
+/// after another all appear with the first client's number. Replies to that number go to the last client.
 #[derive(Clone, Default)]
 struct OneNumber(Rc<Cell<Option<Numbers>>>);
 
-/// What is seen of who asks, and what is behind it.
+/// The number that the server sees, and the client's real number.
 #[derive(Clone, Copy)]
 struct Numbers {
     seen: u32,
@@ -447,7 +447,7 @@ impl Layer for OneNumber {
     }
 }
 
-/// A server that sees one number.
+/// A server that sees one number for all clients.
 struct SeesOneNumber(Server);
 
 impl Program for SeesOneNumber {
@@ -458,7 +458,7 @@ impl Program for SeesOneNumber {
     }
 }
 
-/// Begins when the one before is gone.
+/// Begins when the sender before has ended.
 struct InTurn(Sender);
 
 impl Program for InTurn {
@@ -475,7 +475,8 @@ impl Program for InTurn {
     }
 }
 
-/// A client's QP number comes to another client when it is gone, whose requests have the numbers of those that were answered: each is executed, and its answer is its own.
+/// When a client is gone, another client gets its QP number, and numbers requests like those already
+/// answered. Each request is executed, and gets its own answer.
 #[test]
 fn who_gets_the_qp_number_of_another_is_not_taken_for_it() {
     for (outstanding, loss, seed) in [(1, 0, 1), (4, 0, 2), (16, 0, 3), (1, 20_000, 4), (4, 20_000, 5)] {

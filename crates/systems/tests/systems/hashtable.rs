@@ -1,4 +1,5 @@
-//! What the hashtable promises holds by any schedule, whoever stops; and what is harmed where a cold version is not guarded.
+//! The hashtable keeps its promise with any schedule, and with clients that stop. Late writes do harm if cold
+//! versions are not guarded.
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
@@ -16,7 +17,7 @@ const fn us(us: u64) -> Duration {
     Duration::new(Span::from_us(us))
 }
 
-/// Stops make writers give numbers up, each of which holds others up.
+/// Stops make writers give numbers up, and each of these numbers delays other clients.
 const LONGER: Span = Span::from_ms(300);
 
 fn machines(case: &TableCase) -> SimCluster {
@@ -30,7 +31,7 @@ fn run(case: &TableCase) -> Result<SeenValue, String> {
     seen.ok_or_else(|| "nobody saw anything".into())
 }
 
-/// Front-ends on one hot or cold key, with as few versions as there can be.
+/// Front-ends on one hot or cold key, with as few versions as possible.
 fn one_key(front_ends: u32, hot: u32) -> TableCase {
     let mut config = small(front_ends);
     (config.pairs.pairs, config.hot, config.block_log2) = (1, Share::of_percent(hot), 0);
@@ -38,7 +39,7 @@ fn one_key(front_ends: u32, hot: u32) -> TableCase {
     TableCase { config, operations: 60, faults: Faults::default() }
 }
 
-/// What goes wrong, with the drift that bounds it.
+/// A fault, and the drift that bounds it.
 fn troubles() -> impl Strategy<Value = (Faults, Duration)> {
     let stops = (8..40u32, 1..80u64).prop_map(|(one_in, span)| {
         let stop = Some(Stop { one_in, span: Span::from_us(span) });
@@ -65,7 +66,8 @@ fn cases() -> impl Strategy<Value = TableCase> {
         (config.drift, config.timing.seed) = (drift, seed);
         config.path = rules.4;
         if config.path == Path::Proxy {
-            // Who looks is nobody's proxy, as it waits. Whatever is posted waits for two who stop.
+            // A front-end that polls is nobody's proxy, because it waits. Every post waits for two clients
+            // that stop.
             config.clients.clients_per_machine = clients;
             (config.table_lease, config.drift) = (us(1_000), us(1_000));
         }
@@ -81,19 +83,19 @@ proptest! {
         run(&case).map_err(TestCaseError::fail)?;
     }
 
-    /// What is published by fencing needs no bound on how long anybody stops.
+    /// Data published by fencing needs no bound on how long clients stop.
     #[test]
     fn hot_keys_survive_any_stop(case in cases(), span in 100..2_000u64, one_in in 20..60u32) {
         let stop = Some(Stop { one_in, span: Span::from_us(span) });
         let mut case = TableCase { faults: Faults { stop, seed: case.faults.seed, ..Faults::default() }, ..case };
         (case.config.hot, case.config.block_log2, case.config.drift) = (Share::of_percent(100), 0, us(1));
-        // A move writes records, as cold writes do.
+        // A move writes records like a cold write.
         case.config.move_permille = 0;
         run(&case).map_err(TestCaseError::fail)?;
     }
 }
 
-/// Few keys, of which several want the same place in a block, and are moved all the time.
+/// Few keys, several of them with one place in a block, which are moved all the time.
 fn moving() -> impl Strategy<Value = TableCase> {
     let shape = (2..9u64, 1..4u32, 50..400u32, prop::option::of(1..40u64), 30..100u64);
     (cases(), shape).prop_map(|(mut case, (pairs, part, moves, apart, lease))| {
@@ -119,7 +121,8 @@ proptest! {
     }
 }
 
-/// RC packets are lost, come twice, and late: a WRITE is then as late as its timer, which the drift has to bound.
+/// RC packets are lost, duplicated and delayed. A WRITE is then as late as its timer, and the drift must
+/// bound that.
 #[test]
 fn the_promise_holds_where_packets_are_lost() {
     for seed in 0..6 {
@@ -137,7 +140,7 @@ fn the_promise_holds_where_packets_are_lost() {
     }
 }
 
-/// The property above says little if a late WRITE harms nothing anyway.
+/// The property above says little if a late WRITE does no harm anyway.
 #[test]
 fn a_late_writer_harms_where_versions_are_not_guarded() {
     let harmed = |guard| {
@@ -154,7 +157,8 @@ fn a_late_writer_harms_where_versions_are_not_guarded() {
     assert!(guarded == 0 && not >= 10, "{guarded} guarded and {not} others of 20");
 }
 
-/// A reader whose READs are so far apart that others go round the ring of versions between them, or publish the block twice, reads again; it ends when they have.
+/// One reader's READs are so far apart that writers go around the ring of versions between them, or publish
+/// the block twice. It then reads again, and ends once the writers have.
 #[test]
 fn a_reader_that_is_lapped_reads_again() {
     for hot in [0, 100] {
@@ -168,7 +172,8 @@ fn a_reader_that_is_lapped_reads_again() {
     }
 }
 
-/// A block that was READ by the word of a lock that was taken may be written by who takes the lock next: of these seeds 16 see it where a reader forgets that.
+/// If a block was READ by the word of a held lock, the lock's next holder may be writing the block. With a
+/// reader that ignores this, 16 of these seeds fail.
 #[test]
 fn a_reader_takes_no_block_that_is_being_written() {
     for seed in 0..40 {
@@ -180,7 +185,7 @@ fn a_reader_takes_no_block_that_is_being_written() {
     }
 }
 
-/// A hot write is seen by all after the time-out and one publication at the latest.
+/// All clients see a hot write at the latest after the time-out and one publication.
 #[test]
 fn hot_writes_are_published_in_time() {
     for theta in [1, 4, 64] {
@@ -189,7 +194,7 @@ fn hot_writes_are_published_in_time() {
         // Room to publish all blocks at once.
         case.config.clients.outstanding = 6;
         let seen = run(&case).unwrap();
-        // Beside the time-out a pass, in which up to 16 operations begin.
+        // The time-out, and a pass in which up to 16 operations begin.
         let most = case.config.time_out.span() + Span::from_us(5);
         assert!(Span::from_ps(seen.waited) <= most, "theta {theta}: {seen:?}");
         println!("theta {theta}: {seen:?}");

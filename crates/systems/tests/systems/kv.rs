@@ -1,4 +1,5 @@
-//! The stores are linearizable for each key, forget only as they say, and refuse what is out of range.
+//! The stores are linearizable for each key, forget only as documented, and refuse parameters that are out of
+//! range.
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
@@ -19,7 +20,8 @@ use suite::herd_kv::Herd;
 use suite::kv::{CaseStore, History, KvCase};
 use suite::read_kv::Reads;
 
-/// A case, where it runs, and what the fabric loses in a million packets; its seed is that of the schedule, too.
+/// A case, its profile, and the packets that the fabric loses in a million. The case's seed also seeds the
+/// schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run<S> {
     case: KvCase<S>,
@@ -27,7 +29,7 @@ struct Run<S> {
     loss_ppm: u32,
 }
 
-/// Runs on the NIC of this profile; where `loses`, some of them lose messages.
+/// Runs on the NIC of this profile. If `loses`, some of them lose messages.
 fn runs<S: CaseStore>(store: S, profile: &'static str, loses: bool) -> impl Strategy<Value = Run<S>> {
     let shape = (2..6u32, 1..4u32, 0..3u32, 1..10u32, any::<bool>(), any::<bool>());
     let loss = prop_oneof![Just(0), Just(30_000u32)];
@@ -46,7 +48,7 @@ fn runs<S: CaseStore>(store: S, profile: &'static str, loses: bool) -> impl Stra
             faults: Faults { hesitation, ..Faults::default() },
             seed,
         };
-        // A WRITE in two parts must not lose one of them.
+        // A WRITE in two parts must not lose one part.
         let loss_ppm = if loses && hesitation.is_none() { loss_ppm } else { 0 };
         Run { case, profile, loss_ppm }
     })
@@ -82,7 +84,7 @@ proptest! {
         tested(run)?;
     }
 
-    /// Its RC repeats by itself what is lost.
+    /// Its RC sends lost packets again by itself.
     #[test]
     fn drtm_is_linearizable(run in runs(Drtm, "cx3", false)) {
         tested(run)?;
@@ -147,7 +149,7 @@ fn versions_are_found_unchanged() {
         let run = run(Herd, "cib");
         Run { case: KvCase { seed, ..run.case }, ..run }.run().unwrap()
     };
-    // Few of these clients ask for a pair again before another one has changed it.
+    // Only a few of these clients ask for a pair again before another client has changed it.
     let unchanged: u64 = (0..8).flat_map(of).map(|history| history.unchanged).sum();
     assert!(unchanged > 0, "speculation never paid");
 }
@@ -165,12 +167,12 @@ fn what_is_out_of_range_is_refused() {
     suite::drtm_kv::refuses(&mut cluster("cx3", 4, |_| {}), PATIENCE).unwrap();
 }
 
-/// A value that says its number in every word, and in what is left over.
+/// A value that repeats its number in every word, and in its last bytes.
 fn value(number: u64, len: usize) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// The number of a value.
+/// The number of a value. It panics if the value is torn.
 fn number(value: &[u8]) -> u64 {
     let number = u64::from_le_bytes(*value.first_chunk().expect("values have 8 bytes or more"));
     assert_eq!(value, self::value(number, value.len()), "a torn value");
@@ -235,7 +237,7 @@ impl Program for Model {
     }
 }
 
-/// `Measured` of a run of the ready-made clients says what they did.
+/// [`Measured`] of the ready-made clients reports the run.
 #[test]
 fn loads_are_served() {
     let load = kv::Load {

@@ -7,7 +7,7 @@ use doorbell_systems_suite::{Scale, checks, run_all};
 use doorbell_verbs::{Span, Time};
 use std::collections::BTreeSet;
 
-/// It holds where time is virtual, too.
+/// The list also passes in virtual time.
 #[test]
 fn the_list_of_checks_passes() {
     let end = Time::START + Scale::SMALL.patience + Span::from_ms(10);

@@ -1,4 +1,5 @@
-//! A log in virtual time: whoever stops, is late, is refused, is fenced, or has lost its log machine.
+//! A log in virtual time, with engines that stop, are late, are refused, are fenced, or lose their log
+//! machine.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::{PATIENCE, cluster};
@@ -83,7 +84,8 @@ proptest! {
     }
 }
 
-/// The reader stops just as it has passed a position that holds nothing, and is not to sleep through the next. (Drawn once by the property above.)
+/// The reader stops just after it has passed a position that holds nothing. It must not sleep through the
+/// next position. (The property above once drew this case.)
 #[test]
 fn a_log_that_refuses_is_read_to_its_end() {
     let stop = Some(Stop { one_in: 20, span: Span::from_us(4) });
@@ -107,10 +109,11 @@ fn a_log_that_refuses_is_read_to_its_end() {
 }
 
 proptest! {
-    // Time-outs are tens of milliseconds, in which who waits for room looks at the head thousands of times.
+    // Time-outs take tens of milliseconds. An engine that waits for room polls the head thousands of times
+    // meanwhile.
     #![proptest_config(ProptestConfig { cases: 25, ..ProptestConfig::default() })]
 
-    /// RC sends again; an atomic whose answer was lost is not done twice.
+    /// RC sends again. An atomic whose answer was lost is not executed twice.
     #[test]
     fn it_is_where_packets_are_lost(case in cases(), loss_ppm in 1..20_000u32) {
         let patience = Span::from_ms(60_000);
@@ -125,14 +128,16 @@ proptest! {
     }
 }
 
-/// Appends of each engine where one is late: the others go on for longer than the patience, and show by what they have marked that the hole is not theirs.
+/// Appends of each engine when one engine is late. The others go on for longer than the patience, and their
+/// marks show that the hole is not theirs.
 const APPENDS: usize = 60;
 
-/// Of an engine whose marks leave so late, with appends after these: its appends that were acknowledged, whether its NIC gave up, and how many positions hold nothing.
+/// An engine's marks leave this late, with appends after them. Returns its acknowledged appends, whether its
+/// NIC gave up, and the number of positions that hold nothing.
 fn late(append: u32, span: Span) -> (usize, bool, u64) {
     // The first list has the engine's word.
     let late_write = Some(LateWrite { client: 0, number: 1 + append, span });
-    // Its retries end after half a second of silence, or more.
+    // The engine's retries end after half a second of silence, or more.
     let patience = Span::from_ms(10_000);
     let faults = Faults { late_write, ..Faults::default() };
     let case = LogCase {
@@ -155,7 +160,7 @@ fn late(append: u32, span: Span) -> (usize, bool, u64) {
     (appends.len(), *failed, voids.unwrap_or(0))
 }
 
-/// Its records would be written over what readers have passed.
+/// Otherwise its records would overwrite records that readers have passed.
 #[test]
 fn a_write_that_comes_after_its_engine_is_fenced_is_refused() {
     for append in 0..5 {
@@ -165,7 +170,8 @@ fn a_write_that_comes_after_its_engine_is_fenced_is_refused() {
     }
 }
 
-/// Some come in the middle of it: what is acknowledged then is there, which is checked as ever; what was accepted is, with an acknowledgement or without.
+/// Some WRITEs arrive during the fencing. Acknowledged records are then in the log, as the case always
+/// checks. Accepted records are in it, too, acknowledged or not.
 #[test]
 fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
     let mut seen = [0; 3];
@@ -181,8 +187,9 @@ fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
     assert!(seen[0] > 0 && seen[2] > 0, "{seen:?}");
 }
 
-/// It is not fenced where it can be seen that the hole is not its own, whatever it does: at rest, waiting for room, or ahead. Logs are so small that the others fill them up to
-/// the hole, one of them perhaps without a record behind it.
+/// An engine is not fenced if the other engines can see that the hole is not its own: at rest, waiting for
+/// room, or ahead. Logs are so small that the other engines fill them up to the hole. One of them may have no
+/// record behind it.
 #[test]
 fn who_waits_behind_a_hole_is_not_fenced() {
     let patience = Span::from_ms(10_000);
@@ -209,7 +216,7 @@ fn who_waits_behind_a_hole_is_not_fenced() {
 /// The log machine ends, and its connections with it.
 #[test]
 fn engines_of_a_dead_log_machine_end_with_an_error_in_time() {
-    // Eight times 67 ms by the specification, of which an NIC may make four times as much.
+    // Eight times 67 ms by the specification. A NIC may take four times as long.
     let most = Span::from_ms(8 * 67 * 4);
     let case = LogCase { appends: u64::MAX, slots: 1024, ..case() };
     let mut cluster = cluster("cib", 4, |c| c.end = Time::START + most * 2);

@@ -1,4 +1,5 @@
-//! Tests of the systems in virtual time. One program: each would compile the systems anew.
+//! Tests of the systems in virtual time. They are one program, because each program would compile the systems
+//! anew.
 
 mod any_rpc;
 mod common;

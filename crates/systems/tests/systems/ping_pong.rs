@@ -13,11 +13,11 @@ const ALL: [Message; 6] =
 
 const MEASURED: Span = Span::from_ms(1);
 
-/// What the client and the server measured.
+/// Measurements of the client and of the server.
 fn run(message: Message, size: u32) -> (Measured, Measured) {
     let warmup = Span::from_us(100);
     let game = PingPong::of(message, size, Timing::of(warmup, MEASURED));
-    // An RC QP that plays ping-pong is always idle, others never are: what that costs is no part of what is compared here.
+    // An RC QP in ping-pong is always idle, and other QPs never are. The comparison leaves this cost out.
     let mut profile = Profile::named("cib").expect("a built-in profile");
     profile.device.tx.idle_qp = Span::ZERO;
     let config = SimConfig { end: Time::START + Span::from_ms(50), ..SimConfig::new(2) };
@@ -37,7 +37,7 @@ fn each_waits_for_the_other() {
         for size in [1, 64, 300, 4000] {
             let (client, server) = run(message, size);
             let read = message == Message::ReadRc;
-            // A message each way, one after the other, fills the time.
+            // Messages in both directions, one after another, fill the time.
             let ways = if read { 1.0 } else { 2.0 };
             let filled = ways * client.latency.sum() as f64 / 1e3;
             let part = filled / MEASURED.as_ns() as f64;

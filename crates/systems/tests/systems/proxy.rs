@@ -11,7 +11,8 @@ use doorbell_verbs::{Mem, Program, Provider, QpHandle, QpInitAttr, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counts QPs, and stops before each 64-bit store: of a request, of what says that a result is there.
+/// Counts QPs, and stops before each 64-bit store: of a request, or of the word that says that a result is
+/// there.
 #[derive(Clone, Default)]
 struct Around {
     qps: Arc<AtomicU32>,
@@ -32,7 +33,7 @@ impl Layer for Around {
     }
 }
 
-/// A program in that.
+/// A program in that layer.
 struct Dressed<T>(T, Around);
 
 impl<T: Program> Program for Dressed<T> {
@@ -53,7 +54,7 @@ impl Dress for Around {
     }
 }
 
-/// QPs of both ends, and READs that a proxy did, of clients that read so often.
+/// Number of QPs at both ends, and of READs that proxies did, if each client makes `limit` READs.
 fn run(profile: &str, config: &Proxy, limit: u64, stops: Option<Span>) -> (u32, u64) {
     let around = Around { stops, ..Around::default() };
     let mut cluster = cluster(profile, config.shape().machines, |_| ());
@@ -65,7 +66,7 @@ fn run(profile: &str, config: &Proxy, limit: u64, stops: Option<Span>) -> (u32, 
     (around.qps.load(Ordering::Relaxed), ended.clients.iter().map(|client| client.replies).sum())
 }
 
-/// `m` machines of `s` sockets, with a thread at each.
+/// `m` machines of `s` sockets, with a thread at each socket.
 fn config(path: Path, m: u32, s: u32) -> Proxy {
     let clients = Clients::new(m * s, s, 4, false);
     Proxy { clients, path, sockets: s, cores_per_socket: 4, unmatched_permille: 1000, ..Proxy::usual() }
@@ -89,7 +90,7 @@ fn a_proxy_reads_what_is_asked_for() {
             assert_eq!(by_proxy, 400, "{profile}");
             let (_, by_proxy) = run(profile, &config(Path::Direct, 2, 2), 100, stops);
             assert_eq!(by_proxy, 0, "{profile}");
-            // Of one socket, all is its own.
+            // With one socket, all memory is at the thread's own socket.
             let (_, by_proxy) = run(profile, &config(Path::Proxy, 2, 1), 100, stops);
             assert_eq!(by_proxy, 0, "{profile}");
         }

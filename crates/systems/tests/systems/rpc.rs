@@ -1,4 +1,4 @@
-//! Replies match requests, whatever the schedule.
+//! Replies match requests, with any schedule.
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
@@ -9,7 +9,7 @@ use doorbell_systems_suite::herd::{Answered, HerdCase};
 use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
 
-/// A case, what the fabric loses in a million packets, and the seed of its schedule.
+/// A case, the packets that the fabric loses in a million, and the seed of its schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     case: HerdCase,
@@ -24,7 +24,7 @@ impl Run {
             c.layers.loss_ppm = self.loss_ppm;
         });
         let retry = match self.case.faults.late.is_some() {
-            // Far shorter than the way there and back.
+            // Far shorter than a round trip.
             true => Some(Span::from_us(2)),
             false => (self.loss_ppm > 0).then_some(Span::from_us(50)),
         };
@@ -35,7 +35,7 @@ impl Run {
 }
 
 fn runs() -> impl Strategy<Value = Run> {
-    // HERD's ways, and any.
+    // The verbs of HERD, and any others.
     let by = prop_oneof![
         Just((Requests::WriteUc, Replies::SendUd)),
         Just((Requests::SendUd, Replies::SendUd)),
@@ -44,7 +44,7 @@ fn runs() -> impl Strategy<Value = Run> {
     let shape = (1..7u32, 1..4u32, 0..5u32, 1..20u32, any::<bool>(), 1..4u32);
     let trouble = prop_oneof![Just((0, None)), Just((30_000u32, None)), Just((0, Some(Span::from_us(3))))];
     (by, shape, trouble, any::<u64>()).prop_map(|(by, s, (loss_ppm, late), seed)| {
-        // What RC sends again is late by milliseconds, and what clients send again without need is not dropped.
+        // RC's retries take milliseconds. Requests that clients send again without need are not dropped.
         let (loss_ppm, late) = if by.0.transport() == QpType::Rc { (0, None) } else { (loss_ppm, late) };
         let datagrams = by.1.transport() == QpType::Ud;
         let case = HerdCase {
@@ -72,7 +72,7 @@ proptest! {
     }
 }
 
-/// One of the clients ends first, with requests that it has sent again without need: the server does not wait for it.
+/// One client ends first, after it has sent requests again without need. The server does not wait for it.
 #[test]
 fn a_client_that_leaves_keeps_no_other_waiting() {
     let case = HerdCase {

@@ -1,4 +1,4 @@
-//! Numbers are unique, dense and monotone, whatever the schedule.
+//! Numbers are unique, dense and monotone, with any schedule.
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 const DRAWS: u64 = 150;
 const LOSS_PPM: u32 = 30_000;
 
-/// A case, what the fabric loses in a million packets, and the seed of its schedule.
+/// A case, the packets that the fabric loses in a million, and the seed of its schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run<S> {
     case: DrawingCase<S>,
@@ -139,7 +139,7 @@ fn loss_is_noticed() {
     assert!(again(&run(SpecS0 { guess: 0 }).lossy().run().unwrap()) > 0);
 }
 
-/// The layer that loses messages on real devices does so here, too.
+/// The layer that loses messages on real devices also loses them here.
 #[test]
 fn messages_that_never_leave_are_noticed() {
     fn drawn<S: Sequencer>(sequencer: S) -> Vec<Draws> {

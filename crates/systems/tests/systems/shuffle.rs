@@ -1,4 +1,4 @@
-//! Shuffles, and joins made of them, in virtual time by seeds.
+//! Shuffles and joins in virtual time, by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::{PATIENCE, cluster};
@@ -25,7 +25,7 @@ fn plans() -> impl Strategy<Value = Plan> {
     (who, transfer, strategy, full, sizes).prop_map(
         |((executors, a, b), transfer, strategy, full, (batch, words, more, outstanding, inline))| {
             let senders = 1 + a % executors;
-            // Each executor does one of both at least.
+            // Each executor sends, receives, or both.
             let least = (executors - senders).max(1);
             let receivers = least + b % (executors - least + 1);
             Plan {
@@ -53,7 +53,7 @@ fn cases() -> impl Strategy<Value = ShuffleCase> {
         |(plan, per_machine, sockets, (rounds, entries, keys, known), slow, seed)| ShuffleCase {
             plan,
             seats: Seats { per_machine, sockets, cores_per_socket: 4 },
-            // Who is told of the end is told a round before.
+            // An executor is told of the end a round before.
             rounds: if known { rounds } else { rounds + 1 },
             entries: entries + 1,
             keys,
@@ -84,15 +84,15 @@ fn joins() -> impl Strategy<Value = join::JoinCase> {
     )
 }
 
-/// As long one waits for those that are gone, in nanoseconds.
+/// Time that an executor waits for peers that are gone, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// Machines of executors.
+/// Machines of executors, and the server.
 fn machines(plan: &Plan, seats: &Seats) -> u32 {
     1 + plan.executors.div_ceil(seats.per_machine)
 }
 
-/// An executor that stops delays the others, and that is all.
+/// An executor that stops only delays the other executors.
 fn stops() -> impl Strategy<Value = Option<Stop>> {
     prop::option::of((2..60u32, 1..40u64))
         .prop_map(|stop| stop.map(|(one_in, us)| Stop { one_in, span: Span::from_us(us) }))
@@ -119,10 +119,11 @@ proptest! {
     }
 }
 
-/// Longer than RC tries again: by then a packet has come, or its QP has failed.
+/// Longer than RC retries: by then a packet has arrived, or its QP has failed.
 const RETRIES: Span = Span::from_ms(60_000);
 
-/// What becomes of packets of RC: some are lost, some come twice, and some so late that those behind overtake them.
+/// Faults of RC packets: some are lost, some are duplicated, and some are so late that later packets overtake
+/// them.
 fn lossy(loss_ppm: u32, duplicate_ppm: u32, delay_ppm: u32, delay: Span) -> Layers {
     Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, reliable: true }
 }
@@ -141,7 +142,8 @@ fn lossy_cluster(machines: u32, seed: u64, layers: Layers) -> SimCluster {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// RC sends again what is lost: a WRITE comes whole before what tells of it, what is told counts once, and a READ that is answered twice gives the same.
+    /// RC sends lost packets again. A WRITE arrives whole before the told word that counts it, each addition
+    /// counts once, and a READ that is answered twice returns equal bytes.
     #[test]
     fn each_receiver_has_it_where_packets_are_lost(mut case in cases(), stop in stops(), layers in losses()) {
         case.plan.give_up = RETRIES;
@@ -159,7 +161,8 @@ proptest! {
     }
 }
 
-/// Whoever moves entries and however they come together: all to all, and few to others, in several rounds of uneven keys; and of two joins with skew.
+/// All transfers and strategies: all to all, and few to others, in several rounds of uneven keys, and in two
+/// skewed joins.
 #[test]
 fn what_is_lost_is_sent_again_whatever_the_plan() {
     use vector_io::Strategy::{Doorbell, Sgl, Sp};
@@ -193,7 +196,8 @@ fn what_is_lost_is_sent_again_whatever_the_plan() {
     }
 }
 
-/// Where credit is lost on its way, others begin the next join before an executor knows that it may, and what they send comes to it meanwhile.
+/// If credit is lost on its way, other executors may begin the next join before an executor knows that it
+/// may. Their entries arrive meanwhile.
 #[test]
 fn what_comes_before_an_executor_begins_is_part_of_its_join() {
     for seed in 0..40 {
@@ -206,7 +210,8 @@ fn what_comes_before_an_executor_begins_is_part_of_its_join() {
     }
 }
 
-/// Room for few entries, so that each credit counts, of executors that stop between what they do, or one of which takes longer for an entry than many need to come.
+/// Segments have room for few entries, so each credit counts. Executors stop between steps, or one executor
+/// takes longer for an entry than many entries need to arrive.
 #[test]
 fn credit_is_right_whoever_stops_before_it_leaves_or_is_slow() {
     let slow = [None, Some((2, Span::from_us(20)))];
@@ -215,7 +220,7 @@ fn credit_is_right_whoever_stops_before_it_leaves_or_is_slow() {
         (case.plan.batch, case.plan.segment, case.plan.give_up) = (1, 4, PATIENCE);
         (case.seats.per_machine, case.entries, case.seed, case.slow) = (1, 150, seed, slow);
         let mut cluster = cluster("cib", machines(&case.plan, &case.seats), |config| config.seed = seed);
-        // Senders fill the segment while one takes its time.
+        // Senders fill the segment while the slow receiver takes its time.
         let stop = slow.is_none().then_some(Stop { one_in: 4, span: Span::from_us(8) });
         let had = case.run(&mut cluster, Faults { stop, seed, ..Faults::default() }, PATIENCE);
         assert!(had.is_ok(), "seed {seed}, slow {slow:?}: {had:?}");

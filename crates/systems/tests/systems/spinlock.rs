@@ -1,4 +1,5 @@
-//! One client at a time has a lock, whatever the schedule; and what becomes of a holder that is late.
+//! One client at a time holds a lock, with any schedule. A late holder loses its lock if the lock has a
+//! lease.
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
@@ -9,7 +10,7 @@ use doorbell_systems_suite::{Faults, LateWrite, Stop};
 use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
-/// Longer than an operation without contention, shorter than stops and than a WRITE that is late.
+/// Longer than an operation without contention, shorter than stops and than a late WRITE.
 const LEASE: Span = Span::from_us(30);
 const LATE: Span = Span::from_us(200);
 
@@ -17,7 +18,7 @@ fn leased(fencing: bool) -> LockKind {
     LockKind::Leased { lease: LEASE, drift: Span::from_us(5), fencing }
 }
 
-/// Longer than an operation whose WRITE hesitates: a lease that ends before nobody can keep.
+/// Longer than an operation whose WRITE hesitates, because no client could keep a shorter lease.
 const LONGER: Span = Span::from_us(80);
 
 fn case(kind: LockKind) -> SpinlockCase {
@@ -52,7 +53,7 @@ fn kinds() -> impl Strategy<Value = LockKind> {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    // Who stops before each thing that he does has no lease to the end.
+    // A client that stops before each step never keeps its lease to the end.
     let stop = (8..40u32, 1..160u64).prop_map(|(one_in, us)| Stop { one_in, span: Span::from_us(us) });
     let hesitation = prop::option::weighted(0.3, (1..30u64).prop_map(Span::from_us));
     (prop::option::weighted(0.5, stop), hesitation, any::<u64>())
@@ -85,7 +86,7 @@ proptest! {
         run(case).map_err(TestCaseError::fail)?;
     }
 
-    /// RC sends again; an atomic whose answer was lost is not done twice.
+    /// RC sends again. An atomic whose answer was lost is not executed twice.
     #[test]
     fn no_count_is_lost_where_packets_are(case in cases(), loss_ppm in 1..20_000u32) {
         let patience = Span::from_ms(60_000);
@@ -94,17 +95,19 @@ proptest! {
             (c.layers.loss_ppm, c.layers.duplicate_ppm, c.layers.reliable) = (loss_ppm, loss_ppm, true);
             c.end = Time::START + patience;
         });
-        // What is lost last is missed after tens of milliseconds only: no lease is that long, and few sections do.
+        // A lost last packet is noticed only after tens of milliseconds. No lease is that long, so few
+        // sections suffice.
         let sections = case.sections.min(6);
         let kind = if let LockKind::Leased { .. } = case.kind { LockKind::Remote(Release::Cas) } else { case.kind };
-        // Spinning for so long takes long.
+        // Spinning for that long would make the test slow.
         let waits = Waits { first: Span::from_us(5), most: Span::from_ms(10) };
         let case = SpinlockCase { kind, sections, waits, ..case };
         case.run(&mut cluster, patience).map_err(TestCaseError::fail)?;
     }
 }
 
-/// A client whose WRITE comes after its lease was taken over, by chance and by what others have done meanwhile.
+/// A client whose WRITE arrives after its lease was taken over. The client's later WRITEs and other clients'
+/// sections decide what it meets.
 fn late(fencing: bool, number: u32) -> Result<Vec<Counted>, String> {
     let late_write = Some(LateWrite { client: 0, number, span: LATE });
     run(SpinlockCase { faults: Faults { late_write, ..Faults::default() }, ..case(leased(fencing)) })
@@ -114,12 +117,13 @@ fn late(fencing: bool, number: u32) -> Result<Vec<Counted>, String> {
 fn a_late_write_harms_nothing_where_it_is_fenced() {
     for number in 0..20 {
         let counted = late(true, number).unwrap();
-        // It was late: the others went on without it.
+        // It was late: other clients went on without it.
         assert!(counted[0].again > 0, "{counted:?}");
     }
 }
 
-/// The test above says little if such a WRITE harms nothing anyway. It may by luck, between another's READ and WRITE.
+/// The test above says little if such a WRITE does no harm anyway. By luck it may do none, between another
+/// client's READ and WRITE.
 #[test]
 fn a_late_write_takes_counts_back_where_it_is_not() {
     let harmed = (0..20).filter_map(|number| late(false, number).err());
@@ -142,7 +146,7 @@ fn a_dead_holders_lock_is_taken_over_where_it_has_a_lease() {
         let waits = Waits { first: Span::from_us(10), most: Span::from_ms(10) };
         let wrong = run(SpinlockCase { dies: true, waits, ..case(kind) }).unwrap_err();
         assert!(wrong.contains("sections in time"), "{kind:?}: {wrong}");
-        // Those that nobody answered are told as well: by them one sees whether a lock stayed taken.
+        // Failed attempts without an answer are counted, too. They show whether a lock stayed held.
         assert!(!wrong.contains("(0 attempts failed)"), "{kind:?}: {wrong}");
     }
 }

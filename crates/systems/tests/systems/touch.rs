@@ -5,7 +5,7 @@ use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems_suite::{Scale, run_all, touch};
 use doorbell_verbs::{Span, Time};
 
-/// On a host whose caches have sizes, and so few cores.
+/// A host whose caches have sizes has few cores.
 #[test]
 fn responses_by_tcp_are_what_their_requests_asked_for() {
     let profile = Profile::named("e7520-t4").unwrap();

@@ -1,4 +1,4 @@
-//! Who writes to where it may not: it is told so, however often it asks.
+//! A client that writes to memory it may not write to gets an error, however often it asks.
 
 use crate::common::{END, cluster};
 use doorbell_systems::SystemError;
@@ -12,13 +12,13 @@ use doorbell_verbs::{
 
 const SERVICE: &str = "writer";
 
-/// Calls under way at most.
+/// Maximum number of outstanding calls.
 const WINDOW: u32 = 4;
 
 const CAP: QpCap =
     QpCap { max_send_wr: 16, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
 
-/// Has a QP, and no memory.
+/// A peer that has a QP, but no memory.
 struct Other;
 
 impl Program for Other {
@@ -35,7 +35,8 @@ impl Program for Other {
     }
 }
 
-/// Begins as many calls as may be under way; whether `completed` or `wait` tells it first that they have failed.
+/// Begins as many calls as may be outstanding. `polls` says whether `completed` or `wait` reports the failure
+/// first.
 struct Writes {
     polls: bool,
 }
@@ -71,7 +72,7 @@ impl Program for Writes {
     }
 }
 
-/// The same by an outbox.
+/// Does the work of [`Writes`] by an outbox.
 struct Posts {
     polls: bool,
 }
@@ -97,7 +98,7 @@ impl Program for Posts {
         }
         let settled = |outbox: &mut Outbox<P>| outbox.settle().map(|()| 0);
         let first = if self.polls { outbox.completed() } else { settled(&mut outbox) };
-        // More often than completions are left.
+        // More calls than completions are left.
         let then = (0..=WINDOW).flat_map(|_| [outbox.completed(), settled(&mut outbox)]);
         let found = [first].into_iter().chain(then).collect();
         p.publish("over", &[]);
@@ -105,7 +106,7 @@ impl Program for Posts {
     }
 }
 
-/// What was asked of who writes to where it may not, after that.
+/// Results of all calls after a write to memory that may not be written.
 fn told<T>(writes: T) -> Vec<Result<u64, SystemError>>
 where
     T: Program<Output = Result<Vec<Result<u64, SystemError>>, SystemError>>,
@@ -117,7 +118,7 @@ where
     task.take().expect("it ended").expect("no other error")
 }
 
-/// All that was under way completes at once, and is told of as one: nobody waits for the rest of it.
+/// All outstanding work requests complete at once, and are reported as one. Nobody waits for the others.
 #[test]
 fn a_call_that_failed_is_told_of_for_ever() {
     for polls in [true, false] {

@@ -1,7 +1,8 @@
 //! Pings and their answers: SENDs without payload to the server, SENDs of 8 bytes back.
 //!
-//! A client ends with outstanding pings. Its QP is gone then, and the server's end of that QP fails. So the
-//! server goes on without a client whose QP has failed. If the client has not ended, it knows better why the
+//! A client ends with outstanding pings. Its QP is gone then, and the server's QP for it fails. So the server
+//! drops a client after a failure of its QP, and goes on. If the client has not ended, it knows better why
+//! the QP failed.
 //! QP failed.
 
 use doorbell_systems::device::{Device, check, connect_qp, serve_qps};

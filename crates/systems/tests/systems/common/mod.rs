@@ -6,9 +6,9 @@ use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Span, Task, Time};
 
-/// After how long threads give up.
+/// Time after which threads give up.
 pub(crate) const PATIENCE: Span = Span::from_ms(50);
-/// When everything must be over.
+/// End of all runs.
 pub(crate) const END: Time = Time::from_ps(PATIENCE.as_ps());
 
 pub(crate) fn interval() -> Interval {
@@ -25,7 +25,7 @@ pub(crate) fn alloc(cluster: &mut SimCluster, machine: u32, len: u64) -> Mem {
     cluster.alloc(machine, len, PageSize::Huge).expect("memory")
 }
 
-/// Where client `c` runs: machine and core, four machines.
+/// Machine and core of client `c`, with four machines.
 pub(crate) fn place(c: u32) -> (u32, u32) {
     (1 + c % 3, c / 3)
 }
@@ -44,7 +44,7 @@ pub(crate) fn spawn<T: Program>(
         .collect()
 }
 
-/// The results of threads that must have ended well.
+/// Results of threads, none of which may have failed.
 pub(crate) fn results<T>(tasks: Vec<Task<Result<T, SystemError>>>) -> Vec<T> {
     let result = |(i, t): (usize, Task<Result<T, SystemError>>)| {
         t.take()

@@ -1,4 +1,4 @@
-//! Engines of a log that are killed at any point of what others may see of them, by seeds.
+//! Engines of a log are killed at any step that other engines may see, by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::{PATIENCE, cluster};
@@ -17,7 +17,7 @@ fn machines(seed: u64) -> SimCluster {
     cluster("cib", MACHINES, |config| config.seed = seed)
 }
 
-/// The patience is longer than what anybody does who lives.
+/// The patience is longer than any action of a live engine.
 fn appended(way: KillWay, seed: u64) -> engines::EngineKills {
     engines::EngineKills {
         log: log::LogCase {
@@ -67,7 +67,7 @@ fn engines() -> impl Strategy<Value = engines::EngineKills> {
     )
 }
 
-/// Whether all engines that live had all that they wanted, and how many positions hold nothing.
+/// Whether all live engines completed their appends, and the number of positions that hold nothing.
 fn all_and_voids(had: &[Had]) -> (bool, u64) {
     let failed = had.iter().any(|had| matches!(had, Had::Engine { failed: true, .. }));
     let voids = had.iter().find_map(|had| match had {
@@ -80,7 +80,7 @@ fn all_and_voids(had: &[Had]) -> (bool, u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Nobody is fenced who lives.
+    /// No live engine is fenced.
     #[test]
     fn a_log_has_what_killed_engines_had_acknowledged(case in engines()) {
         let had = case.run(&mut machines(case.log.seed), PATIENCE).map_err(TestCaseError::fail)?;
@@ -88,7 +88,7 @@ proptest! {
     }
 }
 
-/// The property above says little if nobody is ever killed between a reservation and its marks.
+/// The property above says little if no engine is ever killed between a reservation and its marks.
 #[test]
 fn killed_engines_leave_holes_that_are_closed() {
     let holes = |seed: &u64| {
@@ -102,7 +102,7 @@ fn killed_engines_leave_holes_that_are_closed() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Nobody waits for them, and what they have read is in the log.
+    /// Nobody waits for killed readers, and everything that they read is in the log.
     #[test]
     fn a_log_has_what_killed_readers_have_read(
         (records, more) in (1..7u32, 1..100u64), way in prop::sample::select(&WAYS), seed: u64,

@@ -1,4 +1,4 @@
-//! Executors of shuffles and joins that are killed at any point of what others may see of them, by seeds.
+//! Executors of shuffles and joins are killed at any step that other executors may see, by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::cluster;
@@ -39,13 +39,13 @@ fn joined() -> impl Strategy<Value = executors::ExecutorKills> {
     )
 }
 
-/// After how long an executor gives up that sees nothing new.
+/// Time after which an executor gives up if it sees nothing new.
 const GIVE_UP: Span = Span::from_ms(20);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// The others end in time, and with an error.
+    /// The other executors end in time, with an error.
     #[test]
     fn a_job_ends_with_an_executor(case in prop_oneof![2 => shuffled().boxed(), 1 => joined().boxed()]) {
         let patience = Span::from_ms(3_000);
@@ -61,7 +61,8 @@ proptest! {
     }
 }
 
-/// Some requests to the dead fail; who has none would wait for far longer, but for what the others tell. (None has one at times, where only the dead one sends: then all wait.)
+/// Some requests to the dead executor fail. An executor without such a request would wait far longer if its
+/// peers did not tell it. (At times none has such a request, if only the dead executor sends. Then all wait.)
 #[test]
 fn who_gives_up_tells_the_others() {
     let give_up = Span::from_ms(5_000);
