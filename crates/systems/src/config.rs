@@ -106,7 +106,7 @@ schema! {
     pub struct Pairs {
         /// Key-value pairs in each worker's partition, or in the whole server if it has no partitions.
         pairs: u64 = Field::count(1, 100_000_000),
-        /// Keys by Zipf's law rather than uniformly.
+        /// Draw keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
         /// PUTs in each thousand operations.
         put_permille: u32 = Field::count(0, 1000),
@@ -134,13 +134,15 @@ schema! {
 schema! {
 /// When a run measures, and the seed of its draws.
     pub struct Timing {
-        /// Virtual time before measuring begins, as 500us.
+        /// Virtual time before measurement begins, such as 500us.
         warmup: Option<Duration> = Field::time().usual("until rate and latency are steady"),
-        /// Virtual time to measure for, as 2ms.
+        /// Virtual time to measure, such as 2ms.
         duration: Option<Duration> = Field::positive_time().usual("until the intervals are within the precision"),
-        /// Width to each side of the 95% intervals of rate and mean latency at which a run ends, where no duration is given.
+        /// Half-width of the 95% intervals of rate and mean latency at which a run ends, if no duration is
+        /// given.
         precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)),
-        /// Virtual time after which a run ends, settled or not, where no duration is given; one that does not become steady is measured from two thirds of it on.
+        /// Virtual time after which a run ends even if it is not settled, if no duration is given; a run that
+        /// does not become steady is measured from two thirds of this time on.
         max_time: Duration = Field::positive_time(),
         /// Seed of all random draws.
         seed: u64 = Field::count(0, u64::MAX),

@@ -20,9 +20,9 @@ schema! {
         }
         /// Bytes of an aligned block whose writes are held back together, the paper's S.
         block: u32 = Field::bytes(8, 1 << 20),
-        /// Modifications of a block after which it is posted; with 1 each write goes direct.
+        /// Modifications of a block after which it is posted; with 1 each write is posted at once.
         theta: u32 = Field::count(1, 4096),
-        /// After how long a block is posted that has fewer.
+        /// Age of the oldest modification at which a block with fewer modifications is posted.
         time_out: Duration = Field::positive_time(),
         /// Bytes of a write, which is aligned to its size.
         modification: u32 = Field::bytes(1, 1 << 20),

@@ -41,7 +41,8 @@ schema! {
         op: Op = Field::name(Op::NAMES),
         /// Payload in bytes.
         size: u32 = Field::bytes(0, u32::MAX as u64),
-        /// Whether operations take the buffers of a region one after the other or at random, or begin at any byte of it, drawn for each.
+        /// Addresses of operations in a region: its buffers one after the other, random buffers, or a random
+        /// byte for each operation.
         addresses: Addresses = Field::name(Addresses::NAMES),
         /// Bytes of each client's memory, over which its operations go.
         region: u64 = Field::bytes(1, LARGEST_REGION),

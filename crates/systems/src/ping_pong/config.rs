@@ -5,13 +5,13 @@ use crate::names::named;
 use doorbell_schema::{Field, schema};
 use doorbell_verbs::QpType;
 
-/// Bytes of a message at most, where it is not a datagram.
+/// Maximum bytes of a message that is no datagram.
 const LARGEST: u32 = 64 << 20;
 /// The last core that a machine may have.
 const CORES: u64 = 255;
 
 named! {
-    /// How messages travel.
+    /// The verb and transport of messages.
     Message {
         /// RC WRITE.
         WriteRc = "write-rc",
@@ -32,26 +32,26 @@ schema! {
     /// Ping-pong of two threads.
     pub struct PingPong {
         groups {
-            /// What is measured.
+            /// When the run measures.
             timing: Timing,
         }
-        /// Verb and transport of messages, both ways; a READ has no way back.
+        /// Verb and transport of messages, both ways. A READ gets no answer.
         message: Message = Field::name(Message::NAMES),
         /// Payload in bytes.
         size: u32 = Field::bytes(0, u32::MAX as u64),
         /// Core of the client; cores are numbered socket by socket.
         core: u32 = Field::count(0, CORES),
-        /// A core at whose socket the client's buffers are.
+        /// A core of the socket that has the client's buffers.
         memory_core: u32 = Field::count(0, CORES),
-        /// Core of who answers.
+        /// Core of the peer that answers.
         peer_core: u32 = Field::count(0, CORES),
-        /// A core at whose socket the buffers of who answers are.
+        /// A core of the socket that has the peer's buffers.
         peer_memory_core: u32 = Field::count(0, CORES),
     }
 }
 
 impl Message {
-    /// Its transport.
+    /// The transport of the message.
     pub const fn transport(self) -> QpType {
         match self {
             Message::WriteRc | Message::SendRc | Message::ReadRc => QpType::Rc,
@@ -60,24 +60,24 @@ impl Message {
         }
     }
 
-    /// Whether it is WRITTEN.
+    /// Whether the message is WRITTEN.
     pub const fn is_written(self) -> bool {
         matches!(self, Message::WriteRc | Message::WriteUc)
     }
 
-    /// Whether it is SENT, and takes a RECV.
+    /// Whether the message is SENT, and takes a RECV.
     pub const fn is_sent(self) -> bool {
         matches!(self, Message::SendRc | Message::SendUc | Message::SendUd)
     }
 }
 
 impl PingPong {
-    /// By these messages, of two threads at the first cores of their machines.
+    /// Ping-pong of these messages, between two threads at the first cores of their machines.
     pub const fn of(message: Message, size: u32, timing: Timing) -> PingPong {
         PingPong { timing, message, size, core: 0, memory_core: 0, peer_core: 0, peer_memory_core: 0 }
     }
 
-    /// What does not go together: one sentence.
+    /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let PingPong { message, size, .. } = *self;
         if size == 0 && message.is_written() {

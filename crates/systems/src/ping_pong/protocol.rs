@@ -10,19 +10,19 @@ use doorbell_verbs::{
     SendFlags, SendOp, SendWr, Span, Time, UdDest, Wc,
 };
 
-/// What is published is below this.
+/// Prefix of the keys that are published.
 const SERVICE: &str = "ping-pong";
 
-/// RECVs that are posted: the next message's, beside that of the one that has come.
+/// Posted RECVs: for the next message, besides the message that has arrived.
 const RECVS: u32 = 2;
 
-/// Payload of up to so many bytes is inlined, where the device can: as perftest does.
+/// Bytes up to which payload is inlined, if the device allows it. perftest has this value, too.
 const INLINE: u32 = 220;
 
-/// Time that a client whose measurement is over waits for its last answer.
+/// Time that a client waits for its last answer after its measurement is over.
 const GRACE: Span = Span::from_ms(10);
 
-/// The two sides, by their numbers.
+/// Numbers of the two sides.
 const SERVER: u32 = 0;
 const CLIENT: u32 = 1;
 
@@ -30,7 +30,7 @@ fn key(what: &str, side: u32) -> String {
     format!("{SERVICE}/{what}/{side}")
 }
 
-/// A side of the game.
+/// A side of ping-pong.
 struct PingPongEnd<P: Provider> {
     device: Device<P>,
     message: Message,
@@ -38,17 +38,17 @@ struct PingPongEnd<P: Provider> {
     inline: bool,
     outbox: Outbox<P>,
     received: Cq<P>,
-    /// What goes, and where what comes lies.
+    /// Buffers of outgoing and of arriving messages.
     out: Mr<P>,
     inbox: Mr<P>,
-    /// The other's inbox.
+    /// The peer's inbox.
     target: RemoteAddr,
-    /// The other's QP, of datagrams.
+    /// The peer's QP, for datagrams.
     dest: Option<(Ah<P>, UdDest)>,
 }
 
 impl<P: Provider> PingPongEnd<P> {
-    /// Ready, as the other side is; its buffers are at the socket of core `near`.
+    /// Makes a side, and returns when both sides are ready. Its buffers are at the socket of core `near`.
     fn meet(
         p: &P,
         (message, size): (Message, u32),
@@ -70,14 +70,14 @@ impl<P: Provider> PingPongEnd<P> {
         let mut end =
             PingPongEnd { device, message, size, inline, outbox, received, out, inbox, target, dest };
         end.connect(own)?;
-        // No message comes before its RECV.
+        // RECVs are posted before any message arrives.
         (0..if message.is_sent() { RECVS } else { 0 }).try_for_each(|_| end.expect())?;
         p.publish(&key("inbox", own), &end.inbox.remote(0).to_bytes());
         end.target = RemoteAddr::from_bytes(&p.lookup(&key("inbox", other(own))))?;
         Ok(end)
     }
 
-    /// A QP that is not connected yet; of datagrams one that is ready.
+    /// A QP that is not connected yet, or a UD QP that is ready.
     fn qp(
         device: &Device<P>,
         message: Message,
@@ -121,7 +121,7 @@ impl<P: Provider> PingPongEnd<P> {
         self.size + if self.dest.is_some() { GRH_BYTES } else { 0 }
     }
 
-    /// Message `number` leaves.
+    /// Sends message `number`.
     fn send(&mut self, number: u64) -> Result<(), SystemError> {
         let op = match self.message {
             Message::WriteRc | Message::WriteUc => {
@@ -142,7 +142,7 @@ impl<P: Provider> PingPongEnd<P> {
         self.outbox.post(&mut [wr])
     }
 
-    /// Whether message `number` has come.
+    /// Whether message `number` has arrived.
     fn came(&mut self, number: u64) -> Result<bool, SystemError> {
         match self.message {
             Message::WriteRc | Message::WriteUc => {
@@ -162,7 +162,7 @@ impl<P: Provider> PingPongEnd<P> {
                 }
                 Ok(found)
             }
-            // Nobody answers.
+            // The peer does not answer a READ.
             Message::ReadRc => Ok(self.outbox.completed()? == self.outbox.posted()),
         }
     }
@@ -172,14 +172,14 @@ fn other(side: u32) -> u32 {
     if side == SERVER { CLIENT } else { SERVER }
 }
 
-/// Who answers.
+/// The side that answers.
 #[derive(Clone, Debug)]
 pub struct PingPongServer {
-    /// How messages travel.
+    /// Verb and transport of messages.
     pub message: Message,
-    /// Their bytes.
+    /// Bytes of a message.
     pub size: u32,
-    /// A core at whose socket its buffers are.
+    /// A core of the socket that has its buffers.
     pub near: u32,
     /// When it ends.
     pub interval: Interval,
@@ -204,14 +204,14 @@ impl Program for PingPongServer {
     }
 }
 
-/// Who begins, and takes the time.
+/// The side that begins, and measures.
 #[derive(Clone, Debug)]
 pub struct PingPongClient {
-    /// How messages travel.
+    /// Verb and transport of messages.
     pub message: Message,
-    /// Their bytes.
+    /// Bytes of a message.
     pub size: u32,
-    /// A core at whose socket its buffers are.
+    /// A core of the socket that has its buffers.
     pub near: u32,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
@@ -243,7 +243,7 @@ impl Program for PingPongClient {
 }
 
 impl PingPongClient {
-    /// Waits for the answer; whether it came. One that comes late must not find the QP gone.
+    /// Waits for the answer. Returns whether it arrived. The QP stays for a late answer.
     fn is_answered<P: Provider>(
         &self,
         p: &P,

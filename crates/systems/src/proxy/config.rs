@@ -25,11 +25,11 @@ schema! {
             /// When the run measures.
             timing: Timing,
         }
-        /// How a thread reaches memory at a remote socket that does not match its own.
+        /// How a thread reaches memory at a remote socket with another number than its own.
         path: Path = Field::name(Path::NAMES),
-        /// Sockets of each machine, by whose numbers they match.
+        /// Sockets of each machine; sockets of equal number match.
         sockets: u32 = Field::count(1, 8),
-        /// Cores of a socket: cores are numbered socket by socket.
+        /// Cores of a socket; cores are numbered socket by socket.
         cores_per_socket: u32 = Field::count(1, 256),
         /// Bytes of a READ.
         read_bytes: u32 = Field::bytes(1, 4096),

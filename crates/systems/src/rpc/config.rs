@@ -40,11 +40,11 @@ schema! {
         handler: Duration = Field::time(),
         /// Distribution of the handler's time: fixed, or exponential with that mean.
         handler_times: Times = Field::name(Times::NAMES),
-        /// When operations are due: as earlier ones end, or at a rate whatever becomes of earlier ones.
+        /// When operations are due: as earlier ones end, or at a rate regardless of earlier ones.
         arrivals: Arrivals = Field::name(Arrivals::NAMES),
-        /// Operations that are due in a second, of all clients or posting threads together, where arrivals have a rate.
+        /// Operations due per second, of all clients or posting threads together, if arrivals have a rate.
         rate: u64 = Field::count(0, 10_000_000_000),
-        /// Time from the end of an operation, or a window, until the next begins in its place, as 2us.
+        /// Time from the end of an operation, or a window, until the next begins in its place, such as 2us.
         think: Duration = Field::time(),
     }
 }

@@ -42,35 +42,39 @@ schema! {
         }
         /// Side that moves entries: senders by WRITE, or receivers by READ.
         transfer: Transfer = Field::name(Transfer::NAMES),
-        /// How the pieces of a call come together; with auto as is fastest by what things cost on the profile.
+        /// How the pieces of a call come together; auto is the fastest strategy by the costs of the profile.
         strategy: Chosen = Field::name(Chosen::NAMES),
-        /// Entries of one destination that are moved together; with 1 each goes by itself as soon as its destination is known.
+        /// Entries of one destination that are moved together; with 1 each is moved as soon as its
+        /// destination is known.
         batch_entries: u32 = Field::count(1, 4096),
-        /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
+        /// Largest WRITE that is inline, in bytes, if its pieces are copied or it has one piece.
         inline_bytes: u32 = Field::bytes(0, 1024),
         /// Bytes of an entry: a key of 8 bytes, and its value.
         entry: u32 = Field::bytes(8, 8192),
-        /// Entries that a sender may have at a receiver that has not taken them, at least twice those moved together.
+        /// Entries that a sender may have at a receiver that has not taken them, at least twice the entries
+        /// moved together.
         segment: u32 = Field::count(2, 1 << 20),
-        /// What a sender does where a receiver has no room: it waits, or goes on with entries for others.
+        /// Rule for a sender when a receiver has no room: it waits, or goes on with entries for other
+        /// receivers.
         full: Full = Field::name(Full::NAMES),
         /// Entries of each sender in a round.
         round_entries: u64 = Field::count(1, 1 << 24),
-        /// Different keys.
+        /// Number of different keys.
         keys: u64 = Field::count(1, 100_000_000),
-        /// Keys by Zipf's law rather than uniformly.
+        /// Draw keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
         /// Number of executors that send, the first ones; 0 for all.
         senders: u32 = Field::count(0, MOST_EXECUTORS as u64),
         /// Number of executors that receive, the last ones; 0 for all.
         receivers: u32 = Field::count(0, MOST_EXECUTORS as u64),
-        /// Sockets of each machine, by whose numbers they match.
+        /// Sockets of each machine; sockets of equal number match.
         sockets: u32 = Field::count(1, 8),
-        /// Cores of a socket: cores are numbered socket by socket.
+        /// Cores of a socket; cores are numbered socket by socket.
         cores_per_socket: u32 = Field::count(1, 256),
-        /// The socket of an executor's memory: that of its core, the next one, or the first of its machine for all.
+        /// Socket of an executor's memory: the socket of its core, the next one, or for all the first of its
+        /// machine.
         placement: Placement = Field::name(Placement::NAMES),
-        /// How long an executor waits without seeing anything new before it gives up.
+        /// Time that an executor waits without any progress before it gives up.
         give_up: Duration = Field::positive_time(),
     }
 }

@@ -53,13 +53,13 @@
 //! by it.
 //!
 //! **Failures.** There is no fault tolerance: a job that loses an executor fails. An executor gives up if a
-//! work request fails, if it sees nothing new for [`Plan::give_up`] while it waits, or if an executor tells
-//! it to. It then tells all its peers that it gives up, waits until that has arrived or failed, and ends with
-//! an error. So after a death all other executors end with an error, in three steps. The last of them
-//! finishes the work that needs nothing of the dead one, at most a round. It waits for `give_up`. Telling its
-//! peers takes up to twice the time of RC's retries (7 times 67 ms). No executor returns from a round that it
-//! does not have in full. The death of an executor after all have the last round changes nothing: peers wait
-//! a second at most for its farewell.
+//! work request fails, if it sees nothing new for [`Plan::give_up`] while it waits, or if a peer tells it to
+//! give up. It then tells all its peers to give up, waits until that has arrived or failed, and ends with an
+//! error. So after a death all other executors end with an error, in three steps. The last executor finishes
+//! the work that needs nothing of the dead one, at most a round. It waits for `give_up`. Telling its peers
+//! takes up to twice the time of RC's retries (7 times 67 ms). No executor returns from a round that it does
+//! not have in full. If an executor dies after all have the last round, nothing changes: peers wait at most a
+//! second for its farewell.
 
 mod config;
 mod connections;

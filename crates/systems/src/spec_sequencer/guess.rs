@@ -1,7 +1,7 @@
 //! A client's guess of the upper half of the counter.
 
-/// Old guesses are forgotten once the counter is this far from the last multiple of 2^32. Requests that
-/// carried them have long ended.
+/// Old guesses are forgotten once the counter is this far from a multiple of 2^32. Requests that carried them
+/// have long ended.
 const FAR: u64 = 1 << 30;
 
 /// A client's guess of the counter's upper half.

@@ -26,7 +26,8 @@ schema! {
         /// Bytes that a lock guards, a multiple of 8. The holder reads them, increments each word, and writes
         /// them.
         data: u32 = Field::bytes(0, 4096),
-        /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure. 0 for none ever.
+        /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure; 0
+        /// for no waits.
         backoff: Duration = Field::time(),
         /// Longest wait after a failed attempt.
         backoff_most: Duration = Field::time(),
@@ -64,7 +65,8 @@ schema! {
         release: Release = Field::name(Release::NAMES),
         /// Time after which other clients may take a lock over; 0 for never.
         lease: Duration = Field::time(),
-        /// Assumed bound on how far clocks are apart and holders stop: a lease is taken over so long after its end.
+        /// Assumed bound on how far clocks go apart and holders stop: a lease is taken over only this long
+        /// after its end.
         drift: Duration = Field::time(),
         /// Publish the data of a lock with a lease on release, rather than write it in place.
         fencing: bool = Field::switch()

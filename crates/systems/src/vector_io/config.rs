@@ -18,13 +18,13 @@ schema! {
             /// When the run measures.
             timing: Timing,
         }
-        /// How the pieces of a call come together; with auto as is fastest by what things cost on the profile.
+        /// How the pieces of a call come together; auto is the fastest strategy by the costs of the profile.
         strategy: Chosen = Field::name(Chosen::NAMES),
         /// Pieces of a call, like iovcnt of writev(2).
         iovcnt: u32 = Field::count(1, MOST_PIECES),
         /// Bytes of a piece.
         piece: u32 = Field::bytes(1, LARGEST),
-        /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
+        /// Largest WRITE that is inline, in bytes, if its pieces are copied or it has one piece.
         inline_bytes: u32 = Field::bytes(0, 1024),
     }
 }
