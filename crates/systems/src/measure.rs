@@ -1,4 +1,4 @@
-//! When a thread measures, and what it measures.
+//! The measured time of a thread, and its measurements.
 
 use crate::Latencies;
 use crate::measurement::Measurement;

@@ -1,5 +1,5 @@
-//! When a run is measured, and what was seen. The times are fixed beforehand, or decided while the run goes
-//! on.
+//! The measured time of a run, and the observations of its threads. The time is fixed beforehand, or decided
+//! while the run goes on.
 #![expect(clippy::disallowed_types, reason = "who measures is no part of the system; that shares `Mem`")]
 
 use crate::series::{CompletionSeries, SeriesPoint};

@@ -51,7 +51,7 @@ pub(crate) fn publish<P: Provider>(cpu: &P, service: &str, memory: RemoteAddr) {
 /// The address of the server's memory. Waits until the memory is registered.
 ///
 /// # Errors
-/// If what the server published is no address.
+/// If the server published bytes that are no address.
 pub fn find<P: Provider>(cpu: &P, service: &str) -> Result<RemoteAddr, SystemError> {
     Ok(RemoteAddr::from_bytes(&cpu.lookup(&key(service)))?)
 }

@@ -7,7 +7,7 @@ use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc};
 /// One in this many work requests is signalled.
 pub(crate) const SIGNAL_EVERY: u64 = 64;
 
-/// A QP to post to, with a CQ of its own for what it sends.
+/// A QP to post to, with a CQ of its own for sends.
 pub struct Outbox<P: Provider> {
     /// The QP that lists are posted to.
     pub qp: Qp<P>,
@@ -29,7 +29,7 @@ pub fn cqe(batch: u32) -> u32 {
 }
 
 impl<P: Provider> Outbox<P> {
-    /// For a QP made with [`depth`] and a CQ made with [`cqe`] for the same `batch`.
+    /// An outbox for a QP made with [`depth`] and a CQ made with [`cqe`], both for this `batch`.
     pub fn new(qp: Qp<P>, cq: Cq<P>, batch: u32) -> Outbox<P> {
         Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0, failed: Failure::default() }
     }

@@ -14,7 +14,7 @@ pub(crate) struct RecvRing<P: Provider> {
     /// Bytes that a GRH takes before a payload. Only datagrams have a GRH.
     header: u32,
     size: u32,
-    /// Slots whose RECV is to be posted again.
+    /// Free slots, which wait for their RECV to be posted.
     free: Vec<u64>,
     batch: usize,
 }
@@ -49,7 +49,7 @@ impl<P: Provider> RecvRing<P> {
         self.mr.sge(self.header(slot).1, self.header + self.size)
     }
 
-    /// Where the message of a slot begins.
+    /// The memory and offset at which the message of a slot begins.
     pub(crate) fn payload(&self, slot: u64) -> (Mem, u64) {
         (self.mr.mem(), slot * self.stride + padded(self.header))
     }
@@ -63,12 +63,12 @@ impl<P: Provider> RecvRing<P> {
         }
     }
 
-    /// Where the GRH of a slot begins.
+    /// The memory and offset at which the GRH of a slot begins.
     pub(crate) fn header(&self, slot: u64) -> (Mem, u64) {
         (self.mr.mem(), slot * self.stride + padded(self.header) - u64::from(self.header))
     }
 
-    /// Frees a slot whose message has been processed.
+    /// Frees a slot after its message has been processed.
     pub(crate) fn give(&mut self, slot: u64) {
         self.free.push(slot);
     }

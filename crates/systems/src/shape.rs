@@ -19,8 +19,8 @@ pub enum Round {
     Operations(u64),
 }
 
-/// The shape of a system with its parameters. [`SystemShape::of`] has the defaults: a server that stores nothing,
-/// and clients whose operations follow each other without a pause.
+/// The shape of a system with its parameters. [`SystemShape::of`] has the defaults: a server that stores
+/// nothing, and clients whose operations follow each other without a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemShape {
     /// Parameters of the clients.
@@ -54,8 +54,7 @@ pub struct SystemShape {
     pub rate: Option<u64>,
     /// Time from the end of a client's operation until its next.
     pub think: Span,
-    /// A recurring event of which a run must see more than a few, because a few say nothing about the long
-    /// run.
+    /// A recurring event, if a few occurrences of it say nothing about the long run.
     pub round: Option<Round>,
     /// How long an operation may be held back before it begins, and the parameter that sets this time.
     pub held_back: Option<(&'static str, Span)>,

@@ -1,8 +1,8 @@
 //! Deployment of a system: machines of a cluster, threads on them, and the results of the threads.
 //!
 //! Machine 0 is the server. A deployment runs in virtual time, with machines as threads of one process, and
-//! also with one process per machine. Each of these processes makes the same calls. Threads share nothing but
-//! what they publish.
+//! also with one process per machine. Then each process makes all calls of the deployment. Threads share only
+//! the data that they publish.
 
 use crate::record::{self, Record};
 use crate::{Interval, Measured, SystemError};

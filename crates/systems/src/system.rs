@@ -37,7 +37,7 @@ pub trait System:
     /// The system's shape with these parameters.
     fn shape(&self) -> SystemShape;
 
-    /// Decides what the parameters leave to the profile. `fastest` names the strategy that does the most of
+    /// Decides parameters that depend on the profile. `fastest` names the strategy that does the most of
     /// these vector I/O calls in a second.
     fn decide(&mut self, _fastest: &dyn Fn(&VectorCalls) -> Strategy) {}
 

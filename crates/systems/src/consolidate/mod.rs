@@ -6,8 +6,8 @@
 //! modifications are in the writer's memory only.
 //!
 //! **Posted bytes** depend on the block's other writers ([`Holding`]). Only a writer that holds a block
-//! exclusively may write all of it: 16 random modifications of 32 bytes renew only 40% of 1 kB, and another
-//! writer may have changed the rest. Of a shared block only the written bytes are posted. Each span is a
+//! exclusively may write all of it. 16 random modifications of 32 bytes renew only 40% of 1 kB, and another
+//! writer may have changed the rest. If a block is shared, only the written bytes are posted. Each span is a
 //! WRITE of its own, and all go with one doorbell. SGEs would not help: they gather at one end, but spans are
 //! scattered at both ends.
 //!
@@ -18,11 +18,11 @@
 //! before it reaches the target before everything written after it, because the device places WRITEs of a QP
 //! in the order of posting.
 //!
-//! **Loss** when the writer's machine stops. Of each block, everything is lost that was written since its
-//! last completed post. This includes held modifications: at most theta - 1, for at most the time-out (if the
-//! program's loop polls). It also includes posted modifications that had not completed. Everything posted
-//! before [`Consolidator::fence`] returned is at the target. Other blocks lose nothing, and no block is left
-//! with bytes that nobody wrote.
+//! **Loss** when the writer's machine stops. Each block loses everything written since its last completed
+//! post. This includes held modifications: at most theta - 1, for at most the time-out (if the program's loop
+//! polls). It also includes posted modifications that had not completed. Everything posted before
+//! [`Consolidator::fence`] returned is at the target. Other blocks lose nothing, and no block is left with
+//! bytes that nobody wrote.
 
 mod config;
 mod consolidator;

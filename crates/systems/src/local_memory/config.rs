@@ -9,7 +9,7 @@ const LARGEST: u32 = 1 << 20;
 const LARGEST_REGION: u64 = 4 << 30;
 
 named! {
-    /// What an operation does with its piece.
+    /// The access that an operation makes to its piece.
     Op {
         /// Loads the piece.
         Read = "read",

@@ -1,4 +1,5 @@
-//! Fetch-and-add on a counter in the memory of the thread's own machine (CLUSTER'21, III-E: `__sync_fetch_and_add`).
+//! Fetch-and-add on a counter in memory of the thread's own machine (CLUSTER'21, III-E:
+//! `__sync_fetch_and_add`).
 
 use crate::drawing::{Drawer, Drawing, Drawn};
 use crate::{Interval, SystemError};

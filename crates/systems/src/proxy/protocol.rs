@@ -18,7 +18,7 @@ pub(super) const SERVICE: &str = "proxy";
 /// Bytes of the server's memory at each socket.
 pub(super) const MEMORY: u64 = 1 << 20;
 
-/// The bytes of that memory at a socket from `offset` on, which never change.
+/// Fills `bytes` with the server's memory at a socket from `offset` on. This memory never changes.
 pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
     for (at, byte) in (offset..).zip(bytes) {
         let word = ((at / 8) ^ (u64::from(socket) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

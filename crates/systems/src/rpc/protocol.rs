@@ -61,7 +61,7 @@ pub struct RpcServer {
     pub region: Mem,
     /// Time that it computes for each request.
     pub handler: Span,
-    /// Distribution of that time.
+    /// Distribution of the handler's time.
     pub times: Times,
     /// Bytes of replies, up to [`Config::max_reply`].
     pub replies: Sizes,

@@ -20,7 +20,7 @@ named! {
     Placement {
         /// The socket of its core.
         Own = "own",
-        /// The socket after that of its core.
+        /// The socket after its core's socket.
         Other = "other",
         /// The first socket of its machine, as if one thread had set up the memory of all.
         First = "first",

@@ -1,4 +1,4 @@
-//! An executor that shuffles the same input in every round, without end.
+//! An executor that shuffles one input in every round, without end.
 
 use super::config::Shuffle;
 use super::executor::Executor;

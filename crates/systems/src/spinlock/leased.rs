@@ -15,8 +15,8 @@ pub struct Leased {
     layout: Layout,
     /// Time for which a lock is acquired.
     pub lease: Span,
-    /// How long after its end, by the holder's clock, a lease may be in use by any other clock: it bounds how
-    /// far two clocks are apart, and how long a holder may stop. A waiter takes over after that.
+    /// How long after its end, by the holder's clock, a lease may be in use by any other clock. It bounds how
+    /// far two clocks are apart and how long a holder may stop, together. A waiter takes over after that.
     pub drift: Span,
     /// Whether data is published by the release, rather than WRITTEN in place.
     pub fencing: bool,

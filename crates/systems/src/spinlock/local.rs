@@ -1,4 +1,5 @@
-//! Threads of one machine compare-and-swap a word of its memory (CLUSTER'21, III-E: `__sync_compare_and_swap`).
+//! Threads of one machine compare-and-swap a word of its memory (CLUSTER'21, III-E:
+//! `__sync_compare_and_swap`).
 
 use super::config::Release;
 use super::layout::Layout;

@@ -36,18 +36,18 @@
 //! ([`Leased`]).
 //!
 //! # Lease and fencing
-//! The word of a leased lock has four parts: the holder, a token that grows by one with each acquisition, the
-//! end of the lease, and the slot of the data. A client that finds the lease expired takes the lock over by a
-//! compare-and-swap of the whole word. Holder and waiter use their own clocks, and a holder may be stopped
-//! between any two instructions. [`Leased::drift`] is the assumed bound on both together: how long after its
-//! end, by the holder's clock, a lease may be in use by any other clock. A waiter takes over after that time,
-//! and not before.
+//! The word of a leased lock has four parts. They are the holder, a token that grows by one with each
+//! acquisition, the end of the lease, and the slot of the data. A client that finds the lease expired takes
+//! the lock over by a compare-and-swap of the whole word. Holder and waiter use their own clocks, and a
+//! holder may be stopped between any two instructions. [`Leased::drift`] is the assumed bound on both
+//! together: how long after its end, by the holder's clock, a lease may be in use by any other clock. A
+//! waiter takes over after that time, and not before.
 //!
 //! Mutual exclusion *in time* rests on that bound, whatever is done: nobody can know that a stopped thread is
-//! about to go on. The guarded data does not rest on it, if it is fenced. **Nobody refuses the WRITE of a
-//! holder whose lease was taken over.** The target's NIC places whatever arrives on a connected QP with a
-//! valid key, whenever it arrives. So the WRITE lands where nobody reads. Each client has two slots of its
-//! own for a lock's data, and WRITEs to the slot that the word does not name. It publishes this slot by the
+//! about to go on. The guarded data does not rest on it, if it is fenced. **Nobody refuses a late WRITE** of
+//! a holder that has lost its lease. The target's NIC places whatever arrives on a connected QP with a valid
+//! key, whenever it arrives. So the WRITE lands where nobody reads. Each client has two slots of its own for
+//! a lock's data, and WRITEs to the slot that the word does not name. It publishes this slot by the
 //! compare-and-swap that releases the lock, which expects the very word with which the client acquired the
 //! lock. If the lock has been taken over, that compare-and-swap fails. Then nobody ever reads the slot, and
 //! the operation begins again. No later WRITE of the client overtakes a WRITE that is still in flight,

@@ -23,8 +23,8 @@ impl Touch {
         5 * u64::from(self.size) + u64::from(tenant)
     }
 
-    /// The first parameter with another value than usual that decides what a scan finds in caches, or what it
-    /// does besides its accesses.
+    /// The first parameter, not at its default, that decides what a scan finds in caches, or its work besides
+    /// accesses.
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
         let usual = Touch::usual();
         let given = [

@@ -101,7 +101,8 @@ impl TouchServed {
 pub enum Verdict {
     /// The client checks nothing.
     Trusted,
-    /// The client checks for the fill that belongs to its request: its own, or the last one before it.
+    /// The client checks that the response is its request's fill, or the last earlier fill if the request had
+    /// none.
     Checked {
         /// Responses for each fill.
         sends_per_fill: u64,
