@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// Version nodes, oldest first. Private ones held from rdma-core 36 to 56, 57 to 58, 59 to 63, 64;
-/// programs are bound to the one that they were built with.
+/// Version nodes, oldest first. The private nodes belong to rdma-core 36 to 56, 57 to 58, 59 to 63, and 64. A
+/// program is bound to the node of the rdma-core that it was built with.
 const PUBLIC: [&str; 15] = [
     "IBVERBS_1.0",
     "IBVERBS_1.1",
@@ -41,7 +41,7 @@ fn main() {
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", path.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libibverbs.so.1");
-    // The linker that Rust uses by default takes a second version script, which others refuse.
+    // LLD, Rust's default linker, accepts a second version script. Other linkers refuse it.
     println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
     println!("cargo::rerun-if-changed=build.rs");
 }

@@ -1,7 +1,9 @@
-//! The C library's functions that take a descriptor, as far as one of rdma_cm's device file needs more than the kernel does.
+//! Interposes the functions of the C library that take a descriptor, as far as descriptors of rdma_cm's
+//! device file need more than the kernel does.
 //!
-//! Such a descriptor is an epoll(7), readable as long as there is an event: what waits for it needs nothing of us, and the kernel
-//! refuses what others would write or read. Of any other descriptor a bit is looked at, and the call passed on.
+//! Such a descriptor is an epoll(7) descriptor, readable as long as there is an event. A program that waits
+//! for it needs nothing of this library, and the kernel refuses to read or write it. For any other
+//! descriptor, a function tests one bit and passes the call on.
 
 use crate::files::{Room, c_name};
 use crate::next::next;
@@ -16,7 +18,8 @@ fn fail(errno: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
-    // SAFETY: passed on, or the caller's bytes. A thread may be cancelled while it waits: nothing here is to be dropped.
+    // SAFETY: the caller's arguments are passed on, or the bytes are the caller's. A thread may be cancelled
+    // while it waits; no value here needs to be dropped.
     unsafe {
         if !cm::is_channel(fd) {
             return next!(c"write", fn(c_int, *const c_void, size_t) -> ssize_t)(fd, bytes, len);
@@ -25,8 +28,8 @@ unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) 
         let mut has_waited = false;
         loop {
             if let Some(written) = cm::write(fd, bytes, len) {
-                // Another thread has closed the descriptor meanwhile: a call that waits has the kernel's file still, to which
-                // nothing comes any more.
+                // Another thread has closed the descriptor meanwhile. A call that has waited still has the
+                // kernel's file, which gets no events any more.
                 let is_closed = written < 0 && !cm::is_channel(fd);
                 return match (is_closed, has_waited) {
                     (false, _) => written,
@@ -49,11 +52,11 @@ unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) 
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, room: size_t) -> ssize_t {
-    // The device file cannot be read, and what counts its events must not be.
+    // The device file cannot be read, and the epoll(7) descriptor of its events must not be.
     if cm::is_channel(fd) {
         return fail(libc::EINVAL) as ssize_t;
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller's arguments are passed on.
     unsafe { next!(c"read", fn(c_int, *mut c_void, size_t) -> ssize_t)(fd, to, room) }
 }
 
@@ -62,11 +65,11 @@ unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if cm::is_channel(fd) {
         cm::closing(fd);
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller's argument is passed on.
     unsafe { next!(c"close", fn(c_int) -> c_int)(fd) }
 }
 
-/// Those of a range are about to be closed.
+/// Forgets the device file's descriptors from `first` to `last`, which are about to be closed.
 fn closing(first: c_uint, last: c_uint) {
     let Ok(first) = c_int::try_from(first) else { return };
     cm::channels_from(first).take_while(|fd| *fd as c_uint <= last).for_each(cm::closing);
@@ -77,37 +80,37 @@ unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_in
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 && first <= last {
         closing(first, last);
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller's arguments are passed on.
     unsafe { next!(c"close_range", fn(c_uint, c_uint, c_int) -> c_int)(first, last, flags) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn closefrom(first: c_int) {
     closing(first.max(0) as c_uint, c_uint::MAX);
-    // SAFETY: passed on.
+    // SAFETY: the caller's argument is passed on.
     unsafe { next!(c"closefrom", fn(c_int))(first) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: the caller's argument is passed on.
     let copy = unsafe { next!(c"dup", fn(c_int) -> c_int)(fd) };
     if cm::is_channel(fd) { cm::copied(fd, copy) } else { copy }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: the caller's arguments are passed on.
     renew(from, to, || unsafe { next!(c"dup2", fn(c_int, c_int) -> c_int)(from, to) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: the caller's arguments are passed on.
     renew(from, to, || unsafe { next!(c"dup3", fn(c_int, c_int, c_int) -> c_int)(from, to, flags) })
 }
 
-/// Makes `to` a copy of `from`, whatever it was.
+/// Makes `to` a copy of `from` by `dup`. `to` may be a descriptor of the device file itself.
 fn renew(from: c_int, to: c_int, dup: impl FnOnce() -> c_int) -> c_int {
     let (from_is, to_is) = (cm::is_channel(from), cm::is_channel(to));
     let copy = dup();
@@ -120,12 +123,12 @@ fn renew(from: c_int, to: c_int, dup: impl FnOnce() -> c_int) -> c_int {
     if from_is { cm::copied(from, copy) } else { copy }
 }
 
-/// The third argument is there or not, a number or a pointer; it comes in the same register.
+/// The third argument may be absent, a number or a pointer. A register passes it in each case.
 macro_rules! fcntl {
     ($($name:ident $symbol:literal)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(fd: c_int, command: c_int, argument: c_long) -> c_int {
-            // SAFETY: passed on.
+            // SAFETY: the caller's arguments are passed on.
             let result = unsafe { next!($symbol, fn(c_int, c_int, c_long) -> c_int)(fd, command, argument) };
             match command {
                 libc::F_DUPFD | libc::F_DUPFD_CLOEXEC if cm::is_channel(fd) => cm::copied(fd, result),
@@ -137,14 +140,14 @@ macro_rules! fcntl {
 
 fcntl! { fcntl c"fcntl" fcntl64 c"fcntl64" }
 
-/// What is told of the device file's descriptor: a character device.
+/// Reports the device file's descriptor as a character device.
 ///
 /// # Safety
-/// The caller's struct, which was filled in where `result` is 0.
+/// `to` is the caller's struct. It is filled in if `result` is 0.
 unsafe fn told(fd: c_int, result: c_int, to: *mut libc::stat) -> c_int {
     if result == 0 && cm::is_channel(fd) {
         let (major, minor) = cm::device_numbers();
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller promises.
         unsafe {
             (*to).st_mode = libc::S_IFCHR | 0o666;
             (*to).st_rdev = libc::makedev(major, minor);
@@ -153,12 +156,13 @@ unsafe fn told(fd: c_int, result: c_int, to: *mut libc::stat) -> c_int {
     result
 }
 
-/// `name(what comes before the descriptor)`
+/// `name(parameter before the descriptor)`
 macro_rules! fstat {
     ($($symbol:literal $name:ident($($before:ident: $b:ty)?);)*) => {$(
         #[unsafe(export_name = $symbol)]
         unsafe extern "C-unwind" fn $name($($before: $b,)? fd: c_int, to: *mut libc::stat) -> c_int {
-            // SAFETY: passed on. The structs of functions with and without 64 in their names are the same.
+            // SAFETY: the caller's arguments are passed on. Functions with and without 64 in their names use
+            // equal structs.
             unsafe {
                 let result = next!(c_name!($symbol), fn($($b,)? c_int, *mut libc::stat) -> c_int)($($before,)? fd, to);
                 told(fd, result, to)
@@ -167,7 +171,7 @@ macro_rules! fstat {
     )*};
 }
 
-// Those with a version are of programs that were built with a C library before 2.33.
+// Programs that were built with a C library before 2.33 use the names with a version.
 fstat! {
     "fstat" fstat();
     "fstat64" fstat64();
@@ -182,7 +186,8 @@ macro_rules! fstatat {
             $($before: $b,)? at: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int,
         ) -> c_int {
             let mut room = Room::new();
-            // SAFETY: passed on, but for a path that leads elsewhere. The structs are the same, as above.
+            // SAFETY: the caller's arguments are passed on, except for a redirected path. The structs are
+            // equal, as above.
             unsafe {
                 let led = room.path(path);
                 let result = next!(c_name!($symbol), fn($($b,)? c_int, *const c_char, *mut libc::stat, c_int) -> c_int)(
@@ -202,9 +207,9 @@ fstatat! {
 }
 
 /// # Safety
-/// A string, or null.
+/// `path` is a string or null.
 unsafe fn is_empty(path: *const c_char) -> bool {
-    // SAFETY: the first byte of a string is there.
+    // SAFETY: a string has a first byte.
     path.is_null() || unsafe { *path } == 0
 }
 
@@ -217,7 +222,8 @@ unsafe extern "C-unwind" fn statx(
     to: *mut libc::statx,
 ) -> c_int {
     let mut room = Room::new();
-    // SAFETY: passed on, but for a path that leads elsewhere; the struct was filled in where the result is 0.
+    // SAFETY: the caller's arguments are passed on, except for a redirected path. The struct is filled in if
+    // the result is 0.
     unsafe {
         let led = room.path(path);
         let result = next!(c"statx", fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int)(

@@ -1,8 +1,9 @@
-//! The C library's functions that take a path, as far as they must lead to what a kernel would show of the device.
+//! Interposes the functions of the C library that take a path, and redirects the paths of the device's files.
 //!
-//! The fabric's folder has it (`soft/src/shown.rs`). Only paths are changed: descriptors are the kernel's own,
-//! so nothing that is done to one costs more. All are cancelled, interrupted and fail as the C library's do. What the kernel itself
-//! has of RDMA devices is not seen.
+//! The fabric's folder holds the files that a kernel would present of the device (`soft/src/shown.rs`). Only
+//! paths change. Descriptors are the kernel's own, so operations on them cost no more. All functions are
+//! cancelled, are interrupted and fail like the C library's. The program does not see the kernel's own RDMA
+//! devices.
 
 use crate::next::next;
 use doorbell_launch::variables;
@@ -13,18 +14,18 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-/// What paths begin with that lead to the folder: sysfs' classes `infiniband`, `infiniband_verbs` and so on, device files, and what
-/// sysfs has of rdma_cm's.
+/// Prefixes of the paths that are redirected to the folder: sysfs' classes `infiniband`, `infiniband_verbs`
+/// and so on, device files, and sysfs' entry of rdma_cm.
 const SHOWN: [&[u8]; 3] = [b"/sys/class/infiniband", b"/dev/infiniband", b"/sys/class/misc/rdma_cm"];
 
-/// Whether the program is led: it was launched to be.
+/// Whether the program's paths are redirected: it was launched for that.
 fn is_led() -> bool {
     static IS_LED: OnceLock<bool> = OnceLock::new();
     *IS_LED.get_or_init(|| std::env::var_os(variables::FOLDER).is_some())
 }
 
-/// Where to is known before the program begins, as what it may interrupt must not allocate: nothing does, but for the one time
-/// that somebody looks and nothing is there.
+/// Finds the folder's path before the program begins. A function that is called later may interrupt the
+/// allocator, and must not allocate. The one exception is the first look when there is no folder yet.
 extern "C" fn find_folder() {
     if is_led() {
         shown::path();
@@ -35,13 +36,13 @@ extern "C" fn find_folder() {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = find_folder;
 
-/// The device file of rdma_cm, which is none of the folder's when it is opened.
+/// The device file of rdma_cm. This library opens it itself, and not a file of the folder.
 const RDMA_CM: &CStr = c"/dev/infiniband/rdma_cm";
 
-/// What opening a path gives, if it is that of rdma_cm's device file.
+/// Opens rdma_cm's device file. `None` if `path` names another file.
 ///
 /// # Safety
-/// A string, or null.
+/// `path` is a string or null.
 #[inline]
 unsafe fn open_rdma_cm(path: *const c_char, flags: c_int) -> Option<c_int> {
     // SAFETY: a string.
@@ -49,7 +50,7 @@ unsafe fn open_rdma_cm(path: *const c_char, flags: c_int) -> Option<c_int> {
     (is_it && is_led()).then(|| cm::open(flags))
 }
 
-/// Room for a path that leads to the folder.
+/// Room for a path in the folder.
 pub(crate) struct Room(MaybeUninit<[u8; libc::PATH_MAX as usize]>);
 
 impl Room {
@@ -57,13 +58,13 @@ impl Room {
         Room(MaybeUninit::uninit())
     }
 
-    /// The path that a call is to have: another one where what it names is in the folder.
+    /// The path to pass on: a path in the folder if `path` names a file there, otherwise `path`.
     ///
     /// # Safety
-    /// A string, or null.
+    /// `path` is a string or null.
     #[inline]
     pub(crate) unsafe fn path(&mut self, path: *const c_char) -> *const c_char {
-        // SAFETY: not null, and the first byte of a string is there.
+        // SAFETY: the path is not null, and a string has a first byte.
         if path.is_null() || unsafe { *path } != b'/' as c_char {
             return path;
         }
@@ -76,7 +77,7 @@ impl Room {
         folder.and_then(|folder| self.joined(folder.to_bytes(), asked)).unwrap_or(path)
     }
 
-    /// Both one behind the other; none if there is no room.
+    /// The path `asked` behind the path `folder`. `None` if there is no room.
     fn joined(&mut self, folder: &[u8], asked: &[u8]) -> Option<*const c_char> {
         let room = self.0.as_mut_ptr().cast::<u8>();
         if folder.len() + asked.len() > libc::PATH_MAX as usize {
@@ -91,7 +92,7 @@ impl Room {
     }
 }
 
-/// A literal as a C string.
+/// Turns a literal into a C string.
 macro_rules! c_name {
     ($symbol:literal) => {
         match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
@@ -103,13 +104,13 @@ macro_rules! c_name {
 
 pub(crate) use c_name;
 
-/// `name(what comes before; what comes behind the path) -> result`
+/// `name(parameters before the path; parameters behind it) -> result`
 macro_rules! lead {
     ($($symbol:literal $name:ident($($before:ident: $b:ty),*; $($behind:ident: $t:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(export_name = $symbol)]
         unsafe extern "C-unwind" fn $name($($before: $b,)* path: *const c_char $(, $behind: $t)*) -> $result {
             let mut room = Room::new();
-            // SAFETY: passed on, but for a path that leads elsewhere.
+            // SAFETY: the caller's arguments are passed on, except for a redirected path.
             unsafe {
                 let path = room.path(path);
                 next!(c_name!($symbol), fn($($b,)* *const c_char $(, $t)*) -> $result)($($before,)* path $(, $behind)*)
@@ -118,13 +119,13 @@ macro_rules! lead {
     )*};
 }
 
-/// The same of those that open a file.
+/// Like `lead!`, for functions that open a file: `name(parameters before the path; flags, mode)`.
 macro_rules! lead_open {
     ($($symbol:literal $name:ident($($before:ident: $b:ty),*; $flags:ident: c_int $(, $behind:ident: $t:ty)?);)*) => {$(
         #[unsafe(export_name = $symbol)]
         unsafe extern "C-unwind" fn $name($($before: $b,)* path: *const c_char, $flags: c_int $(, $behind: $t)?) -> c_int {
             let mut room = Room::new();
-            // SAFETY: passed on, but for a path that leads elsewhere.
+            // SAFETY: the caller's arguments are passed on, except for a redirected path.
             unsafe {
                 if let Some(opened) = open_rdma_cm(path, $flags) {
                     return opened;
@@ -136,7 +137,7 @@ macro_rules! lead_open {
     )*};
 }
 
-// The third argument of open(2) is there or not; it comes in the same register.
+// The third argument of open(2) may be absent. It comes in the same register.
 lead_open! {
     "open" open(; flags: c_int, mode: mode_t);
     "open64" open64(; flags: c_int, mode: mode_t);
@@ -164,7 +165,7 @@ lead! {
     "stat64" stat64(; to: *mut c_void) -> c_int;
     "lstat" lstat(; to: *mut c_void) -> c_int;
     "lstat64" lstat64(; to: *mut c_void) -> c_int;
-    // Of programs that were built with a C library before 2.33.
+    // Programs that were built with a C library before 2.33 use these.
     "__xstat" xstat(version: c_int; to: *mut c_void) -> c_int;
     "__xstat64" xstat64(version: c_int; to: *mut c_void) -> c_int;
     "__lxstat" lxstat(version: c_int; to: *mut c_void) -> c_int;

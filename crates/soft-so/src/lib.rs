@@ -1,10 +1,11 @@
 //! `libibverbs.so`: the software NIC as unmodified programs load it. Exports only.
 //!
-//! Every symbol of rdma-core 44's libibverbs.so.1 is here under its version: programs and drivers
-//! are bound to those at load time, and some look them up by dlvsym(3). A function of Rust cannot
-//! have a symbol version, so each export is a jump in assembly; `build.rs` passes the versions to
-//! the linker. Programs linked to libraries of drivers (perftest to libmlx5 and libefa) need the
-//! private symbols too, which those call when they are loaded: they do nothing here.
+//! Every symbol of rdma-core 44's libibverbs.so.1 is here under its version. The loader binds programs and
+//! drivers to these symbols, and some programs look them up by dlvsym(3). A Rust function cannot have a
+//! symbol version, so each export is a jump in assembly. `build.rs` passes the versions to the linker.
+//!
+//! Some programs are linked to libraries of drivers (perftest to libmlx5 and libefa). These libraries call
+//! the private symbols when they are loaded. Here the private symbols do nothing.
 
 mod buffers;
 mod descriptors;
@@ -21,7 +22,8 @@ macro_rules! export {
     };
 }
 
-/// A symbol of a version, as a jump to a function: a label of its own, and whether programs that ask for no version get it (`@@`).
+/// Exports a symbol of a version as a jump to a function. `label` makes the label unique. `at` is `@@` if
+/// programs that ask for no version get the symbol, otherwise `@`.
 macro_rules! export_one {
     ($label:expr, $at:literal, $version:literal, $symbol:literal, $function:path) => {
         std::arch::global_asm!(
@@ -137,14 +139,14 @@ export! {
     }
 }
 
-/// `version label: symbol => function;`: symbols of one of several versions that have them alike.
+/// `version at; symbol => function;`: exports private symbols, which are alike in several versions.
 macro_rules! export_private {
     ($version:literal $at:literal; $($symbol:literal => $function:path;)*) => {
         $(export_one!(concat!("doorbell_", $version, "_"), $at, $version, $symbol, $function);)*
     };
 }
 
-/// Those that drivers are bound to at load time, in each node of private symbols.
+/// Exports the symbols that the loader binds drivers to, in each node of private symbols.
 macro_rules! export_to_drivers {
     ($($version:literal $at:literal $register:literal;)*) => {$(
         export_variable!($version $at "verbs_allow_disassociate_destroy");
@@ -224,7 +226,7 @@ macro_rules! export_to_drivers {
     )*};
 }
 
-/// A variable that drivers read; false, as nothing can be disassociated.
+/// Exports a variable that drivers read. It is false because no device can be disassociated.
 macro_rules! export_variable {
     ($version:literal $at:literal $symbol:literal) => {
         std::arch::global_asm!(
@@ -238,7 +240,7 @@ macro_rules! export_variable {
     };
 }
 
-// What registers a driver has the node's number in its name.
+// The function that registers a driver has the node's number in its name.
 export_to_drivers! {
     "IBVERBS_PRIVATE_34" "@@" "verbs_register_driver_34";
     "IBVERBS_PRIVATE_57" "@" "verbs_register_driver_57";

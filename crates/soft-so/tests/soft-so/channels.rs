@@ -1,4 +1,4 @@
-//! Descriptors of rdma_cm's channels: however they are closed, copied, passed on, and left to other programs.
+//! Descriptors of rdma_cm's channels: closed, copied, passed on, and inherited by other programs.
 
 use crate::common::cm::{Channel, Result, address, bytes_of, param, port, write};
 use crate::common::running::{alone, role};
@@ -48,7 +48,7 @@ fn who_is_passed_a_channel_can_wait_for_its_events_and_no_more() {
     alone(Link::Ib, HERE, "passed on");
 }
 
-/// A channel with a listener, and where that is.
+/// A channel with a listener, the listener's id, and its address.
 fn listener() -> (ManuallyDrop<Channel>, u32, String) {
     let channel = Channel::open(0);
     let id = channel.listener(1, TCP, "127.0.0.1:0");
@@ -61,7 +61,7 @@ fn bind(at: &str) -> Result<()> {
     channel.bind(channel.create(1, TCP), at)
 }
 
-/// Whether a connection is made with the listener of a channel.
+/// Whether the channel's listener accepts a connection.
 fn serves(channel: &Channel, at: &str) -> bool {
     let asks = channel.resolved(2, TCP, at);
     channel.connect(asks, param(1, b"")).expect("it asks");
@@ -72,16 +72,16 @@ fn serves(channel: &Channel, at: &str) -> bool {
 }
 
 fn closed() {
-    // Another file takes its place.
+    // Another file takes over the channel's descriptor.
     let (channel, _, at) = listener();
     let other = File::open("/dev/null").expect("it is there");
     // SAFETY: descriptors of this test.
     assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), channel.fd()) }, channel.fd());
     assert_eq!(bind(&at), Ok(()));
     assert_eq!(write(channel.fd(), &[0; 8]), Err(EBADF), "as the other file, which is open for reading");
-    // A range, which is not closed yet where it is to be closed by exec(2); and all from one on.
+    // A range: CLOSE_RANGE_CLOEXEC closes nothing until exec(2). Then all descriptors from a number on.
     let (channel, _, at) = listener();
-    // SAFETY: a descriptor of this test, then all from there on, which is no other's.
+    // SAFETY: a descriptor of this test, then all numbers from it on. Nothing else uses those.
     unsafe {
         let last = libc::fcntl(channel.fd(), libc::F_DUPFD_CLOEXEC, 500);
         libc::close(channel.fd());
@@ -99,7 +99,7 @@ unsafe extern "C" {
 
 fn inherited() {
     for (flags, is_there) in [(0, true), (libc::O_CLOEXEC, false)] {
-        // SAFETY: a string; the descriptor is new.
+        // SAFETY: a string. The descriptor is new.
         let channel = unsafe {
             let fd = libc::open(c"/dev/infiniband/rdma_cm".as_ptr(), libc::O_RDWR | flags);
             Channel(OwnedFd::from_raw_fd(fd))
@@ -110,12 +110,13 @@ fn inherited() {
     }
 }
 
-/// What posix_spawn(3) and vfork(2) do: the child has the parent's memory until it is another program.
+/// Does what posix_spawn(3) and vfork(2) do: the child shares the parent's memory until it executes another
+/// program.
 fn spawned() {
     let (channel, _, at) = listener();
     extern "C" fn child(fd: *mut c_void) -> c_int {
         let fd = fd as usize as RawFd;
-        // SAFETY: descriptors of the child alone, which then is another program.
+        // SAFETY: the descriptors are the child's own, and the child executes another program.
         unsafe {
             libc::dup2(fd, 100);
             libc::close(fd);
@@ -127,7 +128,7 @@ fn spawned() {
     }
     let mut stack = vec![0u128; 1 << 14];
     let mut status = 0;
-    // SAFETY: the child has a stack of its own, and this thread goes on when it is another program.
+    // SAFETY: the child has a stack of its own. This thread goes on once the child executes another program.
     unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let top = stack.as_mut_ptr().add(stack.len()).cast();
@@ -136,21 +137,21 @@ fn spawned() {
     }
     assert_eq!(status, 0);
     assert!(serves(&channel, &at));
-    // By the C library.
+    // The C library spawns this child.
     let script = "for file in /proc/self/fd/*; do readlink $file; done | grep anon_inode";
     let found = Command::new("/bin/sh").args(["-c", script]).output().expect("it starts");
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "a child has none of its files");
     assert!(serves(&channel, &at));
 }
 
-/// Room for the control message with a descriptor.
+/// Room for a control message with one descriptor.
 const CONTROL: usize = 64;
 
 /// Calls sendmsg(2) or recvmsg(2) for a byte and a control message.
 fn with_message(control: &mut [u64; CONTROL / 8], call: impl FnOnce(&mut libc::msghdr) -> isize) {
     let mut byte = [7u8];
     let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    // SAFETY: all zeros are one.
+    // SAFETY: a msghdr may be all zeros.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
     (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), CONTROL);
@@ -173,9 +174,9 @@ fn send(socket: &UnixDatagram, fd: RawFd) {
 
 fn receive(socket: RawFd) -> OwnedFd {
     let mut control = [0u64; CONTROL / 8];
-    // SAFETY: there is room, as said.
+    // SAFETY: the message's lengths are those of its buffers.
     with_message(&mut control, |message| unsafe { libc::recvmsg(socket, message, 0) });
-    // SAFETY: behind the header of a control message there is the descriptor, which is new.
+    // SAFETY: a control message has the descriptor behind its header. The descriptor is new.
     unsafe { OwnedFd::from_raw_fd(control.as_ptr().cast::<libc::cmsghdr>().add(1).cast::<RawFd>().read()) }
 }
 
@@ -191,26 +192,26 @@ fn passed_on() {
     assert_eq!(own.recv(&mut byte).expect("it waits"), 1);
     channel.resolve(id, "127.0.0.1:1").expect("it resolves");
     assert!(other.wait().expect("it ends").success());
-    // It is as it was here.
+    // The channel is unchanged here.
     assert_eq!(channel.expect(event::ADDR_RESOLVED).uid, 9);
     assert!(!channel.is_ready(0) && serves(&channel, &at));
 }
 
-/// The program that is passed one.
+/// The program that receives a channel's descriptor.
 fn takes() {
     let channel = Channel(receive(0));
     assert!(!channel.is_ready(0));
-    // SAFETY: a byte that lives.
+    // SAFETY: the byte outlives the call.
     assert_eq!(unsafe { libc::write(0, [1u8].as_ptr().cast(), 1) }, 1);
     assert!(channel.is_ready(20_000), "who waits is woken");
     let mut room = [0u8; 8];
-    // SAFETY: room as told.
+    // SAFETY: the length is that of `room`.
     let read = unsafe { libc::read(channel.fd(), room.as_mut_ptr().cast(), room.len()) };
     assert_eq!((read, std::io::Error::last_os_error().raw_os_error()), (-1, Some(EINVAL)));
     let bind = rdma_ucm_bind_ip { response: 0, addr: address("127.0.0.1:0"), id: 1 };
     assert_eq!(write(channel.fd(), &bytes_of(command::BIND_IP, &bind, 0)), Err(EINVAL));
     assert!(channel.is_ready(0), "the event is its owner's");
-    // Its own serves.
+    // A channel of this program's own works.
     let own = Channel::open(libc::O_NONBLOCK);
     assert_eq!(own.event().map(|_| ()), Err(EAGAIN));
     own.listener(1, TCP, "127.0.0.1:0");

@@ -1,4 +1,4 @@
-//! `docs/ci.md`: its commands, in their order, in a folder with the files of `docs/ci`.
+//! `docs/ci.md`: its commands, in order, in a folder with the files of `docs/ci`.
 
 use crate::common::{finish, installed, launch, leaves_something, library, text};
 use doorbell_launch::Link;
@@ -9,19 +9,19 @@ use std::process::{Command, Stdio};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
-/// What the page needs beside Doorbell; `mmdebstrap` only for its last command.
+/// Programs that the page needs besides Doorbell. Its last command alone needs `mmdebstrap`.
 const PROGRAMS: [&str; 3] = ["gcc", "timeout", "unshare"];
 
-/// What its program is compiled with.
+/// A header that the page's C program includes.
 const HEADER: &str = "/usr/include/rdma/rdma_cma.h";
 
-/// A command of the page, and what it prints there.
+/// A command of the page, and the output that the page shows for it.
 struct Step<'p> {
     command: &'p str,
     prints: Vec<&'p str>,
 }
 
-/// The commands of all blocks that show a console.
+/// The commands of all console blocks.
 fn steps(page: &str) -> Vec<Step<'_>> {
     let blocks = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
     let mut steps = Vec::<Step<'_>>::new();
@@ -34,8 +34,8 @@ fn steps(page: &str) -> Vec<Step<'_>> {
     steps
 }
 
-/// Lines without numbers of processes, keys and addresses, in an order that does not depend on which of two processes
-/// was first.
+/// Lines without process numbers, keys and addresses. They are sorted, because their order may depend on
+/// which of two processes was first.
 fn comparable<'t>(lines: impl IntoIterator<Item = &'t str>) -> Vec<String> {
     let mut lines: Vec<String> = lines.into_iter().map(without_numbers).collect();
     lines.sort();
@@ -51,7 +51,7 @@ fn without_numbers(line: &str) -> String {
     words.join(" ")
 }
 
-/// Why the folder of a container cannot be made here, as far as the command's failure tells.
+/// The reason why the folder of a container cannot be created here, if the command's output shows one.
 fn cannot_be_made(folder: &Path) -> Option<&'static str> {
     let said = std::fs::read_to_string(folder.join("all.txt")).unwrap_or_default();
     let whys = [
@@ -76,7 +76,7 @@ fn the_commands_of_the_page_print_what_it_says() {
     for file in std::fs::read_dir(Path::new(DOCS).join("ci")).expect("its files").flatten() {
         std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("it can be copied");
     }
-    // As a user has them, for the container.
+    // The container needs these files, which a user has.
     for file in [library(), library().with_file_name("doorbell")] {
         let name = file.file_name().expect("it has a name");
         std::fs::copy(&file, folder.path().join(name)).expect("it can be copied");
@@ -91,7 +91,8 @@ fn the_commands_of_the_page_print_what_it_says() {
         }
         let mut shell = Command::new("sh");
         shell.current_dir(&folder).env("PATH", &path).env("DOORBELL_FABRIC", &fabric);
-        // Together, as on a terminal; and in a group, which is killed with all that it has started where that hangs.
+        // Both outputs go together, as on a terminal. The shell has a process group, so that a command that
+        // hangs is killed with all its processes.
         shell.process_group(0);
         shell.args(["-c", &format!("exec 2>&1; {command}")]);
         let shell = shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

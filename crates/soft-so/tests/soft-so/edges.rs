@@ -1,4 +1,5 @@
-//! Where verbs end: what may be registered, which notifications come, and what a request outside its region does.
+//! Limits of verbs: which memory may be registered, which notifications arrive, and how a request outside its
+//! region fails.
 
 use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
@@ -15,7 +16,7 @@ use std::ptr::null_mut;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -36,7 +37,7 @@ fn program() {
 const SOLICITED: u32 = 4;
 const BYTES: usize = 8192;
 
-/// A QP connected to itself completes its RECVs on a CQ with a channel.
+/// A QP that is connected to itself completes its RECVs on a CQ with a channel.
 fn be_notified() {
     let mut node = Node::open(BYTES, 0);
     let (channel, cq) = node.sleeping_cq(64);
@@ -49,14 +50,14 @@ fn be_notified() {
             unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(node.cq, solicited_only) };
         assert_eq!(armed, 0);
     };
-    // A message, and whether there is an event for it.
+    // Sends a message. Returns whether it causes an event.
     let tells = |flags: u32| {
         node.post_recv(0, 1, &[]);
         node.post(0, &[Wr { op: SendOp::Send, buffers: &[], flags }]);
         node.completions(1);
         // SAFETY: a live channel.
         let mut fd = libc::pollfd { fd: unsafe { (*channel).fd }, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry. An event is there before its completion is polled.
+        // SAFETY: one entry. An event arrives before its completion is polled.
         if unsafe { libc::poll(&mut fd, 1, 0) } == 0 {
             return false;
         }
@@ -69,7 +70,8 @@ fn be_notified() {
         true
     };
     assert!(!tells(SOLICITED), "nobody has asked");
-    // Asked for the next one and then for the next solicited one, in this order: that was no withdrawal.
+    // Asks for the next event, then for the next solicited event. The second request does not withdraw the
+    // first.
     arm(0);
     arm(1);
     assert!(tells(0), "the next one was asked for");
@@ -90,7 +92,7 @@ fn a_notification_that_was_asked_for_stays() {
 const PAGE: usize = 4096;
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// A QP takes some inline payload where none was asked for, and says how much.
+/// A QP takes some inline payload even if none was requested, and reports how much.
 fn inline_unasked() {
     let mut node = Node::open(BYTES, 0);
     for (asked, room) in [(0, 64), (1, 64), (64, 64), (65, 128), (1024, 1024)] {
@@ -133,10 +135,10 @@ fn some_payload_may_be_inline_unasked() {
     alone(Link::Ib, HERE, "inlines");
 }
 
-/// New memory that takes no room.
+/// Maps new memory that uses no physical memory yet.
 fn map(bytes: usize, protection: c_int) -> *mut c_void {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: where the kernel finds room.
+    // SAFETY: the kernel chooses the address.
     let mapped = unsafe { libc::mmap(null_mut(), bytes, protection, flags, -1, 0) };
     assert_ne!(mapped, libc::MAP_FAILED, "{bytes} bytes");
     mapped
@@ -154,7 +156,7 @@ const ACCESS: c_int = 4;
 /// `IBV_REREG_MR_ERR_CMD`.
 const ERR_CMD: c_int = -4;
 
-/// Registers memory of all kinds, anew and instead of another.
+/// Registers memory of all kinds, and re-registers regions.
 fn register() {
     let node = Node::open(BYTES, 2);
     let register = |addr: *mut c_void, len: usize, access: u32| -> Result<*mut ibv_mr, c_int> {
@@ -182,7 +184,7 @@ fn register() {
     let read_only = map(2 * PAGE, libc::PROT_READ);
     let writable = map(2 * PAGE, READ_WRITE);
     let holed = map(3 * PAGE, READ_WRITE);
-    // SAFETY: a page of ours.
+    // SAFETY: a page of this test.
     assert_eq!(unsafe { libc::munmap(holed.byte_add(PAGE), PAGE) }, 0);
     let all = [0, remote_read, local, writes[0], writes[1], MW_BIND, local | ZERO_BASED];
     for access in all {
@@ -201,7 +203,7 @@ fn register() {
     assert_eq!(may(writable, 0, 0), Err(libc::EINVAL));
     assert_eq!(may(writable, usize::MAX, 0), Err(libc::EINVAL));
 
-    // Instead of another: what is refused changes nothing.
+    // Re-registration. A refused call changes nothing.
     let fault = Err((ERR_CMD, libc::EFAULT));
     let mr = register(writable, PAGE, writes[0]).expect("it may be");
     for (addr, len) in [(none, PAGE), (holed, 3 * PAGE), (read_only, PAGE)] {
@@ -214,7 +216,7 @@ fn register() {
     node.connect(1, &node.endpoint(0));
     let write = |addr: u64| {
         node.carry_out(0, SendOp::Write(RemoteAddr { addr, rkey: now.rkey }), &[(0, 8)]);
-        // SAFETY: memory that stays mapped.
+        // SAFETY: the memory stays mapped.
         unsafe { writable.cast::<u64>().read_volatile() }
     };
     node.fill(0, 8, 0x77);
@@ -223,7 +225,7 @@ fn register() {
     assert_eq!(rereg(mr, ACCESS, null_mut(), 0, local), fault);
     assert_eq!(rereg(mr, ACCESS, null_mut(), 0, 0), Ok(()));
 
-    // On demand stays on demand, and from 0 on stays so.
+    // An on-demand region stays on demand, and a zero-based region stays zero-based.
     let mr = register(none, PAGE, local | ON_DEMAND).expect("it may be");
     assert_eq!(rereg(mr, PD, null_mut(), 0, 0), Ok(()));
     assert_eq!(rereg(mr, TRANSLATION, holed, 3 * PAGE, 0), Ok(()));
@@ -244,7 +246,7 @@ fn memory_is_registered_where_it_is_there() {
 
 const SPARSE: usize = 64 << 30;
 
-/// How many pages of a mapping are in memory.
+/// The number of a mapping's pages that are in memory.
 fn resident(begin: *mut c_void, bytes: usize) -> usize {
     let mut pages = vec![0u8; bytes / PAGE];
     // SAFETY: a byte for each page.
@@ -252,10 +254,10 @@ fn resident(begin: *mut c_void, bytes: usize) -> usize {
     pages.iter().filter(|page| **page & 1 != 0).count()
 }
 
-/// A few pages, or huge ones for them.
+/// A bound on resident pages: a few pages, each of which may bring a huge page.
 const FEW: usize = 8 * 512;
 
-/// Two processes with regions of which nearly nothing is there; one of them begins.
+/// The program of two processes whose regions have nearly no pages in memory. One of them does the requests.
 fn reach_sparse(begins: bool) {
     let mut node = Node::open(BYTES, 1);
     let memory = map(SPARSE, READ_WRITE);
@@ -273,7 +275,7 @@ fn reach_sparse(begins: bool) {
         node.carry_out(0, SendOp::Write(peer.at(last)), &[(last, PAGE as u32)]);
         node.carry_out(0, SendOp::FetchAdd { remote: peer.at(middle), add: 5 }, &[(middle, 8)]);
         node.carry_out(0, SendOp::Read(peer.at(last)), &[(0, PAGE as u32)]);
-        // What nobody has written is zeroes at both ends.
+        // Bytes that were never written are zero at both ends.
         node.fill(1 << 30, 64, 1);
         node.carry_out(0, SendOp::Read(peer.at(SPARSE / 4)), &[(1 << 30, 64)]);
         assert!(node.is_all(0, PAGE, 0x5a) && node.is_all(1 << 30, 64, 0) && node.is_all(middle, 8, 0));
@@ -298,7 +300,7 @@ fn a_region_of_pages_that_are_not_there_brings_none() {
     }
 }
 
-/// Tells two programs of each other, and waits until they are ready.
+/// Exchanges the endpoints of two programs, and waits until both are ready.
 fn connect(ends: &mut [Running; 2]) {
     let told = [ends[0].line(), ends[1].line()];
     ends[0].tell(&told[1]);
@@ -306,7 +308,7 @@ fn connect(ends: &mut [Running; 2]) {
     ends.iter_mut().for_each(|end| assert_eq!(end.line(), "ready"));
 }
 
-/// A shared receive queue with so many RECVs of nothing, numbered from 0.
+/// A shared receive queue with `recvs` empty RECVs, numbered from 0.
 fn srq(node: &Node, recvs: u64) -> *mut ibv_srq {
     let attr = ibv_srq_attr { max_wr: 16, max_sge: 1, srq_limit: 0 };
     let mut init = ibv_srq_init_attr { srq_context: null_mut(), attr };
@@ -325,7 +327,7 @@ fn srq(node: &Node, recvs: u64) -> *mut ibv_srq {
     srq
 }
 
-/// A WRITE with immediate takes a RECV whose region it misses.
+/// A WRITE with immediate takes a RECV but misses its region.
 fn refuse_writes(uses_srq: bool) {
     let mut node = Node::open(BYTES, 0);
     let srq = if uses_srq { srq(&node, 3) } else { null_mut() };
@@ -340,7 +342,7 @@ fn refuse_writes(uses_srq: bool) {
     // SAFETY: a live QP.
     assert_eq!((refused.wr_id, refused.qp_num), (0, unsafe { (*node.qps[qp]).qp_num }));
     if uses_srq {
-        // The others are for other QPs.
+        // The SRQ's other RECVs serve other QPs.
         let other = node.add_qp(QpType::Rc, node.cq, srq);
         node.connect(other, &node.endpoint(other));
         node.post(other, &[Wr { op: SendOp::Send, buffers: &[], flags: 0 }]);
@@ -366,7 +368,7 @@ fn write_outside() {
     node.completion(WcStatus::RemAccessErr);
 }
 
-/// The same where requester and responder are one.
+/// A WRITE with immediate that misses its region, from a QP to itself.
 fn refuse_itself() {
     let mut node = Node::open(BYTES, 1);
     node.add_qp(QpType::Uc, node.cq, null_mut());
@@ -379,14 +381,14 @@ fn refuse_itself() {
         own
     };
     outside(0);
-    // One of each kind, RECVs in their order.
+    // One completion of each request. RECVs complete in order.
     let all: Vec<(u64, WcStatus)> = (0..4).map(|_| any(&node)).collect();
     let recvs = [WcStatus::LocAccessErr, WcStatus::WrFlushErr, WcStatus::WrFlushErr];
     let mut rest: Vec<(u64, WcStatus)> = all.clone();
     rest.retain(|one| *one != (0, WcStatus::RemAccessErr));
     assert_eq!(rest, (0..).zip(recvs).collect::<Vec<_>>(), "{all:?}");
     assert!(node.poll().is_none());
-    // On UC nobody hears of it, and the RECV is for the next.
+    // On UC nothing reports the failure, and the RECV stays for the next message.
     let own = outside(1);
     node.completion(WcStatus::Success);
     assert!(node.poll().is_none());
@@ -395,7 +397,7 @@ fn refuse_itself() {
     assert_eq!((wc.wr_id, u32::from_be(wc.imm_data)), (0, 9));
 }
 
-/// The next completion, of whatever status.
+/// Waits for the next completion, of any status.
 fn any(node: &Node) -> (u64, WcStatus) {
     loop {
         if let Some(wc) = node.poll() {

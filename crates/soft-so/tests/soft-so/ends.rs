@@ -1,4 +1,4 @@
-//! Statistics of programs that end otherwise than by exit(3): who launches them tells what they have counted.
+//! Statistics of programs that do not end by exit(3). Their launcher reports the counts.
 
 use crate::common::running::role;
 use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, fork_init};
@@ -17,7 +17,7 @@ use std::process::{Command, Output, Stdio};
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// Where the launcher below has the statistics written, and on which fabric its program runs.
+/// The file for the statistics of the launcher below, and the fabric of its program.
 const JSON: &str = "DOORBELL_TEST_JSON";
 const FABRIC: &str = "DOORBELL_TEST_FABRIC";
 
@@ -34,7 +34,7 @@ fn launcher() {
     panic!("{}", launch.run(file.as_os_str(), &arguments));
 }
 
-/// Posts, and ends as the test says.
+/// Posts, and ends in the way that the test chooses.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -55,7 +55,7 @@ fn program() {
     }
 }
 
-/// Ends in one of many ways.
+/// Ends by a function of the C library, a fault or a signal.
 fn end_by(end: &str) -> ! {
     // SAFETY: takes numbers.
     unsafe {
@@ -74,7 +74,7 @@ fn end_by(end: &str) -> ! {
     panic!("it should have ended by {end}");
 }
 
-/// A node that has posted so many WRITEs of so many bytes, in lists of two and a rest.
+/// A node that has posted `writes` WRITEs of `bytes` bytes, in lists of two and a rest.
 fn posts(writes: usize, bytes: u32) -> Node {
     let node = Node::open(4096, 2);
     let ends = [node.endpoint(0), node.endpoint(1)];
@@ -90,7 +90,7 @@ fn posts(writes: usize, bytes: u32) -> Node {
     node
 }
 
-/// Two children post: one ends by `_exit`, one is killed; so is the parent, which goes on posting after them.
+/// Two children post: one ends by `_exit`, one is killed. The parent then posts again and is killed.
 fn fork_and_be_killed(node: Node) -> ! {
     fork_init();
     for (end, writes) in [("_exit", 3), ("9", 4)] {
@@ -101,7 +101,7 @@ fn fork_and_be_killed(node: Node) -> ! {
             end_by(end);
         }
         let mut status = 0;
-        // SAFETY: our child and our variable.
+        // SAFETY: the child and the variable are this function's.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     }
     let ends = [node.endpoint(0), node.endpoint(1)];
@@ -109,13 +109,13 @@ fn fork_and_be_killed(node: Node) -> ! {
     end_by("9")
 }
 
-/// The program ends, and its child some time after it.
+/// The program ends, and its child ends some time later.
 fn outlive() -> ! {
-    // SAFETY: this process has no thread that allocates; both end without more ado.
+    // SAFETY: this process has no thread that allocates. Both processes end without unwinding.
     unsafe {
         if libc::fork() == 0 {
             let _own = posts(3, 32);
-            // Longer than anybody waits for it.
+            // Longer than any process waits for this child.
             std::thread::sleep(std::time::Duration::from_millis(2500));
             libc::exit(0);
         }
@@ -123,7 +123,8 @@ fn outlive() -> ! {
     }
 }
 
-/// Clients WRITE 16 bytes to this process, each in lists of two, and end by `_exit`; it READs 64 bytes of each.
+/// Two clients WRITE 16 bytes at a time to this process, in lists of two, and end by `_exit`. This process
+/// READs 64 bytes at a time from each client.
 fn serve() -> ! {
     let client = || {
         let (here, there) = UnixStream::pair().expect("a pair of sockets");
@@ -133,7 +134,7 @@ fn serve() -> ! {
                 let node = Node::open(4096, 1);
                 let peer = exchanged(&there, &node, 0);
                 (0..20).for_each(|_| post(&node, 0, SendOp::Write(peer.at(2048)), 2, 16));
-                // Nobody ends before all that is asked of it was answered.
+                // A client ends only after the server's READs from it.
                 told(&there, &node, 0);
                 end_by("_exit")
             }
@@ -149,16 +150,16 @@ fn serve() -> ! {
     }
     for (qp, client) in clients.iter().enumerate() {
         told(client, &node, qp);
-        // SAFETY: waits for one of our children.
+        // SAFETY: waits for a child of this process.
         unsafe { libc::wait(std::ptr::null_mut()) };
     }
     end_by("exit")
 }
 
-/// Tells a peer of a QP, and hears of its.
+/// Sends a QP's endpoint to a peer, and receives the peer's.
 fn told(mut stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
     writeln!(stream, "{}", node.endpoint(qp)).expect("the peer listens");
-    // Byte by byte: what follows the line is for later.
+    // Reads byte by byte, because bytes behind the line are for later.
     let (mut line, mut byte) = (Vec::new(), [0]);
     while stream.read_exact(&mut byte).is_ok() && byte != *b"\n" {
         line.extend(byte);
@@ -166,15 +167,15 @@ fn told(mut stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
     String::from_utf8_lossy(&line).parse().expect("the peer tells of its QP")
 }
 
-/// The same, and both are connected.
+/// Exchanges endpoints and connects the QP.
 fn exchanged(stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
     let peer = told(stream, node, qp);
     node.connect(qp, &peer);
-    // The peer is ready, too.
+    // The second exchange shows that the peer is ready too.
     told(stream, node, qp)
 }
 
-/// Posts a list of so many work requests of so many bytes, and waits for them.
+/// Posts a list of `list` work requests of `bytes` bytes each, and waits for their completions.
 fn post(node: &Node, qp: usize, op: SendOp, list: usize, bytes: u32) {
     let payload = [(0, bytes)];
     let wr = || Wr { op, buffers: &payload, flags: SIGNALED };
@@ -182,13 +183,13 @@ fn post(node: &Node, qp: usize, op: SendOp, list: usize, bytes: u32) {
     node.completions(list);
 }
 
-/// How a program has ended that was launched, what was said, and the statistics of its processes, one by one.
+/// Launches the program in this role. Returns its status and output, and the statistics of each process.
 fn launched(role: &str) -> (Output, Vec<Value>) {
     let (output, reports, _) = launched_together(role);
     (output, reports)
 }
 
-/// The same, and what its processes did together, if that was told.
+/// Like `launched`. Also returns the statistics of all processes together, if they were written.
 fn launched_together(role: &str) -> (Output, Vec<Value>, Option<Value>) {
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ends-{}-{role}", std::process::id()));
@@ -205,7 +206,7 @@ fn launched_together(role: &str) -> (Output, Vec<Value>, Option<Value>) {
     (output, reports, together)
 }
 
-/// The reports in a directory, that of the first name first.
+/// The reports in a directory. `stats.json` comes first.
 fn read(directory: &Path) -> Vec<Value> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(directory).expect("it is there").flatten().map(|entry| entry.path()).collect();
@@ -214,7 +215,7 @@ fn read(directory: &Path) -> Vec<Value> {
     files.into_iter().map(|file| serde_json::from_str(&read(file)).expect("it is whole")).collect()
 }
 
-/// Work requests, bytes and Doorbells of a report.
+/// Work requests, bytes and doorbells in a report.
 fn posted(report: &Value) -> [u64; 3] {
     ["work_requests", "payload_bytes", "doorbells"]
         .map(|key| report["total"][key].as_u64().expect("a number"))
@@ -275,7 +276,7 @@ fn a_process_that_becomes_another_program_has_statistics_of_both() {
 fn a_process_that_outlives_the_program_tells_its_own() {
     let (output, reports) = launched("outlives");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    // Its standard error was open until it ended, so it has told by now.
+    // The child's standard error was open until the child ended, so its report is complete.
     let mut all: Vec<[u64; 3]> = reports.iter().map(posted).collect();
     all.sort_unstable();
     assert_eq!(all, [[3, 96, 2], [7, 112, 4]], "{}", text(&output));
@@ -308,7 +309,7 @@ fn several_processes_are_one_workload_with_roles() {
         text(&output)
     );
     assert!(text(&output).contains("left out    which work requests answer others"), "{}", text(&output));
-    // Its children are one after the other, and so no workload together.
+    // The children run one after the other, and so are not one workload together.
     let (_, _, forks) = launched_together("forks");
     let forks = forks.expect("three processes made QPs");
     assert!(forks.get("workload").is_none(), "{forks}");

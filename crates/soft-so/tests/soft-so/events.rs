@@ -1,4 +1,5 @@
-//! Asynchronous events of QPs: which come, how often, and to whom who does not wait for them.
+//! Asynchronous events of QPs: which events arrive, how often, and what a program gets that does not wait for
+//! them.
 
 use crate::common::running::{alone, role};
 use crate::common::verbs::{Node, SIGNALED, Wr, call, errno, state, to_lid};
@@ -15,7 +16,7 @@ use std::ptr::null_mut;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -31,7 +32,7 @@ const QP_ACCESS_ERR: u32 = 3;
 const COMM_EST: u32 = 4;
 const LAST_WQE_REACHED: u32 = 16;
 
-/// The descriptor of events, of which nobody waits for any.
+/// Makes the descriptor of events non-blocking, and returns it.
 fn without_waiting(node: &Node) -> c_int {
     // SAFETY: a live context, and a flag of its file.
     unsafe {
@@ -41,7 +42,7 @@ fn without_waiting(node: &Node) -> c_int {
     }
 }
 
-/// The next event, and its QP; `None` where there is none now.
+/// The next event and its QP. `None` if there is none now.
 fn next(node: &Node) -> Option<(u32, *mut ibv_qp)> {
     // SAFETY: a live context.
     let mut one = libc::pollfd { fd: unsafe { (*node.context).async_fd }, events: libc::POLLIN, revents: 0 };
@@ -60,7 +61,7 @@ fn next(node: &Node) -> Option<(u32, *mut ibv_qp)> {
     Some((event.event_type, event.element.cast()))
 }
 
-/// Takes a QP from Init to Rtr only.
+/// Moves a QP from Init to Rtr only.
 fn to_rtr(node: &Node, qp: usize, peer: usize) {
     let peer = node.endpoint(peer);
     let mut attr = ibv_qp_attr {
@@ -79,7 +80,7 @@ fn to_rtr(node: &Node, qp: usize, peer: usize) {
     assert_eq!(modified, 0);
 }
 
-/// A peer that sends before this side is in Rts is told of, once in each life of the QP.
+/// A peer that sends before this side is in Rts causes an event, once in each life of the QP.
 fn established() {
     let node = Node::open(4096, 4);
     without_waiting(&node);
@@ -97,7 +98,7 @@ fn established() {
         assert_eq!(next(&node), None, "once");
         (0..2).for_each(|qp| node.reset(qp));
     }
-    // Not of one that is in Rts.
+    // A QP in Rts gets no such event.
     node.connect(2, &node.endpoint(3));
     node.connect(3, &node.endpoint(2));
     node.post_recv(3, 1, &[(64, 64)]);
@@ -106,7 +107,7 @@ fn established() {
     assert_eq!(next(&node), None);
 }
 
-/// A QP with an SRQ takes nothing from it any more, however it came to Err.
+/// A QP with an SRQ reports the last RECV that it takes, however it comes to Err.
 fn last() {
     let mut node = Node::open(4096, 0);
     without_waiting(&node);
@@ -128,7 +129,7 @@ fn last() {
     node.set_state(0, QpState::Err);
     assert_eq!(next(&node), None, "it was there already");
     (0..2).for_each(|qp| node.reset(qp));
-    // By a peer's request, whose QP goes there too.
+    // A peer's request moves the QP to Err, and the peer's QP too.
     connect(&node);
     let nowhere = SendOp::Write(RemoteAddr { addr: 0, rkey: 1 });
     node.post(0, &[Wr { op: nowhere, buffers: &[(0, 8)], flags: SIGNALED }]);

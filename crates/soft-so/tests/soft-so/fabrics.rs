@@ -1,4 +1,4 @@
-//! Who is whom: peers of other fabrics, peers that are gone or cannot be opened, and what fabrics leave behind.
+//! Peers of other fabrics, peers that have exited or cannot be opened, and files that fabrics leave behind.
 
 use crate::common::own_time::OwnTime;
 use crate::common::running::{Running, alone, hear, role, say};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -40,9 +40,9 @@ fn named(qp_type: &str) -> QpType {
     [QpType::Rc, QpType::Uc, QpType::Ud].into_iter().find(is_it).expect("a type")
 }
 
-/// The least that a time-out can be, but that a peer that answers does so within.
+/// Retries as short as possible, within which a live peer still answers.
 const SHORT: Retries = Retries { timeout: 8, retry_cnt: 1, rnr_retry: 0 };
-/// Much longer than [`SHORT`] has RC try.
+/// Much longer than RC retries with [`SHORT`].
 const AT_MOST: Duration = Duration::from_secs(5);
 const BYTES: usize = 8192;
 
@@ -66,7 +66,7 @@ impl By {
         }
     }
 
-    /// The path there.
+    /// The path to that address.
     fn path(self, address: &str) -> ibv_ah_attr {
         match self {
             By::Lid => to_lid(address.parse().expect("a LID")),
@@ -78,7 +78,7 @@ impl By {
     }
 }
 
-/// Waits, ready for messages that are not for it.
+/// Waits, ready for messages that are meant for another fabric.
 fn stand(qp_type: QpType, by: &str) {
     let node = Node::open_as(qp_type, BYTES, 1);
     let by = By::named(by);
@@ -86,7 +86,8 @@ fn stand(qp_type: QpType, by: &str) {
     node.post_recv(0, 8, &[(0, 4096)]);
     say(by.address(&node));
     say(node.endpoint(0));
-    // By its number, whoever has it: the peer is to find nothing that differs but the address.
+    // Connects to the peer's QP number at this fabric's own address. Then the peer's messages are wrong in
+    // their address only.
     let peer: u32 = hear().parse().expect("a QP number");
     node.connect_by(0, by.path(&by.address(&node)), peer, SHORT);
     say("ready");
@@ -95,7 +96,7 @@ fn stand(qp_type: QpType, by: &str) {
     assert!(node.is_all(0, BYTES, 0x11), "bytes have come");
 }
 
-/// Sends to a port of another fabric as if there were QPs with the numbers of this process's own.
+/// Sends to a port of another fabric. The target QP numbers include those of this process.
 fn mistake(qp_type: QpType, by: &str) {
     let node = Node::open_as(qp_type, BYTES, 2);
     let by = By::named(by);
@@ -105,12 +106,12 @@ fn mistake(qp_type: QpType, by: &str) {
     let address = hear();
     let peer: Endpoint = hear().parse().expect("an endpoint");
     if by.address(&node) == address {
-        // One of 49151 LIDs was drawn twice: there is nothing to tell the fabrics apart.
+        // Both fabrics drew an equal LID out of 49151, so nothing tells them apart.
         return eprintln!("skipped: both fabrics have the LID {address}");
     }
     let (there, own) = (by.path(&address), by.path(&by.address(&node)));
     let ends = [node.endpoint(0), node.endpoint(1)];
-    // Its peer is QP 0, which takes itself to be the peer of each of these in turn.
+    // QP 1 takes QP 0 for its peer. QP 0 takes each of the targets for its peer in turn.
     node.connect_by(1, there, ends[0].qpn, SHORT);
     for target in [ends[0], ends[1], peer] {
         for op in ops(qp_type, &target) {
@@ -131,7 +132,7 @@ fn mistake(qp_type: QpType, by: &str) {
             assert!(node.is_all(BYTES / 2, BYTES / 2, 0x33), "{op:?} has brought bytes");
         }
     }
-    // By its own address it is reached.
+    // QP 0 reaches itself by its own address.
     for op in ops(qp_type, &ends[0]) {
         node.reset(0);
         node.connect_by(0, own, ends[0].qpn, SHORT);
@@ -147,7 +148,7 @@ fn mistake(qp_type: QpType, by: &str) {
     }
 }
 
-/// What can be sent, to the upper half of the target's memory.
+/// The operations of a QP type. They use the upper half of the target's memory.
 fn ops(qp_type: QpType, target: &Endpoint) -> Vec<SendOp> {
     let there = target.at(BYTES / 2);
     let mut ops = vec![SendOp::Send];
@@ -188,11 +189,11 @@ fn a_peer_of_another_fabric_is_nobody_here() {
     }
 }
 
-/// A QP that takes whatever comes from the QP whose number it is told, to memory that it takes away when it is told so.
+/// A QP that takes messages from a peer. The test may order it to unmap its memory.
 fn be_target(qp_type: QpType, hides: bool) {
     let mut node = Node::open_as(qp_type, BYTES, 1);
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: where the kernel finds room.
+    // SAFETY: the kernel chooses the address.
     let memory = unsafe { libc::mmap(null_mut(), BYTES, protection, flags, -1, 0) };
     node.register(memory, BYTES);
     if hides {
@@ -204,14 +205,14 @@ fn be_target(qp_type: QpType, hides: bool) {
     node.connect(0, &peer);
     say("ready");
     if hear() == "unmap" {
-        // SAFETY: nobody here uses it any more.
+        // SAFETY: this process does not use the memory any more.
         assert_eq!(unsafe { libc::munmap(memory, BYTES) }, 0);
         say("unmapped");
         hear();
     }
 }
 
-/// Sends to nobody in all the ways that UC and UD know.
+/// Sends to targets that do not exist, by every UC and UD operation.
 fn lose() {
     let mut node = Node::open_as(QpType::Uc, BYTES, 4);
     node.add_qp(QpType::Ud, node.cq, null_mut());
@@ -222,10 +223,10 @@ fn lose() {
         node.post(qp, &list);
         node.completions(count);
     };
-    // QP 0: to a port that there is not.
+    // QP 0: to a port that does not exist.
     node.connect_by(0, to_lid(ends[0].lid ^ 1), ends[0].qpn, SHORT);
     post(0, write(&ends[0]), 3);
-    // QP 1: to a process that takes its memory away, and ends.
+    // QP 1: to a process that unmaps its memory and exits.
     say(ends[1]);
     let peer: Endpoint = hear().parse().expect("an endpoint");
     node.connect(1, &peer);
@@ -237,7 +238,7 @@ fn lose() {
     assert_eq!(hear(), "ended");
     post(1, write(&peer), 4);
     post(1, SendOp::Send, 1);
-    // QP 2: to itself without a RECV, with one that is too short, with one, and with an rkey that does not hold.
+    // QP 2: to itself without a RECV, with a RECV that is too short, with an invalid rkey, and with a RECV.
     node.connect(2, &ends[2]);
     post(2, SendOp::Send, 1);
     node.post_recv(2, 1, &[(0, 16)]);
@@ -248,7 +249,7 @@ fn lose() {
     // QP 3: nothing is lost.
     node.connect(3, &ends[3]);
     post(3, write(&ends[3]), 5);
-    // QP 4: datagrams, of which one finds a RECV.
+    // QP 4: datagrams. One of them finds a RECV.
     node.connect(4, &ends[4]);
     let ah = node.ah(to_lid(ends[4].lid));
     let datagram = |qpn: u32| {
@@ -265,7 +266,7 @@ fn lose() {
 
 #[test]
 fn messages_that_nobody_takes_are_counted() {
-    // What a process has shared may outlive it for its peers.
+    // Buffers are private, because the shared memory of a process may outlive it at its peers.
     let quiet = Launch { private_buffers: true, ..launch(Link::Ib) };
     let (counted, report) = counting("loses", quiet.clone());
     let mut loses = Running::new(&counted, HERE, "loses");
@@ -291,14 +292,14 @@ fn messages_that_nobody_takes_are_counted() {
     assert_eq!(said.matches("undelivered").count(), 1 + 4, "{said}");
 }
 
-/// A limit of this process, while it is another.
+/// A lowered limit of this process. Dropping it restores the limit.
 struct Limit(libc::__rlimit_resource_t, libc::rlimit);
 
 impl Limit {
-    /// `now` says how low it is to be.
+    /// Lowers the soft limit to `now`.
     fn set(which: libc::__rlimit_resource_t, now: u64) -> Limit {
         let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: structs of ours.
+        // SAFETY: both structs are this function's.
         unsafe {
             assert_eq!(libc::getrlimit(which, &mut before), 0);
             assert_eq!(libc::setrlimit(which, &libc::rlimit { rlim_cur: now, ..before }), 0);
@@ -309,12 +310,12 @@ impl Limit {
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        // SAFETY: a struct of ours.
+        // SAFETY: the struct is this value's.
         unsafe { libc::setrlimit(self.0, &self.1) };
     }
 }
 
-/// Has no rights that others of its user have not.
+/// Drops all capabilities. This process then has only the rights of its user.
 fn drop_capabilities() {
     #[repr(C)]
     struct Header {
@@ -323,7 +324,7 @@ fn drop_capabilities() {
     }
     const VERSION_3: u32 = 0x2008_0522;
     let (header, none) = (Header { version: VERSION_3, pid: 0 }, [0u32; 6]);
-    // SAFETY: structs as capset(2) has them.
+    // SAFETY: structs as capset(2) defines them.
     assert_eq!(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) }, 0);
 }
 
@@ -340,7 +341,7 @@ fn meet_unreachable(cause: &str) {
     let ah = node.ah(to_lid(peer.lid));
     let limit = match cause {
         "files" => {
-            // The lowest number that is free is the first that may not be had.
+            // The lowest free number is the first that the limit denies.
             let free = std::fs::File::open("/dev/null").map(|file| std::os::fd::AsRawFd::as_raw_fd(&file));
             Some(Limit::set(libc::RLIMIT_NOFILE, free.expect("a file") as u64))
         }
@@ -359,7 +360,7 @@ fn meet_unreachable(cause: &str) {
     let armed = unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(sleeps, 0) };
     assert_eq!(armed, 0);
     let begin = OwnTime::start();
-    // Who sleeps is woken: nobody polls until then.
+    // The sleeping program is woken. It does not poll until then.
     one(1, SendOp::Write(peer.at(0)));
     // SAFETY: a live channel.
     let mut fd = libc::pollfd { fd: unsafe { (*channel).fd }, events: libc::POLLIN, revents: 0 };
@@ -404,7 +405,7 @@ fn a_peer_that_cannot_be_opened_is_told_of_once() {
     }
 }
 
-/// Opens the device, and when its input ends, ends without a word to the fabric.
+/// Opens the device. When its input ends, it exits without telling the fabric.
 fn leave() {
     let _node = Node::open(4096, 1);
     say("opened");
@@ -413,7 +414,7 @@ fn leave() {
     unsafe { libc::_exit(0) }
 }
 
-/// The command, run by another that is given what to run behind its own arguments.
+/// The command as `program` runs it, which takes the command behind its own arguments.
 fn run_by(program: &str, arguments: &[&str], command: &Command) -> Command {
     let mut by = Command::new(program);
     by.args(arguments).arg(command.get_program()).args(command.get_args());
@@ -436,14 +437,14 @@ fn what_a_namespace_of_processes_leaves_goes_with_the_next_fabric() {
     let mut leaves = Running::of(run_by("unshare", &UNSHARE, &own_program(&inside, HERE, "leaves")));
     assert_eq!(leaves.line(), "opened");
     let left = inside.fabric.unwrap_or_default();
-    // While it lives: then a process of another test may be the next.
+    // Checks while the program lives. After that, a process of another test may remove the files.
     assert!(leaves_something(&left), "there is nothing to go");
     leaves.end("the namespace");
     alone(Link::Ib, HERE, "opens");
     assert!(!leaves_something(&left), "the fabric {left} is still there");
 }
 
-/// The device cannot be opened here.
+/// Asserts that the device cannot be opened here.
 fn be_limited() {
     assert!(open_device().is_null(), "it can be opened");
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFBIG));

@@ -1,4 +1,5 @@
-//! Faults that a program is run with: which work requests they come to, and what the program sees of them.
+//! Faults that a launcher injects into a program: which work requests they hit, and how the program sees
+//! them.
 
 use crate::common::running::{role, say};
 use crate::common::verbs::{INLINED, Node, PORT, Retries, SIGNALED, Wr, call, to_lid};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -33,7 +34,7 @@ fn with(faults: &str, seed: u64) -> Launch {
     Launch { faults: Some((faults.parse().expect("faults"), seed)), ..launch(Link::Ib) }
 }
 
-/// 400 datagrams, numbered; says which came.
+/// Sends 400 numbered datagrams, and prints which ones arrived.
 fn datagrams() {
     let node = Node::open_as(QpType::Ud, 4096, 1);
     let own = node.endpoint(0);
@@ -43,7 +44,7 @@ fn datagrams() {
     const RECV: u32 = 128;
     for number in 0..400 {
         if number % 32 == 0 {
-            // What is left of the last 32 RECVs is taken back.
+            // The reset removes the rest of the last 32 RECVs.
             node.reset(0);
             node.connect(0, &own);
             node.post_recv(0, 32, &[(0, 256)]);
@@ -61,7 +62,7 @@ fn datagrams() {
     say(format!("{came:?}"));
 }
 
-/// Runs a program of ours; returns what it said to the test, and on standard error.
+/// Runs a program of this module. Returns its lines for the test, and its standard error.
 #[track_caller]
 fn run(launch: &Launch, role: &str) -> (Vec<String>, String) {
     let output = finish(own_program(launch, HERE, role).spawn().expect("it starts"), role);
@@ -78,7 +79,7 @@ fn the_same_seed_loses_the_same_messages() {
         let came = told[0].matches(',').count() + 1;
         let line = format!("doorbell: faults of seed {seed} in process ");
         assert!(errors.contains(&line) && errors.contains(&format!(": {} lost, ", 400 - came)), "{errors}");
-        // Five standard deviations are 50.
+        // 50 is five standard deviations.
         assert!(came.abs_diff(200) < 50, "{came} came");
         told[0].clone()
     };
@@ -90,7 +91,7 @@ fn retries(retry_cnt: u8, rnr_retry: u8) -> Retries {
     Retries { timeout: 1, retry_cnt, rnr_retry }
 }
 
-/// A QP that is connected to itself.
+/// A node with a QP that is connected to itself.
 fn looped(retries: Retries) -> Node {
     let node = Node::open(8192, 1);
     node.connect_with(0, &node.endpoint(0), retries);
@@ -112,7 +113,7 @@ fn atomics_that_are_lost_are_carried_out_once() {
     let (_, errors) = run(&with("drop=0.2", 3), "atomics");
     let lost: u32 =
         errors.split(": ").nth(2).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a count");
-    // 125 losses are expected of 500 with a fifth of the attempts.
+    // 500 atomics succeed, and a fifth of all attempts is lost: 125 losses are expected.
     assert!((70..190).contains(&lost), "{errors}");
 }
 
@@ -145,7 +146,7 @@ fn no_recv() {
     node.completion(WcStatus::RnrRetryExcErr);
 }
 
-/// SENDs whose payload tells their order.
+/// Sends SENDs whose payload shows their order.
 fn sends() {
     let node = looped(retries(7, 7));
     node.post_recv(0, 60, &[(0, 64)]);
@@ -196,7 +197,7 @@ fn killed() {
         let event = async_event(&node);
         // `IBV_EVENT_QP_FATAL`.
         assert_eq!((event.event_type, event.element), (1, node.qps[0].cast()));
-        // Another life ends so, too.
+        // The QP's next life ends too, at its own third work request.
         if let QpType::Rc = qp_type {
             node.reset(0);
             node.connect(0, &own);
@@ -228,7 +229,7 @@ fn port() {
     const ACTIVE: u32 = 4;
     let node = Node::open(4096, 1);
     let begin = Instant::now();
-    // No time-out: it waits until it is answered.
+    // No time-out: the WRITE waits until it is answered.
     node.connect_with(0, &node.endpoint(0), Retries { timeout: 0, retry_cnt: 0, rnr_retry: 0 });
     let event = async_event(&node);
     assert_eq!((event.event_type, event.element.addr() & 0xff), (10, 1));

@@ -1,4 +1,4 @@
-//! The global route headers of datagrams, to the bit, and the way back that they say.
+//! The global route headers of datagrams, checked to the bit, and the reply paths that they give.
 
 use crate::common::running::{alone, role};
 use crate::common::verbs::{Node, PORT, Wr, call, errno, to_gid, to_lid};
@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the test's program does, which is this executable once more.
+/// The program of these tests: this executable again.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -22,13 +22,13 @@ fn program() {
 }
 
 const BYTES: usize = 8192;
-/// Where datagrams come to, with room for a header before them.
+/// Where datagrams arrive, with room for a header before them.
 const ARRIVAL: usize = 4096;
 const TRAFFIC_CLASS: u8 = 0xa5;
 const FLOW_LABEL: u32 = 0x5_4321;
 const HOP_LIMIT: u8 = 7;
 
-/// Sends datagrams by every GID to itself, and answers them.
+/// Sends datagrams by every GID from the node to itself, and replies to them.
 fn headers() {
     let node = Node::open_as(QpType::Ud, BYTES, 2);
     (0..2).for_each(|qp| node.connect(qp, &node.endpoint(qp)));
@@ -55,14 +55,14 @@ fn headers() {
         }
     }
     if gids == 1 {
-        // Without a global route header it is the LID that leads back.
+        // Without a global route header, the LID leads back.
         let wc = arrive(&node, node.ah(to_lid(node.endpoint(0).lid)), 8, SendOp::Send);
         assert_eq!((wc.wc_flags & IBV_WC_GRH, wc.slid), (0, node.endpoint(0).lid));
         answer(&node, &wc, node.ah(init_ah(&node, &wc)));
     }
 }
 
-/// A datagram from QP 0 comes to QP 1.
+/// Sends a datagram from QP 0 to QP 1.
 fn arrive(node: &Node, ah: *mut ibv_ah, bytes: u32, op: SendOp) -> ibv_wc {
     node.fill(ARRIVAL, 1024, 0xee);
     node.post_recv(1, 1, &[(ARRIVAL, 40 + 512)]);
@@ -74,7 +74,7 @@ fn arrive(node: &Node, ah: *mut ibv_ah, bytes: u32, op: SendOp) -> ibv_wc {
     wc
 }
 
-/// A datagram comes back, by this handle and by the one that the library makes.
+/// Replies to a datagram, by this handle and by the handle that the library creates.
 fn answer(node: &Node, wc: &ibv_wc, ah: *mut ibv_ah) {
     let (mut wc, header) = (*wc, node.address(ARRIVAL).cast::<ibv_grh>());
     let made = call!(c"ibv_create_ah_from_wc"(
@@ -101,7 +101,7 @@ fn init_ah(node: &Node, wc: &ibv_wc) -> ibv_ah_attr {
     attr
 }
 
-/// What ibv_query_gid_type says: 0 of InfiniBand and RoCEv1, 1 of RoCEv2.
+/// The result of ibv_query_gid_type: 0 for InfiniBand and RoCEv1, 1 for RoCEv2.
 fn gid_type(node: &Node, index: u8) -> u32 {
     let mut kind = u32::MAX;
     let asked = call!(c"ibv_query_gid_type"(
@@ -111,12 +111,12 @@ fn gid_type(node: &Node, index: u8) -> u32 {
     kind
 }
 
-/// The IPv4 address that a GID is, if it is one (RFC 4291, 2.5.5.2).
+/// The IPv4 address that a GID contains, if it contains one (RFC 4291, 2.5.5.2).
 fn ipv4(gid: &[u8; 16]) -> Option<Ipv4Addr> {
     std::net::Ipv6Addr::from(*gid).to_ipv4_mapped()
 }
 
-/// The sum of words that a header's checksum makes all ones (RFC 791, 1071).
+/// The sum of a header's words. Its checksum makes this sum all ones (RFC 791, 1071).
 fn ones_sum(ip: &[u8]) -> u16 {
     let add = |sum: u16, word: &[u8]| {
         let (sum, carry) = sum.overflowing_add(u16::from_be_bytes([word[0], word[1]]));
@@ -125,7 +125,7 @@ fn ones_sum(ip: &[u8]) -> u16 {
     ip.chunks(2).fold(0, add)
 }
 
-/// A header of a path to itself with `behind` bytes from the BTH to the ICRC.
+/// Checks the header of a path from the node to itself, with `behind` bytes from the BTH to the ICRC.
 fn check_header(node: &Node, index: u8, header: &[u8; 40], behind: u32) {
     let (gid, is_v2) = (node.gid(index).raw, gid_type(node, index) == 1);
     let behind = (behind + if is_v2 { 8 } else { 0 }) as u16;
@@ -144,7 +144,8 @@ fn check_header(node: &Node, index: u8, header: &[u8; 40], behind: u32) {
     assert_eq!([&header[8..24], &header[24..]], [gid; 2]);
 }
 
-/// The way back as rdma-core finds it: a header of IPv6 whose last 20 bytes are a valid one of IPv4 is IPv4's.
+/// The reply path as rdma-core finds it. If the last 20 bytes of an IPv6 header are a valid IPv4 header, it
+/// is an IPv4 header.
 fn as_rdma_core(node: &Node, wc: &ibv_wc, header: &[u8; 40]) -> ibv_ah_attr {
     let first = u32::from_be_bytes(*header.first_chunk().expect("4 bytes"));
     let ip = &header[20..];

@@ -1,5 +1,5 @@
-//! Fabrics of processes that do not reach each other's memory: in several namespaces of process numbers, which meet in a
-//! folder, or closed by `--ptrace no`. Namespaces are skipped where they are not permitted.
+//! Fabrics of processes that do not reach each other's memory. They are in several PID namespaces and meet in
+//! a folder, or they are closed by `--ptrace no`. Tests skip namespaces if these are not permitted.
 
 use crate::common::own_time::OwnTime;
 use crate::common::running::{Running, hear, role, say};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -39,19 +39,21 @@ fn program() {
     }
 }
 
-/// Memory of both sides: what is sent from, what is received into, a word for atomics, and where READs bring what they read.
+/// Offsets in the memory of each side: the source of messages, their target, a word for atomics, and the
+/// target of READs.
 const FROM: usize = 0;
 const INTO: usize = 256 << 10;
 const WORD: usize = 512 << 10;
 const BACK: usize = WORD + 4096;
 const BYTES: usize = BACK + (256 << 10);
-/// Lengths of messages: what completions carry, and less, and more than a part that a thread is asked to bring.
+/// Lengths of messages around two limits: the bytes that a completion carries, and the part that a thread
+/// moves at a time.
 const LENGTHS: [usize; 8] = [1, 8, 224, 225, 4096, 32 << 10, (32 << 10) + 1, 200_001];
-/// The same of datagrams, and bytes of a header.
+/// Lengths of datagrams, and the bytes of their header.
 const DATAGRAMS: [usize; 3] = [100, 1000, 4096];
 const HEADER: usize = 40;
 
-/// QPs of both sides.
+/// QPs of each side.
 const RC: usize = 0;
 const UD: usize = 1;
 const SLEEPS: usize = 2;
@@ -68,7 +70,8 @@ fn put(node: &Node, at: usize, bytes: &[u8]) {
     }
 }
 
-/// A node with all QPs, connected to the other side's, and where that is.
+/// A node whose QPs are connected to the other side's. Also returns the other side's endpoints, and channel
+/// and CQ of the QP that sleeps.
 fn meet() -> (Node, Vec<Endpoint>, *mut ibv_comp_channel, *mut ibv_cq) {
     let mut node = Node::open(BYTES, 1);
     node.add_qp(QpType::Ud, node.cq, null_mut());
@@ -80,7 +83,7 @@ fn meet() -> (Node, Vec<Endpoint>, *mut ibv_comp_channel, *mut ibv_cq) {
     (node, peers, channel, cq)
 }
 
-/// Receives what [`ask`] sends, and sleeps until it is woken.
+/// Receives the messages of [`ask`], and sleeps until it is woken.
 fn take() {
     let (node, _, channel, cq) = meet();
     // SAFETY: a live context and CQ.
@@ -120,11 +123,11 @@ fn take() {
     assert_eq!((got, woken), (0, cq));
     say("woken");
     assert_eq!(hear(), "enough");
-    // The other side has asked for too much meanwhile.
+    // Meanwhile a WRITE of the other side exceeded the region.
     node.completion(WcStatus::WrFlushErr);
 }
 
-/// Does to another process's memory whatever verbs do.
+/// Uses all verbs on another process's memory.
 fn ask() {
     let (node, peers, ..) = meet();
     say("ready");
@@ -176,7 +179,7 @@ fn ask() {
     say("done");
     assert_eq!(hear(), "wake");
     node.post(SLEEPS, &[Wr { op: SendOp::Send, buffers: &[(FROM, 8)], flags: 0 }]);
-    // A region that is not that long, as its owner says too.
+    // The WRITE exceeds the region. The region's owner reports that too.
     node.carry_out_failing(RC, SendOp::Write(peer.at(BYTES - 4)), &[(FROM, 8)], WcStatus::RemAccessErr);
     assert_eq!(hear(), "enough");
 }
@@ -188,10 +191,10 @@ impl Node {
     }
 }
 
-/// In which namespaces of process numbers both sides are.
+/// Arguments of unshare(1) for a side in a PID namespace of its own.
 const UNSHARE: [&str; 4] = ["-p", "-m", "-f", "--mount-proc"];
 
-/// Whether there can be namespaces.
+/// Whether namespaces can be created here.
 fn can_unshare() -> bool {
     if installed("unshare").is_none() {
         return false;
@@ -203,7 +206,7 @@ fn can_unshare() -> bool {
     tried.status.success()
 }
 
-/// A command as it runs in namespaces of its own, or as it is.
+/// The command in a PID namespace of its own if `apart`, otherwise unchanged.
 fn placed(command: Command, apart: bool) -> Command {
     if !apart {
         return command;
@@ -219,21 +222,21 @@ fn start(launch: &Launch, role: &str, apart: bool) -> Running {
     Running::of(placed(own_program(launch, HERE, role), apart))
 }
 
-/// A launch that meets in a folder of this test's own.
+/// A launch that meets in a folder of its own, and the folder.
 fn joined(test: &str) -> (Launch, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("joined-{test}-{}", std::process::id()));
     std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder can be made");
     (Launch { meet: Some(folder.clone()), ..launch(Link::Ib) }, folder)
 }
 
-/// All have ended: nothing is left there.
+/// All processes have exited. Asserts that the folder is empty, and removes it.
 fn is_left_empty(folder: &Path) {
     let left: Vec<_> = std::fs::read_dir(folder).expect("it is there").flatten().map(|e| e.path()).collect();
     assert_eq!(left, Vec::<PathBuf>::new());
     std::fs::remove_dir(folder).expect("it is empty");
 }
 
-/// Both sides do all that there is, and end.
+/// Runs both sides until they exit.
 fn exchange(launch: &Launch, apart: [bool; 2], what: &str) {
     let (mut takes, mut asks) = (start(launch, "takes", apart[0]), start(launch, "asks", apart[1]));
     introduce(&mut takes, &mut asks, QPS);
@@ -256,12 +259,12 @@ fn exchange(launch: &Launch, apart: [bool; 2], what: &str) {
             line.contains("is in error") && line.contains("is not all within the region of rkey"),
             "{line}"
         );
-        // Of another namespace its number means nothing.
+        // In another namespace a process number means nothing.
         assert_eq!(line.contains("of process "), launch.meet.is_none(), "{line}");
     }
 }
 
-/// Each hears where the other is.
+/// Exchanges the endpoints of both sides.
 fn introduce(one: &mut Running, other: &mut Running, qps: usize) {
     for _ in 0..qps {
         let (of_one, of_other) = (one.line(), other.line());
@@ -293,7 +296,7 @@ fn a_closed_process_serves_its_peers_by_its_own_thread() {
     }
 }
 
-/// Shows a word, which it reads when it is told so.
+/// Offers a word to a peer. Prints the word when the test asks.
 fn stand() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
@@ -315,7 +318,7 @@ fn outlive() {
     assert_eq!(hear(), "killed");
     let begin = OwnTime::start();
     let add = Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED };
-    // What it had shared is there until this process has learned of its end.
+    // The peer's shared memory stays until this process has learned of the peer's exit.
     let status = loop {
         node.post(0, std::slice::from_ref(&add));
         let wc = loop {
@@ -348,7 +351,8 @@ fn a_peer_that_is_killed_does_not_answer_any_more() {
     }
 }
 
-/// The process that is the program, behind unshare(1) where that has started it.
+/// Sends a signal to the program, which is the child of unshare(1) if that started it. Waits until a SIGSTOP
+/// takes effect.
 fn kill_program(running: &Running, signal: c_int) {
     let children = format!("/proc/{0}/task/{0}/children", running.child.id());
     let child = std::fs::read_to_string(children).ok();
@@ -363,23 +367,23 @@ fn kill_program(running: &Running, signal: c_int) {
     }
 }
 
-/// Whether all threads of a process are stopped, which the signal has them be one after the other.
+/// Whether all threads of a process are stopped. The signal stops them one after the other.
 fn is_stopped(pid: i32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there").flatten();
     threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default()).all(
         |stat| {
-            // The name before it may have spaces and parentheses.
+            // The name before the state may contain spaces and parentheses.
             stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
         },
     )
 }
 
-/// Posts to a process that is stopped, and polls: neither waits for it.
+/// Posts to a stopped process, and polls. Neither call waits for the process.
 fn wait_for_stopped() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
     let peer: Endpoint = hear().parse().expect("an endpoint");
-    // Tried for eight seconds.
+    // Retries for eight seconds.
     node.connect_with(0, &peer, Retries { timeout: 18, retry_cnt: 7, rnr_retry: 7 });
     let add = Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED };
     node.post(0, std::slice::from_ref(&add));
@@ -391,7 +395,7 @@ fn wait_for_stopped() {
     let mut timed = |act: &mut dyn FnMut()| {
         let begin = Instant::now();
         act();
-        // What takes no time needs no closer look.
+        // A call of a millisecond or less needs no measure of the thread's own time.
         if begin.elapsed() > Duration::from_millis(1) {
             longest = longest.max(begin.elapsed().min(own.elapsed()));
             own = OwnTime::start();
@@ -410,7 +414,7 @@ fn wait_for_stopped() {
     assert_eq!(hear(), "enough");
 }
 
-/// Posts to a process that is stopped, for longer than its retries take.
+/// Posts to a stopped process, for longer than the retries take.
 fn tire() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
@@ -462,17 +466,18 @@ fn nobody_waits_for_a_process_that_is_stopped_and_an_atomic_is_done_once() {
     is_left_empty(&folder);
 }
 
-/// What [`count`] does with each of its QPs, so many times.
+/// Rounds of [`count`] on each of its QPs.
 const ROUNDS: usize = 60;
 const COUNTERS: usize = 3;
 
-/// Counts, writes and sends by several QPs, whatever stops the other side, which is to see each of it once.
+/// Counts, writes and sends on several QPs while either side is stopped at any time. The other side must see
+/// each request once.
 fn count() {
     let node = Node::open(BYTES, COUNTERS);
     (0..COUNTERS).for_each(|qp| say(node.endpoint(qp)));
     let peers: Vec<Endpoint> = (0..COUNTERS).map(|_| hear().parse().expect("an endpoint")).collect();
     for (qp, peer) in peers.iter().enumerate() {
-        // The first tries seldom: what it has asked for, others find answered.
+        // The first QP retries less often: retries of other QPs find its requests answered.
         let timeout = if qp == 0 { 16 } else { 14 };
         node.connect_with(qp, peer, Retries { timeout, retry_cnt: 7, rnr_retry: 7 });
     }
@@ -501,7 +506,7 @@ fn count() {
     assert_eq!(hear(), "enough");
 }
 
-/// Receives what [`count`] sends, and knows how much that was.
+/// Receives the messages of [`count`], and checks their number.
 fn be_counted() {
     let node = Node::open(BYTES, COUNTERS);
     (0..COUNTERS).for_each(|qp| say(node.endpoint(qp)));
@@ -536,7 +541,7 @@ fn whoever_is_stopped_whenever_each_request_is_carried_out_once() {
             scope.spawn(|| {
                 let mut nth = 0;
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    // For longer than who asks waits, and for less.
+                    // For longer than the requester waits, and for less.
                     let (target, span) = (targets[nth % 2] as c_int, [3, 70, 20, 1][nth / 2 % 4]);
                     // SAFETY: takes numbers.
                     unsafe { libc::kill(target, libc::SIGSTOP) };
@@ -558,7 +563,7 @@ fn whoever_is_stopped_whenever_each_request_is_carried_out_once() {
     }
 }
 
-/// Sends to a process that is of another fabric.
+/// Sends to a process of another fabric.
 fn find_nobody() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
@@ -587,7 +592,7 @@ fn a_fabric_of_the_same_name_that_does_not_meet_there_is_another() {
     is_left_empty(&other_folder);
 }
 
-/// perftest's server and client, each in namespaces of its own.
+/// Runs perftest's server and client, each in a PID namespace of its own if `apart`.
 fn measured(launch: &Launch, program: &str, arguments: &[&str], apart: bool) {
     let Some(file) = installed(program) else { return };
     let port = free_port();

@@ -1,4 +1,4 @@
-//! The library as a file: symbols and versions, and the conformance suite on its device.
+//! The library as a file: its symbols and versions, and the conformance suite on its device.
 
 use crate::common::library;
 use doorbell_conformance::{CheckResult, samples};
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 #[test]
 fn programs_that_load_it_themselves_find_versioned_symbols() {
     let path = CString::new(library().as_os_str().as_bytes()).expect("the path has no zero");
-    // SAFETY: the library's initialisers are those of a Rust cdylib.
+    // SAFETY: the library's initialisers are a Rust cdylib's and this crate's own.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!handle.is_null(), "{} does not load", library().display());
     let symbols = [
@@ -25,7 +25,7 @@ fn programs_that_load_it_themselves_find_versioned_symbols() {
         (c"verbs_allow_disassociate_destroy", c"IBVERBS_PRIVATE_34"),
     ];
     for (symbol, version) in symbols {
-        // SAFETY: an open library; both are strings.
+        // SAFETY: an open library. Both names are strings.
         let found = unsafe { libc::dlvsym(handle, symbol.as_ptr(), version.as_ptr()) };
         assert!(!found.is_null(), "{symbol:?} of {version:?}");
     }
@@ -34,7 +34,7 @@ fn programs_that_load_it_themselves_find_versioned_symbols() {
     assert!(wrong.is_null(), "ibv_open_device has no version 1.14");
 }
 
-/// As docs/run.md has it: with an older one, no program is served.
+/// The oldest glibc, as in docs/run.md. With an older one the library serves no program.
 const OLDEST_GLIBC: [u32; 2] = [2, 34];
 
 /// The versions of glibc whose symbols the library is linked to.
@@ -69,7 +69,7 @@ fn it_asks_for_no_newer_glibc_than_the_docs_say() {
 
 #[test]
 fn conformance() {
-    // SAFETY: our own library.
+    // SAFETY: the library of this workspace.
     let device = unsafe { NativeDevice::open(Some(&library()), 0) }.expect("it has a device");
     let mut make = |machines| NativeCluster::new(&device, machines);
     let mut each = |result: &CheckResult| println!("{result}");

@@ -1,14 +1,14 @@
-//! Programs that load a libibverbs by themselves, in the ways in which NCCL, wheels and others do: they get this one. Skipped
-//! where there is no C compiler.
+//! Programs that load a libibverbs themselves, in the ways of NCCL, wheels and other programs. They all get
+//! this library. Skipped without a C compiler.
 
 use crate::common::{self, compile, installed, text};
 use doorbell_launch::Link;
 use std::path::Path;
 
-/// As wheels name what they bring along.
+/// A name such as wheels give to the libraries that they contain.
 const BUNDLED: &str = "libibverbs-1a2b3c4d.so.1.14.44.0";
 
-/// A library of some symbols in a version node, which says that there are 77 devices.
+/// Compiles a library with one symbol in a version node. Its function reports 77 devices.
 fn compile_libibverbs(folder: &Path, file: &str, soname: &str, node: &str, symbol: &str) {
     let map = folder.join("map");
     std::fs::write(&map, format!("{node} {{ global: {symbol}; local: *; }};")).expect("it can be written");
@@ -17,13 +17,13 @@ fn compile_libibverbs(folder: &Path, file: &str, soname: &str, node: &str, symbo
     compile(folder, file, &source, &["-shared", "-fPIC", "-Wl,--version-script=map", &soname]);
 }
 
-/// Runs a program of the folder on the device; returns what it says, and whether it ends well.
+/// Runs a program of the folder on the device. Returns its output, and whether it succeeded.
 fn run(program: &Path, arguments: &[&str]) -> (String, bool) {
     let output = common::command(&common::launch(Link::Ib), program, arguments).output().expect("it runs");
     (text(&output), output.status.success())
 }
 
-/// Loads the libraries that it is given, each in a way of its own, and says how many devices they have.
+/// Loads libraries in several ways, and prints how many devices each one has.
 const LOADS: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,7 +61,7 @@ fn a_libibverbs_by_another_name_or_path_is_this_one() {
     let bundled = format!("-l:{BUNDLED}");
     let needs = ["-shared", "-fPIC", "-L.", &bundled, "-Wl,-rpath,$ORIGIN"];
     compile(folder, "libplugin.so", plugin, &needs);
-    // The plugin is found by the program's own run path: it stays the caller.
+    // The loader finds the plugin by the program's own run path, so the program must stay the caller.
     compile(folder, "loads", LOADS, &["-ldl", "-Wl,-rpath,$ORIGIN"]);
     let paths = [folder.join(BUNDLED), folder.join("libibverbs.so.1"), "/nonexistent/libibverbs.so".into()];
     let arguments = paths.each_ref().map(|path| path.to_str().expect("text"));

@@ -1,5 +1,6 @@
-//! Tests of the library, with programs that load it. One program: its tests run beside each other, and each program would be
-//! linked anew. What must be alone in a process is a program that a test runs: this executable once more.
+//! Tests of the library, with programs that load it. All tests are one executable: tests run in parallel, and
+//! each further executable would have to be linked. A test that must be alone in a process runs this
+//! executable again as its program.
 
 mod channels;
 mod ci;

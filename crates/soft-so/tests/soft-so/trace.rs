@@ -1,4 +1,4 @@
-//! Posts and completions as a trace: a slice for each work request, whatever way the program ends.
+//! Posts and completions as a trace. It has a slice for each work request, however the program ends.
 
 use crate::common::running::role;
 use crate::common::verbs::{Node, SIGNALED, Wr};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the test's program does; the test runs this executable once more.
+/// The program of these tests: this executable again.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -27,7 +27,7 @@ fn program() {
     node.completions(1);
     node.post(0, &[Wr { op: SendOp::Send, buffers: &[(64, 16)], flags: SIGNALED }]);
     node.completions(2);
-    // Not allowed; the RECVs that are left are flushed, of which one is polled.
+    // The READ is not allowed, so the remaining RECVs are flushed. Polls until the READ's own completion.
     node.post(0, &[Wr { op: SendOp::Read(own.at(8192)), buffers: &[(64, 8)], flags: SIGNALED }]);
     while node.poll().is_none_or(|wc| wc.status == 5) {}
     // SAFETY: takes numbers.
@@ -38,7 +38,7 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{}-{name}.json", std::process::id()))
 }
 
-/// The events of a file, which has no end.
+/// The events of a file. The file lacks the closing bracket.
 fn events(path: &PathBuf) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("it can be read");
     std::fs::remove_file(path).expect("it can be removed");
@@ -46,7 +46,7 @@ fn events(path: &PathBuf) -> Vec<Value> {
     serde_json::from_str(&whole).expect("it is JSON but for its end")
 }
 
-/// Slices by track and name: how many begin, and how many of those end later.
+/// Slices by track and name: how many begin, and how many of these end later.
 fn slices(events: &[Value]) -> HashMap<String, (usize, usize)> {
     let mut open: HashMap<&str, (f64, String)> = HashMap::new();
     let mut all: HashMap<String, (usize, usize)> = HashMap::new();
@@ -113,7 +113,7 @@ fn no_more_is_traced_than_is_to_be() {
 fn processes_share_a_trace() {
     let path = file("pair");
     let launch = Launch { trace: Some((path.clone(), 100_000)), ..launch(Link::Ib) };
-    // Each `command` begins the file: the server's first events come after that.
+    // Each `command` begins the file again. The server has its first events after that.
     if pair(&launch, "ib_write_bw", &["-n", "320", "-s", "64", "--post_list", "16"]).is_none() {
         return;
     }

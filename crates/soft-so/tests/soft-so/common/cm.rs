@@ -8,33 +8,33 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 const DEVICE: &CStr = c"/dev/infiniband/rdma_cm";
-/// Longer than anything takes here.
+/// Longer than any event takes here.
 const PATIENCE_MS: i32 = 20_000;
 
-/// What write(2) of a command gives: 0, or an errno.
+/// The result of a write(2) that passes a command, or its errno.
 pub(crate) type Result<T> = std::result::Result<T, i32>;
 
-/// What errno says of a call that has returned this.
+/// The result of a call, or errno if it is negative.
 fn checked(result: isize) -> Result<isize> {
     if result < 0 { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { Ok(result) }
 }
 
-/// Writes a command, whatever its header says.
+/// Writes a command. Its header may be wrong.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize> {
-    // SAFETY: bytes that live.
+    // SAFETY: the bytes outlive the call.
     checked(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) }).map(|written| written as usize)
 }
 
-/// The bytes of a command.
+/// A command with its header. `room` is the room for the answer.
 pub(crate) fn bytes_of<T: IntoBytes + Immutable>(cmd: u32, body: &T, room: usize) -> Vec<u8> {
     let header = rdma_ucm_cmd_hdr { cmd, r#in: size_of::<T>() as u16, out: room as u16 };
     [header.as_bytes(), body.as_bytes()].concat()
 }
 
-/// A channel.
+/// An open descriptor of the device file.
 pub(crate) struct Channel(pub(crate) OwnedFd);
 
-/// An address as a struct.
+/// An address as sockaddr_in or sockaddr_in6.
 pub(crate) fn address(text: &str) -> Address {
     let mut bytes = Address::default();
     match text.parse::<SocketAddr>().expect("an address") {
@@ -52,17 +52,17 @@ pub(crate) fn address(text: &str) -> Address {
     bytes
 }
 
-/// The port of one.
+/// The port in an address.
 pub(crate) fn port(address: &Address) -> u16 {
     u16::from_be_bytes([address[2], address[3]])
 }
 
 impl Channel {
     pub(crate) fn open(flags: i32) -> Channel {
-        // SAFETY: a string; the result is a new descriptor.
+        // SAFETY: a string. The result is a new descriptor.
         let fd = unsafe { libc::open(DEVICE.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags) };
         assert!(fd >= 0, "{}", io::Error::last_os_error());
-        // SAFETY: new, and nobody else's.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         Channel(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
@@ -101,7 +101,7 @@ impl Channel {
         made.id
     }
 
-    /// Destroys an id; how many events of it were got.
+    /// Destroys an id. Returns how many of its events were fetched.
     pub(crate) fn destroy(&self, id: u32) -> Result<u32> {
         let body = |response| rdma_ucm_destroy_id { response, id, reserved: 0 };
         self.ask(command::DESTROY_ID, body).map(|gone: rdma_ucm_destroy_id_resp| gone.events_reported)
@@ -115,7 +115,7 @@ impl Channel {
         self.tell(command::LISTEN, &rdma_ucm_listen { id, backlog })
     }
 
-    /// An id that listens at an address.
+    /// Creates an id that listens at an address.
     pub(crate) fn listener(&self, uid: u64, ps: u16, at: &str) -> u32 {
         let id = self.create(uid, ps);
         self.bind(id, at).expect("it is bound");
@@ -173,12 +173,12 @@ impl Channel {
         self.tell(command::SET_OPTION, &rdma_ucm_set_option { optval, id, level: 0, optname, optlen })
     }
 
-    /// The next event, without waiting where the channel does not.
+    /// The next event. Waits for it unless the channel is non-blocking.
     pub(crate) fn event(&self) -> Result<rdma_ucm_event_resp> {
         self.ask(command::GET_EVENT, |response| rdma_ucm_get_event { response })
     }
 
-    /// The next event, which must be this; says which id it is of, and the rest.
+    /// The next event, which must be `wanted`.
     pub(crate) fn expect(&self, wanted: u32) -> rdma_ucm_event_resp {
         assert!(self.is_ready(PATIENCE_MS), "event {wanted} does not come");
         let event = self.event().expect("there is one");
@@ -192,7 +192,7 @@ impl Channel {
         unsafe { libc::poll(&mut one, 1, patience_ms) == 1 }
     }
 
-    /// An id that has resolved this address and its route.
+    /// Creates an id that has resolved this address and its route.
     pub(crate) fn resolved(&self, uid: u64, ps: u16, to: &str) -> u32 {
         let id = self.create(uid, ps);
         self.resolve(id, to).expect("it resolves");
@@ -203,7 +203,7 @@ impl Channel {
     }
 }
 
-/// What one side says, with private data.
+/// Connection parameters of one side, with private data.
 pub(crate) fn param(qp_num: u32, private: &[u8]) -> rdma_ucm_conn_param {
     let mut private_data = [0; RDMA_MAX_PRIVATE_DATA];
     private_data[..private.len()].copy_from_slice(private);
@@ -220,12 +220,12 @@ pub(crate) fn param(qp_num: u32, private: &[u8]) -> rdma_ucm_conn_param {
     }
 }
 
-/// What an event says of a connection.
+/// The connection parameters in an event.
 pub(crate) fn told(event: &rdma_ucm_event_resp) -> rdma_ucm_conn_param {
     rdma_ucm_conn_param::read_from_prefix(&event.param).expect("there is room").0
 }
 
-/// The same of datagrams.
+/// The datagram parameters in an event.
 pub(crate) fn told_of_ud(event: &rdma_ucm_event_resp) -> rdma_ucm_ud_param {
     rdma_ucm_ud_param::read_from_prefix(&event.param).expect("there is room").0
 }

@@ -1,4 +1,4 @@
-//! Running unmodified programs on the library that was built along with the tests.
+//! Runs unmodified programs on the library that was built along with the tests.
 
 pub(crate) mod cm;
 pub(crate) mod own_time;
@@ -15,11 +15,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a program may take before it counts as hung.
+/// A program that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its
-/// tests, so this does; with it the program that also tests other devices, and the launcher.
+/// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its tests,
+/// so this function does. It also builds the program that tests other devices too, and the launcher.
 pub(crate) fn library() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(build).clone()
@@ -30,8 +30,8 @@ fn build() -> PathBuf {
     let profile = test.parent().and_then(Path::parent).expect("it lies in PROFILE/deps");
     let target = profile.parent().expect("the profile lies in the target directory");
     let mut cargo = Command::new(env!("CARGO"));
-    // The whole workspace with what its tests need, for the features of dependencies that
-    // `cargo test --workspace` has: with others all below the library would be built again.
+    // Builds the whole workspace, which gives dependencies the features that `cargo test --workspace` gives
+    // them. With other features, cargo would build all crates below the library again.
     cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test", "--bin", "doorbell"]);
     cargo.arg("--target-dir").arg(target);
     if profile.ends_with("release") {
@@ -42,10 +42,10 @@ fn build() -> PathBuf {
     profile.join("libibverbs.so")
 }
 
-/// Says that the packages of all programs are installed, so that none may be skipped.
+/// If this variable is set, the packages of all programs are installed, and no test may be skipped.
 pub(crate) const INSTALLED: &str = "DOORBELL_PROGRAMS";
 
-/// Where a program is, if it is installed.
+/// The path of a program, if it is installed.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
@@ -56,7 +56,7 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     found
 }
 
-/// Compiles a source with these arguments in a folder.
+/// Compiles a source in a folder.
 pub(crate) fn compile(folder: &Path, name: &str, source: &str, arguments: &[&str]) {
     let file = format!("{name}.c");
     std::fs::write(folder.join(&file), source).expect("it can be written");
@@ -66,7 +66,7 @@ pub(crate) fn compile(folder: &Path, name: &str, source: &str, arguments: &[&str
     assert!(output.status.success(), "{name}: {}", text(&output));
 }
 
-/// How to launch: on a fabric of this test's own.
+/// A launch on a fabric of its own.
 pub(crate) fn launch(link: Link) -> Launch {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +74,7 @@ pub(crate) fn launch(link: Link) -> Launch {
     Launch { link, library: Some(library()), fabric, ..Launch::default() }
 }
 
-/// The program with its arguments, its output kept.
+/// A command that launches the program and keeps its output.
 pub(crate) fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Command {
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let mut command = launch.command(program.as_os_str(), &arguments).expect("it can be launched");
@@ -82,16 +82,16 @@ pub(crate) fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Co
     command
 }
 
-/// The arguments with which this executable is a program: it runs the test of this name in this module (a `module_path!()`),
-/// which is one that no other run takes part in, and no other.
+/// The arguments with which this executable runs as a program. It runs one test of this module (a
+/// `module_path!()`). That test is ignored otherwise.
 pub(crate) fn one_test(module: &str, test: &str) -> [String; 5] {
-    // The harness leaves out the crate.
+    // The harness omits the crate's name.
     let (_, module) = module.split_once("::").expect("tests are in modules");
     let name = format!("{module}::{test}");
     ["--exact", &name, "--ignored", "--nocapture", "--test-threads=1"].map(str::to_owned)
 }
 
-/// This executable as the program of a module: its test `program`, which is to do this.
+/// This executable as the program of a module: its test `program`, in this role.
 pub(crate) fn own_program(launch: &Launch, module: &str, role: &str) -> Command {
     let file = std::env::current_exe().expect("the test has a file");
     let arguments = one_test(module, "program");
@@ -100,11 +100,11 @@ pub(crate) fn own_program(launch: &Launch, module: &str, role: &str) -> Command 
     command
 }
 
-/// Says to a program of a test's own what it is to do.
+/// The variable that gives a test's own program its role.
 pub(crate) const ROLE: &str = "DOORBELL_TEST_ROLE";
 
-/// A port that nobody listens on, and that no other test of this process gets. It is below those that the system gives
-/// to clients, one of which could have it before the server does.
+/// A port that nobody listens on, and that no other test of this process gets. It is below the ports that the
+/// system gives to clients. A client could take one of these before the server does.
 pub(crate) fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 10_000..32_000;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
@@ -112,7 +112,7 @@ pub(crate) fn free_port() -> u16 {
     loop {
         let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % PORTS.len() as u32;
         let port = (PORTS.start + number) as u16;
-        // Of both families, as programs listen on either; where there is no IPv6, nobody listens on it.
+        // Tests both address families, because programs listen on either. Without IPv6, nobody listens on it.
         let in_use = |address: &str| {
             let bound = std::net::TcpListener::bind((address, port));
             bound.is_err_and(|why| why.kind() == std::io::ErrorKind::AddrInUse)
@@ -124,7 +124,7 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Waits until somebody listens on the port.
+/// Waits until a server listens on the port.
 pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
     let wanted = format!(":{port:04X}");
     wait_until_ready(server, PATIENCE, || {
@@ -139,7 +139,7 @@ pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
     });
 }
 
-/// Waits until a server that runs is seen to listen.
+/// Waits until a running server is found to listen.
 pub(crate) fn wait_until_ready(server: &mut Child, patience: Duration, listens: impl Fn() -> bool) {
     let begin = Instant::now();
     while !listens() {
@@ -155,20 +155,21 @@ pub(crate) fn wait_until_ready(server: &mut Child, patience: Duration, listens: 
     }
 }
 
-/// Waits for the program's end, which must not be by a signal; kills it where it hangs.
+/// Waits for the program to exit, and kills it if it hangs. It must not be killed by a signal.
 pub(crate) fn finish(child: Child, what: &str) -> Output {
     let output = output_of(child);
     assert!(output.status.code().is_some(), "{what} was killed as it hung: {}", text(&output));
     output
 }
 
-/// Waits for the program's end, however that is; kills it where it hangs.
+/// Waits for the program to end in any way, and kills it if it hangs.
 pub(crate) fn output_of(child: Child) -> Output {
     let id = child.id();
     let (ended, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
         if hears.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            // With all of its group, if it has one of its own: who outlives it may keep its output open.
+            // Kills its process group too, if it has one of its own: a process that outlives it may keep its
+            // output open.
             let _ = Command::new("kill").args(["-9", &id.to_string(), "--", &format!("-{id}")]).status();
         }
     });
@@ -178,19 +179,19 @@ pub(crate) fn output_of(child: Child) -> Output {
     output
 }
 
-/// All that a program has said.
+/// The program's standard output, then its standard error.
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Runs a server and a client with the same arguments; returns what the client said.
+/// Runs a server and a client with equal arguments. Returns the client's output.
 pub(crate) fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option<String> {
     let file = installed(program)?;
     let port = free_port().to_string();
     let mut all = vec!["-p", &port];
     all.extend(arguments);
     let what = format!("{program} {}", all.join(" "));
-    // Nobody reads what the server says while it runs, and a full pipe would stop it.
+    // Nobody reads the server's output while it runs, and a full pipe would stop it.
     let mut server = command(launch, &file, &all).stdout(Stdio::null()).spawn().expect("the server starts");
     wait_for_listener(port.parse().unwrap_or(0), &mut server);
     all.push("localhost");
@@ -202,13 +203,13 @@ pub(crate) fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option
     Some(text(&client))
 }
 
-/// Whether the directory of a fabric is there.
+/// Whether the directory of a fabric exists.
 pub(crate) fn leaves_something(fabric: &str) -> bool {
     let entries = std::fs::read_dir("/dev/shm").expect("shared memory can be listed");
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(fabric))
 }
 
-/// A launch that counts, and what was counted when its program has ended.
+/// A launch that counts, and a function that reads the counts after the program has ended.
 pub(crate) fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> Value + use<>) {
     let name = format!("{name}-{}.json", std::process::id());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -221,7 +222,7 @@ pub(crate) fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> 
     (Launch { stats: Some(stats), ..launch }, read)
 }
 
-/// A count of each QP.
+/// One count, for each QP.
 pub(crate) fn of_qps(report: &Value, key: &str) -> Value {
     report["qps"].as_array().expect("there are QPs").iter().map(|qp| qp[key].clone()).collect()
 }

@@ -1,23 +1,23 @@
-//! Programs of a test's own that talk with it while they run.
+//! A test's own programs, which exchange lines with it while they run.
 
 use super::{ROLE, finish, launch, own_program, text};
 use doorbell_launch::{Launch, Link};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Ends this process where it hangs.
+/// Kills this process if it hangs.
 pub(crate) fn end_in_time() {
     // SAFETY: takes a number.
     unsafe { libc::alarm(60) };
 }
 
-/// What this program is to do, as a test says. It ends where it hangs.
+/// The role that a test gives to this program. The program is killed if it hangs.
 pub(crate) fn role() -> String {
     end_in_time();
     std::env::var(ROLE).expect("a test says what to do")
 }
 
-/// A program of ours that runs, and what it says and hears.
+/// A running program of a test, with its standard output and input.
 pub(crate) struct Running {
     pub(crate) child: Child,
     says: BufReader<ChildStdout>,
@@ -25,7 +25,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The program of this module, which is to do this.
+    /// Starts the program of this module in this role.
     pub(crate) fn new(launch: &Launch, module: &str, role: &str) -> Running {
         Running::of(own_program(launch, module, role))
     }
@@ -38,7 +38,7 @@ impl Running {
         Running { child, says, hears }
     }
 
-    /// The next line that is for the test, not from its harness.
+    /// The next line for the test. Lines of the test harness are left out.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         loop {
@@ -51,7 +51,7 @@ impl Running {
                 let _ = std::io::Read::read_to_string(stderr, &mut errors);
                 panic!("the program ended: {errors}");
             }
-            // The harness may leave its own line unfinished before ours.
+            // The harness may leave its own line unfinished before the program's line.
             if let Some(at) = line.find("> ") {
                 return line[at + 2..].trim().to_owned();
             }
@@ -62,7 +62,7 @@ impl Running {
         writeln!(self.hears, "{line}").expect("it listens");
     }
 
-    /// Waits until it ends well; returns what it has said on standard error.
+    /// Waits until the program exits with success. Returns the rest of its standard error.
     pub(crate) fn end(self, what: &str) -> String {
         drop(self.hears);
         let rest: Vec<String> = self.says.lines().map_while(Result::ok).collect();
@@ -72,19 +72,19 @@ impl Running {
     }
 }
 
-/// Runs a program of ours that needs no other, and ends well.
+/// Runs the program of a module alone. It must exit with success.
 pub(crate) fn alone(link: Link, module: &str, role: &str) {
     let child = own_program(&launch(link), module, role).spawn().expect("it starts");
     let output = finish(child, role);
     assert!(output.status.success(), "{role}: {}", text(&output));
 }
 
-/// Tells the test.
+/// Prints a line for the test.
 pub(crate) fn say(line: impl std::fmt::Display) {
     println!("> {line}");
 }
 
-/// What the test tells.
+/// Reads a line from the test.
 pub(crate) fn hear() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("it can be read");

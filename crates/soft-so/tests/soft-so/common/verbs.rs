@@ -1,5 +1,5 @@
-//! A small program's view of libibverbs: the C functions, found where the loader put them. For programs
-//! of our own that tests run in processes of their own.
+//! libibverbs as a small program uses it: the C functions, found where the loader put them. For the tests'
+//! own programs, which run in processes of their own.
 
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
@@ -16,17 +16,16 @@ use std::ptr::null_mut;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// The device's port.
 pub(crate) const PORT: u8 = 1;
 /// The Q_Key of all UD QPs here.
 pub(crate) const QKEY: u32 = 0x1234_5678;
-/// How long a completion may take.
+/// The time that a completion may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 const DEPTH: u32 = 64;
 const SGES: u32 = 4;
 const INLINE: u32 = 64;
 
-/// The function of this name in the libraries that are loaded.
+/// Finds a function by name in the loaded libraries.
 pub(crate) fn function(name: &CStr) -> *mut c_void {
     // SAFETY: the name is a string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -34,10 +33,10 @@ pub(crate) fn function(name: &CStr) -> *mut c_void {
     found
 }
 
-/// Calls a C function by its name; the types are those of verbs.h.
+/// Calls a C function by its name. The types are those in verbs.h.
 macro_rules! call {
     ($name:literal($($argument:expr => $type:ty),*) -> $result:ty) => {{
-        // SAFETY: the type is that of verbs.h; objects are live, structs the caller's.
+        // SAFETY: the type is the one in verbs.h. Objects are live, and structs are the caller's.
         unsafe {
             std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn($($type),*) -> $result>(
                 $crate::common::verbs::function($name)
@@ -57,7 +56,7 @@ pub(crate) fn fork_init() {
     assert_eq!(call!(c"ibv_fork_init"() -> c_int), 0);
 }
 
-/// What a peer has to know: a QP's port and number, and the memory that it may reach through it.
+/// The data that a peer needs: a QP's port and number, and the memory that the peer may reach through the QP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) lid: u16,
@@ -66,7 +65,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// `offset` bytes into its memory.
+    /// The address `offset` bytes into the endpoint's memory.
     pub(crate) fn at(&self, offset: usize) -> RemoteAddr {
         RemoteAddr { addr: self.memory.addr + offset as u64, ..self.memory }
     }
@@ -94,7 +93,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// A send work request; its buffers are pieces of the node's memory, by offset and length.
+/// A send work request. Its buffers are pieces of the node's memory, by offset and length.
 pub(crate) struct Wr<'a> {
     pub(crate) op: SendOp,
     pub(crate) buffers: &'a [(usize, u32)],
@@ -106,7 +105,7 @@ pub(crate) struct Wr<'a> {
 pub(crate) const SIGNALED: u32 = 2;
 pub(crate) const INLINED: u32 = 8;
 
-/// As ibv_modify_qp(3) has them.
+/// Time-out and retry counts, encoded as in ibv_modify_qp(3).
 #[derive(Clone, Copy)]
 pub(crate) struct Retries {
     pub(crate) timeout: u8,
@@ -114,7 +113,7 @@ pub(crate) struct Retries {
     pub(crate) rnr_retry: u8,
 }
 
-/// An opened device with QPs that share a CQ and page-aligned memory.
+/// An opened device, with page-aligned memory and QPs that share a CQ.
 pub(crate) struct Node {
     pub(crate) context: *mut ibv_context,
     pub(crate) pd: *mut ibv_pd,
@@ -122,18 +121,18 @@ pub(crate) struct Node {
     pub(crate) cq: *mut ibv_cq,
     pub(crate) mr: *mut ibv_mr,
     pub(crate) qps: Vec<*mut ibv_qp>,
-    /// Its memory, which others write too.
+    /// The node's memory. Peers write it too.
     memory: *mut u8,
     bytes: usize,
 }
 
 impl Node {
-    /// Opens the device, registers `bytes` zeroes and makes so many RC QPs, in Init.
+    /// Opens the device, registers `bytes` zero bytes and creates `qps` RC QPs in Init.
     pub(crate) fn open(bytes: usize, qps: usize) -> Node {
         Node::open_as(QpType::Rc, bytes, qps)
     }
 
-    /// The same with QPs of a type.
+    /// Like [`Node::open`], with QPs of a given type.
     pub(crate) fn open_as(qp_type: QpType, bytes: usize, qps: usize) -> Node {
         let context = open_device();
         assert!(!context.is_null(), "the device cannot be opened");
@@ -160,14 +159,14 @@ impl Node {
         node
     }
 
-    /// Makes one more QP, in Init; returns its number here.
+    /// Creates one more QP in Init, and returns its index.
     pub(crate) fn add_qp(&mut self, qp_type: QpType, cq: *mut ibv_cq, srq: *mut ibv_srq) -> usize {
         self.qps.push(create_qp(self.pd, cq, qp_type, srq));
         self.init(self.qps.len() - 1);
         self.qps.len() - 1
     }
 
-    /// A CQ of so many completions for which a program sleeps, and its channel.
+    /// Creates a channel and a CQ of `cqe` entries, for a program that sleeps until a completion.
     pub(crate) fn sleeping_cq(&self, cqe: c_int) -> (*mut ibv_comp_channel, *mut ibv_cq) {
         let channel = call!(c"ibv_create_comp_channel"(
             self.context => *mut ibv_context
@@ -203,7 +202,7 @@ impl Node {
         ah
     }
 
-    /// Has other memory in place of its own, which stays: mapped for good.
+    /// Registers other memory and uses it from now on. The memory must stay mapped for good.
     pub(crate) fn register(&mut self, memory: *mut c_void, bytes: usize) {
         self.mr = call!(c"ibv_reg_mr"(
             self.pd => *mut ibv_pd, memory => *mut c_void, bytes => usize,
@@ -213,30 +212,30 @@ impl Node {
         (self.memory, self.bytes) = (memory.cast(), bytes);
     }
 
-    /// A place in its memory.
+    /// A pointer into the node's memory.
     pub(crate) fn address(&self, at: usize) -> *mut u8 {
         assert!(at < self.bytes);
         self.memory.wrapping_add(at)
     }
 
-    /// A piece of its memory, as it is now.
+    /// A copy of a piece of the node's memory.
     pub(crate) fn read(&self, at: usize, bytes: usize) -> Vec<u8> {
         assert!(at + bytes <= self.bytes);
         // SAFETY: within the memory, which is never freed.
         (at..at + bytes).map(|at| unsafe { self.memory.add(at).read_volatile() }).collect()
     }
 
-    /// The word at the beginning of its memory.
+    /// The word at the beginning of the node's memory.
     pub(crate) fn first_word(&self) -> u64 {
         u64::from_ne_bytes(*self.read(0, 8).first_chunk().expect("it has 8 bytes"))
     }
 
-    /// Whether a piece of its memory is of this byte only.
+    /// Whether each byte of a piece of the node's memory equals `byte`.
     pub(crate) fn is_all(&self, at: usize, bytes: usize, byte: u8) -> bool {
         self.read(at, bytes).iter().all(|b| *b == byte)
     }
 
-    /// Fills a piece of its memory.
+    /// Fills a piece of the node's memory.
     pub(crate) fn fill(&self, at: usize, bytes: usize, byte: u8) {
         assert!(at + bytes <= self.bytes);
         for at in at..at + bytes {
@@ -251,13 +250,13 @@ impl Node {
         Endpoint { lid: self.lid, qpn, memory: RemoteAddr { addr: self.memory as u64, rkey } }
     }
 
-    /// Takes a QP from any state back to Init.
+    /// Moves a QP from any state back to Init.
     pub(crate) fn reset(&self, qp: usize) {
         self.modify(qp, state(QpState::Reset), IBV_QP_STATE);
         self.init(qp);
     }
 
-    /// Takes a QP to a state that needs nothing more.
+    /// Moves a QP to a state that needs no other attribute.
     pub(crate) fn set_state(&self, qp: usize, next: QpState) {
         self.modify(qp, state(next), IBV_QP_STATE);
     }
@@ -270,22 +269,23 @@ impl Node {
         self.modify(qp, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | of_type);
     }
 
-    /// Takes a QP from Init through Rtr to Rts.
+    /// Moves a QP from Init through Rtr to Rts.
     pub(crate) fn connect(&self, qp: usize, peer: &Endpoint) {
         self.connect_with(qp, peer, Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 });
     }
 
-    /// As [`Node::connect`].
+    /// Like [`Node::connect`], with given time-out and retry counts.
     pub(crate) fn connect_with(&self, qp: usize, peer: &Endpoint, retries: Retries) {
         self.connect_by(qp, to_lid(peer.lid), peer.qpn, retries);
     }
 
-    /// As [`Node::connect`], by a path. A UD QP has no peer.
+    /// Like [`Node::connect_with`], by a path. A UD QP has no peer.
     pub(crate) fn connect_by(&self, qp: usize, path: ibv_ah_attr, qpn: u32, retries: Retries) {
         self.connect_altered(qp, path, qpn, retries, |_| 0);
     }
 
-    /// The same with other attributes, which `alter` sets on both ways, and of which it tells what the mask has besides.
+    /// Like [`Node::connect_by`], with other attributes. `alter` changes the attributes of both steps, and
+    /// returns the bits to add to the mask.
     pub(crate) fn connect_altered(
         &self,
         qp: usize,
@@ -332,12 +332,12 @@ impl Node {
         buffers.iter().map(|&(at, length)| ibv_sge { addr: begin + at as u64, length, lkey }).collect()
     }
 
-    /// Posts a list; work requests are numbered from 0.
+    /// Posts a list. Its work requests are numbered from 0.
     pub(crate) fn post(&self, qp: usize, list: &[Wr<'_>]) {
         self.post_to(qp, list, None);
     }
 
-    /// The same, as datagrams to a QP where one is given.
+    /// Posts a list like [`Node::post`]. If `to` names a QP, the messages are datagrams to that QP.
     pub(crate) fn post_to(&self, qp: usize, list: &[Wr<'_>], to: Option<(*mut ibv_ah, u32)>) {
         let mut sges: Vec<Vec<ibv_sge>> = list.iter().map(|wr| self.sges(wr.buffers)).collect();
         let mut wrs: Vec<ibv_send_wr> = list.iter().zip(&mut sges).map(|(wr, sges)| c_wr(wr, sges)).collect();
@@ -357,7 +357,7 @@ impl Node {
         assert_eq!(errno, 0, "a list of {} on QP {qp}", list.len());
     }
 
-    /// Posts RECVs of the same buffer in one call, numbered from 0.
+    /// Posts `count` RECVs with equal buffers in one call, numbered from 0.
     pub(crate) fn post_recv(&self, qp: usize, count: usize, buffers: &[(usize, u32)]) {
         let mut sges = self.sges(buffers);
         let one = ibv_recv_wr {
@@ -392,12 +392,12 @@ impl Node {
         (polled > 0).then_some(wc)
     }
 
-    /// The next completions, as many; all successful.
+    /// Waits for the next `count` completions, all successful.
     pub(crate) fn completions(&self, count: usize) -> Vec<ibv_wc> {
         (0..count).map(|_| self.completion(WcStatus::Success)).collect()
     }
 
-    /// The next completion, which is to have this status.
+    /// Waits for the next completion, which must have this status.
     pub(crate) fn completion(&self, status: WcStatus) -> ibv_wc {
         let begin = Instant::now();
         loop {
@@ -409,14 +409,14 @@ impl Node {
         }
     }
 
-    /// Posts one, and waits until it is done.
+    /// Posts a work request and waits for its completion.
     pub(crate) fn carry_out(&self, qp: usize, op: SendOp, buffers: &[(usize, u32)]) {
         self.post(qp, &[Wr { op, buffers, flags: SIGNALED }]);
         self.completions(1);
     }
 }
 
-/// Opens the only device; null where it cannot be.
+/// Opens the only device. Null if it cannot be opened.
 pub(crate) fn open_device() -> *mut ibv_context {
     let mut count = 0;
     let list = call!(c"ibv_get_device_list"(&raw mut count => *mut c_int) -> *mut *mut ibv_device);
@@ -431,7 +431,7 @@ pub(crate) fn to_lid(dlid: u16) -> ibv_ah_attr {
     ibv_ah_attr { dlid, port_num: PORT, ..ibv_ah_attr::default() }
 }
 
-/// The path to the port with this GID, from an entry of the own port's table.
+/// The path to the port with this GID, from an entry of this node's GID table.
 pub(crate) fn to_gid(sgid_index: u8, dgid: ibv_gid) -> ibv_ah_attr {
     let grh = ibv_global_route { dgid, sgid_index, hop_limit: 1, ..ibv_global_route::default() };
     ibv_ah_attr { grh, is_global: 1, port_num: PORT, ..ibv_ah_attr::default() }

@@ -1,4 +1,4 @@
-//! fio's rdma engine: who reads, as fio calls it, listens, and the other one has the verb.
+//! fio's rdma engine. The side that reads, in fio's terms, listens. The other side has the verb.
 
 use super::{RUN, Run, pass};
 

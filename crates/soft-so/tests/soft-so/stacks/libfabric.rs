@@ -1,4 +1,4 @@
-//! libfabric's verbs provider: connections by rdma_cm, datagrams, and reliable datagrams above connections.
+//! libfabric's verbs provider: connections by rdma_cm, datagrams, and reliable datagrams over connections.
 
 use super::{PORT, RUN, Ready, Run, pass};
 

@@ -1,8 +1,8 @@
-//! What people run above verbs, unmodified: rdma_cm's programs, UCX, MPI, libfabric, fio. A run passes where the NIC itself has
-//! counted at least the payload that the program says it moved, on the transport that it was told to use; every other way is
-//! switched off, and without the library the same command must fail.
+//! Popular programs above verbs, unmodified: rdma_cm's programs, UCX, MPI, libfabric, fio. A run passes if
+//! the NIC has counted at least the payload that the program reports, on the transport that the program was
+//! given. Every other transport is switched off, and without the library the command must fail.
 //!
-//! `docs/programs.md` is made of the runs that are named here.
+//! `docs/programs.md` is generated from the runs that are named here.
 
 mod fio;
 mod libfabric;
@@ -28,49 +28,49 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Stands in arguments for a port that nobody has.
+/// Stands in arguments for a free port.
 const PORT: &str = "PORT";
 
-/// How one sees that a server listens.
+/// How the test detects that a server listens.
 #[derive(Clone, Copy)]
 enum Ready {
-    /// In rdma_cm's port space of connections or of datagrams.
+    /// By the files of rdma_cm's port space, `tcp` or `udp`.
     Cm(&'static str),
     Tcp,
-    /// It does not show; so long it takes at most.
+    /// Not visible. It takes this long at most.
     After(Duration),
     /// There is no server: the program starts all that it needs.
     Alone,
 }
 
-/// How a program is launched.
+/// The fabric of a launched program, and the file for its counts.
 struct Launch {
     fabric: String,
-    /// Where its counts are written to.
+    /// The file that its counts are written to.
     counts: PathBuf,
 }
 
 /// A run of a program.
 struct Run {
-    /// Debian's package, or PyPI's.
+    /// The package of Debian or PyPI.
     package: &'static str,
     program: &'static str,
-    /// The server's program, where that is another one.
+    /// The server's program, if it differs from the client's.
     served_by: Option<&'static str>,
-    /// The arguments of the server, and of the client.
+    /// Arguments of the server and of the client.
     server: &'static [&'static str],
     client: &'static [&'static str],
     env: &'static [(&'static str, &'static str)],
     ready: Ready,
-    /// Of the QPs that are to move the payload.
+    /// Transport of the QPs that must move the payload.
     transport: &'static str,
-    /// As the arguments and what the program says have it.
+    /// Payload bytes, according to the arguments and the program's output.
     bytes: u64,
-    /// What it says where it has done so.
+    /// Text that the client prints if it has moved the payload.
     says: &'static str,
-    /// What the client says that ends with an error at times, though all was done; empty for none.
+    /// Text of an error with which the client may exit although it has done all its work. Empty for none.
     excuse: &'static str,
-    /// Whether it ends by _exit(2), so that what it leaves is for the next to begin a fabric to clear away.
+    /// Whether the program ends by _exit(2). Its fabric then stays until the next fabric begins.
     exits_at_once: bool,
 }
 
@@ -90,7 +90,7 @@ const RUN: Run = Run {
 };
 
 impl Run {
-    /// The program, launched as a user does, or as it is.
+    /// The command that runs the program: launched as a user would, or plain.
     fn command(&self, program: &Path, launch: Option<&Launch>, arguments: &[&str], port: &str) -> Command {
         let mut command = match launch {
             Some(Launch { fabric, counts }) => {
@@ -106,11 +106,11 @@ impl Run {
         command
     }
 
-    /// What is run, as a shell would have it.
+    /// The client's command line, as a user would type it.
     fn line(&self) -> String {
         let env = self.env.iter().map(|(name, value)| format!("{name}={value} "));
         let arguments = self.client.iter().map(|argument| format!(" {argument}"));
-        // Which port it is, and where a script lies, is no matter.
+        // Port and script folder differ between runs, so the line leaves them out.
         let line: String = env.chain([self.program.to_owned()]).chain(arguments).collect();
         let line = line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/"), "");
         line.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/../"), "target/")
@@ -125,7 +125,7 @@ impl Run {
         }
     }
 
-    /// Runs it; `false` where the program is not installed.
+    /// Runs the programs. `false` if one is not installed.
     fn passes(&self) -> bool {
         let Some(program) = installed(self.program) else { return false };
         let Some(server) = installed(self.served_by.unwrap_or(self.program)) else { return false };
@@ -133,7 +133,7 @@ impl Run {
         true
     }
 
-    /// Runs it as these files.
+    /// Runs these files as client and server.
     fn passes_as(&self, program: &Path, server: &Path) {
         let (what, port) = (self.line(), free_port().to_string());
         let fabric = launch(Link::Ib).fabric.unwrap_or_default();
@@ -155,7 +155,7 @@ impl Run {
         let mut leaves = self.exits_at_once;
         if let Some(server) = server.take() {
             let server = ended(server);
-            // What some say when their client is gone is no matter; that one crashes is.
+            // A server may end with an error once its client is gone, but it must not crash.
             assert!(server.is_none_or(|status| status.code().is_some()), "server of {what}");
             leaves |= server.is_none();
         }
@@ -164,7 +164,8 @@ impl Run {
         assert!(leaves || !leaves_something(&fabric), "{what}: the fabric {fabric} is still there");
     }
 
-    /// It does not work without the library: no kernel's device, no other transport does its work.
+    /// Asserts that the run fails without the library. Then no kernel device and no other transport did its
+    /// work.
     fn fails_without_library(&self) {
         let Some(program) = installed(self.program) else { return };
         let Some(server) = installed(self.served_by.unwrap_or(self.program)) else { return };
@@ -188,7 +189,7 @@ impl Run {
     }
 }
 
-/// Runs all of a package; what fails without the library is the first.
+/// Runs all programs of a package. Only the first run is repeated without the library.
 fn pass(runs: &[Run]) {
     for run in runs {
         if !run.passes() {
@@ -200,7 +201,7 @@ fn pass(runs: &[Run]) {
     }
 }
 
-/// Waits for a server that ends with its client; ends one that serves others.
+/// Waits for a server that ends with its client. Stops a server that goes on serving.
 fn ended(mut server: Child) -> Option<ExitStatus> {
     let status = ends_within(&mut server, Duration::from_secs(2));
     if status.is_none() {
@@ -209,10 +210,11 @@ fn ended(mut server: Child) -> Option<ExitStatus> {
     status
 }
 
-/// Ends a server that leads a group: asked first, as it may have started what is in none of that.
+/// Stops a server that leads a process group. SIGTERM comes first, because the server may have started
+/// processes outside its group.
 fn stop(mut server: Child) {
     for signal in [libc::SIGTERM, libc::SIGKILL] {
-        // SAFETY: a child of this test that leads a group, not waited for yet.
+        // SAFETY: a child of this test that leads a group and has not been waited for.
         unsafe { libc::kill(-(server.id() as i32), signal) };
         if ends_within(&mut server, Duration::from_secs(5)).is_some() {
             return;
@@ -232,7 +234,7 @@ fn ends_within(server: &mut Child, time: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// Waits until somebody listens in a port space of rdma_cm.
+/// Waits until a server listens in a port space of rdma_cm.
 fn wait_for_cm(fabric: &str, space: &str, server: &mut Child) {
     let listens = || {
         let folders = std::fs::read_dir("/dev/shm").expect("it can be listed").flatten();
@@ -244,8 +246,8 @@ fn wait_for_cm(fabric: &str, space: &str, server: &mut Child) {
     wait_until_ready(server, Duration::from_secs(30), listens);
 }
 
-/// Bytes that QPs of a transport were given to move, as the reports in a folder have it: one of each process that has used the
-/// device, and perhaps one of all together, which has no QPs.
+/// Bytes that QPs of a transport were given to move, by the reports in a folder. Each process that used the
+/// device writes a report. There may be one more report of all processes together, which has no QPs.
 fn payload(folder: &Path, transport: &str) -> u64 {
     let files = std::fs::read_dir(folder).expect("it can be listed").flatten().map(|entry| entry.path());
     let of_file = |path| {

@@ -40,7 +40,7 @@ const PINGS: u64 = 2 * 50 * 20_000;
 
 pub(super) const RUNS: [Run; 2] = [
     Run { client: mpirun!("2"), bytes: PINGS + 2 * 10 * 40_000, says: "2 ranks agree", ..BASE },
-    // Each rank's part has to leave it at least once.
+    // Each rank's part must leave the rank at least once.
     Run { client: mpirun!("4"), bytes: PINGS + 4 * 10 * 40_000, says: "4 ranks agree", ..BASE },
 ];
 

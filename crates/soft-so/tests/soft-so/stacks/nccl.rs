@@ -1,4 +1,4 @@
-//! What NCCL's network over verbs does, as NCCL itself needs graphics cards: a program of C, `net_ib.c`.
+//! The verbs that NCCL's network uses, by a C program, `net_ib.c`. NCCL itself needs graphics cards.
 
 use super::{RUN, Ready, Run};
 use crate::common::{compile, installed};
@@ -9,7 +9,7 @@ const HEADER: &str = "/usr/include/infiniband/verbs.h";
 const NET_IB: Run = Run {
     program: "net_ib",
     ready: Ready::Alone,
-    // 16 WRITEs, the READ, and the word that goes back.
+    // 16 WRITEs, the READ, and the word that comes back.
     bytes: (1 << 20) + 4 + 8,
     says: "1048576 bytes have come",
     ..RUN

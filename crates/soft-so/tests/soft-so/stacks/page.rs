@@ -1,10 +1,11 @@
-//! `docs/programs.md`: the runs of all packages, with the versions that were installed when it was made, and what does not run.
+//! `docs/programs.md`: the runs of all packages, the versions that were installed when the page was written,
+//! and the programs that do not run.
 
 use super::{Run, fio, libfabric, mpi, perftest, qperf, rdmacm, ucx, wheels};
 use std::path::Path;
 use std::process::Command;
 
-/// What does not run, and why.
+/// Programs that do not run, and the reasons.
 const NOT: [(&str, &str); 5] = [
     (
         "`rping`, at times, when all is done",
@@ -39,7 +40,7 @@ fn all() -> impl Iterator<Item = &'static Run> {
     tables.into_iter().flatten()
 }
 
-/// The version of a package.
+/// The installed version of a package.
 fn version(package: &str) -> String {
     if let Some(version) = wheels::version(package) {
         return version;
@@ -49,7 +50,7 @@ fn version(package: &str) -> String {
     told.map_or("?".into(), |told| String::from_utf8_lossy(&told.stdout).into_owned())
 }
 
-/// The page; `version` says which of a package was tried.
+/// The text of the page. `version` returns the tested version of a package.
 fn page(version: impl Fn(&str) -> String) -> String {
     let mut page = String::from(
         "# Programs that run on the software NIC\n\n\
@@ -76,7 +77,7 @@ fn the_page_has_all_runs() {
     if std::env::var_os("DOORBELL_BLESS").is_some() {
         return std::fs::write(path, page(version)).expect("it can be written");
     }
-    // Other versions than those that were tried may be installed here.
+    // The versions that are installed here may differ from the tested ones.
     let without_versions = |page: &str| {
         let line = |line: &str| match line.split('|').collect::<Vec<_>>()[..] {
             ["", package, _, ref rest @ ..] => format!("|{package}|{}", rest.join("|")),

@@ -5,7 +5,7 @@ use super::{PORT, RUN, Ready, Run, pass};
 const BASE: Run =
     Run { package: "qperf", program: "qperf", server: &["-lp", PORT], ready: Ready::Tcp, ..RUN };
 
-// It says how long messages took, not how many there were: of 64 KiB more than a few in half a second.
+// qperf prints the duration of messages, not their number. Half a second holds more than a few of 64 KiB.
 pub(super) const RUNS: [Run; 3] = [
     Run {
         client: &["-lp", PORT, "-t", "1", "-cm", "1", "127.0.0.1", "rc_bw"],

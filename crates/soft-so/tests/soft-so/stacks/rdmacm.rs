@@ -5,14 +5,14 @@ use std::time::Duration;
 
 const BASE: Run = Run { package: "rdmacm-utils", ..RUN };
 
-/// Its thread asks for an event when its channel is closed already, if the disconnection came quickly.
+/// After a quick disconnection, its thread asks for an event when its channel is closed already.
 const RPING: Run = Run { program: "rping", excuse: "rdma_get_cm_event: Bad file descriptor", ..BASE };
 
 pub(super) const RUNS: [Run; 11] = [
     Run {
         server: &["-s", "-C", "50", "-S", "4000", "-a", "127.0.0.1", "-V"],
         client: &["-c", "-C", "50", "-S", "4000", "-a", "127.0.0.1", "-V"],
-        // Each time the server READs the data and WRITEs them back.
+        // In each iteration the server READs the data and WRITEs them back.
         bytes: 2 * 50 * 4000,
         ..RPING
     },
@@ -34,7 +34,7 @@ pub(super) const RUNS: [Run; 11] = [
         served_by: Some("rdma_server"),
         program: "rdma_client",
         client: &["-s", "127.0.0.1"],
-        // A message of 16 bytes each way.
+        // A message of 16 bytes in each direction.
         bytes: 2 * 16,
         says: "end 0",
         ..BASE
@@ -67,7 +67,7 @@ pub(super) const RUNS: [Run; 11] = [
         says: "return status 0",
         ..BASE
     },
-    // It moves nothing: it connects.
+    // It moves no payload: it connects.
     Run {
         program: "cmtime",
         server: &["-c", "100"],

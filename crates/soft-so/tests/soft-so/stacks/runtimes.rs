@@ -1,12 +1,12 @@
-//! Runtimes that have the C library's functions for themselves as the library has: AddressSanitizer's and ThreadSanitizer's, and
-//! jemalloc's allocator. Linked, and preloaded before the library and behind it.
+//! Runtimes that interpose functions of the C library as the library does: AddressSanitizer, ThreadSanitizer,
+//! and the allocator jemalloc. They are linked, and preloaded before the library and after it.
 
 use crate::common::{INSTALLED, compile, finish, installed, launch, leaves_something, library, text};
 use doorbell_launch::Link;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Calls what the library has of the C library.
+/// Calls the functions of the C library that the library interposes.
 const CALLS: &str = r#"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -60,7 +60,7 @@ int main(void) {
 }
 "#;
 
-/// Runs it below the launcher, with these preloaded or the library alone.
+/// Runs a program under the launcher, with `preloads` or with the library alone.
 fn run(fabric: &str, program: &Path, preloads: &[&Path], overflows: bool) -> Output {
     let mut run = Command::new(library().with_file_name("doorbell"));
     run.args(["run", "--fabric", fabric, "--"]);
@@ -101,7 +101,7 @@ fn sanitizers() {
     };
     let sanitized = made("address", &["-fsanitize=address"]);
     is_served(&sanitized, &[]);
-    // It ends in the middle of it, and what it leaves goes with the next fabric.
+    // The program aborts at the overflow. The next fabric removes the files that it leaves.
     let found = run(&launch(Link::Ib).fabric.unwrap_or_default(), &sanitized, &[], true);
     assert!(text(&found).contains("heap-buffer-overflow") && !found.status.success(), "{}", text(&found));
     is_served(&made("static", &["-fsanitize=address", "-static-libasan"]), &[]);

@@ -1,10 +1,10 @@
-//! NIXL and Mooncake, as Python wheels bring them along: NIXL's with a libibverbs of its own under another name. Where
-//! `cargo xtask wheels` has put them.
+//! NIXL and Mooncake, as Python wheels contain them. NIXL's wheel has a libibverbs of its own under another
+//! name. `cargo xtask wheels` installs both.
 
 use super::{RUN, Ready, Run, pass};
 use std::path::Path;
 
-/// Where they are: in cargo's target folder, whichever that is.
+/// Folder of the wheels, in cargo's target folder.
 const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/../wheels");
 const NIXL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/nixl.py");
 const MOONCAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/mooncake.py");
@@ -30,7 +30,7 @@ pub(super) const RUNS: [Run; 2] = [
     },
 ];
 
-/// The version of a wheel, if it is there: that of the folder that tells of it.
+/// The version of a wheel, if it is installed. The name of its metadata folder has it.
 pub(super) fn version(package: &str) -> Option<String> {
     let name = package.replace('-', "_");
     let entries = std::fs::read_dir(FOLDER).ok()?.flatten();
@@ -48,6 +48,7 @@ fn programs() {
     }
     let [nixl, mooncake] = RUNS;
     pass(&[nixl]);
-    // Without a device Mooncake takes TCP, which cannot be switched off: that the NIC has counted it is what tells.
+    // Without a device, Mooncake uses TCP, which cannot be switched off. So only the NIC's counts show that
+    // it used verbs.
     assert!(mooncake.passes());
 }
