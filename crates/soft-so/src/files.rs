@@ -137,7 +137,7 @@ macro_rules! lead_open {
     )*};
 }
 
-// The third argument of open(2) may be absent. It comes in the same register.
+// The third argument of open(2) may be absent. A register passes it in each case.
 lead_open! {
     "open" open(; flags: c_int, mode: mode_t);
     "open64" open64(; flags: c_int, mode: mode_t);

@@ -174,7 +174,7 @@ fn send(socket: &UnixDatagram, fd: RawFd) {
 
 fn receive(socket: RawFd) -> OwnedFd {
     let mut control = [0u64; CONTROL / 8];
-    // SAFETY: the message's lengths are those of its buffers.
+    // SAFETY: the message's lengths match its buffers.
     with_message(&mut control, |message| unsafe { libc::recvmsg(socket, message, 0) });
     // SAFETY: a control message has the descriptor behind its header. The descriptor is new.
     unsafe { OwnedFd::from_raw_fd(control.as_ptr().cast::<libc::cmsghdr>().add(1).cast::<RawFd>().read()) }
@@ -205,7 +205,7 @@ fn takes() {
     assert_eq!(unsafe { libc::write(0, [1u8].as_ptr().cast(), 1) }, 1);
     assert!(channel.is_ready(20_000), "who waits is woken");
     let mut room = [0u8; 8];
-    // SAFETY: the length is that of `room`.
+    // SAFETY: the length matches `room`.
     let read = unsafe { libc::read(channel.fd(), room.as_mut_ptr().cast(), room.len()) };
     assert_eq!((read, std::io::Error::last_os_error().raw_os_error()), (-1, Some(EINVAL)));
     let bind = rdma_ucm_bind_ip { response: 0, addr: address("127.0.0.1:0"), id: 1 };

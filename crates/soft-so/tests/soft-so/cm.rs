@@ -1,5 +1,5 @@
-//! rdma_cm: what commands are answered with, and which events come, as the kernel has it. librdmacm's own programs are in
-//! `stacks`.
+//! rdma_cm: the results of commands, and the events, as the kernel gives them. `stacks` runs librdmacm's own
+//! programs.
 
 use crate::common::cm::{self, Channel, address, bytes_of, param, port, told, told_of_ud, write};
 use crate::common::running::{Running, alone, hear, role, say};
@@ -10,7 +10,7 @@ use libc::{EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENO
 use port_space::{TCP, UDP};
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// `IBV_QPS_INIT` and those that follow it.
+/// `IBV_QPS_INIT` and the states behind it.
 const INIT: u32 = 1;
 const RTR: u32 = 2;
 const RTS: u32 = 3;
@@ -85,7 +85,7 @@ fn refusals() {
     assert_eq!(write(fd, &bytes_of(command::LISTEN, &id, 0)), Err(EINVAL), "less than the command has");
     assert_eq!(write(fd, &bytes_of(99, &body, 0)), Err(EINVAL), "no command");
     assert_eq!(write(fd, &bytes_of(13, &body, 0)), Err(ENOSYS), "a command that nobody has");
-    // SAFETY: the kernel looks at the pointer first.
+    // SAFETY: the kernel checks the pointer first.
     for nowhere in [0, 8] {
         let written = unsafe { libc::write(fd, nowhere as *const libc::c_void, 8) };
         assert_eq!((written, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EFAULT)));
@@ -137,14 +137,14 @@ fn descriptor() {
         assert_eq!(libc::read(fd, bytes.as_mut_ptr().cast(), 8), -1, "it has nothing to read");
         assert_ne!(libc::fcntl(fd, libc::F_GETFD) & libc::FD_CLOEXEC, 0);
     }
-    // A copy is the same channel, however it was made.
+    // All copies of a descriptor are one channel, however they were made.
     // SAFETY: descriptors of this test.
     let copies = unsafe {
         let spare = libc::dup(0);
         [libc::dup(fd), libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 100), libc::dup2(fd, spare)]
     };
     for copy in copies {
-        // SAFETY: a copy, which is this test's.
+        // SAFETY: the copy is this test's.
         let copy = Channel(unsafe { OwnedFd::from_raw_fd(copy) });
         let id = channel.create(9, TCP);
         assert!(!copy.is_ready(0));
@@ -154,7 +154,7 @@ fn descriptor() {
         assert!(!copy.is_ready(0) && !channel.is_ready(0));
         assert_eq!(copy.destroy(id), Ok(1));
     }
-    // With its last descriptor a channel goes, and its ids.
+    // A channel ends with its last descriptor, and so do its ids.
     let listener = channel.listener(1, TCP, "127.0.0.1:0");
     let at = format!("127.0.0.1:{}", port(&channel.route(listener).src_addr));
     // SAFETY: a descriptor of this test.
@@ -163,12 +163,12 @@ fn descriptor() {
     let other = Channel::open(0);
     let id = other.create(1, TCP);
     assert_eq!(other.bind(id, &at), Err(EADDRINUSE));
-    // SAFETY: a range in which the copy is; what else would be there is this test's.
+    // SAFETY: the range has only the copy, which is this test's.
     unsafe { libc::close_range(copy as u32, copy as u32, 0) };
     assert_eq!(other.bind(id, &at), Ok(()));
 }
 
-/// What both sides agree on, and what their QPs are to be.
+/// The values that both sides agree on, and the attributes of their QPs.
 fn connection() {
     let (server, client) = (Channel::open(0), Channel::open(0));
     let listener = server.listener(1, TCP, "127.0.0.1:0");
@@ -243,7 +243,8 @@ fn refused() {
         assert_eq!((said.private_data_len, said.private_data[147], said.private_data[148]), (148, 1, 0));
         assert_eq!((server.destroy(asked), client.destroy(asks)), (Ok(0), Ok(3)));
     }
-    // Who was asked goes without an answer, and the listener before it has looked.
+    // The server destroys an id without an answer. Then it destroys the listener before it has read the
+    // request.
     let (_, asked) = ask();
     server.destroy(asked).expect("it is there");
     let rejected = client.expect(event::REJECTED);
@@ -258,7 +259,7 @@ fn refused() {
     assert_eq!(server.destroy(listener), Ok(3));
     assert_eq!(client.expect(event::REJECTED).status, 28);
     assert!(!server.is_ready(0), "the events of what is gone are gone");
-    // The other way round.
+    // Now the client ends the connection early.
     let listener = server.listener(1, TCP, &to);
     let (asks, asked) = ask();
     server.accept(asked, 3, param(2, b"")).expect("it accepts");
@@ -268,7 +269,7 @@ fn refused() {
     let (asks, asked) = ask();
     client.destroy(asks).expect("it is there");
     while server.accept(asked, 3, param(2, b"")) == Ok(()) {
-        // It has not been seen yet, and is told of then.
+        // The server has not seen the end yet, and gets an event when it does.
         assert_eq!(server.expect(event::REJECTED).status, 28);
     }
     server.destroy(listener).expect("it is there");
@@ -285,7 +286,7 @@ fn nobody() {
     let id = channel.create(5, TCP);
     channel.resolve(id, "192.0.2.1:1").expect("it tries");
     assert_eq!(channel.expect(event::UNREACHABLE).status as i32, -libc::EHOSTUNREACH);
-    // It begins to listen when somebody has asked already.
+    // The listener begins only after the request.
     let id = channel.resolved(2, TCP, "127.0.0.1:45117");
     channel.connect(id, param(1, b"")).expect("it asks");
     channel.listener(1, TCP, "127.0.0.1:45117");
@@ -302,7 +303,7 @@ fn ports() {
     assert_eq!(bind(TCP, "[::]:PORT"), Err(EADDRINUSE));
     assert_eq!(bind(TCP, "127.0.0.2:PORT"), Ok(()));
     assert_eq!(bind(UDP, "127.0.0.1:PORT"), Ok(()));
-    // Several may have a port before one listens.
+    // Several ids may have one port until one of them listens.
     const REUSEADDR: u32 = 1;
     let ids = [channel.create(1, TCP), channel.create(1, TCP)];
     for id in ids {
@@ -313,13 +314,13 @@ fn ports() {
     channel.destroy(ids[1]).expect("it is there");
     assert_eq!(channel.listen(ids[0], 1), Ok(()));
     assert_eq!(channel.listen(ids[0], 1), Err(EINVAL), "it does");
-    // One that was never bound has a port as well.
+    // An id that was never bound gets a port too.
     let id = channel.create(1, TCP);
     channel.listen(id, 1).expect("it listens");
     assert_ne!(port(&channel.route(id).src_addr), 0);
 }
 
-/// A wildcard of IPv6 is of both families unless it says otherwise, that of IPv4 of its own.
+/// An IPv6 wildcard covers both families unless AFONLY is set. An IPv4 wildcard covers IPv4 alone.
 fn families() {
     const AFONLY: u32 = 2;
     let (channel, client) = (Channel::open(0), Channel::open(0));
@@ -341,7 +342,7 @@ fn families() {
         asks(ip);
         assert_eq!(channel.expect(event::CONNECT_REQUEST).uid, uid, "{ip}");
     }
-    // Of both it hears both.
+    // A listener of both families gets requests of both.
     let both = channel.listener(8, TCP, "[::]:0");
     let to = format!("127.0.0.1:{}", port(&channel.route(both).src_addr));
     let id = client.resolved(2, TCP, &to);
@@ -401,7 +402,7 @@ fn groups() {
     assert!(!channel.is_ready(0), "the events of what is gone are gone");
 }
 
-/// An id that has resolved an address, of a channel that has other events too.
+/// Creates an id that resolves an address and its route, on a channel that has other events too.
 fn other_id(channel: &Channel, to: &str) -> u32 {
     let id = channel.create(3, TCP);
     channel.resolve(id, to).expect("it resolves");
@@ -427,7 +428,7 @@ fn migration() {
     assert_eq!(one.resolve_route(id), Err(EINVAL));
     other.resolve_route(id).expect("it is this one's now");
     other.expect(event::ROUTE_RESOLVED);
-    // Who has asked goes with the listener.
+    // A request moves with its listener.
     one.expect(event::ADDR_RESOLVED);
     one.expect(event::ROUTE_RESOLVED);
     one.connect(asks, param(1, b"")).expect("it asks");
@@ -440,7 +441,7 @@ fn migration() {
     other.expect(event::ESTABLISHED);
 }
 
-/// A listener and who asks it, who has both: where it listens.
+/// A channel with a listener, a client's channel, and the listener's address.
 fn server_and_client() -> (Channel, Channel, String) {
     let (server, client) = (Channel::open(0), Channel::open(0));
     let listener = server.listener(1, TCP, "127.0.0.1:0");
@@ -448,7 +449,7 @@ fn server_and_client() -> (Channel, Channel, String) {
     (server, client, to)
 }
 
-/// A connection with who listens there: the ids of who asks and of who is asked.
+/// Connects to the listener. Returns the ids of client and server.
 fn connected(server: &Channel, client: &Channel, to: &str) -> [u32; 2] {
     let asks = client.resolved(2, TCP, to);
     client.connect(asks, param(1, b"")).expect("it asks");
@@ -460,7 +461,7 @@ fn connected(server: &Channel, client: &Channel, to: &str) -> [u32; 2] {
     [asks, asked]
 }
 
-/// What rdma_set_option(3) and rdma_notify(3) change.
+/// The effects of rdma_set_option(3) and rdma_notify(3).
 fn options() {
     let (server, client, to) = server_and_client();
     let id = client.create(2, TCP);
@@ -469,7 +470,7 @@ fn options() {
     let (tos, timeout) = (0x60u8, 12u8);
     client.set(id, 0, &[tos]).expect("it has one");
     client.set(id, 3, &[timeout]).expect("it has one");
-    // RDMA_OPTION_IB_PATH: a path of the program's.
+    // RDMA_OPTION_IB_PATH: the program sets its own path.
     let path = [0u8; 72];
     let (optval, optlen) = (path.as_ptr() as u64, path.len() as u32);
     let option = rdma_ucm_set_option { optval, id, level: 1, optname: 1, optlen };
@@ -483,7 +484,7 @@ fn options() {
     let grh = rtr.ah_attr.grh;
     assert_eq!(grh.traffic_class, if rtr.ah_attr.is_global == 0 { 0 } else { tos });
     assert_eq!(rts.timeout, timeout);
-    // IBV_EVENT_COMM_EST: what the QP got says that the other side is ready, and the RTU nothing more.
+    // IBV_EVENT_COMM_EST: a message to the QP shows that the other side is ready. The RTU then adds nothing.
     let notify = |event| server.tell(command::NOTIFY, &rdma_ucm_notify { id: asked, event });
     assert_eq!(notify(5), Err(EINVAL), "no such event");
     assert_eq!(notify(4), Ok(()));
@@ -508,7 +509,7 @@ fn source() {
     channel.expect(event::ADDR_RESOLVED);
     assert_eq!(channel.route(id).src_addr, address("127.0.0.9:45119"));
     assert_eq!(channel.bind(channel.create(1, TCP), "127.0.0.9:45119"), Err(EADDRINUSE), "it is claimed");
-    // Of a wildcard only the port is kept.
+    // If the id is bound to a wildcard, only its port stays.
     let id = channel.create(1, TCP);
     channel.bind(id, "0.0.0.0:45120").expect("it is bound");
     channel.resolve(id, "127.0.0.1:1").expect("it resolves");
@@ -516,14 +517,15 @@ fn source() {
     assert_eq!(channel.route(id).src_addr, address("127.0.0.1:45120"));
 }
 
-/// As the kernel: what the program has given no name is not told of, and its end is seen when it is used.
+/// As in the kernel, an id without a uid gets no events. The program sees that the id has ended when it uses
+/// the id.
 fn untold() {
     let (server, client, to) = server_and_client();
     let asks = client.resolved(2, TCP, &to);
     client.connect(asks, param(1, b"")).expect("it asks");
     let asked = server.expect(event::CONNECT_REQUEST).id;
     client.destroy(asks).expect("it is there");
-    // Another's way through the same thread: what it does is done in order.
+    // One thread handles both requests, in order.
     let next = client.resolved(4, TCP, &to);
     client.connect(next, param(1, b"")).expect("it asks");
     assert_eq!(server.expect(event::CONNECT_REQUEST).uid, 1, "and nothing before it");
@@ -534,7 +536,7 @@ fn untold() {
     assert!(!client.is_ready(0));
 }
 
-/// Both say that the connection ends, and each is told once.
+/// Both sides disconnect, and each gets one event.
 fn both_end() {
     let (server, client, to) = server_and_client();
     for _ in 0..20 {
@@ -560,7 +562,7 @@ fn backlog() {
     }
     let request = server.expect(event::CONNECT_REQUEST);
     client.connect(ids[2], param(1, b"")).expect("it asks");
-    // It was told of one, so there is room for the third; a fourth is one too many.
+    // The server has fetched one request, so there is room for the third. A fourth is one too many.
     const FOURTH: u64 = 4;
     let fourth = client.resolved(FOURTH, TCP, &to);
     client.connect(fourth, param(1, b"")).expect("it asks");
@@ -569,10 +571,10 @@ fn backlog() {
     server.destroy(request.id).expect("it is there");
 }
 
-/// All at once, and then all gone: nothing is left.
+/// A thousand connections exist together. When all have ended, nothing is left.
 fn thousand() {
     const MANY: usize = 1000;
-    // SAFETY: a struct that lives.
+    // SAFETY: a struct of this function.
     unsafe {
         let mut files: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &mut files);
@@ -601,7 +603,8 @@ fn thousand() {
     assert_eq!(files(), before);
 }
 
-/// As the kernel has it, whose call in progress has the file still; rping's thread does so when its program ends.
+/// As in the kernel, a call in progress keeps the file. rping's thread is in such a call when its program
+/// ends.
 fn closed() {
     for _ in 0..20 {
         let channel = Channel::open(0);
@@ -610,9 +613,10 @@ fn closed() {
         let (said, heard) = std::sync::mpsc::channel();
         let (begins, begun) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // SAFETY: takes nothing.
+            // SAFETY: takes no argument.
             let _ = begins.send(unsafe { libc::gettid() });
-            // SAFETY: open when it begins; not its own, as it is closed below.
+            // SAFETY: the descriptor is open when the thread begins. The thread does not own it, because it
+            // is closed below.
             let channel = std::mem::ManuallyDrop::new(Channel(unsafe { OwnedFd::from_raw_fd(fd) }));
             let _ = said.send(channel.event().map(|_| ()));
         });
@@ -621,19 +625,19 @@ fn closed() {
         while !sleeps() {
             std::thread::yield_now();
         }
-        // An event that is taken back may wake it.
+        // An event that is withdrawn may wake the thread.
         channel.resolve(id, "127.0.0.1:1").expect("it resolves");
         channel.destroy(id).expect("it is there");
         drop(channel);
         match heard.recv_timeout(std::time::Duration::from_millis(50)) {
-            // It was quicker, or had not begun.
+            // The thread was quicker, or had not begun.
             Ok(got) => assert!(matches!(got, Ok(()) | Err(EBADF)), "{got:?}"),
             Err(why) => assert_eq!(why, std::sync::mpsc::RecvTimeoutError::Timeout),
         }
     }
 }
 
-/// The parent's channel serves nothing in a child, and what happens there does not touch it.
+/// In a child, the parent's channel serves nothing. The child's calls do not affect it.
 fn child() {
     let channel = Channel::open(0);
     let listener = channel.listener(1, TCP, "127.0.0.1:0");
@@ -642,14 +646,14 @@ fn child() {
     channel.connect(asks, param(1, b"")).expect("it asks");
     let asked = channel.expect(event::CONNECT_REQUEST).id;
     let command = bytes_of(command::LISTEN, &rdma_ucm_listen { id: listener, backlog: 0 }, 0);
-    // SAFETY: the child calls no more than it may.
+    // SAFETY: the child calls only functions that it may call.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let is_refused = write(channel.fd(), &command) == Err(ENODEV);
-        // SAFETY: the child's own copy, and its end.
+        // SAFETY: the child's own copy of the descriptor, and its own exit.
         unsafe {
             libc::close(channel.fd());
-            // One of its own has other ids.
+            // A channel of the child's own has other ids.
             let own = Channel::open(0);
             let is_other = own.destroy(listener) == Err(ENOENT);
             libc::_exit(if is_refused && is_other { 0 } else { 1 });
@@ -663,13 +667,13 @@ fn child() {
     channel.expect(event::CONNECT_RESPONSE);
 }
 
-/// An address that it is told; a port alone is this host's.
+/// The address that the test sends. A port alone is a port of this host.
 fn heard_address() -> String {
     let heard = hear();
     if heard.contains(':') { heard } else { format!("127.0.0.1:{heard}") }
 }
 
-/// Says where it listens, and accepts who asks, as it is told.
+/// Prints its port, and accepts a request if the test says so.
 fn listens() {
     let channel = Channel::open(0);
     let listener = channel.listener(1, TCP, &heard_address());
@@ -684,7 +688,7 @@ fn listens() {
     hear();
 }
 
-/// Asks at the port that it is told.
+/// Sends a request to the address that the test gives.
 fn asks() {
     let channel = Channel::open(0);
     let id = channel.create(1, TCP);
@@ -706,7 +710,7 @@ fn asks() {
     hear();
 }
 
-/// Programs with addresses of their own are hosts: each has its ports, and 127.0.0.1 for itself.
+/// Programs with IP addresses of their own are hosts. Each host has its own ports and its own 127.0.0.1.
 #[test]
 fn hosts_listen_on_one_port() {
     let launch = launch(Link::Roce);
@@ -731,7 +735,7 @@ fn hosts_listen_on_one_port() {
     let mut gone = start("asks", Some("10.77.0.1"), &format!("10.77.0.3:{PORT}"));
     assert_eq!(gone.line(), "unreachable");
     gone.end("who asked nobody");
-    // Of its own host's two addresses one is enough to find it; of another's the loopback network is not that.
+    // A host is reached by its own address. 127.0.0.1 is always the client's own host.
     let asked = [(Some("10.77.0.2"), "10.77.0.1", 0), (None, "10.77.0.2", 1), (None, "127.0.0.1", 2)];
     for (ip, to, at) in asked {
         let mut client = start("asks", ip, &format!("{to}:{PORT}"));
@@ -746,7 +750,7 @@ fn hosts_listen_on_one_port() {
     }
 }
 
-/// Who is killed leaves neither its port nor its connections.
+/// A killed process leaves neither its port nor its connections.
 #[test]
 fn a_killed_listener_is_seen_and_its_port_is_free() {
     let launch = launch(Link::Ib);
@@ -757,14 +761,14 @@ fn a_killed_listener_is_seen_and_its_port_is_free() {
     };
     let mut listener = start("listens", "0");
     let port = listener.line();
-    // In the middle of a connect.
+    // While a client connects.
     let mut client = start("asks", &port);
     assert_eq!(listener.line(), "asked");
     listener.child.kill().expect("it can be killed");
     listener.child.wait().expect("it ends");
     assert_eq!(client.line(), format!("{} 28", event::REJECTED));
     client.end("who asked");
-    // The same port; connected.
+    // The port again, while a client is connected.
     let mut listener = start("listens", &port);
     assert_eq!(listener.line(), port);
     let mut client = start("asks", &port);
@@ -775,7 +779,7 @@ fn a_killed_listener_is_seen_and_its_port_is_free() {
     listener.child.kill().expect("it can be killed");
     listener.child.wait().expect("it ends");
     assert_eq!(client.line(), "disconnected");
-    // Nobody listens there any more.
+    // No process listens there any more.
     let mut late = start("asks", &port);
     assert_eq!(late.line(), format!("{} 8", event::REJECTED));
     late.end("who came late");

@@ -197,7 +197,7 @@ fn killed() {
         let event = async_event(&node);
         // `IBV_EVENT_QP_FATAL`.
         assert_eq!((event.event_type, event.element), (1, node.qps[0].cast()));
-        // The QP's next life ends too, at its own third work request.
+        // After a reset, the QP's next two work requests succeed.
         if let QpType::Rc = qp_type {
             node.reset(0);
             node.connect(0, &own);

@@ -1,4 +1,4 @@
-//! UD multicast: who gets a datagram to a group, in which processes, and until when.
+//! UD multicast: which QPs of which processes get a datagram to a group, and until when.
 
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Node, PORT, SIGNALED, Wr, call, state, to_gid};
@@ -13,7 +13,7 @@ use serde_json::json;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -25,14 +25,15 @@ fn program() {
 }
 
 const BYTES: usize = 16384;
-/// Where RECVs are, one of so many bytes for each QP, payload being before.
+/// Offset of the RECV buffers, with `ROOM` bytes for each QP. Payload lies before it.
 const ARRIVALS: usize = 4096;
 const ROOM: usize = 1024;
 const MLID: u16 = 0xc123;
 const MULTICAST_QPN: u32 = 0xff_ffff;
 const QPS: usize = 3;
 
-/// A group's GID for senders of this entry of the GID table: of IPv6, or where that one is of IPv4 a mapped one.
+/// A group's GID for senders with this entry of the GID table: an IPv6 address, or a mapped IPv4 address if
+/// the entry is one.
 fn group(node: &Node, index: u8, number: u8) -> ibv_gid {
     let mut raw = [0; 16];
     match node.gid(index).raw[..12] {
@@ -56,7 +57,7 @@ fn destroy(qp: *mut ibv_qp) -> c_int {
     call!(c"ibv_destroy_qp"(qp => *mut ibv_qp) -> c_int)
 }
 
-/// Does what the test says, by this entry of the GID table.
+/// Obeys the test's commands, with this entry of the GID table.
 fn serve(index: u8) {
     let node = Node::open_as(QpType::Ud, BYTES, QPS);
     (0..QPS).for_each(|qp| node.connect(qp, &node.endpoint(qp)));
@@ -102,16 +103,16 @@ fn set_qkey(qp: *mut ibv_qp, qkey: u32) -> c_int {
     ) -> c_int)
 }
 
-/// Sends so many bytes, each of which says how many, with their number as immediate.
+/// Sends `bytes` bytes that all have the value `bytes`, with `bytes` as immediate.
 fn send(node: &Node, qp: usize, to: (*mut ibv_ah, u32), bytes: u32) -> &'static str {
     node.fill(0, bytes as usize, bytes as u8);
     let wr = Wr { op: SendOp::SendWithImm(bytes), buffers: &[(0, bytes)], flags: SIGNALED };
     node.post_to(qp, &[wr], Some(to));
-    // Those of RECVs, which are not looked at here, wait in their order.
+    // Completions stay in the CQ for `all`.
     "sent"
 }
 
-/// What has come, and completions of what was sent: of each QP in order.
+/// All received messages and all completions of SENDs, as sorted text.
 fn all(node: &Node, index: u8) -> String {
     let mut said = Vec::new();
     while let Some(wc) = node.poll() {
@@ -131,7 +132,7 @@ fn all(node: &Node, index: u8) -> String {
     if said.is_empty() { "nothing".into() } else { said.join(" ") }
 }
 
-/// The number of the group that a datagram's header names; 0 of one without.
+/// The number of the group in a datagram's header. 0 if there is no header.
 fn header(node: &Node, index: u8, at: usize, wc: &ibv_wc) -> u8 {
     let header = node.read(at, 40);
     if wc.wc_flags & IBV_WC_GRH == 0 {
@@ -146,7 +147,7 @@ fn header(node: &Node, index: u8, at: usize, wc: &ibv_wc) -> u8 {
     number
 }
 
-/// A program, and what it answers.
+/// A program that answers commands.
 struct Member(Running);
 
 impl Member {
@@ -166,7 +167,7 @@ impl Member {
     }
 }
 
-/// A sender with members of its own, and two other processes, one of which is killed.
+/// A sender that has members of its own, and two more processes with members. One of them is killed.
 fn between_processes(launch: Launch, index: u8) {
     let fabric = launch.fabric.clone().expect("one of its own");
     let (counted, report) = counting(&format!("multicast-{index}-{fabric}"), launch.clone());
@@ -178,7 +179,8 @@ fn between_processes(launch: Launch, index: u8) {
         }
         (0..QPS).for_each(|qp| member.does(&format!("recv {qp} 5"), "posted"));
     }
-    // Not to who sends, nor to the QP that is in no group; with more than what goes along with a completion, too.
+    // Neither the sending QP nor the QP outside the group gets the datagram. Some payloads exceed the bytes
+    // that a completion carries.
     for bytes in [8, 250, 900] {
         sender.does(&format!("send 0 1 {bytes}"), "sent");
         let had = format!("0:{bytes}:1 1:{bytes}:1");
@@ -186,7 +188,8 @@ fn between_processes(launch: Launch, index: u8) {
         one.does("all", &had);
         other.does("all", &had);
     }
-    // A group that one QP is in; a member that has left; one of another Q_Key; one without a RECV for it.
+    // A group with one QP of each process; a member that has left; a member with another Q_Key; a member
+    // without a RECV.
     sender.does("send 0 2 16", "sent");
     one.does("all", "1:16:2");
     one.does("detach 1 2", "0");
@@ -197,19 +200,20 @@ fn between_processes(launch: Launch, index: u8) {
     other.does("all", "1:16:2");
     sender.does("send 1 1 18", "sent");
     sender.does("all", "0:18:1 1:sent");
-    // The RECVs of its QP 1 are all taken.
+    // QP 1 of `one` has now used all its RECVs.
     one.does("all", "0:18:1 1:18:1");
     other.does("all", "0:18:1");
     sender.does("send 0 1 19", "sent");
     sender.does("all", "0:sent");
     one.does("all", "0:19:1");
-    // Of one that is killed nothing is left.
+    // A killed process leaves no member.
     other.0.child.kill().expect("it runs");
     other.0.child.wait().expect("it ends");
     sender.does("send 2 1 20", "sent");
     sender.does("all", "0:20:1 2:sent");
     one.does("all", "nothing");
-    // A group without members, a datagram to one that names a QP, and one that the kernel would say is still used.
+    // A group without members; a datagram to a group that names a QP; and a QP that the kernel would still
+    // report as in use.
     sender.does("send 2 3 21", "sent");
     sender.does("send-to-qp 2 1 22 7", "sent");
     sender.does("destroy 0", &EBUSY.to_string());
@@ -248,14 +252,14 @@ fn on_infiniband_the_lid_counts() {
     member.does("attach 0 2", "0");
     member.does("recv 0 5", "posted");
     member.does(&format!("send-to-lid 1 {MLID} 8"), "sent");
-    // Once, whichever of its groups it is.
+    // The QP gets it once, although two of its groups have the LID.
     member.does("all", "0:8:0 1:sent");
     member.does(&format!("send-to-lid 1 {} 8", MLID + 1), "sent");
     member.does("all", "1:sent");
     member.end();
 }
 
-/// What may not be attached, or detached.
+/// Calls that attach or detach and are refused.
 fn refused(lid: u16) {
     let mut node = Node::open_as(QpType::Ud, BYTES, 1);
     node.add_qp(QpType::Rc, node.cq, std::ptr::null_mut());

@@ -1,5 +1,5 @@
-//! Several processes on one device: different programs, several clients of one server, forks, and
-//! deaths.
+//! Several processes on one device: different programs, several clients of one server, forks, and killed
+//! processes.
 
 use crate::common;
 use crate::common::running::{Running, end_in_time, hear, role, say};
@@ -14,7 +14,7 @@ use std::io::Write;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -34,7 +34,7 @@ fn program() {
 const ROUNDS: u64 = 500;
 const PIECE: usize = 1024;
 
-/// Two clients count in the first word, write a piece each and say so.
+/// Two clients count in the first word, write a piece each, and send a message.
 fn serve() {
     let node = Node::open(4096, 2);
     for qp in 0..2 {
@@ -77,7 +77,7 @@ fn be_client(number: u8) {
     node.carry_out(0, SendOp::SendWithImm(number.into()), &[]);
 }
 
-/// Both ways to reach memory of another process.
+/// Launches for both ways to reach another process's memory.
 fn launches() -> [Launch; 2] {
     [false, true].map(|private_buffers| Launch { private_buffers, ..launch(Link::Ib) })
 }
@@ -104,8 +104,7 @@ fn two_clients_of_one_server() {
     }
 }
 
-/// Memory that others write; at the end of its input, all of it is to be of one byte, which was
-/// told.
+/// Memory that peers write. At the end all its bytes must equal the byte that the test sends.
 fn be_target() {
     let node = Node::open(8192, 1);
     say(node.endpoint(0));
@@ -125,13 +124,13 @@ fn fork_and_go_on(child: &str) {
     let whole: &[(usize, u32)] = &[(0, 8192)];
     node.fill(0, 8192, 1);
     node.carry_out(0, SendOp::Write(target.at(0)), whole);
-    // SAFETY: the child calls only functions that are fine where other threads may hold locks.
+    // SAFETY: the child calls only functions that are safe if other threads held locks.
     let forked = unsafe { libc::fork() };
     assert!(forked >= 0);
     if forked == 0 {
         let copied = node.is_all(0, 8192, 1);
         node.fill(0, 8192, 0xee);
-        // SAFETY: strings; none of these returns.
+        // SAFETY: strings. No branch returns.
         unsafe {
             match child {
                 _ if !copied => libc::_exit(3),
@@ -163,7 +162,7 @@ fn fork_and_go_on(child: &str) {
 
 fn wait_for(child: libc::pid_t) -> libc::c_int {
     let mut status = 0;
-    // SAFETY: our child and our variable.
+    // SAFETY: the child and the variable are this test's.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     status
 }
@@ -186,7 +185,7 @@ fn a_fork_leaves_the_parent_as_it_was() {
     }
 }
 
-/// The child opens the device too; parent and child write into each other's memory.
+/// The child opens the device too. Parent and child write into each other's memory.
 fn meet_child() {
     fork_init();
     let node = Node::open(4096, 1);
@@ -205,7 +204,7 @@ fn meet_child() {
         let own = Node::open(4096, 1);
         write!(to_parent, "{:<64}", own.endpoint(0)).expect("it can be written");
         exchange(own, &line(&mut from_parent), 7);
-        // As any program ends, with what is to be done at exit.
+        // Exits like any program, with its exit handlers.
         // SAFETY: takes a number.
         unsafe { libc::exit(0) }
     }
@@ -215,7 +214,7 @@ fn meet_child() {
     assert_eq!(wait_for(forked), 0);
 }
 
-/// Writes a byte over the upper half of the peer's memory, and waits for the peer's in its own.
+/// Writes a byte over the upper half of the peer's memory. Waits until the peer has written its byte here.
 fn exchange(node: Node, peer: &Endpoint, byte: u8) {
     node.post_recv(0, 1, &[]);
     node.connect(0, peer);
@@ -246,7 +245,7 @@ fn programs_of_all_kinds_at_once() {
         ("ib_read_bw", &["-n", "5000", "-q", "4"], "20000"),
         ("ib_atomic_bw", &["-n", "5000"], "5000"),
         ("ib_send_bw", &["-n", "5000", "-c", "UD", "-s", "1024"], "5000"),
-        // It looks at what it receives.
+        // It checks the bytes that it receives.
         ("ibv_rc_pingpong", &["-n", "5000", "-c", "-e"], "5000 iters"),
     ];
     if programs.iter().any(|(program, ..)| installed(program).is_none()) {
@@ -276,7 +275,7 @@ fn what_killed_processes_leave_goes_with_the_next_one() {
         program.child.wait().expect("it ends");
     }
     let killed = launch.fabric.unwrap_or_default();
-    // A process of whatever fabric.
+    // A process of another fabric.
     let other = common::launch(Link::Ib);
     let mut next = Running::new(&other, HERE, "target");
     let endpoint = next.line();
@@ -287,7 +286,7 @@ fn what_killed_processes_leave_goes_with_the_next_one() {
     assert!(!leaves_something(&other.fabric.unwrap_or_default()));
 }
 
-/// The words of this process's segment that are not zero, in its first part: records and queues.
+/// The words that are not zero in the first part of this process's segment, which holds records and queues.
 fn words_in_use() -> Vec<*mut u32> {
     const PART: usize = 64 << 20;
     let maps = std::fs::read_to_string("/proc/self/maps").expect("it can be read");
@@ -299,7 +298,7 @@ fn words_in_use() -> Vec<*mut u32> {
     all.filter(|word| unsafe { word.read_volatile() } != 0).collect()
 }
 
-/// Overwrites its own records until its input ends; then puts them right again, to end well.
+/// Overwrites its own records until the test sends a line. Then restores them, to exit with success.
 fn scribble() {
     let node = Node::open(4096, 1);
     say(node.endpoint(0));
@@ -321,13 +320,13 @@ fn scribble() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0002);
     while !done.load(std::sync::atomic::Ordering::Relaxed) {
         let (word, right) = words[random.next_u64() as usize % words.len()];
-        // Of any magnitude, so often just in or out of range.
+        // Values of any magnitude, and so often just in or out of range.
         let wrong = random.next_u32() >> (random.next_u32() % 32);
         // SAFETY: as above.
         unsafe { word.write_volatile(wrong) };
-        // For as long as some of the other side's requests take.
+        // Leaves the value for as long as some of the other side's requests take.
         (0..random.next_u64() % 20_000).for_each(|_| std::hint::spin_loop());
-        // Right again, mostly, so that requests get far.
+        // Restores the word mostly, so that requests get far.
         if !random.next_u64().is_multiple_of(16) {
             // SAFETY: as above.
             unsafe { word.write_volatile(right) };
@@ -341,7 +340,7 @@ fn scribble() {
     words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
 }
 
-/// Sends all kinds of requests to a process that scribbles.
+/// Sends all kinds of requests to a process that overwrites its records.
 fn meet_scribbler() {
     const OWN: usize = 4096;
     let node = Node::open(2 * OWN, 1);
@@ -350,7 +349,7 @@ fn meet_scribbler() {
     let retries = Retries { timeout: 1, retry_cnt: 1, rnr_retry: 1 };
     node.connect_with(0, &peer, retries);
     assert_eq!(hear(), "go");
-    // What no request names stays as it is.
+    // No request names this memory, so it must not change.
     node.fill(OWN, OWN, 0x5a);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0003);
     let (mut succeeded, mut failed) = (0, 0);
@@ -367,7 +366,7 @@ fn meet_scribbler() {
         let bytes = if atomic { 8 } else { [8, 64, 1024, 4000][random.next_u64() as usize % 4] };
         let inline = if bytes <= 64 && !matches!(op, SendOp::Read(_)) && !atomic { INLINED } else { 0 };
         node.post(0, &[Wr { op, buffers: &[(0, bytes)], flags: SIGNALED | inline }]);
-        // A lock whose holder seems to live is waited for.
+        // A request waits for a lock whose holder seems to live.
         let wc = loop {
             if let Some(wc) = node.poll() {
                 break wc;
@@ -402,7 +401,7 @@ fn a_neighbour_that_scribbles_over_its_records_does_no_harm() {
         other.tell(&endpoint);
         other.tell("go");
         other.end("the neighbour of a process that scribbles");
-        // It may be dead: it lied about where its memory is, and others wrote there.
+        // It may be dead: it gave wrong addresses of its memory, and its peer wrote there.
         let _ = writeln!(scribbler.hears, "enough");
         scribbler.child.wait().expect("it ends");
     }

@@ -1,4 +1,4 @@
-//! Debian's programs, unmodified, on the software NIC. Skipped where they are not installed.
+//! Debian's programs, unmodified, on the software NIC. Skipped if they are not installed.
 
 use crate::common::{
     command, finish, free_port, installed, launch, leaves_something, library, pair, text, wait_for_listener,
@@ -26,7 +26,7 @@ fn the_link_is_what_was_asked_for() {
     }
 }
 
-/// Who begins a fabric clears away dead ones, but no other that is just beginning.
+/// A process that begins a fabric removes dead fabrics. It must not remove a fabric that is just beginning.
 #[test]
 fn fabrics_begin_at_once() {
     let Some(program) = installed("ibv_devinfo") else { return };
@@ -74,7 +74,7 @@ fn the_ping_pong_of_xrc() {
     }
 }
 
-/// On InfiniBand it would ask a subnet manager first.
+/// On InfiniBand, perftest would ask a subnet manager first.
 #[test]
 fn perftest_by_multicast() {
     for program in ["ib_send_lat", "ib_send_bw"] {
@@ -85,8 +85,8 @@ fn perftest_by_multicast() {
 
 #[test]
 fn perftests_of_latency() {
-    // Where latencies are not told in cycles (-C), perftest measures the processor's frequency anew for
-    // each size, in a loop that keeps the processor busy.
+    // With -C, perftest prints latencies in cycles. Without it, perftest measures the processor's frequency
+    // for each size, in a loop that keeps the processor busy.
     let runs: [(&str, &[&str]); 8] = [
         ("ib_send_lat", &["-n", "30", "-a", "-C"]),
         ("ib_send_lat", &["-n", "200", "-c", "UD", "-C"]),
@@ -144,7 +144,7 @@ fn without_privilege() {
     if unsafe { libc::geteuid() } != 0 {
         return eprintln!("skipped: only root can become nobody; all other tests run without privilege then");
     }
-    // A copy where nobody may read it.
+    // A copy that the user `nobody` may read.
     let directory = std::env::temp_dir().join(format!("doorbell-test-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory can be made");
     let copy = directory.join("libibverbs.so");
@@ -173,7 +173,7 @@ fn without_privilege() {
     std::fs::remove_dir_all(&directory).expect("the copy can be removed");
 }
 
-/// Waits until a program has had half a second of a processor: it then polls, and no longer connects.
+/// Waits until a program has used half a second of processor time. Then it polls, and no longer connects.
 fn wait_until_it_works(child: &mut Child) {
     // Fields 14 and 15 of proc_pid_stat(5), in hundredths of a second.
     let processor_time = |pid: u32| -> u64 {

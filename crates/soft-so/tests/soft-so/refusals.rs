@@ -1,4 +1,5 @@
-//! Verbs that fail, each by what it returns, and by errno: programs print `%m` whichever way a verb tells of it.
+//! Verbs that fail. Tests check result and errno of each, because programs print `%m` however a verb reports
+//! its error.
 
 use crate::common::running::{alone, role};
 use crate::common::verbs::{INLINED, Node, PORT, call, errno, state, to_lid};
@@ -18,7 +19,7 @@ use std::ptr::null_mut;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -29,7 +30,7 @@ fn program() {
     }
 }
 
-/// A verb is to fail: `returned` is what it has returned, or the errno that its negative is.
+/// Asserts that a verb fails: it sets errno to `expected`, and returns `expected`, its negative or -1.
 #[track_caller]
 fn fails(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
     // SAFETY: the thread's own errno.
@@ -40,7 +41,7 @@ fn fails(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
     assert!(told && left == expected, "{verb}: {returned}, errno {left}, not {expected}");
 }
 
-/// The same of a verb that returns an errno itself.
+/// Like [`fails`], for a verb that returns an errno.
 #[track_caller]
 fn returns(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
     fails(verb, expected, || {
@@ -50,7 +51,7 @@ fn returns(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
     });
 }
 
-/// The same of a verb that returns an object.
+/// Like [`fails`], for a verb that returns an object.
 #[track_caller]
 fn makes_none<T>(verb: &str, expected: c_int, call: impl FnOnce() -> *mut T) {
     fails(verb, expected, || if call().is_null() { expected } else { 0 });
@@ -102,7 +103,7 @@ fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: c_int) -> c_int {
     call!(c"ibv_modify_qp"(qp => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, mask => c_int) -> c_int)
 }
 
-/// Every verb that can be made to fail by what a program asks for.
+/// All verbs that a program's arguments can make fail.
 fn refusals() {
     let node = Node::open(8192, 1);
     node.connect(0, &node.endpoint(0));
@@ -112,7 +113,7 @@ fn refusals() {
     extended(&node);
 }
 
-/// Objects that cannot be made, changed or destroyed.
+/// Objects that cannot be created, changed or destroyed.
 fn objects(node: &Node) {
     makes_none("ibv_create_cq", EINVAL, || create_cq(node, 0, null_mut()));
     makes_none("ibv_create_srq", EINVAL, || create_srq(node, 0));
@@ -187,7 +188,7 @@ fn objects(node: &Node) {
     );
 }
 
-/// What is asked of what there is not.
+/// Queries for things that do not exist.
 fn queries(node: &Node) {
     let context = node.context;
     let mut port = ibv_port_attr::default();
@@ -270,14 +271,14 @@ fn queries(node: &Node) {
     });
 }
 
-/// Posts and polls.
+/// Posts and polls that are refused.
 fn posts(node: &Node) {
     // SAFETY: a live context.
     let ops = unsafe { &(*node.context).ops };
     let (post_send, post_recv) = (ops.post_send.expect("served"), ops.post_recv.expect("served"));
     let mut sges = [ibv_sge { addr: 0, length: 64, lkey: 0 }; 64];
     let mut send = |qp: *mut ibv_qp, opcode: u32, num_sge: c_int, send_flags: u32| {
-        // SAFETY: integers, pointers and a union of such, which may be zero.
+        // SAFETY: integers, pointers and a union of these, which may all be zero.
         let mut wr: ibv_send_wr = unsafe { zeroed() };
         (wr.sg_list, wr.num_sge, wr.opcode, wr.send_flags) = (sges.as_mut_ptr(), num_sge, opcode, send_flags);
         let mut bad = null_mut();
@@ -292,7 +293,7 @@ fn posts(node: &Node) {
     returns("ibv_post_send of too many SGEs", EINVAL, || send(connected, code, 64, 0));
     returns("ibv_post_send of too much inline", EINVAL, || send(connected, code, 4, INLINED));
     returns("ibv_post_send in Reset", EINVAL, || send(new, code, 0, 0));
-    // The queue is full when as many wait for a RECV as there is room for.
+    // The queue is full once all its entries wait for a RECV.
     let sent = (0..1000).map(|_| send(connected, code, 0, 0)).take_while(|returned| *returned == 0).count();
     assert!(sent > 0);
     returns("ibv_post_send to a full queue", ENOMEM, || send(connected, code, 0, 0));
@@ -325,10 +326,10 @@ fn posts(node: &Node) {
 
 /// The operations that verbs.h finds before the context.
 fn extended(node: &Node) {
-    // SAFETY: a context of this library's lies within such a struct.
+    // SAFETY: a context of this library lies within such a struct.
     let verbs =
         unsafe { &*node.context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>() };
-    // SAFETY: live objects, and structs of ours; so below.
+    // SAFETY: live objects, and structs of this function. That holds below too.
     unsafe {
         let mut port = ibv_port_attr::default();
         returns("query_port", EINVAL, || {
@@ -359,11 +360,11 @@ fn extended(node: &Node) {
         let mut unknown = 1u32;
         let start = (*cq).start_poll.expect("served");
         returns("ibv_start_poll", EINVAL, || start(cq, (&raw mut unknown).cast()));
-        // That there is nothing yet is no failure.
+        // An empty CQ is no failure.
         *libc::__errno_location() = 0;
         let empty = [start(cq, null_mut()), (*cq).next_poll.expect("served")(cq)];
         assert_eq!((empty, errno()), ([ENOENT; 2], 0));
-        // As ibv_qp_to_qp_ex(3) has it.
+        // The cast of ibv_qp_to_qp_ex(3).
         let qp = node.qps[0].cast::<ibv_qp_ex>();
         returns("ibv_wr_complete", EINVAL, || {
             (*qp).wr_start.expect("served")(qp);
@@ -379,7 +380,7 @@ fn a_verb_that_fails_sets_errno() {
     alone(Link::Ib, HERE, "refusals");
 }
 
-/// As many protection domains and address handles as announced, and not one more.
+/// As many protection domains and address handles as the device reports, and not one more.
 fn limits() {
     let node = Node::open(4096, 0);
     // SAFETY: integers.
@@ -388,7 +389,7 @@ fn limits() {
         node.context => *mut ibv_context, &raw mut about => *mut ibv_device_attr
     ) -> c_int);
     assert_eq!(asked, 0);
-    // One is the node's.
+    // The node has one of them.
     let pds: Vec<*mut ibv_pd> = (1..about.max_pd).map(|_| alloc_pd(&node)).collect();
     assert!(pds.iter().all(|pd| !pd.is_null()), "fewer PDs than {}", about.max_pd);
     makes_none("ibv_alloc_pd", ENOMEM, || alloc_pd(&node));

@@ -1,4 +1,4 @@
-//! A device that is shown as a NIC of a profile has no more than that NIC has.
+//! A device that is presented as a profile's NIC has no higher limits than that NIC.
 
 use crate::common::running::role;
 use crate::common::verbs::{Node, call, errno};
@@ -22,7 +22,7 @@ fn its_limits_are_told_and_hold() {
     }
 }
 
-/// Whether a QP can be made that has room for so much.
+/// Whether a QP with these capacities can be created.
 fn can_make(node: &Node, cap: ibv_qp_cap) -> bool {
     // SAFETY: integers and pointers, which may be zero.
     let mut attr: ibv_qp_init_attr = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! What a program posts, to the last work request: statistics of programs whose posts are known.
+//! Statistics of programs whose posts are known, exact to the last work request.
 
 use crate::common::running::role;
 use crate::common::verbs::{INLINED, Node, SIGNALED, Wr};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the program below has done; its test runs this executable once more.
+/// The program of these tests: this executable again.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -45,7 +45,7 @@ fn program() {
         node.post(1, &[Wr { op: SendOp::Send, buffers: &[(0, 32)], flags: SIGNALED }]);
         node.completions(2);
     }
-    // A list of two kinds.
+    // A list of two kinds of work requests.
     let list = [
         Wr { op: SendOp::Write(ends[0].at(8192)), buffers: &[(0, 8)], flags: 0 },
         Wr { op: SendOp::SendWithImm(1), buffers: &[], flags: SIGNALED },
@@ -67,7 +67,7 @@ fn read(file: &PathBuf) -> Value {
     serde_json::from_str(&written).expect("it is JSON")
 }
 
-/// A part of an object equals what is expected of it.
+/// Asserts that a part of an object has these values.
 #[track_caller]
 fn expect(found: &Value, expected: Value) {
     for (key, value) in expected.as_object().expect("an object") {
@@ -75,14 +75,14 @@ fn expect(found: &Value, expected: Value) {
     }
 }
 
-/// Numbers that have been through text are near what they were.
+/// Asserts that two numbers are nearly equal. The first was written as text.
 #[track_caller]
 fn is_about(found: &Value, expected: f64) {
     let found = found.as_f64().expect("a number");
     assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
 }
 
-/// Signalled work requests in lists of this length.
+/// The shape of signalled work requests in lists of this length.
 fn posts(opcode: Opcode, payload: u32, sges: u32, inline: bool, list: u32) -> PostShape {
     let method = Generation::Mlx5.posting().method(list);
     PostShape { opcode, qp_type: QpType::Rc, payload, sges, inline, signaled: true, method }
@@ -134,8 +134,8 @@ fn every_qp_is_told_exactly() {
         }),
     );
     is_about(&first["outstanding_mean"], (15.0 + 5.0 * (1.0 + 2.0 + 3.0 + 4.0)) / 35.0);
-    // WQEs by MMIO, those of atomics of two lines and the others of one; a Doorbell of 8 bytes for each
-    // list and each call that posts RECVs.
+    // WQEs by MMIO: two lines for an atomic, one for any other work request. A doorbell of 8 bytes for each
+    // list, and for each call that posts RECVs.
     let pcie = &first["pcie"];
     expect(pcie, json!({"mmio_writes": 13 + 2 * 2 + 5 + 2, "mmio_bytes": (13 + 2 * 2) * 64 + (5 + 2) * 8}));
     let cib = Profile::named("cib").expect("it is built in");
@@ -182,7 +182,7 @@ fn every_qp_is_told_exactly() {
     is_all_printed(&text(&output), first["qp_num"].as_u64().expect("a number"));
 }
 
-/// The printed form has what the JSON has.
+/// Asserts that the printed form has the values of the JSON.
 fn is_all_printed(text: &str, qp_num: u64) {
     let begin = text.find(&format!("QP {qp_num:#x}, RC")).expect("the QP is there");
     let printed: Vec<&str> = text[begin..].lines().skip(1).take(8).map(str::trim).collect();
@@ -222,7 +222,7 @@ fn what_was_posted_is_told() {
     assert_eq!(total["payload_bytes"], 1600 * 64);
     assert_eq!(total["doorbells"], 100);
     assert_eq!(total["wqes_per_doorbell"]["16"], 100);
-    // A Doorbell of 8 bytes for each list.
+    // A doorbell of 8 bytes for each list.
     assert_eq!(total["pcie"]["mmio_bytes"], 800);
     let workload = &report["workload"];
     assert_eq!(workload["verb"], "write");

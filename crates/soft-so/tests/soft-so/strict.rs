@@ -1,4 +1,5 @@
-//! What works here and not on a NIC, and what strict mode makes of it; and that programs which do nothing of it run.
+//! Programs that work here but not on a NIC, and how strict mode treats them. Correct programs run in strict
+//! mode.
 
 use crate::common::running::{role, say};
 use crate::common::verbs::{Node, Retries, SIGNALED, Wr, call, to_lid};
@@ -15,7 +16,7 @@ use std::ptr::null_mut;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -47,7 +48,7 @@ fn unsignalled() {
     for _ in 0..64 {
         node.post(0, &[Wr { op, buffers: &[(64, 8)], flags: 0 }]);
     }
-    // SAFETY: integers, pointers and a union of such, which may be zero.
+    // SAFETY: integers, pointers and a union of these, which may all be zero.
     let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
     wr.opcode = 2;
     let mut bad = null_mut();
@@ -56,7 +57,7 @@ fn unsignalled() {
     assert_eq!(posted, libc::ENOMEM);
 }
 
-/// The second piece of a RECV is of no region; the message does not reach it.
+/// The second SGE of a RECV lies in no region. The message does not reach it.
 fn post_bad_recv() {
     let node = looped();
     let mut sges = node.sges(&[(0, 64), (64, 64)]);
@@ -87,7 +88,7 @@ fn deregister(node: &Node) {
     assert_eq!(call!(c"ibv_dereg_mr"(node.mr => *mut ibv_mr) -> c_int), 0);
 }
 
-/// The WRITE is done, and nobody has polled that.
+/// The WRITE is done, but its completion was not polled.
 fn free_of_send() {
     let node = looped();
     let op = SendOp::Write(node.endpoint(0).at(0));
@@ -125,32 +126,32 @@ fn lose_datagram() {
     }
 }
 
-/// Results are seen when their completions are polled.
+/// In strict mode, results appear when their completions are polled.
 fn look_early() {
     let node = looped();
     let own = node.endpoint(0);
     node.fill(0, 64, 5);
-    // Without a completion of its own, into two pieces; then an atomic and one more READ.
+    // A READ into two pieces without a completion of its own, then an atomic, then another READ.
     let list = [
         Wr { op: SendOp::Read(own.at(0)), buffers: &[(1024, 40), (2048, 24)], flags: 0 },
         Wr { op: SendOp::FetchAdd { remote: own.at(4096), add: 3 }, buffers: &[(1200, 8)], flags: SIGNALED },
         Wr { op: SendOp::Read(own.at(0)), buffers: &[(3000, 16)], flags: SIGNALED },
     ];
     node.post(0, &list);
-    // What it reads early is what nobody has written.
+    // An early look finds bytes that nobody has written.
     assert!(node.is_all(1024, 40, 0xdb) && node.is_all(2048, 24, 0xdb) && node.is_all(1200, 8, 0xdb));
     node.completions(1);
     assert!(node.is_all(1024, 40, 5) && node.is_all(2048, 24, 5) && node.is_all(1200, 8, 0));
     assert!(node.is_all(3000, 16, 0xdb));
     node.completions(1);
     assert!(node.is_all(3000, 16, 5) && node.read(4096, 1) == [3]);
-    // One that fails leaves nothing.
+    // A READ that fails leaves no result.
     node.post(0, &[Wr { op: SendOp::Read(own.at(8192)), buffers: &[(3000, 16)], flags: SIGNALED }]);
     node.completion(WcStatus::RemAccessErr);
     assert!(node.is_all(3000, 16, 0xdb));
 }
 
-/// Uses all of it as it is to be used.
+/// Uses all these features correctly.
 fn behave() {
     let node = looped();
     let own = node.endpoint(0);
@@ -183,11 +184,12 @@ fn behave() {
 fn run(role: &str, strict: Option<Strict>) -> Output {
     let launch = Launch { strict, ..launch(Link::Ib) };
     let child = own_program(&launch, HERE, role).spawn().expect("it starts");
-    // The program ends itself where it hangs.
+    // The program is killed by its own alarm if it hangs.
     child.wait_with_output().expect("it can be heard")
 }
 
-/// What the NIC has said: the harness, whose tests are called after this module, says it elsewhere.
+/// The NIC's lines, from standard error. On standard output the harness prints this module's name, which
+/// contains `strict`.
 fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

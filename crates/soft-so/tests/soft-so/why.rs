@@ -1,4 +1,5 @@
-//! Why a QP is in error: one line by the requester's process and one by the responder's, each with what was looked at.
+//! Why a QP is in error. The requester's process and the responder's process each print one line, with the
+//! check that failed.
 
 use crate::common::running::{Running, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, state, to_gid, to_lid};
@@ -13,7 +14,7 @@ use std::ptr::null_mut;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -34,7 +35,7 @@ fn program() {
 const BYTES: usize = 8192;
 const RETRIES: Retries = Retries { timeout: 1, retry_cnt: 1, rnr_retry: 1 };
 
-/// Two connected QPs of one process, the second of which another alters.
+/// Two connected QPs of one process. A test alters the second.
 struct Ends {
     node: Node,
     ends: [Endpoint; 2],
@@ -47,14 +48,14 @@ impl Ends {
         Ends { node, ends }
     }
 
-    /// Connects both; the responder's attributes are altered.
+    /// Connects both QPs. `alter` changes the responder's attributes.
     fn connect(&self, alter: impl Fn(&mut ibv_qp_attr) -> c_int) {
         self.node.connect_with(0, &self.ends[1], RETRIES);
         self.node.connect_altered(1, to_lid(self.ends[0].lid), self.ends[0].qpn, RETRIES, alter);
     }
 }
 
-/// The next completion.
+/// Waits for the next completion.
 fn next(node: &Node) -> (u64, WcStatus) {
     loop {
         if let Some(wc) = node.poll() {
@@ -64,13 +65,13 @@ fn next(node: &Node) -> (u64, WcStatus) {
     }
 }
 
-/// Waits until a work request of QP 0 has failed like this, whatever else comes.
+/// Waits until a work request has failed with this status, and skips all other completions.
 fn failed(node: &Node, status: WcStatus) {
     while next(node).1 != status {}
     node.qps.iter().for_each(|qp| look(*qp));
 }
 
-/// Asks for a QP's state, as who has not noticed yet that it is in error.
+/// Queries a QP's state, like a program that has not noticed the error yet.
 fn look(qp: *mut ibv_qp) {
     let mut attr = state(QpState::Reset);
     // SAFETY: integers and pointers, which may be zero.
@@ -82,7 +83,7 @@ fn look(qp: *mut ibv_qp) {
     assert_eq!(asked, 0);
 }
 
-/// Tells the test what the lines of requester and responder are to hold.
+/// Prints for the test the parts that the lines of requester and responder must contain.
 fn expect(lines: &[(&str, u32, &[String])]) {
     for (whose, qpn, parts) in lines {
         say(format!("{whose}|QP {qpn:#x} (RC) is in error|{}", parts.join("|")));
@@ -96,7 +97,7 @@ fn register(node: &Node, pd: *mut ibv_pd, access: AccessFlags) -> (u32, u64) {
         pd => *mut ibv_pd, addr.cast() => *mut c_void, 64 => usize, access.bits() as c_int => c_int
     ) -> *mut ibv_mr);
     assert!(!mr.is_null());
-    // SAFETY: just made.
+    // SAFETY: the region was just created.
     (unsafe { (*mr).rkey }, addr as u64)
 }
 
@@ -104,7 +105,7 @@ fn other_pd(node: &Node) -> *mut ibv_pd {
     call!(c"ibv_alloc_pd"(node.context => *mut ibv_context) -> *mut ibv_pd)
 }
 
-/// A process whose two QPs make this mistake.
+/// A process whose two QPs make the mistake `case`.
 fn fail(case: &str) {
     let ends = Ends::new();
     let Ends { node, ends: [here, there] } = &ends;
@@ -271,7 +272,7 @@ fn fail(case: &str) {
             alone(silent, &["its rq_psn is 0x1234, and sq_psn here is 0x0".into()]);
         }
         "nobody" => {
-            // Another process's place.
+            // A number in another process's range.
             let nobody = there.qpn ^ 1 << 20;
             node.connect_by(0, to_lid(there.lid), nobody, RETRIES);
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
@@ -313,9 +314,9 @@ fn recv(node: &Node, qp: usize, sge: &mut ibv_sge) {
     assert_eq!(posted, 0);
 }
 
-/// A SEND of this piece, on QP 0.
+/// Posts a SEND of this piece on QP 0.
 fn post_sge(node: &Node, sge: &mut ibv_sge) {
-    // SAFETY: integers, pointers and a union of such, which may be zero.
+    // SAFETY: integers, pointers and a union of these, which may all be zero.
     let mut wr: doorbell_abi::ibv_send_wr = unsafe { std::mem::zeroed() };
     (wr.sg_list, wr.num_sge, wr.opcode, wr.send_flags) = (sge, 1, 2, SIGNALED);
     let mut bad = null_mut();
@@ -324,7 +325,7 @@ fn post_sge(node: &Node, sge: &mut ibv_sge) {
     assert_eq!(posted, 0);
 }
 
-/// A QP whose CQ takes one completion gets two messages.
+/// Sends two messages to a QP whose CQ has room for one completion.
 fn fill_cq(node: &Node, here: Endpoint) {
     let mut small = Node::open(4096, 0);
     small.cq = call!(c"ibv_create_cq"(
@@ -353,7 +354,7 @@ fn fill_cq(node: &Node, here: Endpoint) {
     )]);
 }
 
-/// Runs a program that tells what lines are to come; checks that these come, and no others.
+/// Runs a program that prints the lines to expect. Checks that its errors are exactly these lines.
 #[track_caller]
 fn check(launch: &Launch, case: &str) {
     let output = finish(own_program(launch, HERE, case).spawn().expect("it starts"), case);
@@ -403,15 +404,15 @@ fn each_refusal_says_what_was_looked_at() {
     check(&launch(Link::Roce), "gid");
 }
 
-/// Memory that is registered, and not there any more.
+/// Memory that was registered and then unmapped.
 fn unmapped(node: &Node) -> RemoteAddr {
     let (rw, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: where the kernel finds room.
+    // SAFETY: the kernel chooses the address.
     let mapped = unsafe { libc::mmap(null_mut(), 4096, rw, private, -1, 0) };
     let mr = call!(c"ibv_reg_mr"(
         node.pd => *mut ibv_pd, mapped => *mut c_void, 4096 => usize, 15 => c_int
     ) -> *mut ibv_mr);
-    // SAFETY: a page of ours, and a live region.
+    // SAFETY: a page of this function, and a live region.
     unsafe {
         assert_eq!(libc::munmap(mapped, 4096), 0);
         RemoteAddr { addr: mapped as u64, rkey: (*mr).rkey }
@@ -428,7 +429,7 @@ fn respond_to_peer() {
         node.post_recv(qp, 1, &[]);
     }
     say("ready");
-    // It learns of both by its flushed RECVs alone.
+    // It learns of both errors by its flushed RECVs alone.
     for _ in 0..2 {
         assert_eq!(next(&node).1, WcStatus::WrFlushErr);
     }
@@ -447,7 +448,7 @@ fn request_of_peer() {
     }
     say("ready");
     hear();
-    // Of a list, the third of the first QP is refused; what is behind it is flushed.
+    // The third request of a list on the first QP is refused. The request behind it is flushed.
     let outside = peers[0].at(BYTES - 8);
     let write = |remote| Wr { op: SendOp::Write(remote), buffers: &[(0, 16)], flags: SIGNALED };
     node.post(0, &[write(peers[0].at(0)), write(peers[0].at(16)), write(outside), write(peers[0].at(0))]);
@@ -536,7 +537,7 @@ fn outlive_peer() {
     node.carry_out(0, SendOp::Write(peer.at(0)), &[(0, 8)]);
     say("met");
     hear();
-    // That the peer has ended is known a moment later.
+    // This process learns of the peer's exit a moment later.
     loop {
         node.post(0, &[Wr { op: SendOp::Write(peer.at(0)), buffers: &[(0, 8)], flags: SIGNALED }]);
         match next(&node).1 {
@@ -572,7 +573,7 @@ fn a_peer_that_has_ended_is_named() {
     }
 }
 
-/// More QPs fail than are told of.
+/// More QPs fail than get a line each.
 fn many() {
     let node = Node::open(4096, 30);
     for qp in 0..30 {
@@ -580,7 +581,7 @@ fn many() {
         node.connect_with(qp, &own, RETRIES);
         node.post(qp, &[Wr { op: SendOp::Write(own.at(4096)), buffers: &[(0, 8)], flags: SIGNALED }]);
         node.completion(WcStatus::RemAccessErr);
-        // What follows is the same life's; after a reset there is another.
+        // A further request fails in this life of the QP. A reset begins another life.
         node.post(qp, &[Wr { op: SendOp::Write(own.at(4096)), buffers: &[(0, 8)], flags: SIGNALED }]);
         node.completion(WcStatus::WrFlushErr);
     }
@@ -605,7 +606,7 @@ fn many_qps_in_error_are_not_told_of_each() {
     assert_eq!(said(&Launch { quiet: true, ..launch(Link::Ib) }), Vec::<String>::new());
 }
 
-/// A program puts its QPs to Err itself, with RECVs posted, and destroys some.
+/// A program moves a QP to Err itself, with RECVs posted.
 fn end_by_itself() {
     let Ends { node, ends: [here, there] } = Ends::new();
     node.connect(0, &there);
@@ -618,7 +619,7 @@ fn end_by_itself() {
     node.qps.iter().for_each(|qp| look(*qp));
 }
 
-/// Nobody takes these: on UD and UC nobody hears of it.
+/// Sends datagrams that nobody takes. On UD and UC that is no error.
 fn lose_datagrams() {
     let node = Node::open_as(QpType::Ud, 4096, 1);
     node.connect(0, &node.endpoint(0));

@@ -1,4 +1,4 @@
-//! Memory windows: what may be bound, who may reach it, and when that ends.
+//! Memory windows: which binds are allowed, which peers reach a window, and when it ends.
 
 use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -35,9 +35,9 @@ fn program() {
 }
 
 const BYTES: usize = 8192;
-/// Where the windows lie; payload is before.
+/// Offset of the windows. Payload lies before it.
 const HALF: usize = BYTES / 2;
-/// `IBV_ACCESS_*`, and what `AccessFlags` has no name for.
+/// `IBV_ACCESS_*`, with flags that `AccessFlags` does not name.
 const LOCAL_WRITE: u32 = AccessFlags::LOCAL_WRITE.bits();
 const REMOTE_WRITE: u32 = AccessFlags::REMOTE_WRITE.bits();
 const REMOTE_READ: u32 = AccessFlags::REMOTE_READ.bits();
@@ -53,7 +53,7 @@ const SEND_WITH_INV: u32 = 9;
 const WC_BIND_MW: u32 = 5;
 const WC_LOCAL_INV: u32 = 6;
 
-/// A node with connected QPs, 0 with 1 and 2 with 3, and a region of its memory that windows may be bound to.
+/// A node with connected QPs, 0 with 1 and 2 with 3. It has a region that windows may be bound to.
 struct Windows {
     node: Node,
     mr: *mut ibv_mr,
@@ -75,7 +75,7 @@ impl Windows {
         }
     }
 
-    /// After an error.
+    /// Resets and connects all QPs after an error.
     fn connect_again(&self) {
         (0..4).for_each(|qp| self.node.reset(qp));
         self.connect();
@@ -85,12 +85,12 @@ impl Windows {
         self.node.address(offset) as u64
     }
 
-    /// So many bytes of the region from an offset on.
+    /// A bind of `length` bytes of the region from an offset on.
     fn part(&self, offset: usize, length: u64, access: u32) -> ibv_mw_bind_info {
         ibv_mw_bind_info { mr: self.mr, addr: self.at(offset), length, mw_access_flags: access }
     }
 
-    /// WRITEs 8 bytes by a QP to memory of its peer, which is to end with this status.
+    /// WRITEs 8 bytes by a QP to its peer's memory. The WRITE must end with this status.
     #[track_caller]
     fn write(&self, qp: usize, addr: u64, rkey: u32, status: WcStatus) {
         write(&self.node, qp, addr, rkey, status);
@@ -99,7 +99,7 @@ impl Windows {
         }
     }
 
-    /// Binds a window of type 2 by a QP.
+    /// Binds a window of type 2 by a QP. The bind must end with this status.
     #[track_caller]
     fn bind(&self, qp: usize, mw: *mut ibv_mw, rkey: u32, part: ibv_mw_bind_info, status: WcStatus) {
         assert_eq!(post(&self.node, qp, bind_wr(mw, rkey, part)), 0);
@@ -145,7 +145,7 @@ fn dealloc(node: &Node, mw: *mut ibv_mw) {
     assert_eq!(unsafe { (*node.context).ops.dealloc_mw.expect("it is served")(mw) }, 0);
 }
 
-/// A window's rkey as its struct has it.
+/// A window's rkey, from its struct.
 fn rkey_of(mw: *mut ibv_mw) -> u32 {
     // SAFETY: a live window.
     unsafe { (*mw).rkey }
@@ -159,7 +159,7 @@ fn next(rkey: u32) -> u32 {
 /// ibv_bind_mw(3).
 fn bind_type_1(node: &Node, qp: usize, mw: *mut ibv_mw, bind_info: ibv_mw_bind_info) -> c_int {
     let mut bind = ibv_mw_bind { wr_id: 77, send_flags: SIGNALED, bind_info };
-    // SAFETY: live objects and our struct.
+    // SAFETY: live objects, and a struct of this function.
     unsafe { (*node.context).ops.bind_mw.expect("it is served")(node.qps[qp], mw, &mut bind) }
 }
 
@@ -200,7 +200,7 @@ fn write(node: &Node, qp: usize, addr: u64, rkey: u32, status: WcStatus) {
     node.completion(status);
 }
 
-/// Bound by ibv_bind_mw(3), with another rkey each time, for all QPs of the protection domain.
+/// Type 1: ibv_bind_mw(3) binds a window with a new rkey each time, for all QPs of the protection domain.
 fn type_1() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -231,12 +231,12 @@ fn type_1() {
     for rkey in [second, nothing] {
         windows.write(0, windows.at(HALF + 64), rkey, WcStatus::RemAccessErr);
     }
-    // What makes no sense is refused at once.
+    // An invalid bind is refused at once.
     assert_eq!(bind_type_1(node, 1, mw, windows.part(HALF, 64, REMOTE_WRITE | ZERO_BASED)), EINVAL);
     assert_eq!(post(node, 1, bind_wr(mw, next(rkey_of(mw)), windows.part(HALF, 64, REMOTE_WRITE))), EINVAL);
     assert_eq!(bind_type_1(node, 1, alloc(node, node.pd, TYPE_2), windows.part(HALF, 64, 0)), EINVAL);
     assert!(alloc(node, node.pd, 3).is_null() && errno() == EINVAL);
-    // Type 1 is not invalidated.
+    // A window of type 1 cannot be invalidated.
     let third = bind(windows.part(HALF, 64, REMOTE_WRITE));
     windows.invalidate(1, third, WcStatus::LocQpOpErr);
     windows.write(0, windows.at(HALF), third, WcStatus::Success);
@@ -245,7 +245,7 @@ fn type_1() {
     assert_eq!(deregister(windows.mr), 0);
 }
 
-/// Bound by a work request, with an rkey of the program's, to the QP of the work request.
+/// Type 2: a work request binds a window to its own QP, with an rkey that the program chooses.
 fn type_2() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -266,7 +266,7 @@ fn type_2() {
     windows.invalidate(1, first, WcStatus::Success);
     windows.write(0, windows.at(HALF), first, WcStatus::RemAccessErr);
     windows.invalidate(1, first, WcStatus::LocQpOpErr);
-    // Bound anew, by another QP: neither its old key nor its old QP is good for it.
+    // Another QP binds the window. Neither its old rkey nor its old QP reaches it then.
     let second = next(first);
     windows.bind(3, mw, second, part, WcStatus::Success);
     windows.write(2, windows.at(HALF), second, WcStatus::Success);
@@ -276,7 +276,7 @@ fn type_2() {
     windows.write(2, windows.at(HALF), second, WcStatus::RemAccessErr);
 }
 
-/// Binds that end with IBV_WC_MW_BIND_ERR, and what else there is no window for.
+/// Binds that end with IBV_WC_MW_BIND_ERR, and other requests that name no valid window.
 fn binds_refused() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -314,7 +314,7 @@ fn binds_refused() {
     // SAFETY: a live region.
     windows.invalidate(1, unsafe { (*windows.mr).rkey }, WcStatus::LocQpOpErr);
     assert_eq!(post(node, 1, bind_wr(null_mut(), rkey, part)), EINVAL);
-    // A region of another protection domain, and a window of it.
+    // A region of another protection domain, and a window there.
     let other = Windows::new();
     refused(mw, rkey, ibv_mw_bind_info { mr: other.mr, addr: other.at(HALF), ..part });
     let foreign = alloc(&other.node, other.node.pd, TYPE_2);
@@ -322,10 +322,10 @@ fn binds_refused() {
     other.bind(1, foreign, bound, other.part(HALF, 64, REMOTE_WRITE), WcStatus::Success);
     windows.invalidate(1, bound, WcStatus::LocQpOpErr);
     other.write(0, other.at(HALF), bound, WcStatus::Success);
-    // None of that has bound it.
+    // None of these binds took effect.
     windows.write(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
     windows.bind(1, mw, rkey, part, WcStatus::Success);
-    // In Err it is flushed.
+    // In Err a bind is flushed.
     node.set_state(1, QpState::Err);
     assert_eq!(post(node, 1, bind_wr(mw, next(rkey), part)), 0);
     node.completion(WcStatus::WrFlushErr);
@@ -333,7 +333,7 @@ fn binds_refused() {
     assert_eq!(post(node, 1, bind_wr(mw, next(rkey), part)), EINVAL);
 }
 
-/// What a window lets its peers do.
+/// The accesses that a window grants to its peers.
 fn rights() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -347,7 +347,7 @@ fn rights() {
     };
     let mw = alloc(node, node.pd, TYPE_2);
     let mut rkey = rkey_of(mw);
-    // A region that may not be written, not even by this process.
+    // A region that nothing may write, not even this process.
     let read_only = register(node, MW_BIND);
     let bind = |rkey: &mut u32, part| {
         *rkey = next(*rkey);
@@ -364,14 +364,14 @@ fn rights() {
     bind(&mut rkey, windows.part(HALF, 64, REMOTE_WRITE));
     read(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
     windows.write(0, windows.at(HALF), rkey, WcStatus::Success);
-    // An rkey of a window is no lkey, nor can it be bound to.
+    // A window's rkey is not an lkey.
     let mut sge = ibv_sge { addr: windows.at(HALF), length: 8, lkey: rkey };
     let send = ibv_send_wr { sg_list: &mut sge, num_sge: 1, ..wr(2) };
     assert_eq!(post(node, 1, send), 0);
     node.completion(WcStatus::LocProtErr);
     windows.connect_again();
     windows.invalidate(1, rkey, WcStatus::Success);
-    // Addresses from 0 on.
+    // A zero-based window.
     bind(&mut rkey, windows.part(HALF, 64, REMOTE_WRITE | ZERO_BASED));
     node.fill(0, 8, 0x44);
     windows.write(0, 8, rkey, WcStatus::Success);
@@ -380,7 +380,7 @@ fn rights() {
     windows.write(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
 }
 
-/// A region outlives the windows that are bound to it, and these their QP only as long as nobody uses them.
+/// A region cannot end while windows are bound to it. A window that is bound to a QP ends with the QP.
 fn lives() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -403,18 +403,19 @@ fn lives() {
     assert_eq!(deregister(windows.mr), EBUSY);
     assert_eq!(call!(c"ibv_destroy_qp"(node.qps[1] => *mut ibv_qp) -> c_int), 0);
     assert_eq!(deregister(windows.mr), 0);
-    // As many windows and regions as there may be, and not one more; there is room again afterwards.
+    // As many windows and regions as allowed, and not one more. Freed ones make room again.
     let all: Vec<*mut ibv_mw> =
         std::iter::repeat_with(|| alloc(node, node.pd, TYPE_1)).take_while(|mw| !mw.is_null()).collect();
     assert_eq!(errno(), libc::ENOMEM);
-    // The device says 65535 of both, beside a region that strict mode may need; there are a region and a window.
+    // The device reports 65535 for both together, besides a region that strict mode may need. A region and a
+    // window exist already.
     assert_eq!(all.len(), 65535 - 2 + 1);
     all.into_iter().for_each(|mw| dealloc(node, mw));
     dealloc(node, mw);
     assert_eq!(deregister(register(node, MW_BIND)), 0);
 }
 
-/// A SEND with invalidate, by which the receiver's window ends.
+/// A SEND with invalidate ends the receiver's window.
 fn sends_that_invalidate() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -424,7 +425,7 @@ fn sends_that_invalidate() {
     windows.bind(1, mw, rkey, part, WcStatus::Success);
     windows.write(0, windows.at(HALF), rkey, WcStatus::Success);
     windows.write(0, windows.at(HALF), rkey, WcStatus::Success);
-    // As long as no RECV is there nothing is invalidated.
+    // Without a RECV nothing is invalidated.
     assert_eq!(post(node, 0, inv_wr(SEND_WITH_INV, rkey)), 0);
     std::thread::sleep(std::time::Duration::from_millis(20));
     assert_eq!(deregister(windows.mr), EBUSY);
@@ -434,7 +435,7 @@ fn sends_that_invalidate() {
     assert_eq!(received.len(), 1);
     assert_eq!((received[0].wc_flags, received[0].imm_data), (IBV_WC_WITH_INV, rkey));
     windows.write(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
-    // A window of another QP, or none.
+    // An rkey of another QP's window, or of none.
     let rkey = next(rkey);
     windows.bind(3, mw, rkey, part, WcStatus::Success);
     for wrong in [rkey, next(rkey), 0] {
@@ -448,7 +449,7 @@ fn sends_that_invalidate() {
     windows.write(2, windows.at(HALF), rkey, WcStatus::Success);
 }
 
-/// The next completion, whatever its status.
+/// Waits for the next completion, of any status.
 fn poll(node: &Node) -> ibv_wc {
     loop {
         if let Some(wc) = node.poll() {
@@ -457,14 +458,14 @@ fn poll(node: &Node) -> ibv_wc {
     }
 }
 
-/// A bind waits for what was posted before it, and what is posted after it for the bind.
+/// A bind waits for the requests before it, and the requests behind it wait for the bind.
 fn ordered() {
     let windows = Windows::new();
     let node = &windows.node;
     let mw = alloc(node, node.pd, TYPE_2);
     let rkey = next(rkey_of(mw));
     let part = windows.part(HALF, 64, REMOTE_WRITE);
-    // The SEND has to wait for a RECV.
+    // The SEND waits for a RECV.
     node.post(1, &[Wr { op: SendOp::Send, buffers: &[(0, 8)], flags: SIGNALED }]);
     assert_eq!(post(node, 1, bind_wr(mw, rkey, part)), 0);
     assert_eq!(post(node, 1, inv_wr(LOCAL_INV, rkey)), 0);
@@ -478,7 +479,7 @@ fn ordered() {
     windows.write(0, windows.at(HALF), next(rkey), WcStatus::Success);
 }
 
-/// The same by ibv_wr_bind_mw(3) and its like.
+/// Binds and invalidates by ibv_wr_bind_mw(3) and similar functions.
 fn by_functions() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -516,7 +517,7 @@ fn by_functions() {
     let flags: Vec<u32> = node.completions(2).iter().map(|wc| wc.wc_flags).collect();
     assert!(flags.contains(&IBV_WC_WITH_INV), "{flags:?}");
     windows.write(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
-    // All of a list, or none.
+    // A list is posted as a whole or not at all.
     let wrong = |qp: *mut ibv_qp_ex| {
         bind(qp);
         // SAFETY: as above.
@@ -526,10 +527,10 @@ fn by_functions() {
     assert!(node.poll().is_none());
 }
 
-/// Short time-outs, as the peer is to end.
+/// Short time-outs, because the peer is killed.
 const SHORT: Retries = Retries { timeout: 10, retry_cnt: 2, rnr_retry: 7 };
 
-/// The process whose memory another reaches through windows.
+/// The process whose memory the other reaches through windows.
 fn own() {
     let node = Node::open(BYTES, 2);
     let mr = register(&node, LOCAL_WRITE | MW_BIND);
@@ -557,7 +558,7 @@ fn own() {
     assert_eq!((wc.wc_flags, wc.imm_data, wc.byte_len), (IBV_WC_WITH_INV, rkey, 600));
     assert!(node.is_all(1024, 600, 0x66));
     assert_eq!(hear(), "refused");
-    // It is free to be bound again.
+    // The window is free for another bind.
     bind(1, next(rkey));
     assert_eq!(post(&node, 1, inv_wr(LOCAL_INV, next(rkey))), 0);
     node.completion(WcStatus::Success);
@@ -565,11 +566,11 @@ fn own() {
     assert_eq!(bind_type_1(&node, 1, mw, part), 0);
     node.completion(WcStatus::Success);
     say(rkey_of(mw));
-    // Until it is killed.
+    // Waits until it is killed.
     hear();
 }
 
-/// The process that reaches it.
+/// The process that reaches the windows.
 fn use_it() {
     let node = Node::open(BYTES, 2);
     let mut there = Vec::new();
@@ -590,13 +591,13 @@ fn use_it() {
     assert!(node.is_all(32, 8, 0x55));
     say("written");
     assert_eq!(hear(), "receives");
-    // More than a completion carries along.
+    // More bytes than a completion carries.
     node.fill(1024, 600, 0x66);
     let mut sges = node.sges(&[(1024, 600)]);
     let send = ibv_send_wr { sg_list: sges.as_mut_ptr(), num_sge: 1, ..inv_wr(SEND_WITH_INV, rkey) };
     assert_eq!(post(&node, 0, send), 0);
     node.completion(WcStatus::Success);
-    // Though it was there a moment ago, and the owner has not touched it since.
+    // Refused, although the window was there a moment ago and its owner has not acted since.
     write(&node, 0, addr, rkey, WcStatus::RemAccessErr);
     say("refused");
     let rkey = number();
@@ -604,7 +605,7 @@ fn use_it() {
     write(&node, 1, addr, rkey, WcStatus::Success);
     say("to be killed");
     assert_eq!(hear(), "killed");
-    // That it has ended is noticed soon, not at once.
+    // This process notices the peer's exit soon, but not at once.
     let op = SendOp::Write(RemoteAddr { addr, rkey });
     let mut statuses = std::iter::repeat_with(|| {
         node.post(1, &[Wr { op, buffers: &[(0, 8)], flags: SIGNALED }]);
@@ -654,7 +655,8 @@ fn windows_are_bound_by_functions_too() {
     alone(Link::Ib, HERE, "functions");
 }
 
-/// Memory that both have mapped, or the owner alone, which others reach or its own thread.
+/// The memory is mapped by both processes or by its owner alone. In the latter case the peer accesses it, or
+/// the owner's thread does.
 #[test]
 fn another_process_reaches_a_window_until_it_ends() {
     for (closed, private_buffers) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -1,4 +1,4 @@
-//! XRC: domains that processes share by a file, and SRQs that requests name, in whichever process they are.
+//! XRC: domains that processes share by a file, and SRQs that requests name, in any process.
 
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Node, PORT, SIGNALED, call, errno, state, to_lid};
@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 /// The module of the program that these tests run.
 const HERE: &str = module_path!();
 
-/// What the programs below do; the tests run this executable once more for each.
+/// The programs of these tests: this executable again, once for each role.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -35,7 +35,7 @@ fn program() {
 }
 
 const BYTES: usize = 16384;
-/// Where RECVs are, payload being before.
+/// Offset of the RECV buffers. Payload lies before it.
 const ARRIVAL: usize = 8192;
 const ROOM: u32 = 1024;
 /// `IBV_WR_*`, `IBV_WC_*`.
@@ -77,10 +77,10 @@ impl Xrc {
         Xrc { node, xrcd: null_mut(), srq: null_mut(), target, initiator, opened }
     }
 
-    /// Opens a domain; returns its errno, or 0.
+    /// Opens a domain. Returns its errno, or 0.
     fn open(&mut self, fd: c_int, oflags: c_int) -> c_int {
         let mut attr = ibv_xrcd_init_attr { comp_mask: 3, fd, oflags };
-        // SAFETY: a live context and our struct.
+        // SAFETY: a live context, and a struct of this function.
         self.xrcd =
             unsafe { ops(self.node.context).open_xrcd.expect("it is served")(self.node.context, &mut attr) };
         if self.xrcd.is_null() { errno() } else { 0 }
@@ -91,7 +91,7 @@ impl Xrc {
         unsafe { ops(self.node.context).close_xrcd.expect("it is served")(self.xrcd) }
     }
 
-    /// The attributes of an SRQ of XRC.
+    /// The attributes of an XRC SRQ.
     fn srq_attr(&self) -> ibv_srq_init_attr_ex {
         ibv_srq_init_attr_ex {
             srq_context: null_mut(),
@@ -107,7 +107,7 @@ impl Xrc {
 
     fn make_srq(&mut self) -> u32 {
         let (mut attr, mut number, of) = (self.srq_attr(), 0, ops(self.node.context));
-        // SAFETY: live objects and our structs.
+        // SAFETY: live objects, and structs of this function.
         unsafe {
             self.srq = of.create_srq_ex.expect("it is served")(self.node.context, &mut attr);
             assert!(!self.srq.is_null(), "an SRQ cannot be made: {}", errno());
@@ -120,25 +120,25 @@ impl Xrc {
         // SAFETY: numbers and pointers, which may be zero.
         let mut attr: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
         (attr.qp_type, attr.comp_mask, attr.xrcd) = (IBV_QPT_XRC_RECV, 2, self.xrcd);
-        // SAFETY: live objects and our struct.
+        // SAFETY: live objects, and a struct of this function.
         self.target = unsafe {
             ops(self.node.context).create_qp_ex.expect("it is served")(self.node.context, &mut attr)
         };
         init(self.target)
     }
 
-    /// Opens a target; returns its errno, or 0.
+    /// Opens a target. Returns its errno, or 0.
     fn open_qp(&mut self, qp_num: u32) -> c_int {
         let qp_type = IBV_QPT_XRC_RECV;
         let (comp_mask, xrcd) = (0b1011, self.xrcd);
         let mut attr = ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context: null_mut(), qp_type };
-        // SAFETY: live objects and our struct.
+        // SAFETY: live objects, and a struct of this function.
         self.opened =
             unsafe { ops(self.node.context).open_qp.expect("it is served")(self.node.context, &mut attr) };
         if self.opened.is_null() { errno() } else { 0 }
     }
 
-    /// Number, state and peer of what was opened.
+    /// Number, state and peer of the opened QP.
     fn query_opened(&self) -> String {
         let (mut attr, mut init) = (state(QpState::Reset), no_init_attr());
         let queried = call!(c"ibv_query_qp"(
@@ -167,7 +167,7 @@ impl Xrc {
         init(self.initiator)
     }
 
-    /// Takes a QP from Init to Rts.
+    /// Moves a QP from Init to Rts.
     fn connect(&self, qp: *mut ibv_qp, dest_qp_num: u32) {
         let attr = ibv_qp_attr {
             path_mtu: 5,
@@ -197,7 +197,7 @@ impl Xrc {
         for wr_id in 0..count.into() {
             let mut wr = ibv_recv_wr { wr_id, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
             let mut bad = null_mut();
-            // SAFETY: a live SRQ and a work request that lives.
+            // SAFETY: a live SRQ, and a work request that outlives the call.
             let posted = unsafe {
                 (*self.node.context).ops.post_srq_recv.expect("it is served")(self.srq, &mut wr, &mut bad)
             };
@@ -205,7 +205,8 @@ impl Xrc {
         }
     }
 
-    /// Posts a work request to an SRQ, of so many bytes from the beginning of its memory, to `remote`, or with it as operand.
+    /// Posts a work request to an SRQ. It uses `bytes` bytes from the beginning of the node's memory, and
+    /// this remote address and rkey.
     fn post(&self, opcode: u32, srqn: u32, bytes: u32, (remote_addr, rkey): (u64, u32)) {
         let mut sges = self.node.sges(&[(0, bytes)]);
         let wr = match opcode {
@@ -227,14 +228,14 @@ impl Xrc {
             bind_mw: ibv_send_wr_bind_mw::default(),
         };
         let mut bad = null_mut();
-        // SAFETY: a live QP and a work request that lives.
+        // SAFETY: a live QP, and a work request that outlives the call.
         let posted = unsafe {
             (*self.node.context).ops.post_send.expect("it is served")(self.initiator, &mut wr, &mut bad)
         };
         assert_eq!(posted, 0);
     }
 
-    /// A SEND to an SRQ by calls of functions.
+    /// Posts a SEND to an SRQ by function calls.
     fn post_by_functions(&self, srqn: u32, bytes: u32) {
         let sge = self.node.sges(&[(0, bytes)])[0];
         let qp = self.initiator.cast::<ibv_qp_ex>();
@@ -250,7 +251,7 @@ impl Xrc {
         }
     }
 
-    /// The completion of what was posted: its status.
+    /// Waits for the posted request's completion. Returns its status.
     fn status(&self) -> u32 {
         let begin = std::time::Instant::now();
         loop {
@@ -261,7 +262,7 @@ impl Xrc {
         }
     }
 
-    /// What came to the SRQ: from which QP by which, how, of how many bytes and with which immediate.
+    /// The next message of the SRQ: sending QP, receiving QP, opcode, bytes, immediate, first byte.
     fn received(&self) -> String {
         match self.node.poll() {
             None => "nothing".into(),
@@ -276,7 +277,7 @@ impl Xrc {
         }
     }
 
-    /// The next event, and whether it is of the QP or of the SRQ.
+    /// Waits for the next event. Also says whether it concerns the target QP or the SRQ.
     fn event(&self) -> String {
         let mut event = ibv_async_event { element: null_mut(), event_type: 0 };
         let got = call!(c"ibv_get_async_event"(
@@ -317,7 +318,7 @@ fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     call!(c"ibv_destroy_srq"(srq => *mut ibv_srq) -> c_int)
 }
 
-/// Does what the test says.
+/// Obeys the test's commands.
 fn serve() {
     let mut xrc = Xrc::new();
     loop {
@@ -388,7 +389,7 @@ fn serve() {
     }
 }
 
-/// A program, and what it answers.
+/// A program that answers commands.
 struct Member(Running);
 
 impl Member {
@@ -422,7 +423,7 @@ fn domain() -> tempfile::NamedTempFile {
     tempfile::NamedTempFile::new().expect("a file")
 }
 
-/// The QP of one process, the SRQ of another, and a third that sends.
+/// Three processes: one has the QP, one has the SRQ, and one sends.
 struct Three {
     has_qp: Member,
     has_srq: Member,
@@ -452,14 +453,14 @@ impl Three {
         self.sends.does(&format!("join-initiator {}", self.target), "joined");
     }
 
-    /// After an error.
+    /// Resets and connects the QPs after an error.
     fn connect_again(&mut self) {
         self.has_qp.does("reset", "reset");
         self.sends.does("reset", "reset");
         self.connect();
     }
 
-    /// A work request of so many bytes comes to this.
+    /// Posts a work request of `bytes` bytes, which must end with `status`.
     #[track_caller]
     fn post(&mut self, opcode: u32, srqn: &str, bytes: u32, remote: &str, status: u32) {
         self.sends.does(&format!("post {opcode} {srqn} {bytes} {remote}"), status);
@@ -481,7 +482,7 @@ impl Three {
         }
         self.sends.does(&format!("call {srqn} 24"), SUCCESS);
         self.receives("128 24 0x0 24");
-        // The memory is that of the SRQ's process.
+        // Remote addresses are in the memory of the SRQ's process.
         self.post(WRITE, &srqn, 2000, &memory, SUCCESS);
         self.has_srq.does("byte 1999", 2000u32 as u8);
         self.post(WRITE_WITH_IMM, &srqn, 33, &memory, SUCCESS);
@@ -564,7 +565,7 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
     let strange = stranger.tells("srq");
     stranger.does("recv 1", "posted");
     let srqn = three.srqn.clone();
-    // Of another domain; of no process; of no SRQ of a process.
+    // An SRQ of another domain; of no process; and a number that no SRQ of the process has.
     let none = (srqn.parse::<u32>().expect("a number") ^ 1).to_string();
     for srqn in [&strange, "16776000", &none] {
         three.post(SEND, srqn, 8, "0 0", REM_INV_REQ_ERR);
@@ -572,7 +573,7 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
         three.connect_again();
     }
     stranger.does("received", "nothing");
-    // Memory of the QP's process is not the SRQ's.
+    // Memory of the QP's process is not memory of the SRQ's process.
     let (own, theirs) = (three.has_qp.tells("memory"), three.has_srq.tells("memory"));
     let (addr, rkey) = (own.split_once(' ').expect("two").0, theirs.split_once(' ').expect("two").1);
     three.post(WRITE, &srqn, 8, &format!("{addr} 99"), REM_ACCESS_ERR);
@@ -582,12 +583,12 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
     // Without a RECV.
     three.post(SEND, &srqn, 8, "0 0", RNR_RETRY_EXC_ERR);
     three.connect_again();
-    // It is told when few are left, in the process that has it.
+    // The SRQ's process gets an event when few RECVs are left.
     three.has_srq.does("recv 2", "posted");
     three.has_srq.does("limit 2", 0);
     three.post(SEND, &srqn, 8, "0 0", SUCCESS);
     three.has_srq.does("event", format!("{EVENT_SRQ_LIMIT_REACHED} SRQ"));
-    // An SRQ that is no more.
+    // An SRQ that was destroyed.
     three.has_srq.does("destroy-srq", 0);
     three.post(SEND, &srqn, 8, "0 0", REM_INV_REQ_ERR);
     stranger.end();
@@ -596,7 +597,7 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
 
 #[test]
 fn of_a_process_that_is_killed_nothing_is_left() {
-    // What a process has shared may outlive it for its peers.
+    // Buffers are private, because the shared memory of a process may outlive it at its peers.
     let launch = Launch { private_buffers: true, ..launch(Link::Ib) };
     let file = domain();
     let mut three = Three::new(&launch, file.path());
@@ -611,13 +612,13 @@ fn of_a_process_that_is_killed_nothing_is_left() {
     sends.does(&format!("join-initiator {target}"), "joined");
     has_qp.kill();
     sends.does(&format!("post {SEND} {srqn} 8 0 0"), RETRY_EXC_ERR);
-    // Nobody has the domain open any more.
+    // No process has the domain open any more.
     sends.does(&format!("open {} 0", file.path().display()), EAGAIN);
     sends.does(&format!("open {} {}", file.path().display(), O_CREAT | O_EXCL), 0);
     sends.end();
 }
 
-/// What the kernel refuses, and drivers.
+/// Calls that the kernel or a driver refuses.
 fn refused() {
     let mut xrc = Xrc::new();
     let file = std::fs::File::open(std::env::current_exe().expect("a file")).expect("it is there");
@@ -635,7 +636,7 @@ fn refused() {
     for without in [0b0111, 0b1011, 0b1101] {
         let mut attr = ibv_srq_init_attr_ex { comp_mask: without, ..xrc.srq_attr() };
         let make = ops(xrc.node.context).create_srq_ex.expect("it is served");
-        // SAFETY: live objects and our struct.
+        // SAFETY: live objects, and a struct of this function.
         let made = unsafe { make(xrc.node.context, &mut attr) };
         assert_eq!((made.is_null(), errno()), (true, EINVAL), "without one of PD, CQ, domain");
     }
@@ -647,7 +648,7 @@ fn refused() {
     assert_eq!(modify(xrc.target, attr, more), EINVAL, "a target requests nothing");
     xrc.connect(xrc.target, 77);
     let (mut wr, mut bad) = (send_wr(), null_mut());
-    // SAFETY: a live QP and a work request that lives.
+    // SAFETY: a live QP, and a work request that outlives the call.
     let post = |qp, wr: &mut ibv_send_wr, bad: &mut *mut ibv_send_wr| unsafe {
         (*xrc.node.context).ops.post_send.expect("it is served")(qp, wr, bad)
     };
@@ -689,7 +690,7 @@ fn send_wr() -> ibv_send_wr {
     }
 }
 
-/// Domains of no file are each another one.
+/// Domains without a file are all different domains.
 fn apart() {
     let mut xrc = Xrc::new();
     assert_eq!(xrc.open(-1, O_CREAT), 0);
@@ -716,7 +717,7 @@ fn a_domain_is_there_while_a_process_has_it_open() {
     let [mut one, mut other] = [(); 2].map(|()| Member::new(&launch));
     one.does(&open(&file, O_CREAT), 0);
     other.does(&open(&file, O_CREAT | O_EXCL), EINVAL);
-    // As often as it was opened.
+    // A domain must be closed as often as it was opened.
     one.does(&open(&file, 0), 0);
     one.does("close", 0);
     other.does(&open(&file, 0), 0);
@@ -736,7 +737,7 @@ fn handles() {
     let open = |qp_num: u32, comp_mask: u32, xrcd: *mut ibv_xrcd| {
         let qp_type = IBV_QPT_XRC_RECV;
         let mut attr = ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context: null_mut(), qp_type };
-        // SAFETY: live objects and our struct.
+        // SAFETY: live objects, and a struct of this function.
         unsafe { ops(xrc.node.context).open_qp.expect("it is served")(xrc.node.context, &mut attr) }
     };
     assert!(open(target, 0b1001, xrc.xrcd).is_null() && errno() == EINVAL, "of which domain?");
