@@ -8,7 +8,7 @@ use doorbell_systems::atomics_sequencer::{AtomicsClient, AtomicsSequencer, SERVI
 use doorbell_systems::memory_server;
 use doorbell_verbs::{AccessFlags, Cluster};
 
-/// RDMA fetch-and-add; of a case's server it has none of the switches.
+/// Fetch-and-add by RDMA. It ignores a case's switches of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Atomics;
 
@@ -31,7 +31,7 @@ impl Sequencer for Atomics {
     }
 }
 
-/// Its checks.
+/// The checks of the sequencer by RDMA fetch-and-add.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
         DrawingShape::new(Atomics, 4).check("systems/sequencer/atomics"),

@@ -1,13 +1,13 @@
-//! A check by its name, how much it does, and what goes wrong in it.
+//! A check with its name, its scale, and the faults that are injected into it.
 
 use crate::faults::{Faults, Stop};
 use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_verbs::{Cluster, Span};
 
-/// Machines that a check needs, unless it says otherwise: a server and two with clients.
+/// Machines that a check needs by default: a server and two with clients.
 pub const MACHINES: u32 = 3;
 
-/// How much each check does; those in which threads hesitate, or the device does, do a quarter.
+/// How much each check does. Checks in which threads hesitate or stop, or the device is late, do a quarter.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Numbers that each client of a sequencer draws.
@@ -20,25 +20,26 @@ pub struct Scale {
     pub steps: u64,
     /// Clients of each check.
     pub clients: u32,
-    /// After how long lost messages are sent again. Longer than a reply mostly takes; what is sent
-    /// again without need is found and not executed twice.
+    /// Time after which lost messages are sent again. It is mostly longer than a reply takes. A request that
+    /// is repeated needlessly is recognized and not executed twice.
     pub retry: Span,
-    /// How long a thread stops in the middle of a store where it hesitates.
+    /// How long a hesitating thread stops in the middle of a store.
     pub hesitation: Span,
-    /// After how long threads give up.
+    /// Time after which threads give up.
     pub patience: Span,
-    /// The least time-out code of RC QPs ([`doorbell_verbs::QpAttr::timeout`]) of machines in processes of their own: a
-    /// peer that lives answers within it, also where it waits for a processor.
+    /// Smallest time-out code of RC QPs ([`doorbell_verbs::QpAttr::timeout`]) if each machine is a process. A
+    /// live peer answers within it, even if it waits for a processor.
     pub time_out: u8,
-    /// How long clients of deployed systems measure.
+    /// How long the clients of deployed systems measure.
     pub deployed: Span,
-    /// Whether a WRITE to a word may be lost which others compare-and-swap, as the device writes back what it has compared in vain. No specification
-    /// forbids that: atomics are atomic to each other.
+    /// Whether a WRITE to a word may be lost if others compare-and-swap the word, because the device writes
+    /// the word back when a comparison fails. No specification forbids that: atomics are atomic to each
+    /// other.
     pub writes_back: bool,
 }
 
 impl Scale {
-    /// For processors of today.
+    /// For current processors.
     pub const FULL: Scale = Scale {
         draws: 1_500,
         requests: 600,
@@ -52,7 +53,7 @@ impl Scale {
         deployed: Span::from_ms(100),
         writes_back: false,
     };
-    /// For processors that are emulated, and the Soft-RoCE of Linux 6.1 on them.
+    /// For emulated processors, and the Soft-RoCE of Linux 6.1 on them.
     pub const SMALL: Scale = Scale {
         draws: 60,
         requests: 40,
@@ -62,20 +63,21 @@ impl Scale {
         retry: Span::from_ms(50),
         hesitation: Span::from_us(500),
         patience: Span::from_ms(60_000),
-        // 0.5 s, seven times. The kernel of a machine that is emulated beside other work answers late.
+        // 0.5 s, seven times. The kernel of an emulated machine answers late if the machine runs beside other
+        // work.
         time_out: 17,
         deployed: Span::from_ms(500),
         writes_back: true,
     };
 }
 
-/// Messages lost in a million, where some are.
+/// Lost messages per million, in checks that lose messages.
 const LOSS_PPM: u32 = 30_000;
 
-/// Where clients stop, they do so before one in so many things that they do.
+/// A client that stops does so before one step in this many.
 const STOPS: u32 = 40;
 
-/// What goes wrong in a check.
+/// The faults of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     None,
@@ -83,14 +85,14 @@ pub(crate) enum Trouble {
     Loss,
     /// Threads stop in the middle of stores, and WRITEs are placed in two parts.
     Hesitation,
-    /// Clients repeat far too early, and the device reads late what it sends.
+    /// Clients repeat requests far too early, and the device reads outbound data late.
     Late,
-    /// Clients stop for longer than what they ask for takes.
+    /// Clients stop for longer than their requests take.
     Stops,
 }
 
 impl Trouble {
-    /// How long the device takes to come to what it sends, where it is late.
+    /// The time after which a late device reads outbound data.
     fn lateness(scale: &Scale) -> Span {
         Span::from_ps(scale.hesitation.as_ps() / 4)
     }
@@ -108,7 +110,7 @@ impl Trouble {
         }
     }
 
-    /// After how long clients send again.
+    /// Time after which clients repeat a request.
     pub(crate) fn retry(self, scale: &Scale) -> Option<Span> {
         match self {
             Trouble::None | Trouble::Hesitation | Trouble::Stops => None,
@@ -117,7 +119,7 @@ impl Trouble {
         }
     }
 
-    /// What is done is this part of what is usual.
+    /// The divisor of the usual amount of work.
     pub(crate) fn part(self) -> u32 {
         match self {
             Trouble::None | Trouble::Loss => 1,
@@ -126,7 +128,7 @@ impl Trouble {
     }
 }
 
-/// What a check does with a cluster.
+/// The work of a check on a cluster.
 type Run<C> = dyn Fn(&mut C, &Scale) -> Result<(), String>;
 
 /// A check with its name.
@@ -137,7 +139,7 @@ pub struct Check<C> {
 }
 
 impl<C: Cluster> Check<C> {
-    /// A check of this name; `run` says what is wrong.
+    /// A check of this name. `run` returns an error that says what is wrong.
     pub fn new(
         name: impl Into<String>,
         run: impl Fn(&mut C, &Scale) -> Result<(), String> + 'static,
@@ -145,33 +147,33 @@ impl<C: Cluster> Check<C> {
         Check { name: name.into(), machines: (MACHINES, MACHINES), run: Box::new(run) }
     }
 
-    /// The same on so many machines, each of which has to be a process: of them so many are there at first, and another one comes with each
-    /// that is killed.
+    /// Runs the check on `all` machines, each a process. `at_first` of them exist at the start. One more
+    /// starts with each machine that is killed.
     pub(crate) fn of_processes(self, all: u32, at_first: u32) -> Check<C> {
         Check { machines: (all, at_first), ..self }
     }
 
-    /// Its name: `systems/`, what it is about, `/`, what it checks of that.
+    /// The check's name: `systems/`, its subject, `/`, and the property that it checks.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Machines that it needs, and those that are there at first.
+    /// The number of machines that the check needs, and how many of them exist at the start.
     pub fn machines(&self) -> (u32, u32) {
         self.machines
     }
 
-    /// Runs it on a fresh cluster of [`Check::machines`] with cores 0 to 29.
+    /// Runs the check on a fresh cluster of [`Check::machines`] with cores 0 to 29.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run(&self, cluster: &mut C, scale: &Scale) -> Result<(), String> {
         (self.run)(cluster, scale)
     }
 }
 
-/// Runs those of `checks` whose name contains `filter` (all without one), each on a fresh cluster of as
-/// many machines as `make` is given, and tells `each` how it ended.
+/// Runs the checks whose name contains `filter`, or all without a filter. `make` creates a fresh cluster of
+/// [`MACHINES`] machines for each check. `each` gets each result.
 pub fn run_all<C: Cluster>(
     checks: &[Check<C>],
     make: &mut dyn FnMut(u32) -> C,
@@ -182,7 +184,7 @@ pub fn run_all<C: Cluster>(
     let mut report = Report::default();
     for check in checks.iter().filter(|check| filter.is_none_or(|part| check.name.contains(part))) {
         let ended = check.run(&mut make(MACHINES), scale);
-        // Few, and results name their checks for as long as the program runs.
+        // Leaked names: there are few, and results need them for as long as the program runs.
         let (name, outcome) =
             (check.name.clone().leak(), ended.map_or_else(Outcome::Failed, |()| Outcome::Passed));
         let result = CheckResult { name, outcome };

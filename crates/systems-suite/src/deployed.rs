@@ -1,4 +1,4 @@
-//! A system as it is deployed, with its own clients: it ends, and has served them.
+//! A system as it is deployed, with its own clients. Its run must end, and must have served them.
 
 use crate::check::{Check, Scale};
 use doorbell_schema::{Given, Value};
@@ -6,12 +6,12 @@ use doorbell_systems::site::Course;
 use doorbell_systems::{Interval, System};
 use doorbell_verbs::{Cluster, Span};
 
-/// Before measuring begins.
+/// Time before measuring begins.
 const WARMUP: Span = Span::from_ms(1);
-/// Long enough where time is virtual, and no client waits for a processor.
+/// The measured time in virtual time. It is long enough because no client waits for a processor.
 const VIRTUAL: Span = Span::from_us(50);
 
-/// A small one, for as many machines as there are.
+/// A small configuration of the system, for this many machines.
 fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
     let clients = u64::from(scale.clients);
     let release = if scale.writes_back { "cas" } else { "write" };
@@ -29,7 +29,7 @@ fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
         ("data", Value::Number(64)),
         ("region", Value::Number(1 << 20)),
         ("back_ends", Value::Number(1)),
-        // Where time is real, engines wait for processors.
+        // In real time, engines wait for processors.
         ("hole_patience", Value::Text("10s".into())),
     ];
     let mut given = Given::default();
@@ -41,13 +41,13 @@ fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
     S::of(&given)
 }
 
-/// The check of a system: `systems/deployed/` and its name.
+/// The check `systems/deployed/NAME` of a system.
 pub fn check<S: System, C: Cluster>() -> Check<C> {
     check_for::<S, C>(1)
 }
 
-/// The same, measured so many times as long where time is real: of a system all of whose clients have to get on for one operation to be done, which
-/// takes a turn of each at the processors.
+/// Like [`check`], but in real time it measures `times` as long. It is for systems in which all clients must
+/// make progress for one operation, which takes a turn of each at the processors.
 pub(crate) fn check_for<S: System, C: Cluster>(times: u64) -> Check<C> {
     let name = format!("systems/deployed/{}", S::NAME);
     Check::new(name, move |cluster, scale| run::<S, C>(cluster, scale, times))
@@ -62,7 +62,7 @@ fn run<S: System, C: Cluster>(cluster: &mut C, scale: &Scale, times: u64) -> Res
     };
     let Some(ended) = system.run(cluster, course).map_err(|error| error.to_string())? else { return Ok(()) };
     let done: Vec<u64> = ended.clients.iter().map(|client| client.done).collect();
-    // A real processor may not have come to each.
+    // A real processor may not have run each client.
     let served = if cluster.is_virtual() { done.iter().all(|n| *n > 0) } else { done.iter().any(|n| *n > 0) };
     if served { Ok(()) } else { Err(format!("clients saw {done:?} operations done")) }
 }

@@ -1,4 +1,4 @@
-//! Numbers that clients of a sequencer draw are unique, dense and monotone.
+//! Checks that clients of a sequencer draw unique, dense and monotone numbers.
 
 use crate::check::{Check, Trouble};
 use crate::faults::Faults;
@@ -7,9 +7,9 @@ use doorbell_systems::drawing::{Draw, Drawing, Drawn};
 use doorbell_systems::{Record, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
-/// A sequencer, as cases put it up.
+/// A sequencer, as cases set it up.
 pub trait Sequencer: Copy + std::fmt::Debug + 'static {
-    /// Whether a client knows of each reply which request it is to.
+    /// Whether a client knows which request a reply answers.
     fn names_replies(_case: &DrawingCase<Self>) -> bool {
         true
     }
@@ -29,40 +29,40 @@ pub trait Sequencer: Copy + std::fmt::Debug + 'static {
 /// Clients that draw numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawingCase<S> {
-    /// From what.
+    /// The sequencer.
     pub sequencer: S,
-    /// Clients.
+    /// Number of clients.
     pub clients: u32,
-    /// The server's threads.
+    /// Threads of the server.
     pub workers: u32,
     /// Requests that a client has outstanding.
     pub outstanding: u32,
-    /// It sends that many and waits for all.
+    /// Whether a client sends that many requests and waits for all of them before it goes on.
     pub windows: bool,
     /// Requests that a worker takes in a pass.
     pub gather: u32,
-    /// One doorbell for the replies of a pass.
+    /// Whether the replies of a pass share one doorbell.
     pub doorbell: bool,
-    /// QPs that replies take turns with.
+    /// Number of QPs that replies use in turn.
     pub queues: u32,
     /// The first number.
     pub first: u64,
     /// Numbers that each client draws.
     pub draws: u64,
-    /// After how long it asks again.
+    /// Time after which a client repeats a request.
     pub retry: Option<Span>,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
 }
 
-/// What a client drew.
+/// The draws of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draws {
     /// Requests that were sent again.
     pub again: u64,
     /// Replies without payload.
     pub header_only: u64,
-    /// The numbers.
+    /// The numbers, with begin and end of each draw.
     pub draws: Vec<Draw>,
 }
 
@@ -84,7 +84,7 @@ impl Record for Draws {
     }
 }
 
-/// A client, of which what it drew is kept.
+/// A client whose draws are kept.
 pub struct Keeping<T>(pub T);
 
 impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Keeping<T> {
@@ -97,16 +97,16 @@ impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Keeping<T> {
 }
 
 impl<S: Sequencer> DrawingCase<S> {
-    /// How its clients draw.
+    /// How the clients draw.
     pub fn drawing(&self) -> Drawing {
         Drawing { outstanding: self.outstanding, windows: self.windows, limit: self.draws, record: true }
     }
 
-    /// Runs it and checks the numbers. Returns what each client drew; nothing where machine 0 is in
+    /// Runs the case and checks the numbers. Returns each client's draws, or nothing if machine 0 is in
     /// another process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Draws>, String> {
         let mut stage = stage::stage(cluster, self.faults, patience)?;
         S::put_up(self, &mut stage)?;
@@ -126,7 +126,7 @@ impl<S: Sequencer> DrawingCase<S> {
         if let Some(pair) = draws.windows(2).find(|pair| pair[0].value == pair[1].value) {
             return Err(format!("{:?} and {:?} drew the same", pair[0], pair[1]));
         }
-        // Going up in value: nobody may have ended before the latest beginning so far.
+        // In order of value, no draw may have ended before the latest begin so far.
         let mut latest = draws[0];
         for draw in &draws {
             if S::names_replies(self) && draw.ended < latest.began {
@@ -149,10 +149,10 @@ impl<S: Sequencer> DrawingCase<S> {
     }
 }
 
-/// Shortly before the upper half of a number changes.
+/// Shortly before a carry into the upper half of a number.
 const BEFORE_CARRY: u64 = (3 << 32) - 100;
 
-/// A case of the lists: by default one that clients draw from without anything going wrong.
+/// A case for the fixed list of checks. By default it has no faults.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawingShape<S> {
     sequencer: S,
@@ -163,27 +163,27 @@ pub struct DrawingShape<S> {
 }
 
 impl<S: Sequencer> DrawingShape<S> {
-    /// Of clients with so many requests outstanding, replies one by one.
+    /// Clients have `outstanding` requests each. The server posts each reply alone.
     pub fn new(sequencer: S, outstanding: u32) -> DrawingShape<S> {
         DrawingShape { sequencer, outstanding, batched: false, first: 0, trouble: Trouble::None }
     }
 
-    /// The server takes up to 16 requests in a pass, and posts their replies together.
+    /// Lets the server take up to 16 requests in a pass, and post their replies together.
     pub fn batched(self) -> DrawingShape<S> {
         DrawingShape { batched: true, ..self }
     }
 
-    /// The upper half of the numbers changes on the way.
+    /// Makes the upper half of the numbers change during the draws.
     pub fn across_2_32(self) -> DrawingShape<S> {
         DrawingShape { first: BEFORE_CARRY, ..self }
     }
 
-    /// Messages are lost.
+    /// Makes messages get lost.
     pub fn losing(self) -> DrawingShape<S> {
         DrawingShape { trouble: Trouble::Loss, ..self }
     }
 
-    /// It as a check of this name.
+    /// The check of this name.
     pub fn check<C: Cluster>(self, name: &str) -> Check<C> {
         Check::new(name, move |cluster, scale| {
             let case = DrawingCase {
@@ -196,7 +196,7 @@ impl<S: Sequencer> DrawingShape<S> {
                 doorbell: self.batched,
                 queues: if self.batched { 2 } else { 1 },
                 first: self.first,
-                // Spec-S0 waits alone for each message that is lost, and goes on with a fresh QP.
+                // Spec-S0 waits alone for each lost message, and goes on with a fresh QP.
                 draws: if self.trouble == Trouble::Loss { scale.draws / 10 } else { scale.draws },
                 retry: self.trouble.retry(scale),
                 faults: self.trouble.faults(scale),

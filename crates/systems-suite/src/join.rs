@@ -1,18 +1,19 @@
-//! A join: as many pairs, with the same checksum, as comparing all keys gives, whatever the relations are.
+//! A join finds as many pairs as a comparison of all keys, with an equal checksum, for any relations.
 //!
-//! What failed of the tests in `systems/tests/systems` and the checks below where a part of it was broken on purpose (for those of the shuffle see [`crate::shuffle`]):
+//! Parts of the join were broken on purpose. The table shows which tests of `systems/tests/systems` and which
+//! checks below then failed. For the shuffle see [`crate::shuffle`].
 //!
-//! | broken | seen by |
+//! | broken part | failed test |
 //! |---|---|
 //! | a probe skips duplicates, or compares no keys | `joins` |
-//! | a tuple counted twice, or probed twice; the first of a relation left out | `joins`; `a_join_is_what_comparing_all_keys_gives` |
-//! | a bucket that is overwritten, or a node that is not chained; a map that does not grow | `joins` |
-//! | nodes of the map before are taken for new ones | `joins`, without an end |
-//! | a partition not cleared; a chunk used twice, or its last tuple lost | `joins`; `a_join_is_what_comparing_all_keys_gives` |
-//! | relations swapped | `joins` |
-//! | what comes while it asks whether all is over is dropped | `what_comes_before_an_executor_begins_is_part_of_its_join` |
-//! | one alone leaves a tuple out | `a_join_is_what_comparing_all_keys_gives` |
-//! | who has joined leaves without its farewell | `what_is_lost_is_sent_again_...` |
+//! | a tuple counts twice or is probed twice; a relation's first is left out | `joins`; `a_join_is_what_comparing_all_keys_gives` |
+//! | a bucket is overwritten, or a node is not chained; a map does not grow | `joins` |
+//! | nodes of the previous map are taken for new ones | `joins`, without an end |
+//! | a partition is not cleared; a chunk is used twice, or its last tuple is lost | `joins`; `a_join_is_what_comparing_all_keys_gives` |
+//! | relations are swapped | `joins` |
+//! | arrivals are dropped while an executor asks whether all is over | `what_comes_before_an_executor_begins_is_part_of_its_join` |
+//! | an executor that is alone leaves a tuple out | `a_join_is_what_comparing_all_keys_gives` |
+//! | an executor that has joined leaves without its farewell | `what_is_lost_is_sent_again_...` |
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -27,34 +28,35 @@ use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span};
 use std::collections::HashMap;
 
-/// What is published is below this.
+/// Prefix of the names that executors publish.
 const SERVICE: &str = "join";
 
-/// Relations that are joined.
+/// Relations to join, and the executors that join them.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinCase {
-    /// By whom.
+    /// The executors and how they transfer tuples.
     pub plan: Plan,
-    /// Where they are.
+    /// The executors' places.
     pub seats: Seats,
-    /// How often.
+    /// Number of joins.
     pub joins: u64,
-    /// Tuples of each relation that an executor has at most; it may have none.
+    /// Largest number of tuples in an executor's inner and outer relation. A relation may be empty.
     pub tuples: (u64, u64),
-    /// Different keys.
+    /// Number of different keys.
     pub keys: u64,
-    /// Of ten tuples, so many have the same key.
+    /// Tuples in ten that have key 0.
     pub skew: u64,
-    /// For so many tuples there is memory at first.
+    /// Tuples for which there is memory at first.
     pub room: u64,
-    /// Whether all know how many joins there are, or executor 0 says so, unless it is alone.
+    /// Whether all executors know the number of joins. Otherwise executor 0 announces the last join, unless
+    /// it is alone.
     pub known: bool,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
 impl JoinCase {
-    /// A relation of an executor: 0 for its inner one.
+    /// A relation of an executor: 0 is its inner relation.
     fn relation(&self, executor: u32, relation: u64) -> Vec<Tuple> {
         let JoinCase { tuples, keys, skew, seed, .. } = *self;
         let mut random = Random::new(seed ^ relation << 40, executor.into());
@@ -67,7 +69,8 @@ impl JoinCase {
         (0..count).map(tuple).collect()
     }
 
-    /// What an executor is to have of the join, by comparing all keys: those pairs whose key is its.
+    /// The result that an executor must have: by comparing all keys, the pairs whose key belongs to the
+    /// executor.
     fn expected(&self, executor: u32) -> Joined {
         let receivers = self.plan.receivers;
         let is_its = move |tuple: &Tuple| receiver(tuple.key, receivers) == executor;
@@ -85,10 +88,10 @@ impl JoinCase {
         joined
     }
 
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, faults: Faults, patience: Span) -> Result<(), String> {
         let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
         self.put_up(&mut stage, false)?;
@@ -99,7 +102,8 @@ impl JoinCase {
         }
     }
 
-    /// Adds its executors; where `may_fail`, one that ends with an error of the job says so, and that is all.
+    /// Adds the executors. If `may_fail`, an executor that ends with an error of the job records that, and
+    /// the run goes on.
     ///
     /// # Errors
     /// If there is no memory.
@@ -121,7 +125,7 @@ impl JoinCase {
     }
 }
 
-/// An executor.
+/// An executor that compares its result with the expected one.
 struct JoinChecker {
     case: JoinCase,
     number: u32,
@@ -182,7 +186,7 @@ impl JoinChecker {
     }
 }
 
-/// A join of the lists.
+/// A join for the fixed list of checks.
 pub fn small(executors: u32, scale: &Scale) -> JoinCase {
     let shuffle = shuffle::small(executors, scale);
     let tuples = scale.operations;
@@ -199,7 +203,7 @@ pub fn small(executors: u32, scale: &Scale) -> JoinCase {
     }
 }
 
-/// Its checks.
+/// The checks of the join.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let check = |name: &str, trouble: Trouble| {
         Check::new(format!("systems/join/{name}"), move |cluster: &mut C, scale: &Scale| {

@@ -1,52 +1,57 @@
-//! Clients that are gone before their end, at a drawn point of what others may see of them.
+//! Clients that are killed before they end, at a drawn step that others may observe.
 
 use doorbell_systems::random::Random;
 use doorbell_verbs::{Opcode, Provider, QpHandle, SendWr, Span};
 use std::cell::Cell;
 
-/// What others see of a thread changes only by what it posts and what it stores: it is gone before one of these, half a WRITE
-/// included, which leaves in two parts.
+/// Kills clients. Others observe a thread only by its posts and its stores, so a client is killed before one
+/// of these. Half of a WRITE is a step too: a WRITE leaves in two parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// The first client of those that are killed, and how many there are.
+    /// The first killed client, and the number of killed clients.
     pub clients: (u32, u32),
-    /// Each of them before one of these steps, from 0: the first, and how many there are.
+    /// Steps before one of which each client is killed, counted from 0: the first, and how many there are.
     pub steps: (u64, u64),
-    /// How.
+    /// How clients are killed.
     pub way: KillWay,
-    /// Which steps are in the middle of something.
+    /// The steps that are in the middle of an operation.
     pub window: KillWindow,
-    /// Whether it is the first step in the middle of something, from the drawn one on, rather than the drawn one itself.
+    /// Whether the kill waits, from the drawn step on, for a step in the middle of an operation. Otherwise it
+    /// comes before the drawn step.
     pub aims: bool,
 }
 
-/// Which steps of a client are in the middle of something: who is gone before one of them leaves half of it behind.
+/// The steps of a client that are in the middle of an operation. A client that is killed before one of them
+/// leaves half of the operation behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillWindow {
-    /// What is done with several work requests, of which some are posted or about to be: from an atomic that takes a number or a lock, or that reserves
-    /// positions, to the WRITE or the atomic by which all is there. Lists of these are a WRITE and more, but for a word before a reservation; or follow an atomic.
+    /// Operations of several work requests, some of which are posted or about to be. An operation begins with
+    /// an atomic that draws a number, acquires a lock or reserves positions. It ends with the WRITE or the
+    /// atomic that completes it. Its lists are a WRITE and more, except a word before a reservation, or they
+    /// follow an atomic.
     Lists,
-    /// Entries of which the receiver is not told, or for which it has given no credit: the second half of a WRITE, an atomic, a READ, a WRITE of a word.
+    /// Entries that the receiver has not been told of, or for which it has given no credit: the second half
+    /// of a WRITE, an atomic, a READ, a WRITE of a word.
     Entries,
-    /// A record of which the mark was READ: a READ of more than marks.
+    /// A record whose mark was READ: a READ of more bytes than marks have.
     Records,
-    /// Steps say nothing of it: the processor of the machine takes no part.
+    /// No step, because the machine's processor takes no part in operations.
     OfOthers,
 }
 
-/// Bytes of marks that are READ together at most.
+/// Largest number of bytes of marks that a READ takes together.
 const MARKS: u64 = 512;
 
-/// A thing that others may see.
+/// A step that others may observe.
 #[derive(Clone, Copy)]
 pub(crate) enum VisibleStep<'a> {
-    /// The work request of this number of a list.
+    /// The work request of this index of a list.
     Post(&'a [SendWr<'a>], usize),
-    /// The second half of the WRITE of this number.
+    /// The second half of the WRITE of this index.
     Half(&'a [SendWr<'a>], usize),
     /// A store to memory.
     Store,
-    /// A compare-and-swap of its processor.
+    /// A compare-and-swap by the thread's processor.
     Swap,
 }
 
@@ -74,7 +79,7 @@ impl KillWindow {
     }
 }
 
-/// A list in words: several of one kind that follow each other are one.
+/// A list in words. Requests of one kind that follow each other appear once.
 fn kinds(list: &[SendWr<'_>]) -> String {
     let mut names: Vec<&str> = list.iter().map(name).collect();
     names.dedup();
@@ -107,25 +112,25 @@ impl std::fmt::Display for VisibleStep<'_> {
     }
 }
 
-/// What is said of a step by who asks to be killed, as bytes: for how many microseconds it may still live, whether the step is in the middle of something, and which it is.
+/// The request of a client to be killed, which it publishes as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedKill {
-    /// For how long it may live, if it goes on.
+    /// Microseconds for which the client may go on. `None` if it stands still.
     pub lives_us: Option<u64>,
-    /// Whether it is in the middle of something.
+    /// Whether the step is in the middle of an operation.
     pub inside: bool,
     /// The step in words.
     pub step: String,
 }
 
 impl AskedKill {
-    /// As it is published.
+    /// The request as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let head = [self.lives_us.unwrap_or(u64::MAX).to_le_bytes(), u64::from(self.inside).to_le_bytes()];
         [head.as_flattened(), self.step.as_bytes()].concat()
     }
 
-    /// From that; nothing if it is something else.
+    /// Parses a request's bytes. `None` if they are something else.
     pub fn from_bytes(bytes: &[u8]) -> Option<AskedKill> {
         let (lives, rest) = bytes.split_first_chunk()?;
         let (inside, step) = rest.split_first_chunk()?;
@@ -142,33 +147,36 @@ impl AskedKill {
 /// How a client is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillWay {
-    /// It stops for ever. What it has posted goes on.
+    /// The client stops for ever. Work requests that it has posted go on.
     Stops,
-    /// Its QPs are gone as well, as those of a process are. Threads of its machine live.
+    /// The client's QPs are destroyed as well, as when a process exits. Threads of its machine live.
     LosesQps,
-    /// Who runs its machine as a process is asked to kill that. The client stands still until then, or, half of the time, goes on.
+    /// The client asks the program that runs its machine as a process to kill that process. Until then the
+    /// client stands still or, half of the time, goes on.
     Process,
 }
 
-/// How long a process lives at most after it has been asked for.
+/// Upper bound on the microseconds that a process lives after its request.
 const LIVES_US: u64 = 3_000;
 
-/// Published by who is to be killed, followed by its machine: with an [`AskedKill`].
+/// Name under which a client to be killed publishes an [`AskedKill`]. The client's machine follows the name.
 pub const ASKS: &str = "kills/asks/";
 
-/// Published when a machine, or its one thread, is gone, followed by the machine.
+/// Name that is published when a machine, or its only thread, is dead. The machine follows the name.
 pub const DEAD: &str = "kills/dead/";
 
-/// After how many steps more a client that is to be caught in the middle of something is gone anyway.
+/// Further steps after which a client is killed at the latest, if it is to be killed in the middle of an
+/// operation.
 const AIMS: u64 = 300;
 
 impl Kill {
-    /// Clients that are gone before any step.
+    /// Kills clients before any of the steps, in the middle of an operation or not.
     pub fn new(clients: (u32, u32), steps: (u64, u64), way: KillWay) -> Kill {
         Kill { clients, steps, way, window: KillWindow::OfOthers, aims: false }
     }
 
-    /// The same where steps of a window are in the middle of something. Processes are killed there with two of three seeds.
+    /// Sets the window of steps in the middle of an operation. With two of three seeds, processes are killed
+    /// there.
     pub fn of(self, window: KillWindow, seed: u64) -> Kill {
         Kill { window, aims: self.way == KillWay::Process && !seed.is_multiple_of(3), ..self }
     }
@@ -179,17 +187,17 @@ impl Kill {
     }
 }
 
-/// What ends a client.
+/// The death of a client.
 pub(crate) struct Death {
     kill: Kill,
-    /// Steps until then, or until it may be; none once it was.
+    /// Steps until the kill, or until it may come. `None` after the kill.
     left: Cell<Option<u64>>,
-    /// Where it is a process: for how many microseconds it goes on.
+    /// Microseconds for which a process goes on after its request.
     goes_on: Option<u64>,
 }
 
 impl Death {
-    /// That of a client, if it is killed.
+    /// The death of a client, if it is to be killed.
     pub(crate) fn of(kill: Option<Kill>, seed: u64, client: Option<u32>) -> Option<Death> {
         let kill = kill.filter(|kill| client.is_some_and(|client| kill.concerns(client)))?;
         let mut random = Random::new(seed, u64::from(client?) << 1);
@@ -199,7 +207,7 @@ impl Death {
         Some(Death { kill, left, goes_on })
     }
 
-    /// Whether a step is the last one.
+    /// Whether this step is the last one.
     fn is_last(&self, step: VisibleStep<'_>) -> bool {
         match self.left.get() {
             None => false,
@@ -211,7 +219,8 @@ impl Death {
         }
     }
 
-    /// Comes to the next step; does not return from the last one, unless it goes on until it is killed.
+    /// Comes to the next step. Does not return from the last one, unless the client goes on until it is
+    /// killed.
     pub(crate) fn step<P: Provider>(
         &self,
         below: &P,
@@ -238,7 +247,7 @@ impl Death {
             }
         }
         loop {
-            // Not without an end: a run in virtual time would take it for a deadlock.
+            // Repeated pauses: in virtual time, an endless pause counts as a deadlock.
             below.pause(below.now() + Span::from_ms(1_000));
         }
     }
@@ -258,7 +267,8 @@ mod tests {
         assert_eq!(AskedKill::from_bytes(&[0; 15]), None);
     }
 
-    /// The lists of the applications, and before which of their requests somebody would be in the middle of something.
+    /// The lists of the applications, and the requests before which a client is in the middle of an
+    /// operation.
     #[test]
     fn windows_are_between_what_begins_and_what_ends() {
         let remote = RemoteAddr::default();
@@ -272,21 +282,21 @@ mod tests {
         let inside = |window: KillWindow, list: &[SendWr<'_>]| -> Vec<bool> {
             (0..list.len()).map(|index| window.has(VisibleStep::Post(list, index))).collect()
         };
-        // A cold write, a hot one, reads, and a lock of another.
+        // Two lists of a cold write, two of a hot write, and a read.
         assert_eq!(inside(KillWindow::Lists, &[add, read]), [false, true]);
         assert_eq!(inside(KillWindow::Lists, &[write, write]), [true, true]);
         assert_eq!(inside(KillWindow::Lists, &[swap, read]), [false, true]);
         assert_eq!(inside(KillWindow::Lists, &[write, swap]), [true, true]);
         assert_eq!(inside(KillWindow::Lists, &[read, read]), [false, false]);
-        // An engine's word and reservation, and its wait for room with positions.
+        // An engine's word and reservation. Then an engine that has positions and waits for room.
         assert_eq!(inside(KillWindow::Lists, &[write, add]), [false, false]);
         assert_eq!(inside(KillWindow::Lists, &[write, read]), [true, true]);
-        // A reader's marks and records.
+        // A reader's READs of marks and of records.
         assert_eq!(
             (inside(KillWindow::Records, &[read]), inside(KillWindow::Records, &[records])),
             (vec![false], vec![true])
         );
-        // Entries and what tells of them.
+        // Entries, and the requests that announce them.
         let entries = SendWr { op: SendOp::Write(remote), ..records };
         assert_eq!(inside(KillWindow::Entries, &[entries]), [false]);
         assert!(KillWindow::Entries.has(VisibleStep::Half(&[entries], 0)));

@@ -1,15 +1,16 @@
-//! What the papers' systems must do, as checks that run on any
-//! [`Cluster`](doorbell_verbs::Cluster): in virtual time, on a real device with threads, and with a process for each machine.
+//! Checks of the papers' systems. They run on any [`Cluster`](doorbell_verbs::Cluster): in virtual time, on a
+//! real device with threads, and with a process for each machine.
 //!
-//! Each system has a room of its name with its checks, and a line in the register, [`checks`]; [`herd`] has those
-//! of what several systems have. What rooms share: [`drawing`] (numbers are unique, dense and monotone), [`kv`]
-//! (histories are linearizable), [`deployed`] (a system as it is deployed serves its clients), [`stage`] and [`Faults`].
+//! Each system has a module of its name with its checks, and a line in the register, [`checks`]. [`herd`] has
+//! checks that several systems share. Modules share [`drawing`] (numbers are unique, dense and monotone),
+//! [`kv`] (histories are linearizable), [`deployed`] (a deployed system serves its clients), [`stage`] and
+//! [`Faults`].
 //!
-//! What becomes of clients that are killed is in [`kills`], whose checks need a process for each machine.
+//! [`kills`] has the checks of killed clients. They need a process for each machine.
 //!
-//! The cases ([`herd::HerdCase`], [`drawing::DrawingCase`], [`kv::KvCase`]) take their parameters; tests in virtual time draw
-//! them at random. [`checks`] is a fixed list of them for devices where time is real. No check
-//! depends on how long something takes; what does not end gives up after [`Scale::patience`].
+//! The cases ([`herd::HerdCase`], [`drawing::DrawingCase`], [`kv::KvCase`]) take parameters. Tests in virtual
+//! time draw them at random. [`checks`] is a fixed list of cases for devices in real time. No check depends
+//! on how long something takes: a check that does not end gives up after [`Scale::patience`].
 #![forbid(unsafe_code)]
 
 pub mod atomics_sequencer;

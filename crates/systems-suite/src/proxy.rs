@@ -1,4 +1,4 @@
-//! READs of other sockets' memory: the bytes are those at the target, whoever reads them. Clients compare all of them.
+//! READs of other sockets' memory. Clients compare all bytes with the target's, whatever path the READ takes.
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -9,7 +9,8 @@ use doorbell_verbs::Cluster;
 
 const PATHS: [Path; 3] = [Path::Direct, Path::Home, Path::Proxy];
 
-/// Two machines with three threads each, so that one socket has two: all READs are of memory at other sockets.
+/// Two machines with three threads each, so that one socket has two threads. All READs are of memory at other
+/// sockets.
 fn config(path: Path) -> Proxy {
     let mut config = Proxy { path, read_bytes: 200, unmatched_permille: 1000, ..Proxy::usual() };
     (config.clients.clients, config.clients.clients_per_machine) = (6, 3);
@@ -34,7 +35,7 @@ fn run<C: Cluster>(cluster: &mut C, scale: &Scale, path: Path, trouble: Trouble)
     }
 }
 
-/// Its checks.
+/// The checks of READs by each path.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let mut all = Vec::new();
     for path in PATHS {

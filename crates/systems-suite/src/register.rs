@@ -1,4 +1,4 @@
-//! The register: whose checks there are.
+//! The register of all checks.
 
 use crate::check::Check;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use doorbell_verbs::Cluster;
 
-/// All checks: those of HERD's RPCs, then a line for each system.
+/// All checks: first the checks of HERD's RPCs, then a line for each system.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let mut all = herd::checks();
     all.extend(rpc_sequencer::checks());

@@ -1,4 +1,4 @@
-//! How a check is set up: on a site whose programs have faults, clients spread over the machines.
+//! Sets up checks: injects faults into their programs, and places their clients on the machines.
 
 use crate::faults::{Faults, Faulty};
 use crate::layer::Layered;
@@ -6,17 +6,17 @@ use doorbell_systems::Record;
 use doorbell_systems::site::{Course, Dress, Site};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
-/// A site of a check.
+/// The site of a check.
 pub type Stage<'c, C, R> = Site<'c, C, R, Faults>;
 
-/// Which of a fault's sides a thread is on.
+/// The side of a thread: the server or a client, with its number.
 #[derive(Clone, Copy)]
 enum FaultSide {
     Server(u32),
     Client(u32),
 }
 
-/// A program with faults.
+/// A program with injected faults.
 struct WithFaults<T> {
     program: T,
     faults: Faults,
@@ -49,7 +49,7 @@ impl Dress for Faults {
     }
 }
 
-/// A site whose threads give up after `patience`.
+/// A site with threads that give up after `patience`.
 pub fn stage<C: Cluster, R: Record>(
     cluster: &mut C,
     faults: Faults,
@@ -58,18 +58,18 @@ pub fn stage<C: Cluster, R: Record>(
     Site::dressed(cluster, Course::Patience(patience), faults).map_err(text)
 }
 
-/// Machine and core of a client, of so many machines.
+/// Machine and core of a client, on a cluster of `machines` machines.
 pub fn place(machines: u32, number: u32) -> (u32, u32) {
     let others = machines - 1;
     (1 + number % others, number / others)
 }
 
-/// Runs a check; what the clients hand back, or nothing where machine 0 is another process.
+/// Runs a check. Returns the clients' records, or nothing if machine 0 is another process.
 pub fn run<C: Cluster, R: Record>(stage: Stage<'_, C, R>) -> Result<Vec<R>, String> {
     Ok(stage.run().map_err(text)?.map(|ended| ended.clients).unwrap_or_default())
 }
 
-/// An error in words.
+/// An error as text.
 pub fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

@@ -1,4 +1,4 @@
-//! Vector I/O: pieces arrive byte by byte, whatever the strategy.
+//! Vector I/O: all bytes of the pieces arrive, with every strategy.
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -13,29 +13,30 @@ use doorbell_verbs::{
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Doorbell, Strategy::Sgl];
 
-/// Bytes that each client has at the server, and to take pieces from.
+/// Bytes of each client at the server, and of the memory that its pieces come from.
 const MEMORY: u64 = 16 << 10;
-/// Calls that may be under way.
+/// Calls that may be outstanding.
 const WINDOW: u32 = 3;
 
-/// What calls look like.
+/// Parameters of the calls.
 #[derive(Clone, Copy)]
 struct VectorCase {
-    /// Clients.
+    /// Number of clients.
     clients: u32,
-    /// Calls of each.
+    /// Calls of each client.
     calls: u64,
-    /// Pieces of a call at most: more than an SGE list holds.
+    /// Largest number of pieces of a call: more than an SGE list holds.
     pieces: u64,
-    /// Bytes of a piece at most; some have none.
+    /// Largest number of bytes of a piece. Some pieces are empty.
     longest: u64,
-    /// Bytes that are inlined.
+    /// Inline capacity in bytes.
     inline: u32,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     seed: u64,
 }
 
-/// A client that writes pieces of its memory to drawn places of the server's, and compares with what should be there.
+/// A client that writes pieces of its memory to random places of the server's. It compares the server's
+/// memory with the expected bytes.
 struct VectorChecker {
     case: VectorCase,
     number: u32,
@@ -71,7 +72,7 @@ impl Program for VectorChecker {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let VectorCase { clients, calls, pieces, longest, seed, .. } = self.case;
         let device = Device::open(&p)?;
-        // As few as hold the longest call: others wait for room.
+        // The queue just holds the longest call, so other calls wait for room.
         let queue = pieces as u32;
         let (qp, cq, sges) = self.qp(&device, self.number, queue)?;
         let inline = device.inline(self.case.inline);
@@ -87,7 +88,8 @@ impl Program for VectorChecker {
         let mut expected = bytes.clone();
         let mut measured = Measured::default();
         for call in 0..calls {
-            // What is not copied may change only when nothing is under way; now and then.
+            // Memory that is not copied may change only while nothing is outstanding, so it changes now and
+            // then.
             if call % 8 == 0 {
                 writer.wait(writer.begun())?;
                 random.fill(&mut bytes);
@@ -98,7 +100,7 @@ impl Program for VectorChecker {
             let mut list = Vec::new();
             let mut together = Vec::new();
             for n in 0..count {
-                // The first has some, so that a call is never of nothing.
+                // The first piece is not empty, so that no call is empty.
                 let len = if n == 0 { 1 + random.below(longest) } else { random.below(longest + 1) };
                 let at = random.below(MEMORY - len);
                 if len > 0 {
@@ -132,7 +134,7 @@ impl Program for VectorChecker {
     }
 }
 
-/// Runs a case; what is wrong where memory has something else, or a call does not end.
+/// Runs a case. The error says which byte is wrong, or that a call did not end.
 fn run<C: Cluster>(cluster: &mut C, case: VectorCase, trouble: Trouble, scale: &Scale) -> Result<(), String> {
     let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
     let memory = stage.alloc(MEMORY * u64::from(case.clients)).map_err(text)?;
@@ -146,7 +148,7 @@ fn run<C: Cluster>(cluster: &mut C, case: VectorCase, trouble: Trouble, scale: &
     stage::run(stage).map(drop).map_err(text)
 }
 
-/// Writes records as each of the programs of [`by_hand`] does, and finds them where it says.
+/// Writes records as each of the programs of [`by_hand`] does, and reads them where the program says.
 struct ByHand {
     number: u32,
     interval: Interval,
@@ -155,7 +157,7 @@ struct ByHand {
 /// Bytes that each of these programs has at the server.
 const OWN: u64 = 4 << 10;
 
-/// Where records are after one of the programs has written them to memory of its own.
+/// The places of records after one of the programs has written them to its part of memory.
 macro_rules! places {
     ($module:ident::$store:ident, $p:ty, $device:expr, $number:expr, $memory:expr, $records:expr) => {{
         let store = by_hand::$module::$store::open($device, $number, $memory.at(OWN * u64::from($number)))?;
@@ -167,7 +169,7 @@ macro_rules! places {
 }
 
 impl ByHand {
-    /// Programs, each with a QP; one more READs.
+    /// Programs, each with a QP. One more QP READs.
     const PROGRAMS: u32 = 4;
 }
 
@@ -230,7 +232,7 @@ fn run_by_hand<C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String>
     stage::run(stage).map(drop).map_err(text)
 }
 
-/// Its checks.
+/// The checks of vector I/O.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let arrives = Check::new("systems/vector-io/pieces_arrive", |cluster: &mut C, scale: &Scale| {
         let calls = u64::from(scale.requests) / 4;

@@ -1,4 +1,4 @@
-//! What all kills have in common: clients that live, that are killed, and that come later.
+//! Common parts of all kills: clients that live, clients that are killed, and clients that come later.
 
 use crate::check::Scale;
 use crate::faults::Faults;
@@ -7,20 +7,20 @@ use doorbell_systems::SystemError;
 use doorbell_verbs::{PageSize, Program, Provider, Span};
 use std::fmt::Debug;
 
-/// Clients that live, that are killed, and that come later, in this order.
+/// Numbers of clients that live, that are killed, and that come later. They are numbered in this order.
 pub(super) const LIVE: u32 = 2;
 pub(super) const KILLED: u32 = 3;
 pub(super) const LATE: u32 = 2;
 
-/// All of them, and the number of who looks in the end.
+/// All clients. It is also the number of the client that checks the result.
 pub(super) const CLIENTS: u32 = LIVE + KILLED + LATE;
 
 /// Machines of a check: the server's, and one for each client.
 pub const MACHINES: u32 = 1 + CLIENTS;
-/// Those that are there at first.
+/// Machines that exist at the start.
 pub(super) const AT_FIRST: u32 = MACHINES - LATE;
 
-/// Where who looks in the end runs, on a core that no thread of the server has.
+/// Place of the client that checks the result. No thread of the server uses this core.
 pub(super) const LOOKS: (u32, u32) = (0, 9);
 
 /// Machine and core of a client.
@@ -28,31 +28,31 @@ pub(super) fn place(client: u32) -> (u32, u32) {
     (1 + client, 0)
 }
 
-/// Steps of a client before one of which it is killed.
+/// Steps before one of which a client is killed.
 pub(super) const STEPS: (u64, u64) = (0, 60);
 
-/// What goes wrong.
+/// The faults of a check: three clients are killed.
 pub(super) fn faults(way: KillWay, seed: u64) -> Faults {
     faults_in(KillWindow::OfOthers, way, seed)
 }
 
-/// The same where steps of a window are in the middle of something.
+/// Like [`faults`], with a window of steps in the middle of an operation.
 pub(super) fn faults_in(window: KillWindow, way: KillWay, seed: u64) -> Faults {
     let kill = Some(Kill::new((LIVE, KILLED), STEPS, way).of(window, seed));
     Faults { kill, seed, ..Faults::default() }
 }
 
-/// Whether a client is one of those that are killed.
+/// Whether a client is to be killed.
 pub(super) fn is_killed(client: u32) -> bool {
     (LIVE..LIVE + KILLED).contains(&client)
 }
 
-/// Waits until a client is gone.
+/// Waits until a client is dead.
 pub(super) fn lookup_death<P: Provider>(p: &P, client: u32) {
     p.lookup(&format!("{DEAD}{}", place(client).0));
 }
 
-/// Returns when a client may begin.
+/// Waits until a client may begin.
 pub(super) fn wait_to_come<P: Provider>(p: &P, client: u32) {
     if let Some(before) = client.checked_sub(KILLED).filter(|before| *before >= LIVE) {
         lookup_death(p, before);
@@ -63,12 +63,12 @@ pub(super) fn done_key(client: u32) -> String {
     format!("kills/done/{client}")
 }
 
-/// Says that a client has done all.
+/// Announces that a client has done everything.
 pub(super) fn say_done<P: Provider>(p: &P, client: u32) {
     p.publish(&done_key(client), &[]);
 }
 
-/// Waits until each client has done all, or is gone.
+/// Waits until each client has done everything, or is dead.
 pub(super) fn wait_for_all<P: Provider>(p: &P) {
     for client in 0..CLIENTS {
         if is_killed(client) {
@@ -79,7 +79,8 @@ pub(super) fn wait_for_all<P: Provider>(p: &P) {
     }
 }
 
-/// What a client does: one that lives begins when it may, does so many things, and says when it has done all.
+/// Runs a client. A client that lives begins when it may, does `things` pieces of work, and announces that it
+/// is done. A client that is to be killed works until then.
 pub(super) fn live<P: Provider, T: Debug>(
     p: &P,
     client: u32,
@@ -95,7 +96,7 @@ pub(super) fn live<P: Provider, T: Debug>(
     ended
 }
 
-/// Others wait for the death of a client that is to be killed: it must not end otherwise.
+/// Panics. Other clients wait for the death of a client that is to be killed, so it must not end otherwise.
 pub(super) fn until_killed<T: Debug>(ended: Result<T, SystemError>) -> ! {
     panic!("a client that is to be killed ended: {ended:?}");
 }
@@ -104,13 +105,13 @@ pub(super) fn told_key(client: u32) -> String {
     format!("kills/told/{client}")
 }
 
-/// Says how far a client is, before it goes further: the last that it says outlives it.
+/// Reports a client's progress before the client goes further. The last report outlives the client.
 pub(super) fn tell<P: Provider>(p: &P, client: u32, words: &[u64]) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     p.publish(&told_key(client), &bytes);
 }
 
-/// How far a client was.
+/// The last progress that a client reported.
 pub(super) fn told<P: Provider>(p: &P, client: u32) -> Vec<u64> {
     p.lookup(&told_key(client)).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
@@ -118,7 +119,7 @@ pub(super) fn told<P: Provider>(p: &P, client: u32) -> Vec<u64> {
 /// RC tries seven times, 67 ms each.
 pub const RETRIES: Span = Span::from_ms(500);
 
-/// After how long at most who asks a machine that is gone has its error: of a time-out NICs may make four times as much.
+/// Time after which a request to a dead machine has failed. NICs may make a time-out four times as long.
 pub(super) const SILENCE: Span = Span::from_ms(500 * 4);
 
 /// How long a process may wait for a processor.
@@ -126,15 +127,17 @@ pub(super) fn starved(scale: &Scale) -> Span {
     scale.retry * 200
 }
 
-/// Published by who asks a machine that is to be killed, followed by its number: when what it had under way, as it got its error, began, in nanoseconds; nothing if that was
-/// nothing.
+/// Name that a client of a machine to be killed publishes when it gets its error. The client's number follows
+/// the name. The value is when the oldest outstanding operation began, in nanoseconds, or empty if there was
+/// none.
 pub const UNDER_WAY: &str = "kills/under_way/";
 
 pub(super) fn begun_key(client: u32) -> String {
     format!("kills/begun/{client}")
 }
 
-/// Ends with an error of its NIC, as who asks a machine that is gone does. Returns when that was, in nanoseconds, and says when what it had under way began.
+/// Ends with an error of the NIC, as a client of a dead machine must. Returns the time of that in
+/// nanoseconds, and publishes when the oldest outstanding operation began.
 pub(super) fn end_without_machine<P: Provider, T: Debug>(
     p: &P,
     client: u32,
@@ -152,7 +155,8 @@ pub(super) fn end_without_machine<P: Provider, T: Debug>(
     }
 }
 
-/// Whether all who asked a machine had their error in time: when each ended, and as the last when the machine was gone.
+/// Checks that all clients of a machine had their errors in time. `ended` has the time at which each ended
+/// and, last, the time of the machine's death.
 pub(super) fn in_time(ended: &[u64], scale: &Scale) -> Result<(), String> {
     let Some((gone, ended)) = ended.split_last() else { return Ok(()) };
     let most = SILENCE + starved(scale);
@@ -162,7 +166,7 @@ pub(super) fn in_time(ended: &[u64], scale: &Scale) -> Result<(), String> {
     }
 }
 
-/// Says when a machine is gone, in nanoseconds.
+/// Returns when a machine is dead, in nanoseconds.
 pub(super) struct HearsOfDeath(pub(super) u32);
 
 impl Program for HearsOfDeath {
@@ -174,7 +178,8 @@ impl Program for HearsOfDeath {
     }
 }
 
-/// A thread of a machine that is killed once so many clients ask it: the machine's other threads are no clients.
+/// A thread of a machine, which is killed once this many clients use the machine. The machine's other threads
+/// are no clients.
 pub(super) struct Dies(pub(super) u32);
 
 impl Program for Dies {

@@ -1,5 +1,6 @@
-//! Engines of a log that are killed at any point: what was acknowledged to them is in the log, whole; of the rest each record is there whole, or its position is void; and
-//! those that live go on, and have all of theirs.
+//! Engines of a log that are killed at any point. Records that were acknowledged to them are in the log,
+//! whole. Each of their other records is in the log whole, or its position is void. Engines that live go on,
+//! and all their records are in the log.
 
 use super::common::{CLIENTS, KILLED, LIVE, faults_in, is_killed, live, place, tell, told, wait_for_all};
 use crate::check::Scale;
@@ -11,20 +12,21 @@ use doorbell_systems::vector_io::Strategy;
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
-/// Engines, some of which are killed; those that come later have their connections from the start.
+/// Engines, some of which are killed. Engines that come later have their connections from the start.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineKills {
-    /// What they do; how many there are, and what goes wrong, is said here.
+    /// The engines' work. Its number of engines and its faults are ignored.
     pub log: log::LogCase,
     /// How engines are killed.
     pub way: KillWay,
 }
 
 impl EngineKills {
-    /// Runs it. Returns what all had that lived; nothing where machine 0 is in another process.
+    /// Runs the case. Returns the records of all programs that lived, or nothing if machine 0 is in another
+    /// process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Had>, String> {
         let case = log::LogCase { engines: CLIENTS, ..self.log };
         let mut stage =
@@ -36,7 +38,7 @@ impl EngineKills {
         let interval = stage.client_interval();
         stage.add_client(CLOSES, DoomedEngine { case, number: CLIENTS, interval });
         stage.add_client(TELLS, Tells);
-        // Beside an engine that lives.
+        // Each reader runs beside an engine that lives.
         case.put_up(&mut stage, |number| (1 + number % LIVE, 1))?;
         let had = stage::run(stage)?;
         if !had.is_empty() {
@@ -46,10 +48,9 @@ impl EngineKills {
     }
 }
 
-/// Where who has heard what killed engines told runs.
+/// Place of the program that reports the progress of killed engines.
 const TELLS: (u32, u32) = (0, 12);
 
-/// An engine.
 struct DoomedEngine {
     case: log::LogCase,
     number: u32,
@@ -71,7 +72,7 @@ impl Program for DoomedEngine {
         }
         live(&p, number, case.appends, |appends| {
             let ended = appending.append(appends, |ended| {
-                // After one that is refused, all are.
+                // After a refused record, all further records are refused.
                 let mut acknowledged = ended.iter().filter_map(|ended| ended.position);
                 tell(
                     &p,
@@ -84,7 +85,7 @@ impl Program for DoomedEngine {
     }
 }
 
-/// Says at the end what killed engines lived to tell.
+/// Reports in the end the progress of the killed engines.
 struct Tells;
 
 impl Program for Tells {
@@ -100,28 +101,28 @@ impl Program for Tells {
     }
 }
 
-/// Engines of a seed, as processes.
+/// The engines of a seed, as processes.
 pub(super) fn engines<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let reserve = if seed.is_multiple_of(2) { Reserve::Rpc } else { Reserve::FetchAdd };
     let log = log::LogCase { engines: CLIENTS, readers: 1, reserve, ..processes(scale, seed) };
     EngineKills { log, way: KillWay::Process }.run(cluster, scale.patience).map(drop)
 }
 
-/// A log of processes; who is there is said elsewhere.
+/// A log of processes. The caller sets the numbers of engines and readers.
 pub(super) fn processes(scale: &Scale, seed: u64) -> log::LogCase {
     log::LogCase {
         engines: 0,
         readers: 0,
         appends: scale.operations,
         records: 5,
-        // Several packets: the death of who sends a WRITE may cut it.
+        // Several packets, so that the death of the sender may cut a WRITE.
         record: 2048,
         slots: 256,
         outstanding: 3,
         strategy: Strategy::Sgl,
         reserve: Reserve::FetchAdd,
         full: Full::Wrap,
-        // Who lives is not to be fenced, also where it waits for a processor.
+        // An engine that lives must not be fenced, even if it waits for a processor.
         patience: Span::from_ms(1_000),
         retry: None,
         inline: 64,

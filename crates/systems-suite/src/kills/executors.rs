@@ -1,4 +1,5 @@
-//! An executor of a shuffle or a join that is killed takes the job with it: all others end with an error, and none has a round or a join that is wrong.
+//! A killed executor of a shuffle or a join ends the job. All other executors end with an error, and none has
+//! a wrong round or join.
 
 use super::common::{LOOKS, RETRIES, starved};
 use crate::check::Scale;
@@ -18,17 +19,17 @@ const EXECUTORS: u32 = 4;
 /// Machines of a check: the server's, and one for each executor.
 pub const MACHINES: u32 = 1 + EXECUTORS;
 
-/// What executors do.
+/// The executors' job.
 #[derive(Clone, Copy, Debug)]
 pub enum Job {
-    /// They shuffle.
+    /// A shuffle.
     Shuffle(shuffle::ShuffleCase),
-    /// They join.
+    /// A join.
     Join(join::JoinCase),
 }
 
 impl Job {
-    /// A shuffle without end by an executor of each machine.
+    /// A shuffle without end, with an executor on each machine.
     pub fn shuffle(scale: &Scale) -> shuffle::ShuffleCase {
         let mut job = shuffle::small(EXECUTORS, scale);
         job.seats = APART;
@@ -36,7 +37,7 @@ impl Job {
         job
     }
 
-    /// Joins without end.
+    /// Joins without end, with an executor on each machine.
     pub fn join(scale: &Scale) -> join::JoinCase {
         let mut job = join::small(EXECUTORS, scale);
         job.seats = APART;
@@ -44,7 +45,7 @@ impl Job {
         job
     }
 
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub fn seed(&self) -> u64 {
         match self {
             Job::Shuffle(job) => job.seed,
@@ -60,38 +61,38 @@ impl Job {
     }
 }
 
-/// Each alone on a machine.
+/// Each executor is alone on a machine.
 const APART: Seats = Seats { per_machine: 1, sockets: 1, cores_per_socket: 8 };
 
-/// An executor that is killed while all do something without end.
+/// An executor that is killed during a job without end.
 #[derive(Clone, Copy, Debug)]
 pub struct ExecutorKills {
-    /// What they do.
+    /// The job.
     pub job: Job,
-    /// Who is killed.
+    /// Number of the executor that is killed.
     pub victim: u32,
-    /// Before one of so many steps of its.
+    /// The executor is killed before one of its first `steps` steps.
     pub steps: u64,
-    /// How.
+    /// How the executor is killed.
     pub way: KillWay,
 }
 
-/// How a job ended whose executor was killed.
+/// The end of a job after an executor was killed.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedExecutor {
-    /// When the executor was gone, in nanoseconds of its clock.
+    /// When the executor was dead, in nanoseconds of machine 0's clock.
     pub gone: u64,
-    /// When the first of the others ended.
+    /// When the first other executor ended.
     pub first: u64,
-    /// When the last of them did.
+    /// When the last other executor ended.
     pub last: u64,
 }
 
 impl ExecutorKills {
-    /// Runs it. Returns when what ended; nothing where machine 0 is in another process.
+    /// Runs the case. Returns when the job ended, or nothing if machine 0 is in another process.
     ///
     /// # Errors
-    /// If one has a round that is not whole, or ends without an error.
+    /// If an executor has an incomplete round, or ends without an error.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<EndedExecutor>, String> {
         let seed = self.job.seed();
         let kill = Kill::new((self.victim, 1), (0, self.steps), self.way).of(KillWindow::Entries, seed);
@@ -112,7 +113,7 @@ impl ExecutorKills {
     }
 }
 
-/// Ends when the executor is gone.
+/// Ends when the executor is dead.
 struct Looker {
     machine: u32,
 }
@@ -126,7 +127,7 @@ impl Program for Looker {
     }
 }
 
-/// Kills an executor, and looks whether the others end in time.
+/// Kills an executor, and checks that the others end in time.
 fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: ExecutorKills) -> Result<(), String> {
     let Some(EndedExecutor { gone, last, .. }) = case.run(cluster, scale.patience)? else { return Ok(()) };
     // They give up, their retries end, and they may wait for a processor.
@@ -137,7 +138,8 @@ fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: ExecutorKills) -> Resul
     }
 }
 
-/// A shuffle of a seed, as processes: all send and receive, or some send and the others receive, or they fetch.
+/// The shuffle of a seed, as processes. All executors send and receive; or some send and the others receive;
+/// or executors fetch.
 pub(super) fn shuffle<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let mut job = shuffle::ShuffleCase { seed, ..Job::shuffle(scale) };
     job.plan.give_up = starved(scale);
@@ -156,7 +158,7 @@ pub(super) fn shuffle<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> 
     run(cluster, scale, ExecutorKills { job: Job::Shuffle(job), victim, steps, way: KillWay::Process })
 }
 
-/// Joins of a seed, as processes.
+/// The joins of a seed, as processes.
 pub(super) fn join<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let mut job = join::JoinCase { seed, ..Job::join(scale) };
     job.plan.give_up = starved(scale);

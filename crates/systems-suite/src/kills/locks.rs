@@ -1,4 +1,5 @@
-//! What a lock guards is whole, and each section is counted once, whoever is killed at whichever point; and a lock without a lease stays taken.
+//! The data that a lock guards is whole, and each section counts once, whichever client is killed at
+//! whichever point. A lock without a lease stays taken.
 
 use super::common::{
     AT_FIRST, CLIENTS, LIVE, LOOKS, MACHINES, faults, live, lookup_death, place, tell, told, until_killed,
@@ -13,35 +14,36 @@ use doorbell_systems::spinlock::{Design, Layout, Leased, Lock, Release, Remote};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
-/// The lock.
+/// The number of the only lock.
 const LOCK: u32 = 0;
 
-/// Clients that count by a lock with a lease, some of which are killed.
+/// Clients that count by a lock with a lease. Some of them are killed.
 #[derive(Clone, Copy, Debug)]
 pub struct LockKills {
-    /// How long the lease is.
+    /// Duration of the lease.
     pub lease: Span,
-    /// How long after its end it is taken over.
+    /// Time after the lease's end at which the lock may be taken over.
     pub drift: Span,
-    /// What the lock guards is published.
+    /// Whether the guarded data is fenced.
     pub fencing: bool,
-    /// Bytes that it guards.
+    /// Bytes of the guarded data.
     pub data: u32,
     /// Sections of each client that lives.
     pub sections: u64,
-    /// For how long it computes in each.
+    /// Time that a client computes in each section.
     pub hold: Span,
     /// How clients are killed.
     pub way: KillWay,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
 impl LockKills {
-    /// Runs it. Returns how often each client that lives lost the lock before it gave it back; nothing where machine 0 is in another process.
+    /// Runs the case. Returns how often each client that lives lost the lock before it released it, or
+    /// nothing if machine 0 is in another process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<u64>, String> {
         let mut stage = stage::stage::<C, u64>(cluster, faults(self.way, self.seed), patience)?;
         let terms = (self.lease, self.drift, self.fencing);
@@ -57,7 +59,6 @@ impl LockKills {
     }
 }
 
-/// A client.
 struct Counter {
     design: Leased,
     number: u32,
@@ -68,7 +69,7 @@ struct Counter {
 impl Program for Counter {
     type Output = Result<u64, SystemError>;
 
-    /// How often it lost the lock.
+    /// Returns how often the client lost the lock.
     fn run<P: Provider>(self, p: P) -> Self::Output {
         if self.number == CLIENTS {
             return self.look(&p);
@@ -88,7 +89,8 @@ impl Counter {
         Ok(counting.lost)
     }
 
-    /// Who comes last has a section of its own, and finds all others counted: of a client that was killed perhaps one more than it lived to tell of.
+    /// The last client has a section of its own. It checks that all other sections are counted. A killed
+    /// client may have counted one section more than it reported.
     fn look<P: Provider>(&self, p: &P) -> Result<u64, SystemError> {
         wait_for_all(p);
         let mut counting = Counting::begin(self, p)?;
@@ -104,7 +106,7 @@ impl Counter {
     }
 }
 
-/// A client under way.
+/// A client while it counts.
 struct Counting<'a, P: Provider, L> {
     p: &'a P,
     lock: L,
@@ -126,7 +128,7 @@ impl<'a, P: Provider> Counting<'a, P, <Leased as Design>::Lock<P>> {
 }
 
 impl<P: Provider, L: Lock> Counting<'_, P, L> {
-    /// Counts once, and says so before anybody may see it; what it counted to.
+    /// Counts once, and calls `begins` before others may see the count. Returns the new count.
     fn section(&mut self, begins: impl Fn()) -> Result<u64, SystemError> {
         while self.p.now() < self.interval.end() {
             if !self.lock.attempt(LOCK, &self.interval)? {
@@ -147,7 +149,8 @@ impl<P: Provider, L: Lock> Counting<'_, P, L> {
         Err(SystemError::Timeout("a section was not had in time".into()))
     }
 
-    /// All words are alike, in the end too: a client that has lost the lock may have read anything, one that has it may not.
+    /// Adds one to all words, which must be equal. A client that has lost the lock may have read anything,
+    /// but a client that still holds it may not.
     fn add_one(&mut self) -> Result<u64, SystemError> {
         let words = self.data.as_chunks_mut::<8>().0;
         let alike = words.iter().all(|word| *word == words[0]);
@@ -160,7 +163,8 @@ impl<P: Provider, L: Lock> Counting<'_, P, L> {
         }
     }
 
-    /// For longer than a section mostly takes: of what a client does before it is killed most is not to be attempts that fail.
+    /// Waits for longer than a section mostly takes. Failed attempts must not be most of a client's steps
+    /// before its death.
     fn wait(&mut self) {
         let until = self.p.now() + Span::from_ns(10_000 + self.random.below(60_000));
         while self.p.now() < until {
@@ -172,27 +176,27 @@ impl<P: Provider, L: Lock> Counting<'_, P, L> {
 /// A lock without a lease, whose holder is killed.
 #[derive(Clone, Copy, Debug)]
 pub struct TakenLock {
-    /// How it is given back.
+    /// How the lock is released.
     pub release: Release,
     /// How its holder is killed.
     pub way: KillWay,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
-/// The holder, which comes after those that live.
+/// The holder's number, behind the clients that live.
 const HOLDER: u32 = LIVE;
 
 /// Attempts of each other client.
 const ATTEMPTS: u32 = 100;
 
 impl TakenLock {
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
     /// If another client ever has the lock.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
-        // The first step takes the lock.
+        // The first step acquires the lock.
         let kill = Some(Kill::new((HOLDER, 1), (1, 20), self.way));
         let faults = Faults { kill, seed: self.seed, ..Faults::default() };
         let mut stage: Stage<'_, C, u64> = stage::stage(cluster, faults, patience)?;
@@ -206,7 +210,7 @@ impl TakenLock {
     }
 }
 
-/// A client of that.
+/// A client of a lock without a lease.
 struct Wants {
     design: Remote,
     number: u32,
@@ -232,7 +236,7 @@ impl Program for Wants {
 }
 
 impl Wants {
-    /// Reads what the lock guards until it is killed.
+    /// Reads the guarded data until it is killed.
     fn hold(&self, lock: &mut impl Lock) -> Result<bool, SystemError> {
         let mut had = lock.attempt(LOCK, &self.interval)?;
         while had {
@@ -242,13 +246,13 @@ impl Wants {
     }
 }
 
-/// Clients count, with this seed.
+/// Runs clients that count, with this seed.
 fn counts<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let case = LockKills {
         lease: scale.retry,
         drift: Span::from_ps(scale.retry.as_ps() / 5),
         fencing: true,
-        // Longer than a packet: the death of who sends a WRITE may cut it.
+        // Longer than a packet, so that the death of the sender may cut a WRITE.
         data: 1 << 14,
         sections: scale.operations,
         hold: Span::ZERO,
@@ -258,7 +262,7 @@ fn counts<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), S
     case.run(cluster, scale.patience).map(drop)
 }
 
-/// Its checks.
+/// The checks of killed clients of locks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let mut all = Vec::new();
     for seed in 1..=3 {

@@ -1,4 +1,5 @@
-//! A log machine that is killed: each engine, and each reader of another machine, ends with an error in the time that the log's page says.
+//! A log machine that is killed. Each engine, and each reader of another machine, ends with an error within
+//! the time that the log's page states.
 
 use super::common::{Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, in_time};
 use super::engines::processes;
@@ -12,25 +13,26 @@ use doorbell_systems::log::{Layout, LogReader, SERVICE, Warden};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, PageSize, Program, Provider, Time};
 
-/// The machine that is killed; the reader is on machine 0, engines are on those behind it.
+/// The machine that is killed. The reader is on machine 0, and the engines are on the machines behind this
+/// one.
 const MACHINE: u32 = 1;
 const ENGINES: u32 = 2;
 
 /// Machines of the check.
 pub const MACHINES: u32 = MACHINE + 1 + ENGINES;
 
-/// Where the reader runs, on a core that no other thread of its machine has.
+/// Place of the reader. No other thread of its machine uses this core.
 const READS: (u32, u32) = (0, 10);
 
-/// Who asks the log machine: engines, then a reader.
+/// Clients of the log machine: engines, then a reader.
 const CLIENTS: u32 = ENGINES + 1;
 
-/// The log machine is killed while engines append and a reader reads.
+/// Kills the log machine while engines append and a reader reads.
 pub(super) fn log_machine<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let kill = Some(Kill::new((CLIENTS, 1), (0, 200), KillWay::Process));
     let faults = Faults { kill, seed, ..Faults::default() };
     let mut stage = stage::stage::<C, u64>(cluster, faults, scale.patience)?;
-    // Nobody is fenced; and nobody closes the log, whose number is an engine's here.
+    // No engine is fenced. No program closes the log: an engine has the number of the one that would.
     let case = log::LogCase { engines: ENGINES - 1, patience: scale.patience, ..processes(scale, seed) };
     let layout = case.layout();
     let log = stage.cluster().alloc(MACHINE, layout.bytes(), PageSize::Huge).map_err(text)?;

@@ -1,10 +1,13 @@
-//! What becomes of clients that are killed, and of what they share with those that live.
+//! Clients that are killed, and the state that they share with clients that live.
 //!
-//! Each client is alone on a machine. Two live; three are killed, each at a drawn point; for each of the first two of these one with a number of its own comes once
-//! it is gone: the server keeps its end of a QP of a client that is gone, so nobody comes back by that. Who looks in the end is on the server's machine.
+//! Each client is alone on a machine. Two clients live, and three are killed, each at a drawn point. When one
+//! of the first two of these is dead, a new client starts, with a number of its own. It cannot take over the
+//! killed client's number, because the server keeps its end of that client's QP. The client that checks the
+//! result in the end runs on the server's machine.
 //!
-//! Where time is virtual a client that is killed stops for ever ([`crate::kill::KillWay::Stops`]), or loses its QPs as well. With a process for each machine it is killed by
-//! SIGKILL ([`crate::kill::KillWay::Process`]); that is what [`checks`] are for, which need somebody who does it.
+//! In virtual time, a killed client stops for ever ([`crate::kill::KillWay::Stops`]), or loses its QPs as
+//! well. With a process for each machine, SIGKILL kills it ([`crate::kill::KillWay::Process`]). [`checks`]
+//! are for processes, and need a program that sends the signal.
 
 mod common;
 pub mod engines;

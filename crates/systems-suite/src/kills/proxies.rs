@@ -1,4 +1,4 @@
-//! A proxy that is killed answers nothing any more; whoever does not need it has all its READs.
+//! A killed proxy answers no more requests. Clients that do not need it have all their READs.
 
 use super::common::LOOKS;
 use crate::check::{Check, MACHINES, Scale};
@@ -9,27 +9,29 @@ use doorbell_systems::proxy::{Path, Proxy, put_up};
 use doorbell_systems::{Measured, System, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
-/// Two machines with a thread at each of two sockets, each of which is the proxy of the other; all READs go by a proxy.
+/// Two machines with a thread at each of two sockets. The threads of a machine are each other's proxies, and
+/// all READs go by a proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct ProxyKills {
     /// READs of each client.
     pub reads: u64,
-    /// Clients that are killed, of the second machine: the first, and how many.
+    /// Killed clients, on the second machine: the first, and how many.
     pub clients: (u32, u32),
-    /// How.
+    /// How the clients are killed.
     pub way: KillWay,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
-/// The machine of those that are killed.
+/// The machine of the killed clients.
 const MACHINE: u32 = 2;
 
-/// Clients of a machine.
+/// Clients of each machine.
 pub const OF_A_MACHINE: u32 = 2;
 
 impl ProxyKills {
-    /// Runs it. Returns how many READs each client had that was not killed; nothing where machine 0 is in another process.
+    /// Runs the case. Returns how many READs each client had that was not killed. Returns nothing if machine
+    /// 0 is in another process.
     ///
     /// # Errors
     /// If a READ had wrong bytes, or a verb fails.
@@ -48,7 +50,7 @@ impl ProxyKills {
     }
 }
 
-/// Ends once somebody was killed: nobody may be spared because the others are done.
+/// Ends once a client is dead, so that the run does not end before the kill.
 struct Looker;
 
 impl Program for Looker {
@@ -60,7 +62,8 @@ impl Program for Looker {
     }
 }
 
-/// The process of a machine is killed, with both of its threads and what was in their queues; the other machine has all its READs.
+/// Kills the process of a machine, with both its threads and the requests in their queues. The other machine
+/// must have all its READs.
 fn run<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let reads = u64::from(scale.requests) / 4;
     let case = ProxyKills { reads, clients: (OF_A_MACHINE, OF_A_MACHINE), way: KillWay::Process, seed };
@@ -71,7 +74,7 @@ fn run<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), Stri
     }
 }
 
-/// Its checks.
+/// The checks of killed proxies.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let check = |seed| {
         let run = move |cluster: &mut C, scale: &Scale| run(cluster, scale, seed);

@@ -1,4 +1,5 @@
-//! Readers of other machines that are killed at any point: engines have all of theirs, as nobody waits for a reader, and what it had read is in the log.
+//! Readers of other machines that are killed at any point. All records of the engines are in the log, because
+//! nobody waits for such a reader. All records that the reader read are in the log too.
 
 use super::common::{
     KILLED, LIVE, begun_key, done_key, faults_in, lookup_death, place, say_done, tell, told, until_killed,
@@ -16,23 +17,23 @@ use doorbell_verbs::{Cluster, Program, Provider, Span};
 /// Machines of a check: the log machine, one for each engine, one for each reader.
 pub const MACHINES: u32 = 1 + LIVE + KILLED;
 
-/// Where who has heard what killed readers told runs.
+/// Place of the program that reports the progress of killed readers.
 const TELLS: (u32, u32) = (0, 12);
 
-/// Engines, and readers that are killed.
+/// Engines that live, and readers that are killed.
 #[derive(Clone, Copy, Debug)]
 pub struct ReaderKills {
-    /// What engines do; how many there are, and what goes wrong, is said here.
+    /// The engines' work. Its numbers of engines and readers and its faults are ignored.
     pub log: log::LogCase,
     /// How readers are killed.
     pub way: KillWay,
 }
 
 impl ReaderKills {
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
         let case = log::LogCase { engines: LIVE, readers: KILLED, ..self.log };
         let faults = faults_in(KillWindow::Records, self.way, case.seed);
@@ -53,12 +54,13 @@ impl ReaderKills {
     }
 }
 
-/// Readers of a seed, as processes.
+/// The readers of a seed, as processes.
 pub(super) fn readers<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     ReaderKills { log: processes(scale, seed), way: KillWay::Process }.run(cluster, scale.patience)
 }
 
-/// An engine that begins when all readers are there; the one behind all others appends the last record when they are gone.
+/// An engine that begins when all readers exist. One more, behind the others, appends the last record when
+/// the readers are dead.
 struct ReadEngine {
     case: log::LogCase,
     number: u32,
@@ -84,7 +86,7 @@ impl Program for ReadEngine {
     }
 }
 
-/// A reader that is killed. It says of the last record that it has read where it was, and which.
+/// A reader that is killed. It reports position and name of the last record that it has read.
 struct Victim {
     layout: Layout,
     number: u32,
@@ -121,7 +123,7 @@ impl Victim {
     }
 }
 
-/// Says at the end what killed readers lived to tell: as one that has missed all else.
+/// Reports in the end the progress of the killed readers, as one reader that has missed all other records.
 struct Tells;
 
 impl Program for Tells {

@@ -1,13 +1,13 @@
-//! The roles of the applications, of each of which processes are killed, as often as wanted, by seeds.
+//! The roles of the applications. Checks kill processes of each role, with any number of seeds.
 
 use super::common::{AT_FIRST, KILLED, MACHINES};
 use super::{engines, executors, machines, readers, tables};
 use crate::check::{Check, Scale};
 use doorbell_verbs::Cluster;
 
-/// A role of an application.
+/// A role of an application, whose processes are killed.
 pub struct KillRole<C> {
-    /// The application and what is killed of it.
+    /// The application and the role.
     pub name: &'static str,
     /// Processes that a check kills.
     pub kills: u32,
@@ -16,7 +16,7 @@ pub struct KillRole<C> {
 }
 
 impl<C: Cluster + 'static> KillRole<C> {
-    /// The check of a seed.
+    /// The check with this seed.
     pub fn check(&self, seed: u64) -> Check<C> {
         let (run, (all, at_first)) = (self.run, self.machines);
         let name = format!("systems/kills/{}_{seed}", self.name);
@@ -24,14 +24,14 @@ impl<C: Cluster + 'static> KillRole<C> {
             .of_processes(all, at_first)
     }
 
-    /// The check of a name, if it is one of this role.
+    /// The check of this name, if it belongs to this role.
     pub fn named(&self, name: &str) -> Option<Check<C>> {
         let seed = name.strip_prefix("systems/kills/")?.strip_prefix(self.name)?.strip_prefix('_')?;
         seed.parse().ok().map(|seed| self.check(seed))
     }
 }
 
-/// All of them.
+/// All roles.
 pub fn roles<C: Cluster>() -> Vec<KillRole<C>> {
     vec![
         KillRole {

@@ -1,5 +1,6 @@
-//! Front-ends of a hashtable that are killed: what they had not published is lost, and nothing else; locks and numbers that they had hold nobody up for ever. And
-//! back-ends that are killed: who asks them ends with an error.
+//! Front-ends of a hashtable that are killed. They lose the modifications that they had not published, and
+//! nothing else. Locks and numbers that they hold do not hold up others for ever. Back-ends that are killed:
+//! their front-ends end with an error.
 
 use super::common::{
     CLIENTS, Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, faults_in, in_time, live, tell, told,
@@ -19,20 +20,21 @@ use doorbell_systems::site::{Course, Site};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
-/// Front-ends some of which are killed, and one that reads all keys in the end.
+/// Front-ends, some of which are killed, and one that reads all keys in the end.
 #[derive(Clone, Debug)]
 pub struct TableKills {
-    /// The table; its clients are those of [`super`], one on each machine, and who looks.
+    /// The table. Its clients are as in [`super`]: each is alone on a machine, and one more checks the
+    /// result.
     pub config: Hashtable,
     /// Operations of each front-end that lives.
     pub operations: u64,
     /// How front-ends are killed.
     pub way: KillWay,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
-/// A table for such a case, of which so many percent of the keys are hot.
+/// A table for such a case. `hot` percent of the keys are hot.
 pub fn table(hot: u32, (lease, drift): (Span, Span), seed: u64) -> Hashtable {
     let mut config = small(CLIENTS);
     config.clients.clients_per_machine = 1;
@@ -42,10 +44,10 @@ pub fn table(hot: u32, (lease, drift): (Span, Span), seed: u64) -> Hashtable {
 }
 
 impl TableKills {
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
         let mut stage =
             stage::stage::<C, History>(cluster, faults_in(KillWindow::Lists, self.way, self.seed), patience)?;
@@ -63,7 +65,6 @@ impl TableKills {
     }
 }
 
-/// A front-end.
 struct DoomedFrontEnd {
     case: TableKills,
     number: u32,
@@ -94,7 +95,7 @@ impl DoomedFrontEnd {
         telling.script.end()
     }
 
-    /// What a front-end told was kept is there, or something newer.
+    /// Checks that each version that a front-end reported as kept is there, or a newer one.
     fn look<P: Provider>(&self, p: &P) -> Result<History, SystemError> {
         wait_for_all(p);
         let history = self.work(p, Script::look(&self.case.config))?;
@@ -113,7 +114,7 @@ impl DoomedFrontEnd {
     }
 }
 
-/// A front-end that says of each key the newest version that is to be kept, whatever becomes of it.
+/// A front-end that reports for each key the newest version that must be kept, even if the front-end dies.
 struct Telling<'a, P> {
     p: &'a P,
     number: u32,
@@ -150,7 +151,7 @@ impl<P: Provider> Work for Telling<'_, P> {
     }
 }
 
-/// Front-ends of a seed, as processes.
+/// The front-ends of a seed, as processes.
 pub(super) fn front_ends<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let hot = [50, 0, 100, 50, 25][seed as usize % 5];
     let mut config = table(hot, (scale.retry, scale.retry * 2), seed);
@@ -159,14 +160,14 @@ pub(super) fn front_ends<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) 
         .run(cluster, scale.patience)
 }
 
-/// Back-ends, and front-ends behind them.
+/// Back-ends, and front-ends on the machines behind them.
 const BACK_ENDS: u32 = 2;
 const FRONT_ENDS: u32 = 2;
 
 /// Machines of the check of back-ends.
 pub const MACHINES: u32 = BACK_ENDS + FRONT_ENDS;
 
-/// One of two back-ends is killed.
+/// Kills one of two back-ends.
 pub(super) fn back_end<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let victim = BACK_ENDS - 1;
     let kill = Some(Kill::new((FRONT_ENDS, 1), (0, 200), KillWay::Process));
@@ -183,11 +184,12 @@ pub(super) fn back_end<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) ->
     in_time(&stage::run(stage)?, scale)
 }
 
-/// Front-ends go on until their back-ends, which end after so long, are gone; on one machine where each is the other's proxy. How long after that each ended with an error; for clusters in
-/// virtual time.
+/// Front-ends go on until their back-ends end, after `lives`. If `by_proxy`, both front-ends are on one
+/// machine, and each is the other's proxy. Returns how long after that each front-end ended with an error.
+/// For clusters in virtual time.
 ///
 /// # Errors
-/// If one ended otherwise.
+/// If a front-end ended otherwise.
 pub fn without_back_ends<C: Cluster>(
     cluster: &mut C,
     (lives, by_proxy): (Span, bool),
@@ -198,12 +200,13 @@ pub fn without_back_ends<C: Cluster>(
     let course = Course::Fixed(Interval::new(Time::START, lives));
     if by_proxy {
         (config.path, config.clients.clients_per_machine) = (Path::Proxy, FRONT_ENDS);
-        // All that one has under way may be with its proxy, whose end it hears of by no QP of its own.
+        // The only outstanding operation may be with the proxy. Then no QP of the front-end itself reports
+        // the end.
         config.clients.outstanding = 1;
     }
     let mut site = Site::<C, u64>::new(cluster, course).map_err(text)?;
     for (number, neighbours) in (0..).zip(put_up(&mut site, &config).map_err(text)?) {
-        // Without an end, but that there is time behind it.
+        // Without an end, except that later times remain representable.
         let interval = Interval::new(Time::START, Span::from_ms(1_000_000));
         site.add_client(config.place(number), Asks { config: config.clone(), number, neighbours, interval });
     }
@@ -211,7 +214,7 @@ pub fn without_back_ends<C: Cluster>(
     Ok(ended.into_iter().map(|ns| Span::from_ns(ns.saturating_sub(lives.as_ns()))).collect())
 }
 
-/// A front-end that goes on until somebody is gone.
+/// A front-end that goes on until a back-end is dead.
 struct Asks {
     config: Hashtable,
     number: u32,
@@ -233,7 +236,7 @@ impl Program for Asks {
     }
 }
 
-/// A script of which it is known when each operation began that has not ended.
+/// A script that knows when each outstanding operation began.
 struct Asking {
     script: Script,
     under_way: Vec<Time>,

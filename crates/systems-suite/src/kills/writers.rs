@@ -1,4 +1,5 @@
-//! Of what a killed writer held back, what it had not posted is lost, and nothing else: not what had completed, nor what others wrote.
+//! A killed writer loses the modifications that it held back and had not posted. Nothing else is lost:
+//! neither completed modifications nor bytes of other writers.
 
 use super::common::{AT_FIRST, CLIENTS, LOOKS, MACHINES, faults, live, place, tell, told, wait_for_all};
 use crate::check::{Check, Scale};
@@ -13,34 +14,34 @@ use doorbell_systems::{Measured, SystemError, memory_server};
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time};
 use std::iter;
 
-/// Writers with blocks of their own, or with bytes of their own of the same blocks; some are killed.
+/// Writers with blocks of their own, or with bytes of their own in common blocks. Some writers are killed.
 #[derive(Clone, Copy, Debug)]
 pub struct WriterKills {
-    /// Bytes of a block, and blocks of a region.
+    /// Bytes of a block.
     pub block: u32,
     /// Blocks of a region.
     pub blocks: u32,
-    /// Modifications after which a block is posted. Nothing else posts it but a flush.
+    /// Modifications after which a block is posted. Otherwise only a flush posts it.
     pub theta: u32,
-    /// Who else writes the blocks.
+    /// Whether other writers write the blocks.
     pub holding: Holding,
-    /// Bytes of a write at most.
+    /// Largest number of bytes of a write.
     pub longest: u64,
     /// Writes of each writer that lives.
     pub writes: u64,
-    /// After so many writes it flushes and fences.
+    /// A writer flushes and fences after this many writes.
     pub flushes: u64,
     /// How writers are killed.
     pub way: KillWay,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
 impl WriterKills {
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
         let mut stage = stage::stage::<C, Measured>(cluster, faults(self.way, self.seed), patience)?;
         let all = self.all();
@@ -53,7 +54,7 @@ impl WriterKills {
         stage::run(stage).map(drop)
     }
 
-    /// The same as a case without deaths: where whose bytes are.
+    /// The case without kills, which says where the bytes of each writer are.
     fn all(&self) -> consolidate::ConsolidateCase {
         let rules = Rules {
             block: self.block,
@@ -76,7 +77,7 @@ impl WriterKills {
         }
     }
 
-    /// What a writer writes, where, without end.
+    /// The writes of a writer, without end: offset and bytes.
     fn history(&self, number: u32) -> impl Iterator<Item = (u64, Vec<u8>)> + use<> {
         let (all, mut random) = (self.all(), Random::new(self.seed, u64::from(number) << 1 | 1));
         iter::repeat_with(move || {
@@ -93,25 +94,25 @@ impl WriterKills {
         (at / block..=(at + bytes.len() as u64 - 1) / block).map(|block| block as usize)
     }
 
-    /// Where a writer's region begins.
+    /// Offset at which a writer's region begins.
     fn begins(&self, all: &consolidate::ConsolidateCase, number: u32) -> u64 {
         if all.shared() { 0 } else { all.region() * u64::from(number) }
     }
 
-    /// Whether a byte of its region is a writer's.
+    /// Whether a byte of a writer's region belongs to the writer.
     fn owns(&self, all: &consolidate::ConsolidateCase, number: u32, at: u64) -> bool {
         !all.shared() || at / STRIPE % u64::from(CLIENTS) == u64::from(number)
     }
 }
 
-/// How far a writer is with each of its blocks, in modifications.
+/// A writer's progress: counts of modifications of each of its blocks.
 #[derive(Clone, Default)]
 struct Progress {
-    /// That it has made, or is about to make.
+    /// Modifications that the writer has made, or is about to make.
     made: Vec<u64>,
-    /// That have been posted, or are about to be.
+    /// Modifications that have been posted, or are about to be.
     posted: Vec<u64>,
-    /// That have completed.
+    /// Modifications that have completed.
     completed: Vec<u64>,
 }
 
@@ -126,7 +127,6 @@ impl Progress {
     }
 }
 
-/// A writer.
 struct Writer {
     case: WriterKills,
     number: u32,
@@ -174,7 +174,7 @@ impl Writer {
     }
 }
 
-/// Looks at all bytes in the end.
+/// Checks all bytes in the end.
 struct Looker {
     case: WriterKills,
     memory: Mem,
@@ -198,7 +198,8 @@ impl Program for Looker {
 }
 
 impl Looker {
-    /// Each byte of a writer's is what a block's modifications left that had completed, or one of those that were posted.
+    /// Each byte of a writer must be as the block's completed modifications left it, or as a posted one left
+    /// it.
     fn compare(&self, number: u32, found: &[u8], told: &[u64]) -> Result<(), SystemError> {
         let (all, may) = (self.case.all(), self.may_be(number, told));
         for (at, (found, may)) in (0..).zip(found.iter().zip(may)) {
@@ -210,7 +211,7 @@ impl Looker {
         Ok(())
     }
 
-    /// What each byte of a writer's region may be.
+    /// The values that each byte of a writer's region may have.
     fn may_be(&self, number: u32, told: &[u64]) -> Vec<Vec<u8>> {
         let (posted, completed) = told.split_at(told.len() / 2);
         let mut may = vec![vec![0]; self.case.all().region() as usize];
@@ -235,7 +236,7 @@ impl Looker {
     }
 }
 
-/// Its checks.
+/// The checks of killed writers.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let case = |holding, seed, scale: &Scale| WriterKills {
         block: 256,

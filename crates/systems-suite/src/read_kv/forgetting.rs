@@ -1,4 +1,4 @@
-//! A store that has too little room forgets, and then knows nothing of a key: not an old value.
+//! A store with too little room forgets keys. It then has no value for a key, and never an old one.
 
 use super::store::Reads;
 use crate::faults::Faults;
@@ -59,7 +59,7 @@ impl<P: Provider> Ends<P> {
         }
     }
 
-    /// The number of the value of a key as the server tells it, and as the tables do.
+    /// The number in a key's value, from the server's reply and from a READ of the tables.
     fn get(&mut self, key: u64) -> Result<[Option<u64>; 2], SystemError> {
         let told = match self.ask(&Request::Get(numbered(key)))? {
             Reply::Value(_, value) => Some(number(&value)?),
@@ -113,10 +113,10 @@ impl Program for Comparer {
     }
 }
 
-/// Returns how often something was forgotten; nothing where machine 0 is in another process.
+/// Returns how often a key was forgotten. `None` if machine 0 is in another process.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the failure.
 pub fn forgets<C: Cluster>(
     cluster: &mut C,
     steps: u64,

@@ -1,4 +1,5 @@
-//! The store that clients READ: linearizable for each key, and it forgets only as the server does.
+//! The store that clients READ. It is linearizable for each key, and a READ misses only keys that the server
+//! has forgotten.
 
 mod forgetting;
 mod store;
@@ -12,7 +13,7 @@ use crate::kv::KvShape;
 use doorbell_systems::read_kv::ReadKv;
 use doorbell_verbs::Cluster;
 
-/// Its checks.
+/// The checks of the store.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let with = |trouble| KvShape::new(Reads, 4).batched().under(trouble);
     vec![

@@ -1,4 +1,4 @@
-//! The store that clients READ as cases put it up.
+//! The store that clients READ, as cases set it up.
 
 use crate::herd_kv::{self, HerdKvCaseClient};
 use crate::kv::{CaseStore, History, KvCase, LENGTHS};
@@ -6,7 +6,7 @@ use crate::stage::Stage;
 use doorbell_systems::SystemError;
 use doorbell_verbs::{Cluster, Program, Time};
 
-/// GETs by READ, all else over HERD's RPCs.
+/// GETs by READ, all other requests over HERD's RPCs.
 #[derive(Clone, Copy, Debug)]
 pub struct Reads;
 

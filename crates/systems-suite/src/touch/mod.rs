@@ -1,4 +1,4 @@
-//! The server that scans: each response is the buffer as its request had it filled.
+//! The server that scans. Each response is the buffer as the request filled it.
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -9,7 +9,7 @@ use doorbell_systems::touch::{
 };
 use doorbell_verbs::{Cluster, Span};
 
-/// What a case has the server do.
+/// The server's work in a case.
 #[derive(Clone, Copy)]
 struct TouchCase {
     stack: Stack,
@@ -22,8 +22,8 @@ struct TouchCase {
     requests: u64,
 }
 
-/// Runs a case, whose server stores each request's number all over the buffer; what is wrong where a response has
-/// something else, or does not come.
+/// Runs a case, in which the server stores each request's number all over the buffer. The error says which
+/// response is wrong or missing.
 fn run<C: Cluster>(cluster: &mut C, case: TouchCase, trouble: Trouble, scale: &Scale) -> Result<(), String> {
     let TouchCase { stack, response, size, step, sends_per_fill, requests } = case;
     let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
@@ -58,8 +58,8 @@ fn run<C: Cluster>(cluster: &mut C, case: TouchCase, trouble: Trouble, scale: &S
     stage::run(stage).map(drop)
 }
 
-/// A check of responses by a verb, with a few fills at least: the first is what memory has anyway. They are so long
-/// that one which is sent too early is seen, and no whole number of lines.
+/// A check of responses by a verb, with several fills: memory has the bytes of the first fill anyway.
+/// Responses are so long that one which is sent too early is detected. They are no whole number of lines.
 fn responses<C: Cluster>(name: &str, stack: Stack, response: Response) -> Check<C> {
     Check::new(format!("systems/touch/{name}"), move |cluster: &mut C, scale| {
         let case = TouchCase {
@@ -79,7 +79,7 @@ pub fn by_tcp<C: Cluster>() -> Check<C> {
     responses("responses_by_tcp", Stack::Tcp, Response::Send)
 }
 
-/// Its checks on any machine.
+/// The checks that run on any machine.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
         responses("responses_by_send", Stack::Rdma, Response::Send),
