@@ -139,7 +139,7 @@ pub struct Check<C> {
 }
 
 impl<C: Cluster> Check<C> {
-    /// A check of this name. `run` returns an error that says what is wrong.
+    /// A check of this name. `run` returns an error that describes the failure.
     pub fn new(
         name: impl Into<String>,
         run: impl Fn(&mut C, &Scale) -> Result<(), String> + 'static,

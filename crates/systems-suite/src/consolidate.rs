@@ -1,4 +1,5 @@
-//! IO consolidation: the target's memory is what was written, as far as the writer was told; and what it was not told of is what is lost.
+//! IO consolidation. The target's memory has all modifications that were reported to the writer as completed.
+//! Only others can be lost.
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -13,33 +14,34 @@ use doorbell_verbs::{
     SendFlags, SendOp, SendWr, Span, Time,
 };
 
-/// Bytes of a shared region that belong to one writer, one after the other's: not a part of any block size.
+/// Bytes of a stripe. A shared region has stripes of its writers in turn. The size divides no block size.
 pub(crate) const STRIPE: u64 = 40;
 
-/// Bytes that are inlined.
+/// Inline capacity in bytes.
 pub(crate) const INLINE: u32 = 64;
 
-/// After the time-out, on machines that may be slow.
+/// Lateness after the time-out that is wrong even on slow machines.
 const VERY_LATE: Span = Span::from_ms(10_000);
 
-/// Clients that write, read, flush, fence and wait as they draw.
+/// Clients that write, read, flush, fence and wait at random.
 #[derive(Clone, Debug)]
 pub struct ConsolidateCase {
-    /// Clients: with blocks of their own, or with bytes of their own of the same blocks, by `rules.holding`.
+    /// Number of clients. `rules.holding` says whether they have blocks of their own, or bytes of their own
+    /// in common blocks.
     pub clients: u32,
-    /// Calls of each.
+    /// Calls of each client.
     pub steps: u64,
     /// Blocks of a region.
     pub blocks: u64,
-    /// Bytes of a write at most.
+    /// Largest number of bytes of a write.
     pub longest: u64,
-    /// What they go by.
+    /// The rules of the consolidators.
     pub rules: Rules,
-    /// How late after the time-out a block may be posted, where that can be told.
+    /// Largest lateness of a post after the time-out. `None` if it cannot be known.
     pub late: Option<Span>,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
 }
 
@@ -57,7 +59,7 @@ impl ConsolidateCase {
         if self.shared() { self.region() } else { self.region() * u64::from(self.clients) }
     }
 
-    /// A range that is this client's.
+    /// A random range that belongs to this client.
     pub(crate) fn range(&self, number: u32, random: &mut Random) -> (u64, u64) {
         let (begin, bytes) = if self.shared() {
             let own = (self.region() / STRIPE - u64::from(number)).div_ceil(u64::from(self.clients));
@@ -70,10 +72,10 @@ impl ConsolidateCase {
         (begin + random.below(bytes - len + 1), len)
     }
 
-    /// Runs it for `patience` at most.
+    /// Runs the case for `patience` at most.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
         let mut stage = stage::stage::<C, Measured>(cluster, self.faults, patience)?;
         let memory = stage.alloc(self.memory()).map_err(text)?;
@@ -94,7 +96,7 @@ pub(crate) fn put_up<C: Cluster>(stage: &mut stage::Stage<'_, C, Measured>, memo
     memory_server::put_up(stage, SERVICE, qps, memory, AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
 }
 
-/// Looks at the target's memory, by a QP that the writer knows nothing of.
+/// Reads the target's memory, by a QP that the writer does not know.
 struct Observer<P: Provider> {
     cpu: P,
     qp: Qp<P>,
@@ -135,7 +137,7 @@ fn wrong<T>(why: String) -> Result<T, SystemError> {
     Err(SystemError::Protocol(why))
 }
 
-/// The bytes that differ are told, if there are some.
+/// Checks that bytes are equal. The error names the first byte that differs.
 fn same(what: &str, from: u64, found: &[u8], expected: &[u8]) -> Result<(), SystemError> {
     match found.iter().zip(expected).position(|(found, expected)| found != expected) {
         Some(at) => {
@@ -145,14 +147,14 @@ fn same(what: &str, from: u64, found: &[u8], expected: &[u8]) -> Result<(), Syst
     }
 }
 
-/// A client that compares the target's memory, and what it reads, with what it wrote.
+/// A client that compares the target's memory, and the bytes that it reads, with its own writes.
 struct ConsolidateChecker {
     case: ConsolidateCase,
     number: u32,
     interval: Interval,
 }
 
-/// A checker under way.
+/// A checker at work.
 struct Checking<'a, P: Provider> {
     case: &'a ConsolidateCase,
     number: u32,
@@ -160,9 +162,9 @@ struct Checking<'a, P: Provider> {
     consolidator: Consolidator<P>,
     observer: Observer<P>,
     random: Random,
-    /// What the region has by its own writes.
+    /// The bytes of the region after this client's own writes.
     expected: Vec<u8>,
-    /// Modifications of blocks, and how many of them it was told of.
+    /// Modifications of blocks, and how many of them were reported as completed.
     modified: u64,
     told: u64,
 }
@@ -191,7 +193,7 @@ impl<P: Provider> Checking<'_, P> {
         Ok(())
     }
 
-    /// What is held is seen.
+    /// A read sees held modifications.
     fn read(&mut self) -> Result<(), SystemError> {
         let (at, len) = self.case.range(self.number, &mut self.random);
         let mut found = vec![0; len as usize];
@@ -199,14 +201,14 @@ impl<P: Provider> Checking<'_, P> {
         same("read", at, &found, &self.expected[at as usize..][..found.len()])
     }
 
-    /// Whether there was nothing to do.
+    /// Polls. Returns whether there was nothing to do.
     fn poll(&mut self) -> Result<bool, SystemError> {
         let polled = self.consolidator.poll()?;
         self.told += polled.completed.iter().map(|done| u64::from(done.writes)).sum::<u64>();
         Ok(polled.is_idle())
     }
 
-    /// Nothing more is written: what is held is posted all the same.
+    /// Writes no more. Held blocks must be posted anyway.
     fn time_out(&mut self) -> Result<(), SystemError> {
         let timeout = self.case.rules.timeout;
         let late = self.cpu.now() + timeout + self.case.late.unwrap_or(VERY_LATE);
@@ -224,7 +226,7 @@ impl<P: Provider> Checking<'_, P> {
         }
     }
 
-    /// All that was written is at the target.
+    /// Checks that all writes are at the target.
     fn compare(&mut self) -> Result<(), SystemError> {
         self.consolidator.flush()?;
         self.compare_posted()
@@ -287,11 +289,11 @@ impl Program for ConsolidateChecker {
     }
 }
 
-/// Bytes of a block, and blocks, of the checks below.
+/// Bytes of a block, and number of blocks, in the checks below.
 const BLOCK: u32 = 256;
 const BLOCKS: u64 = 4;
 
-/// Nothing is posted but by theta, [`Consolidator::flush`] or for want of room.
+/// Rules by which only theta, [`Consolidator::flush`] or a lack of room causes a post.
 fn rules(holding: Holding, theta: u32) -> Rules {
     Rules {
         block: BLOCK,
@@ -304,21 +306,21 @@ fn rules(holding: Holding, theta: u32) -> Rules {
     }
 }
 
-/// A writer that stops with writes held back, and who looks at the target then.
+/// A writer that stops with writes held back. An observer then reads the target.
 #[derive(Clone, Copy)]
 struct StopWriting {
     holding: Holding,
     theta: u32,
-    /// Writes in all; it waits for what was posted after each of this many.
+    /// Number of writes. The writer fences after the last one.
     writes: u64,
     seed: u64,
 }
 
-/// Published when it has stopped.
+/// Published when the writer has stopped.
 const STOPPED: &str = "consolidate/stopped";
 
 impl StopWriting {
-    /// What is written, where: within a block.
+    /// The writes: offset and bytes, each within a block.
     fn all(self) -> impl Iterator<Item = (u64, [u8; 24])> {
         let mut random = Random::new(self.seed, 0);
         (0..self.writes).map(move |_| {
@@ -329,7 +331,7 @@ impl StopWriting {
         })
     }
 
-    /// What the target has: of each block, what its last post brought, which is all but the last modifications, fewer than theta.
+    /// The target's bytes. Each block has all its modifications but the last ones, fewer than theta.
     fn kept(self) -> Vec<u8> {
         let block = |at: u64| (at / u64::from(BLOCK)) as usize;
         let (mut memory, mut held) =
@@ -346,7 +348,7 @@ impl StopWriting {
     }
 }
 
-/// Client 0 writes and stops; client 1 looks.
+/// Client 0 writes and stops. Client 1 reads the target.
 struct Stopping {
     stop: StopWriting,
     number: u32,
@@ -381,17 +383,17 @@ impl Program for Stopping {
     }
 }
 
-/// A client that writes one block again and again, and looks for when it was posted.
+/// A client that writes one block again and again until it was posted.
 struct Again(Interval);
 
-/// Its time-out, and how often it writes.
+/// The client's time-out, and the span between its writes.
 const TIMEOUT: Span = Span::from_us(100);
 const EVERY: Span = Span::from_us(10);
 
 impl Program for Again {
     type Output = Result<u64, SystemError>;
 
-    /// Nanoseconds from the first write to the end of the first post.
+    /// Returns the nanoseconds from the first write to the end of the first post.
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let device = Device::open(&p)?;
         let memory = memory_server::find(&p, SERVICE)?;
@@ -418,7 +420,8 @@ impl Program for Again {
     }
 }
 
-/// How long the first of many writes of a block took to be at the target, and the time-out; of the former nothing where machine 0 is another process.
+/// Returns how long the first of many writes of a block took to be at the target, and the time-out. The
+/// former is `None` if machine 0 is another process.
 ///
 /// # Errors
 /// If a verb fails, or nothing is posted for `patience`.
@@ -432,19 +435,19 @@ pub fn written_again<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(Opt
     Ok((took, TIMEOUT))
 }
 
-/// Two writers of one block, one after the other.
+/// Two writers of one block, which post one after the other.
 struct Both {
     holding: Holding,
     number: u32,
 }
 
-/// What each writes, of one block.
+/// Bytes of the block that each writer writes.
 const HALF: u64 = BLOCK as u64 / 2;
 
 impl Program for Both {
     type Output = Result<u64, SystemError>;
 
-    /// How many writers' bytes are at the target in the end, as the second sees it.
+    /// Returns how many writers' bytes are at the target in the end, as the writer reads it.
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let Both { holding, number } = self;
         let device = Device::open(&p)?;
@@ -469,10 +472,10 @@ impl Program for Both {
     }
 }
 
-/// How many of two writers' bytes are at the target, where both are of one block.
+/// Returns how many of two writers' bytes are at the target, if both write one block.
 ///
 /// # Errors
-/// If a verb fails, or somebody waits in vain.
+/// If a verb fails, or a client waits in vain.
 pub fn two_writers<C: Cluster>(
     cluster: &mut C,
     holding: Holding,
@@ -489,7 +492,7 @@ pub fn two_writers<C: Cluster>(
     Ok(stage::run(stage).map_err(text)?.last().copied())
 }
 
-/// A case of the list.
+/// A case of the fixed list.
 fn listed<C: Cluster>(
     cluster: &mut C,
     scale: &Scale,
@@ -512,7 +515,7 @@ fn listed<C: Cluster>(
 }
 
 fn stops<C: Cluster>(cluster: &mut C, scale: &Scale, holding: Holding) -> Result<(), String> {
-    // No multiple of theta: something is held.
+    // No multiple of theta, so that modifications stay held.
     let stop = StopWriting { holding, theta: 5, writes: u64::from(scale.requests / 5 * 5 + 3), seed: 1 };
     let mut stage = stage::stage::<C, Measured>(cluster, Faults::default(), scale.patience)?;
     let memory = stage.alloc(BLOCKS * u64::from(BLOCK)).map_err(text)?;
@@ -524,7 +527,8 @@ fn stops<C: Cluster>(cluster: &mut C, scale: &Scale, holding: Holding) -> Result
     stage::run(stage).map(drop).map_err(text)
 }
 
-/// Two writers of a shared block, whose bytes both survive, and of one that both say to hold exclusively.
+/// Two writers of one block. The bytes of both survive if they hold it as shared. Only one writer's survive
+/// if both hold it as exclusive.
 fn writers<C: Cluster>(cluster: &mut C, scale: &Scale, holding: Holding) -> Result<(), String> {
     let survive = if holding == Holding::Shared { 2 } else { 1 };
     match two_writers(cluster, holding, scale.patience)? {
@@ -535,7 +539,7 @@ fn writers<C: Cluster>(cluster: &mut C, scale: &Scale, holding: Holding) -> Resu
     }
 }
 
-/// Its checks.
+/// The checks of IO consolidation.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let mut all = Vec::new();
     for holding in [Holding::Exclusive, Holding::Shared] {

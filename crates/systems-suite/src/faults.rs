@@ -1,4 +1,4 @@
-//! Faults that a layer can bring about on any provider.
+//! Faults that a layer can inject on any provider.
 
 use crate::kill::{Death, Kill, VisibleStep};
 use crate::layer::Layer;
@@ -12,63 +12,63 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-/// What goes wrong.
+/// The faults to inject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Of a million UC and UD messages that ask for no completion, so many never leave: to both sides
-    /// that is as if the fabric had lost them.
+    /// UC and UD messages per million that never leave, of the messages that ask for no completion. To both
+    /// sides it is as if the fabric had lost them.
     pub loss_ppm: u32,
-    /// For so long a server's thread stops in the middle of each longer store and before each 64-bit one,
-    /// as one does that the operating system takes the processor from; and WRITEs are placed in two
-    /// parts, so long apart, as a device may that copies: RC ones halfway, UC ones before the last four
-    /// bytes. The fabric must not lose anything then, as one part may not come without the other.
+    /// Span for which a server's thread stops in the middle of each longer store and before each 64-bit
+    /// store, like a thread that loses its processor to another. WRITEs are placed in two parts, this span
+    /// apart, as by a device that copies: RC WRITEs halfway, UC WRITEs before the last four bytes. The fabric
+    /// must not lose anything then, because one part must not arrive without the other.
     pub hesitation: Option<Span>,
-    /// The device comes to a part of a UC WRITE in so much time only, and reads it then: what a request
-    /// holds, and its last four bytes. A WRITE takes two messages; the fabric must not lose anything.
+    /// Span after which the device comes to a part of a UC WRITE, and reads it only then. The parts are the
+    /// request and its last four bytes. A WRITE takes two messages, so the fabric must not lose anything.
     pub late: Option<Span>,
     /// Clients stop now and then.
     pub stop: Option<Stop>,
     /// One WRITE leaves late.
     pub late_write: Option<LateWrite>,
-    /// READs of a list come late one after the other.
+    /// READs of a list are posted apart.
     pub apart: Option<Apart>,
     /// Clients are killed.
     pub kill: Option<Kill>,
-    /// For the draws of what is lost, and when clients stop or are killed.
+    /// Seed of the losses, and of the points at which clients stop or are killed.
     pub seed: u64,
 }
 
-/// For so long a client stops before one in so many of its posts, compare-and-swaps and 64-bit stores, as a thread does that the
-/// operating system takes the processor from.
+/// A client stops before one in `one_in` of its posts, compare-and-swaps and 64-bit stores, like a thread
+/// that loses its processor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// One in so many.
+    /// A stop comes once in this many steps.
     pub one_in: u32,
-    /// For so long.
+    /// Duration of a stop.
     pub span: Span,
 }
 
-/// For so long a list of a client with a WRITE is held back: to others that is as if the WRITE were on its way.
+/// A list of a client with a WRITE is held back. To others, the WRITE seems to be on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateWrite {
-    /// Whose.
+    /// The client.
     pub client: u32,
-    /// Which of them, from 0.
+    /// Number of the list among the client's lists with a WRITE, from 0.
     pub number: u32,
-    /// For so long.
+    /// How long the list is held back.
     pub span: Span,
 }
 
-/// For so long a list of READs of a client is held back after the first of them: much may be written between.
+/// A client posts the READs of a list apart, so that much may be written in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apart {
-    /// Whose.
+    /// The client.
     pub client: u32,
-    /// For so long.
+    /// Span between two READs.
     pub span: Span,
 }
 
-/// Part of a WRITE that waits for its turn.
+/// A part of a WRITE that waits for the device.
 struct Late {
     qp: QpHandle,
     wr_id: u64,
@@ -83,13 +83,13 @@ pub(crate) struct Faulty(Rc<Inner>);
 
 struct Inner {
     faults: Faults,
-    /// Of stores.
+    /// For stores.
     hesitation: Option<Span>,
-    /// Of a client.
+    /// For clients.
     stop: Option<Stop>,
-    /// Which of its lists with a WRITE is late, if one is to come.
+    /// The list with a WRITE that is late, if it is still to come.
     late_write: Cell<Option<LateWrite>>,
-    /// How far apart READs of a list are.
+    /// Span between the READs of a list.
     apart: Option<Span>,
     death: Option<Death>,
     random: RefCell<Xoshiro256PlusPlus>,
@@ -129,7 +129,7 @@ impl Faulty {
         Faulty::new(faults, None, (Some(number), u64::from(number) << 1 | 1))
     }
 
-    /// A client stops, if it is its turn.
+    /// Stops a client, if it is its turn.
     fn stop<P: Provider>(&self, below: &P) {
         let Some(Stop { one_in, span }) = self.0.stop else { return };
         if self.0.random.borrow_mut().next_u64().is_multiple_of(one_in.into()) {
@@ -137,7 +137,7 @@ impl Faulty {
         }
     }
 
-    /// Comes to a thing that others may see, before which it may be killed.
+    /// Comes to a step that others may observe. The client may be killed before it.
     fn step<P: Provider>(&self, below: &P, step: VisibleStep<'_>) {
         let qps = || {
             let mut all: Vec<QpHandle> = self.0.transports.borrow().keys().copied().collect();
@@ -149,7 +149,7 @@ impl Faulty {
         }
     }
 
-    /// Posts one after the other, and RC WRITEs in two parts: it may be killed before each.
+    /// Posts requests one by one, and RC WRITEs in two parts. The client may be killed before each.
     fn post_step_by_step<P: Provider>(
         &self,
         below: &P,
@@ -176,7 +176,7 @@ impl Faulty {
         Ok(())
     }
 
-    /// Holds a list back, if it is the one.
+    /// Holds a list back, if it is the late one.
     fn hold_back<P: Provider>(&self, below: &P, list: &[SendWr<'_>]) {
         let Some(late) = self.0.late_write.get() else { return };
         if list.iter().all(|wr| wr.op.opcode() != Opcode::Write) {
@@ -203,7 +203,7 @@ impl Faulty {
         if left.is_empty() { Ok(()) } else { below.post_send(qp, &left) }
     }
 
-    /// The device comes to the next part of a WRITE, if there is one.
+    /// Posts the next part of a WRITE, if there is one.
     fn next_part<P: Provider>(&self, below: &P) -> Result<bool, PostError> {
         let Some(late) = self.0.late.borrow_mut().pop_front() else { return Ok(false) };
         let wr = SendWr::new(late.wr_id, SendOp::Write(late.remote), std::slice::from_ref(&late.sge));
@@ -213,8 +213,8 @@ impl Faulty {
 
     fn post_late<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
         for (index, wr) in list.iter().enumerate() {
-            // What is inline was read when it was posted; of the word by which clients say that they
-            // repeat, that makes no difference.
+            // Inline bytes are read at the post, so such a WRITE does not wait. For the word by which a
+            // client says that it repeats a request, this makes no difference.
             let waits = !wr.flags.contains(SendFlags::INLINE) || wr.length() == 8;
             match parts(wr, false).filter(|_| waits) {
                 Some(([front, back], [near, far])) => {
@@ -223,7 +223,7 @@ impl Faulty {
                     let late = parts.map(|(sge, remote, flags)| Late { qp, wr_id, remote, sge, flags });
                     self.0.late.borrow_mut().extend(late);
                 }
-                // It comes after what was posted before.
+                // This request goes after all earlier posts.
                 None => {
                     while self.next_part(below)? {}
                     below.post_send(qp, &[*wr]).map_err(|error| PostError { index, ..error })?;
@@ -234,7 +234,8 @@ impl Faulty {
     }
 }
 
-/// Only a pass that does something hesitates, and such a pass does not end with a pause of its own.
+/// Pauses for a span. Only a pass that does something hesitates, and such a pass does not end with a pause of
+/// its own.
 fn hesitate<P: Provider>(below: &P, span: Option<Span>) {
     let Some(span) = span else { return };
     let until = below.now() + span;
@@ -243,7 +244,7 @@ fn hesitate<P: Provider>(below: &P, span: Option<Span>) {
     }
 }
 
-/// The parts of a WRITE that is worth two.
+/// The two parts of a WRITE that is long enough.
 fn parts(wr: &SendWr<'_>, reliable: bool) -> Option<([Sge; 2], [RemoteAddr; 2])> {
     let (SendOp::Write(remote), &[sge]) = (wr.op, wr.sg_list) else { return None };
     let front = if reliable { sge.length / 2 / 8 * 8 } else { sge.length.saturating_sub(4) };
@@ -251,7 +252,7 @@ fn parts(wr: &SendWr<'_>, reliable: bool) -> Option<([Sge; 2], [RemoteAddr; 2])>
     (front > 0).then_some(([Sge { length: front, ..sge }, back], [remote, remote.at(front.into())]))
 }
 
-/// Posts one after the other, each so long after the one before.
+/// Posts requests one by one, with this span in between.
 fn post_apart<P: Provider>(
     below: &P,
     qp: QpHandle,
@@ -267,7 +268,7 @@ fn post_apart<P: Provider>(
     Ok(())
 }
 
-/// Posts one after the other, and WRITEs in two parts.
+/// Posts requests one by one, and WRITEs in two parts.
 fn post_in_parts<P: Provider>(
     below: &P,
     qp: QpHandle,
@@ -293,7 +294,7 @@ fn post_in_parts<P: Provider>(
 }
 
 impl Layer for Faulty {
-    /// A pass in which the device goes on is none to be repeated as it was.
+    /// No pause while parts of WRITEs wait: a pass in which the device goes on is not one to repeat.
     fn pause<P: Provider>(&self, below: &P, deadline: Time) {
         if self.0.late.borrow().is_empty() {
             below.pause(deadline);
@@ -321,7 +322,7 @@ impl Layer for Faulty {
     }
 
     fn write<P: Provider>(&self, below: &P, mem: Mem, offset: u64, from: &[u8]) {
-        // Between words, as `Cpu::write` stores aligned words whole.
+        // Splits between words, because `Cpu::write` stores aligned words whole.
         let middle = if self.0.hesitation.is_some() { from.len() / 2 / 8 * 8 } else { 0 };
         let (front, back) = from.split_at(middle);
         if !front.is_empty() {
@@ -331,7 +332,7 @@ impl Layer for Faulty {
         below.write(mem, offset + middle as u64, back);
     }
 
-    /// A WRITE in two parts takes twice the room.
+    /// A WRITE in two parts takes two entries of the queue.
     fn creating(&self, attr: &QpInitAttr) -> QpInitAttr {
         let Faults { hesitation, late, .. } = self.0.faults;
         let parts = hesitation.is_some() || late.is_some() || self.0.death.is_some();

@@ -1,4 +1,4 @@
-//! HERD's RPCs: replies match requests, each of which is executed once.
+//! HERD's RPCs: replies match requests, and each request is executed once.
 
 use crate::check::{Check, Trouble};
 use crate::faults::Faults;
@@ -11,37 +11,37 @@ use doorbell_systems::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, Span, Time};
 use std::collections::HashMap;
 
-/// Clients that send requests of many lengths and compare what comes back.
+/// Clients that send requests of many lengths and check the replies.
 #[derive(Clone, Copy, Debug)]
 pub struct HerdCase {
     /// How requests and replies travel.
     pub by: (Requests, Replies),
-    /// Clients.
+    /// Number of clients.
     pub clients: u32,
-    /// The server's threads.
+    /// Threads of the server.
     pub workers: u32,
     /// Requests that a client has outstanding; a power of two.
     pub outstanding: u32,
     /// Requests that a worker takes in a pass.
     pub gather: u32,
-    /// One doorbell for the replies of a pass.
+    /// Whether the replies of a pass share one doorbell.
     pub doorbell: bool,
-    /// QPs that replies take turns with.
+    /// Number of QPs that replies use in turn.
     pub queues: u32,
     /// Requests that each client sends.
     pub requests: u32,
-    /// After how long it sends one again.
+    /// Time after which a client repeats a request.
     pub retry: Option<Span>,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
 }
 
-/// Longest text: in the WQE of no NIC.
+/// The longest text. It fits into no NIC's WQE.
 const LONGEST: u32 = 700;
 /// Bytes of a message before its text.
 const BEFORE_TEXT: usize = 12;
 
-/// What a client sends, and what comes back: then with how often this was executed.
+/// A request or a reply. A reply says how often its request was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Echo {
     client: u32,
@@ -66,7 +66,7 @@ impl Message for Echo {
     }
 }
 
-/// A request, whose text differs from that of any other.
+/// A request. Its text differs from the text of any other request.
 fn request(client: u32, number: u32) -> Echo {
     let salt = client.wrapping_mul(0x9e37_79b9) ^ number.wrapping_mul(0x85eb_ca6b);
     let length = salt % (LONGEST + 1);
@@ -78,7 +78,7 @@ fn reply_to(request: &Echo, executed: u32) -> Echo {
     Echo { executed, text: request.text.iter().map(|byte| !byte).collect(), ..request.clone() }
 }
 
-/// Counts how often it executes each request.
+/// Executes requests, and counts how often it executes each one.
 #[derive(Default)]
 struct Echoer(HashMap<(u32, u32), u32>);
 
@@ -117,7 +117,7 @@ impl Program for HerdServer {
     }
 }
 
-/// What a client saw.
+/// The counts of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// Replies that matched.
@@ -137,7 +137,7 @@ impl Record for Answered {
     }
 }
 
-/// A client.
+/// A client that checks its replies.
 struct HerdAsker {
     case: HerdCase,
     config: Config,
@@ -146,7 +146,7 @@ struct HerdAsker {
 }
 
 impl HerdAsker {
-    /// Compares what came back.
+    /// Checks a reply.
     fn check(&self, done: &Done<Echo>) -> Result<(), SystemError> {
         let number = done.tag as u32;
         let expected = reply_to(&request(self.number, number), 1);
@@ -204,11 +204,11 @@ impl Program for HerdAsker {
 }
 
 impl HerdCase {
-    /// Runs it and checks the replies. Returns what each client saw; nothing where machine 0 is in
+    /// Runs the case and checks the replies. Returns each client's counts, or nothing if machine 0 is in
     /// another process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Answered>, String> {
         let machines = cluster.machines();
         let mut stage = stage::stage(cluster, self.faults, patience)?;
@@ -242,7 +242,7 @@ impl HerdCase {
     }
 }
 
-/// A case of the list.
+/// A case for the fixed list of checks.
 struct HerdShape {
     by: (Requests, Replies),
     batched: bool,
@@ -282,11 +282,11 @@ impl HerdShape {
     }
 }
 
-/// HERD's ways.
+/// HERD's two ways to carry requests and replies.
 const WRITES: (Requests, Replies) = (Requests::WriteUc, Replies::SendUd);
 const SENDS: (Requests, Replies) = (Requests::SendUd, Replies::SendUd);
 
-/// The checks of HERD's RPCs, and of the same by other verbs.
+/// The checks of HERD's RPCs, and of these RPCs by other verbs.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let writes = |queues| HerdShape::new(WRITES, queues);
     let sends = |queues| HerdShape::new(SENDS, queues);

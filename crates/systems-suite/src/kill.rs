@@ -1,4 +1,4 @@
-//! Clients that are killed before they end, at a drawn step that others may observe.
+//! Clients that are killed before they end, at a drawn step that other threads may observe.
 
 use doorbell_systems::random::Random;
 use doorbell_verbs::{Opcode, Provider, QpHandle, SendWr, Span};
@@ -42,7 +42,7 @@ pub enum KillWindow {
 /// Largest number of bytes of marks that a READ takes together.
 const MARKS: u64 = 512;
 
-/// A step that others may observe.
+/// A step that other threads may observe.
 #[derive(Clone, Copy)]
 pub(crate) enum VisibleStep<'a> {
     /// The work request of this index of a list.

@@ -1,4 +1,4 @@
-//! Providers on top of others, that change some of what goes through them.
+//! Providers on top of other providers, which change some of the calls.
 
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PageSize,
@@ -7,7 +7,7 @@ use doorbell_verbs::{
 };
 use std::net::SocketAddr;
 
-/// What a layer changes. Each function does what the provider `below` does, unless it is defined.
+/// The changes of a layer. Each function does what the provider `below` does, unless the layer defines it.
 pub trait Layer: Clone {
     /// [`Cpu::now`].
     fn now<P: Provider>(&self, below: &P) -> Time {
@@ -51,15 +51,15 @@ pub trait Layer: Clone {
         below.lookup(key)
     }
 
-    /// A QP is to be created; returns what with.
+    /// Called before a QP is created. Returns the attributes to create it with.
     fn creating(&self, attr: &QpInitAttr) -> QpInitAttr {
         *attr
     }
 
-    /// A QP was created.
+    /// Called after a QP was created.
     fn created(&self, _qp: QpHandle, _attr: &QpInitAttr) {}
 
-    /// A QP is to be modified; returns the changes that are made.
+    /// Called before a QP is modified. Returns the changes to make.
     fn modifying(&self, attr: &QpAttr) -> QpAttr {
         *attr
     }
@@ -147,7 +147,7 @@ impl<P: Provider, L: Layer> Sockets for Layered<P, L> {
         fn tcp_close(&self, socket: SocketHandle);
     }
 
-    /// The layer's clock may be another than that below.
+    /// The layer's clock may differ from the clock below.
     fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError> {
         let left = deadline.since(self.now());
         self.below.tcp_poll(sockets, self.below.now() + left)

@@ -1,4 +1,4 @@
-//! A machine's own memory: what is read is what is there, and what was written stays, and nothing else changes.
+//! A machine's own memory: reads find the bytes that are there, writes stay, and nothing else changes.
 
 use crate::check::{Check, Scale};
 use crate::deployed;
@@ -10,17 +10,17 @@ use doorbell_systems::local_memory::{
 use doorbell_systems::{Measured, SystemError};
 use doorbell_verbs::{Cluster, PageSize, Program, Provider};
 
-/// Bytes of a region, no whole number of lines or pieces.
+/// Bytes of a region: no whole number of lines or pieces.
 const REGION: u64 = 20_011;
 /// Bytes of a piece: within a line, a line, and over several lines.
 const SIZES: [u32; 4] = [1, 24, 64, 333];
 
-/// What a region has at first.
+/// The byte that a region has at first at an offset.
 fn at_first(offset: u64) -> u8 {
     (offset * 7 + offset / 251) as u8
 }
 
-/// A client that compares all it reads, and in the end all of its memory, with a copy.
+/// A client that compares all bytes it reads with a copy, and in the end all its memory.
 struct Compared(LocalMemoryClient);
 
 impl Program for Compared {
@@ -55,7 +55,7 @@ fn run<C: Cluster>(cluster: &mut C, (op, addresses): (Op, Addresses), scale: &Sc
     for size in SIZES {
         let mut stage = stage::stage::<C, Measured>(cluster, Faults::default(), scale.patience)?;
         for number in 0..scale.clients {
-            // At sockets of other cores than their own, too.
+            // Regions are also at sockets of other cores than the client's.
             let region =
                 stage.cluster().alloc_near(MACHINE, number / 2, REGION, PageSize::Small).map_err(text)?;
             stage.cluster().preset(MACHINE, region, |bytes| {
@@ -76,7 +76,7 @@ fn check<C: Cluster>(op: Op, addresses: Addresses) -> Check<C> {
     Check::new(name, move |cluster: &mut C, scale| run(cluster, (op, addresses), scale))
 }
 
-/// Its checks.
+/// The checks of local memory.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let all = [Addresses::Sequential, Addresses::Random, Addresses::AnyByte];
     let mut checks: Vec<Check<C>> =

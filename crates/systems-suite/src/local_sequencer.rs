@@ -7,7 +7,7 @@ use crate::stage::{Stage, text};
 use doorbell_systems::local_sequencer::{LocalSequencer, LocalSequencerClient, MACHINE};
 use doorbell_verbs::{Cluster, PageSize};
 
-/// Fetch-and-add of a machine's threads; of a case it has no server, and one number at a time.
+/// Fetch-and-add by a machine's threads. It ignores a case's server, and draws one number at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Local;
 
@@ -27,7 +27,7 @@ impl Sequencer for Local {
     }
 }
 
-/// Its checks.
+/// The checks of the local sequencer.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
         DrawingShape::new(Local, 1).check("systems/sequencer/local"),

@@ -1,7 +1,8 @@
-//! A log is one order of records that were written, whole, and has all that was acknowledged; whoever stops, is late or is refused.
+//! A log is one order of whole records, and has all acknowledged records, whichever program stops, is late or
+//! is refused.
 //!
-//! Engines append records that say of which append they are, and readers read until they find the last record, which one more engine appends when all
-//! others have ended.
+//! Engines append records that name their append. Readers read until they find the last record. One more
+//! engine appends it when all others have ended.
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -18,52 +19,53 @@ use doorbell_systems::{Interval, Record, SystemError};
 use doorbell_verbs::{AccessFlags, Cluster, Mr, PageSize, Program, Provider, Span, Time};
 use std::collections::{BTreeMap, HashMap};
 
-/// Where the log machine's reader runs, and who appends the last record, on cores that no thread of the server has.
+/// Places of the log machine's reader, and of the engine that appends the last record. No thread of the
+/// server uses these cores.
 pub(crate) const READS: (u32, u32) = (0, 10);
 pub(crate) const CLOSES: (u32, u32) = (0, 11);
 
 /// Engines that append, and readers.
 #[derive(Clone, Copy, Debug)]
 pub struct LogCase {
-    /// Engines.
+    /// Number of engines.
     pub engines: u32,
-    /// Readers of other machines.
+    /// Number of readers on other machines.
     pub readers: u32,
     /// Appends of each engine.
     pub appends: u64,
-    /// Records of an append.
+    /// Largest number of records of an append.
     pub records: u32,
     /// Bytes of a record.
     pub record: u32,
     /// Records that the log holds.
     pub slots: u64,
-    /// Appends of an engine under way.
+    /// Appends that an engine has outstanding.
     pub outstanding: u32,
     /// How records leave their memory.
     pub strategy: Strategy,
     /// How positions are reserved.
     pub reserve: Reserve,
-    /// What becomes of an append where the log is full.
+    /// How an append ends if the log is full.
     pub full: Full,
     /// How long the warden waits for a hole.
     pub patience: Span,
-    /// After how long engines ask again, where they ask.
+    /// Time after which engines repeat requests for positions, if they send any.
     pub retry: Option<Span>,
     /// Bytes up to which a WRITE is inline.
     pub inline: u32,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
-/// After how long a reader of another machine that has found nothing looks again.
+/// Time after which a reader of another machine looks again if it has found nothing.
 pub(crate) const LOOKS_AGAIN: Span = Span::from_us(20);
 
-/// The append of the last record.
+/// The number of the last record's append.
 const LAST: u64 = (1 << 32) - 1;
 
-/// The name of a record as a word; an error where it is torn, or was never written.
+/// The name of a record, as a word. An error if the record is torn, or was never written.
 pub(crate) fn name_of(record: &doorbell_systems::log::Record) -> Result<u64, SystemError> {
     match Name::read(&record.bytes).filter(|name| name.engine == record.engine) {
         Some(name) => Ok(name.word()),
@@ -74,7 +76,7 @@ pub(crate) fn name_of(record: &doorbell_systems::log::Record) -> Result<u64, Sys
     }
 }
 
-/// A record's name: of which engine, which of its appends, which in it.
+/// A record's name: its engine, its append, and its index in the append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Name {
     engine: u32,
@@ -91,7 +93,7 @@ impl Name {
         Name { engine: (word >> 48) as u32, append: word >> 16 & LAST, index: word as u32 & 0xffff }
     }
 
-    /// The bytes of the record: its name, and what follows from it.
+    /// The bytes of the record: its name, and bytes that follow from the name.
     fn bytes(self, len: u32) -> Vec<u8> {
         let mut bytes = vec![0; len as usize];
         Random::new(self.word(), 1).fill(&mut bytes);
@@ -109,38 +111,39 @@ impl Name {
 /// An append that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedAppend {
-    /// Its first position; none if it was refused.
+    /// The append's first position. `None` if it was refused.
     pub position: Option<u64>,
-    /// When it began, and when it ended, in nanoseconds.
+    /// When the append began, in nanoseconds.
     pub began: u64,
-    /// See `began`.
+    /// When the append ended, in nanoseconds.
     pub ended: u64,
 }
 
-/// What a thread had.
+/// The result of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Had {
     /// An engine: its appends in order, and whether it ended with an error of its NIC.
     Engine {
-        /// Its number.
+        /// Number of the engine.
         number: u32,
-        /// Its appends that ended, in order.
+        /// The engine's appends that ended, in order.
         appends: Vec<EndedAppend>,
         /// Whether a work request failed.
         failed: bool,
     },
-    /// A reader: positions and names of all records, in the order in which they came.
+    /// A reader: positions and names of all records, in the order of reading.
     Reader {
-        /// Positions that held nothing.
+        /// Positions that were void.
         voids: u64,
-        /// Positions that were overwritten before.
+        /// Positions that were overwritten before they were read.
         missed: u64,
-        /// The position behind the last.
+        /// The position behind the last one.
         next: u64,
-        /// Positions, and words of names.
+        /// Positions, and names as words.
         records: Vec<(u64, u64)>,
     },
-    /// What killed engines lived to tell: for each how many of its appends were acknowledged, and where the last of these is.
+    /// Progress of killed engines: for each its number, how many of its appends were acknowledged, and the
+    /// position of the last of these.
     Told(Vec<(u32, u64, u64)>),
 }
 
@@ -189,7 +192,7 @@ impl Record for Had {
 }
 
 impl LogCase {
-    /// All engines, the one that closes the log last.
+    /// The layout for all engines. The engine that closes the log is the last one.
     pub(crate) fn layout(&self) -> Layout {
         Layout { engines: self.engines + 1, slots: self.slots, record: self.record }
     }
@@ -218,7 +221,7 @@ impl LogCase {
         }
     }
 
-    /// Puts up the log machine and its reader.
+    /// Sets up the log machine and its reader.
     pub(crate) fn put_up_machine<C: Cluster>(
         &self,
         stage: &mut Stage<'_, C, Had>,
@@ -229,7 +232,7 @@ impl LogCase {
         Ok(memory)
     }
 
-    /// The same, and readers of other machines.
+    /// Sets up the log machine, its reader, and readers on other machines at the places `at`.
     pub(crate) fn put_up<C: Cluster>(
         &self,
         stage: &mut Stage<'_, C, Had>,
@@ -243,14 +246,15 @@ impl LogCase {
         Ok(memory)
     }
 
-    /// Runs it and checks what all had. Returns that; nothing where machine 0 is in another process.
+    /// Runs the case and checks the results of all threads. Returns these results, or nothing if machine 0 is
+    /// in another process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Had>, String> {
         let mut stage = stage::stage::<C, Had>(cluster, self.faults, patience)?;
         let machines = stage.cluster().machines();
-        // Faults go by the numbers of clients, so engines are first.
+        // Faults go by the numbers of clients, so engines come first.
         for number in 0..self.engines {
             let interval = stage.client_interval();
             stage.add_client(place(machines, number), Appends { case: *self, number, interval });
@@ -265,11 +269,11 @@ impl LogCase {
         Ok(had)
     }
 
-    /// Engines append until the log machine, which ends after `lives`, is gone. For each, whether its NIC gave up, and how long after that it ended; for
-    /// clusters in virtual time.
+    /// Engines append until the log machine is gone, which ends after `lives`. Returns for each engine
+    /// whether its NIC gave up, and how long after that the engine ended. For clusters in virtual time.
     ///
     /// # Errors
-    /// If a run does not come to its end, or a thread ended otherwise.
+    /// If a run does not end, or a thread ended otherwise.
     pub fn without_log_machine<C: Cluster>(
         &self,
         cluster: &mut C,
@@ -287,7 +291,7 @@ impl LogCase {
         let engines: Vec<_> = (0..=self.engines)
             .map(|number| {
                 let (machine, core) = place(machines, number);
-                // The last one is only there to be waited for.
+                // The last engine exists only to be waited for.
                 let appends = if number == self.engines { 0 } else { self.appends };
                 cluster.spawn(
                     machine,
@@ -305,10 +309,10 @@ impl LogCase {
         Ok(had.into_iter().map(|(failed, at)| (failed, at.since(Time::START + lives))).collect())
     }
 
-    /// Checks what all had against the log's promise.
+    /// Checks the results of all threads against the log's guarantee.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub(crate) fn check(&self, had: &[Had]) -> Result<(), String> {
         let readers = had.iter().filter_map(|had| match had {
             Had::Reader { voids, missed, next, records } => Some((*voids, *missed, *next, records)),
@@ -341,7 +345,7 @@ impl LogCase {
         in_order(all)
     }
 
-    /// No record is there twice.
+    /// Checks that no record is in the log twice.
     fn once_each(&self, log: &BTreeMap<u64, Name>) -> Result<(), String> {
         let mut seen = HashMap::new();
         for (at, name) in log {
@@ -352,7 +356,7 @@ impl LogCase {
         Ok(())
     }
 
-    /// The records of an append at these positions.
+    /// Checks that the records of an append are at these positions.
     fn whole(
         &self,
         log: &BTreeMap<u64, Name>,
@@ -373,7 +377,8 @@ impl LogCase {
         if append == LAST { 1 } else { 1 + (append % u64::from(self.records)) as u32 }
     }
 
-    /// Of an engine that lived: what was acknowledged is there, in its order, what was refused is not, and there is no more, unless it ended early.
+    /// Checks an engine that lived. Acknowledged appends are there, in order, and refused ones are not. There
+    /// are no more appends, unless the engine ended early.
     fn engine(
         &self,
         log: &BTreeMap<u64, Name>,
@@ -417,7 +422,7 @@ impl LogCase {
         }
     }
 
-    /// Of a killed engine: so many appends were acknowledged, and the last of them is there.
+    /// Checks a killed engine: its acknowledged appends are there, the last one at `last`.
     fn told(&self, log: &BTreeMap<u64, Name>, (engine, count, last): (u32, u64, u64)) -> Result<(), String> {
         for append in 0..count {
             let first = Name { engine, append, index: 0 };
@@ -435,7 +440,7 @@ impl LogCase {
     }
 }
 
-/// What another reader found is the same.
+/// Checks that another reader found these records too.
 fn same(log: &BTreeMap<u64, Name>, missed: u64, records: &[(u64, u64)]) -> Result<(), String> {
     if let Some((at, name)) = records.iter().find(|(at, name)| log.get(at) != Some(&Name::of(*name))) {
         return Err(format!("one reader found {:?} at {at}, another {:?}", Name::of(*name), log.get(at)));
@@ -446,7 +451,7 @@ fn same(log: &BTreeMap<u64, Name>, missed: u64, records: &[(u64, u64)]) -> Resul
     Ok(())
 }
 
-/// Who began after another had ended is behind it.
+/// Checks that an append which began after another had ended is behind it.
 fn in_order(mut all: Vec<(u64, u64, u64)>) -> Result<(), String> {
     all.sort_unstable();
     let mut earliest = u64::MAX;
@@ -459,7 +464,7 @@ fn in_order(mut all: Vec<(u64, u64, u64)>) -> Result<(), String> {
     Ok(())
 }
 
-/// An engine; the one behind all others appends the last record.
+/// An engine. The one behind all others appends the last record.
 struct Appends {
     case: LogCase,
     number: u32,
@@ -515,7 +520,7 @@ pub(crate) struct Appending<'a, P: Provider> {
     interval: Interval,
     appender: Appender<P>,
     table: Mr<P>,
-    /// When each began.
+    /// When each append began.
     begun: Vec<u64>,
     appends: Vec<EndedAppend>,
 }
@@ -537,7 +542,7 @@ impl<'a, P: Provider> Appending<'a, P> {
         Ok(Appending { p, case, number, interval, appender, table, begun: Vec::new(), appends: Vec::new() })
     }
 
-    /// Appends so often, and rests; tells of each append that has ended.
+    /// Appends until `appends` have ended. Calls `tells` after each append that has ended.
     pub(crate) fn append(&mut self, appends: u64, tells: impl Fn(&[EndedAppend])) -> Result<(), SystemError> {
         while (self.appends.len() as u64) < appends {
             let mut idle = true;
@@ -569,7 +574,7 @@ impl<'a, P: Provider> Appending<'a, P> {
         self.appender.rest()
     }
 
-    /// When the first append began that has not ended, in nanoseconds.
+    /// When the oldest outstanding append began, in nanoseconds.
     pub(crate) fn under_way(&self) -> Option<u64> {
         self.begun.get(self.appends.len()).copied()
     }
@@ -593,7 +598,7 @@ impl<'a, P: Provider> Appending<'a, P> {
         }
     }
 
-    /// What it had. That its NIC gave up is a result, too.
+    /// The engine's result. An error of its NIC is a result, too.
     pub(crate) fn had(&self, ended: Result<(), SystemError>) -> Result<Had, SystemError> {
         let failed = match ended {
             Ok(()) => false,
@@ -607,7 +612,7 @@ impl<'a, P: Provider> Appending<'a, P> {
         self.p.now().since(Time::START).as_ns()
     }
 
-    /// Fills the rows of an append, which nobody has under way.
+    /// Fills the rows of an append. No outstanding append uses them.
     fn rows(&self, append: u64) -> Vec<VectorPiece> {
         let LogCase { record, records, outstanding, .. } = self.case;
         let from = append % u64::from(outstanding) * u64::from(records);
@@ -621,13 +626,12 @@ impl<'a, P: Provider> Appending<'a, P> {
     }
 }
 
-/// Where a reader reads.
+/// The memory that a reader reads.
 enum From {
     Here(LogMemory),
     There(u32),
 }
 
-/// A reader.
 struct Reads {
     case: LogCase,
     from: From,
@@ -663,9 +667,9 @@ impl Program for Reads {
                     reader.next()
                 )));
             }
-            // A pass over positions that hold nothing has found something, too: it must not end with a pause.
+            // A pass over void positions is progress, too, and must not end with a pause.
             if reader.next() == before && !over {
-                // Who READs would do nothing else all the time.
+                // Without a pause, a remote reader would READ all the time.
                 let until = if remote { p.now() + LOOKS_AGAIN } else { interval.look() };
                 p.pause(until);
                 while remote && p.now() < until {
@@ -678,7 +682,7 @@ impl Program for Reads {
     }
 }
 
-/// A case of the lists.
+/// A case for the fixed list of checks.
 fn case(trouble: Trouble, scale: &Scale) -> LogCase {
     LogCase {
         engines: scale.clients,
@@ -711,7 +715,7 @@ fn check<C: Cluster>(
     })
 }
 
-/// Its checks.
+/// The checks of the log.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let same = |_: &mut LogCase| {};
     let refuses = |case: &mut LogCase| (case.full, case.slots) = (Full::Refuse, 100);

@@ -1,4 +1,4 @@
-//! Any RPC: each client has every reply, each of its request, whatever the verbs, sizes and times.
+//! Any RPC: each client gets all replies, each to its own request, for all verbs, sizes and times.
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -8,28 +8,28 @@ use doorbell_systems::herd::{Config, Replies, Requests};
 use doorbell_systems::rpc::{Arrivals, Load, Rpc, RpcClient, RpcServer, Sizes, Times};
 use doorbell_verbs::{Cluster, Span};
 
-/// What a case asks for; [`RpcCase::usual`] and what differs.
+/// The parameters of a case. [`RpcCase::usual`] has the usual ones.
 #[derive(Clone, Debug)]
 struct RpcCase {
     /// How requests and replies travel.
     by: (Requests, Replies),
-    /// Clients.
+    /// Number of clients.
     clients: u32,
-    /// The server's threads.
+    /// Threads of the server.
     workers: u32,
-    /// Requests that a client has outstanding at most.
+    /// Largest number of requests that a client has outstanding.
     outstanding: u32,
-    /// Clients wait for a window of replies.
+    /// Whether clients wait for a window of replies.
     windows: bool,
     /// When requests are due.
     arrivals: Arrivals,
-    /// Of an open loop, mean span between a client's requests.
+    /// Mean span between a client's requests, in an open loop.
     between: Span,
-    /// Of a closed loop, how long clients wait between them.
+    /// Time that clients wait between requests, in a closed loop.
     think: Span,
     /// Mean time that a worker computes for a request.
     handler: Span,
-    /// How that varies.
+    /// Distribution of that time.
     times: Times,
     /// Requests that a worker takes in a pass.
     gather: u32,
@@ -39,14 +39,14 @@ struct RpcCase {
     replies: Sizes,
     /// Requests of each client.
     limit: u64,
-    /// After how long they are sent again.
+    /// Time after which clients repeat a request.
     retry: Option<Span>,
     /// Seed of the draws.
     seed: u64,
 }
 
 impl RpcCase {
-    /// HERD's, a closed loop with several outstanding.
+    /// HERD's RPCs in a closed loop, with several requests outstanding.
     fn usual() -> RpcCase {
         RpcCase {
             by: (Requests::WriteUc, Replies::SendUd),
@@ -97,10 +97,10 @@ impl RpcCase {
         }
     }
 
-    /// Runs it. Clients compare what comes with what they asked for, and give up if something does not come.
+    /// Runs the case. Clients compare replies with their requests, and give up if a reply does not arrive.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     fn run<C: Cluster>(&self, cluster: &mut C, trouble: Trouble, scale: &Scale) -> Result<(), String> {
         let machines = cluster.machines();
         let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
@@ -143,7 +143,7 @@ impl RpcCase {
     }
 }
 
-/// A check of a part of as many requests as is usual.
+/// A check with the usual number of requests divided by `part`.
 fn check<C: Cluster>(name: &str, case: RpcCase, part: u32, trouble: Trouble) -> Check<C> {
     Check::new(format!("systems/rpc_load/{name}"), move |cluster: &mut C, scale| {
         let clients = scale.clients;
@@ -152,7 +152,7 @@ fn check<C: Cluster>(name: &str, case: RpcCase, part: u32, trouble: Trouble) -> 
     })
 }
 
-/// Its checks.
+/// The checks of RPCs.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let sizes = |text: &str| text.parse::<Sizes>().expect("these are sizes");
     let mixed =

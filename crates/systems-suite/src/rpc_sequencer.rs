@@ -10,11 +10,11 @@ use doorbell_systems::rpc_sequencer::{
 };
 use doorbell_verbs::Cluster;
 
-/// Over HERD's RPCs, requests by WRITE.
+/// The sequencer over HERD's RPCs, with requests by WRITE.
 #[derive(Clone, Copy, Debug)]
 pub struct HerdRpc;
 
-/// The same by RC SENDs both ways.
+/// The sequencer by RC SENDs in both directions.
 #[derive(Clone, Copy, Debug)]
 pub struct RcSends;
 
@@ -79,7 +79,7 @@ impl<S: Sequencer> DrawingCase<S> {
     }
 }
 
-/// Its checks.
+/// The checks of the sequencer over RPCs.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let with = |outstanding| DrawingShape::new(HerdRpc, outstanding);
     vec![

@@ -1,28 +1,30 @@
-//! A shuffle: of each round a receiver has exactly what the rule gives it, from each sender in its order, bytes whole; whoever is slow, stops, or sends more than
-//! has room.
+//! A shuffle. In each round, a receiver gets exactly the entries that the rule gives it, from each sender in
+//! order, with whole bytes. This holds even if an executor is slow, stops, or sends more than there is room
+//! for.
 //!
-//! Each part of the protocol was broken on purpose. What failed then, of the tests in `systems/tests/systems` and the checks below:
+//! Each part of the protocol was broken on purpose. The table shows which tests of `systems/tests/systems`
+//! and which checks below then failed.
 //!
-//! | broken | seen by |
+//! | broken part | failed test |
 //! |---|---|
 //! | credit before the entries were taken | `each_receiver_has_what_the_rule_gives_it`, `credit_is_right_...` |
-//! | credit for entries that are asked for, or taken before their READ completes | `what_is_lost_is_sent_again_...`, `pulled` |
+//! | credit for entries that are asked for, or before their READ completes | `what_is_lost_is_sent_again_...`, `pulled` |
 //! | no credit within a round, or at its end | `credit_is_right_...`, `all_to_one` |
-//! | a credit's word where answers of atomics go, or not inline | `credit_is_right_...`, `what_is_lost_is_sent_again_...` |
-//! | told before it is written, to another machine or the own one | `gathered`, `few_to_others`, `stops` |
-//! | an entry told twice; a told word not read as what was added | all |
+//! | a credit word at the place of atomics' answers, or not inline | `credit_is_right_...`, `what_is_lost_is_sent_again_...` |
+//! | told before the entries are written, to any machine | `gathered`, `few_to_others`, `stops` |
+//! | an entry told twice; a told word not read as an addition | all |
 //! | one told word for even and odd rounds | `what_is_lost_is_sent_again_...` |
 //! | room for one entry more; no wrap at a segment's end | `what_is_lost_is_sent_again_...`, `gathered` |
-//! | a spilled entry dropped, or sent twice; what has no room at the end left | `each_receiver_has_what_the_rule_gives_it` |
+//! | a spilled entry dropped or sent twice, or left over at the end | `each_receiver_has_what_the_rule_gives_it` |
 //! | entries of a sender in another order; one not taken | `gathered` |
 //! | copies of all posts in one place | `copied_spills` |
-//! | a round that begins one too early, or is told as finished one too early | `what_is_lost_is_sent_again_...` |
+//! | a round begun, or reported as finished, one too early | `what_is_lost_is_sent_again_...` |
 //! | a round that ends without a sender, or before all was taken | `gathered`, `pulled` |
-//! | a round that ends before what was sent has arrived | `few_to_others`, where packets are lost `what_is_lost_is_sent_again_...` |
+//! | a round that ends before its entries have arrived | `few_to_others`; with lost packets `what_is_lost_is_sent_again_...` |
 //! | the last round told, or taken to be over, one too early | `all_to_one`, `few_to_others`; `what_is_lost_is_sent_again_...` |
-//! | who leaves waits for nobody | `what_is_lost_is_sent_again_...` |
-//! | who gives up tells nobody, or does not wait until it is told; nobody looks | `who_gives_up_tells_the_others` |
-//! | an outbox forgets that something has failed | `a_call_that_failed_is_told_of_for_ever` |
+//! | an executor leaves without waiting | `what_is_lost_is_sent_again_...` |
+//! | an executor gives up without telling, or without waiting; none looks | `who_gives_up_tells_the_others` |
+//! | an outbox forgets a failure | `a_call_that_failed_is_told_of_for_ever` |
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -38,37 +40,37 @@ use doorbell_systems::vector_io::Strategy;
 use doorbell_systems::{Interval, Record, SystemError};
 use doorbell_verbs::{AccessFlags, Cluster, Mem, Program, Provider, Span};
 
-/// What is shuffled.
+/// Entries to shuffle, and the executors that shuffle them.
 #[derive(Clone, Copy, Debug)]
 pub struct ShuffleCase {
-    /// By whom.
+    /// The executors and how they transfer entries.
     pub plan: Plan,
-    /// Where they are.
+    /// The executors' places.
     pub seats: Seats,
-    /// Rounds; `u64::MAX` for no end.
+    /// Number of rounds. `u64::MAX` for no end.
     pub rounds: u64,
-    /// Entries that a sender has in a round at most; it may have none.
+    /// Largest number of entries that a sender has in a round. It may have none.
     pub entries: u64,
-    /// Different keys; with one, all goes to one receiver.
+    /// Number of different keys. With one key, all entries go to one receiver.
     pub keys: u64,
-    /// Whether all know how many rounds there are, or executor 0 says so.
+    /// Whether all executors know the number of rounds. Otherwise executor 0 announces the last round.
     pub known: bool,
-    /// A receiver, by the executor, that takes its time for each entry, and how long.
+    /// An executor that takes its time for each entry that it receives, and how long.
     pub slow: Option<(u32, Span)>,
-    /// Seed of what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
-/// What an executor has had.
+/// The result of an executor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Had {
-    /// Rounds that it had whole.
+    /// Rounds that the executor had whole.
     pub rounds: u64,
-    /// Entries that it took, of rounds that it had whole.
+    /// Entries that the executor took in these rounds.
     pub entries: u64,
     /// Whether it ended with an error of the job.
     pub gave_up: bool,
-    /// When it ended, in nanoseconds of its clock.
+    /// When the executor ended, in nanoseconds of its clock.
     pub ended: u64,
 }
 
@@ -84,7 +86,7 @@ impl Record for Had {
 }
 
 impl ShuffleCase {
-    /// The entries of a sender in a round, one after the other: anybody can tell them.
+    /// The entries of a sender in a round, in order. Any program can compute them from the seed.
     fn input(&self, sender: u32, round: u64) -> impl Iterator<Item = Vec<u8>> + use<> {
         let ShuffleCase { entries, keys, plan, seed, .. } = *self;
         let mut random = Random::new(seed ^ round.wrapping_mul(0x6a09_e667_f3bc_c909), sender.into());
@@ -97,16 +99,17 @@ impl ShuffleCase {
         })
     }
 
-    /// Those of them that go to a receiver.
+    /// The entries of a sender in a round that go to a receiver.
     fn expected(&self, sender: u32, round: u64, to: u32) -> impl Iterator<Item = Vec<u8>> + use<> {
         let receivers = self.plan.receivers;
         self.input(sender, round).filter(move |bytes| receiver(key(bytes), receivers) == to)
     }
 
-    /// Runs it without an executor that is killed. Returns what each had; nothing where machine 0 is in another process.
+    /// Runs the case without a kill. Returns each executor's result, or nothing if machine 0 is in another
+    /// process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(
         &self,
         cluster: &mut C,
@@ -123,7 +126,8 @@ impl ShuffleCase {
         }
     }
 
-    /// Adds its executors; where `may_fail`, one that ends with an error of the job says so, and that is all.
+    /// Adds the executors. If `may_fail`, an executor that ends with an error of the job records that, and
+    /// the run goes on.
     ///
     /// # Errors
     /// If there is no memory.
@@ -148,7 +152,7 @@ fn key(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(key)
 }
 
-/// An executor that compares all it takes.
+/// An executor that compares all entries that it takes.
 struct ShuffleChecker {
     case: ShuffleCase,
     number: u32,
@@ -157,12 +161,12 @@ struct ShuffleChecker {
     may_fail: bool,
 }
 
-/// An executor took what is wrong, or not all: told apart from its giving up.
+/// The error for wrong or missing entries. It differs from the error of an executor that gives up.
 pub(crate) fn wrong(why: String) -> Result<(), SystemError> {
     Err(SystemError::Config(why))
 }
 
-/// What is still to come in a round, by sender.
+/// The entries still to come in a round, by sender.
 type ToCome = Vec<Box<dyn Iterator<Item = Vec<u8>>>>;
 
 impl Program for ShuffleChecker {
@@ -176,7 +180,7 @@ impl Program for ShuffleChecker {
     }
 }
 
-/// What an executor hands back: what it had, unless something was wrong, or it ended with an error and must not.
+/// The result of an executor. An error if it found something wrong, or ended with an error and must not.
 pub(crate) fn told_apart(
     ended: Result<(), SystemError>,
     had: Had,
@@ -217,7 +221,7 @@ impl ShuffleChecker {
             let rule = |key| receiver(key, plan.receivers);
             let ends = || !case.known && number == 0 && round + 2 >= case.rounds;
             executor.round(&source, 0..sent, rule, ends, &mut sink)?;
-            // The input may change, what was posted last first.
+            // The input may change now. Entries posted last are spoilt first.
             let spoilt = vec![0x5a; plan.entry as usize];
             (0..sent).rev().for_each(|number| p.write(source.mem(), number * u64::from(plan.entry), &spoilt));
             if let Some((sender, _)) = (0..).zip(&mut to_come).find_map(|(n, left)| Some((n, left.next()?))) {
@@ -279,7 +283,7 @@ impl ShuffleChecker {
     }
 }
 
-/// Executors of two machines, the last of which has one, that shuffle more than has room.
+/// Executors on two machines, which shuffle more entries than there is room for.
 pub fn small(executors: u32, scale: &Scale) -> ShuffleCase {
     let plan = Plan {
         executors,
@@ -321,7 +325,7 @@ fn check<C: Cluster>(
     })
 }
 
-/// Its checks.
+/// The checks of the shuffle.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let copied = |case: &mut ShuffleCase| {
         (case.plan.strategy, case.plan.full) = (Strategy::Sp, Full::Spill);

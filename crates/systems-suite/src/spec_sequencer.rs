@@ -10,17 +10,17 @@ use doorbell_verbs::Cluster;
 /// Header-only SENDs with speculation.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecS0 {
-    /// The upper half that clients begin to guess with.
+    /// The upper half with which clients begin to guess.
     pub guess: u32,
 }
 
 impl Sequencer for SpecS0 {
-    /// Replies carry no name.
+    /// Replies carry no name, so a client knows its request only if one is outstanding.
     fn names_replies(case: &DrawingCase<SpecS0>) -> bool {
         case.outstanding == 1
     }
 
-    /// A client that asks again leaves a number out.
+    /// A client that repeats a request skips a number.
     fn is_dense(case: &DrawingCase<SpecS0>) -> bool {
         case.retry.is_none()
     }
@@ -56,7 +56,7 @@ impl Sequencer for SpecS0 {
     }
 }
 
-/// Its checks.
+/// The checks of Spec-S0.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let with = |guess, outstanding| DrawingShape::new(SpecS0 { guess }, outstanding);
     vec![

@@ -1,4 +1,5 @@
-//! One client at a time has a lock: what it guards is counted up by reading it, adding one and writing it, and no count is lost.
+//! One client at a time holds a lock. Clients read the guarded data, add one and write it, and no count is
+//! lost.
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -11,59 +12,59 @@ use doorbell_systems::spinlock::{
 use doorbell_systems::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
-/// Which lock.
+/// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Of threads of one machine.
+    /// A lock of the threads of one machine.
     Local(Release),
-    /// In the server's memory.
+    /// A lock in the server's memory.
     Remote(Release),
-    /// The same with a lease.
+    /// A lock in the server's memory, with a lease.
     Leased {
-        /// How long it is.
+        /// Duration of the lease.
         lease: Span,
-        /// How long after its end it is taken over.
+        /// Time after the lease's end at which the lock may be taken over.
         drift: Span,
-        /// What it guards is published.
+        /// Whether the guarded data is fenced.
         fencing: bool,
     },
-    /// Kept by a thread of the server.
+    /// A lock that a thread of the server keeps.
     Rpc,
 }
 
-/// Clients that count.
+/// Clients that count under locks.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinlockCase {
-    /// By which lock.
+    /// The kind of the locks.
     pub kind: LockKind,
-    /// Clients; where one dies, it is another one.
+    /// Number of clients, without the one that dies.
     pub clients: u32,
-    /// Locks.
+    /// Number of locks.
     pub locks: u32,
-    /// Bytes that each guards.
+    /// Bytes that each lock guards.
     pub data: u32,
     /// Sections of each client.
     pub sections: u64,
-    /// For how long it computes in each.
+    /// Time that a client computes in each section.
     pub hold: Span,
-    /// How it waits.
+    /// How a client waits after a failed attempt.
     pub waits: Waits,
-    /// Whether another client takes the first lock and ends with it.
+    /// Whether one more client acquires the first lock and ends with it.
     pub dies: bool,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
-    /// Seed of what clients draw.
+    /// Seed of the clients' draws.
     pub seed: u64,
 }
 
-/// What a client had.
+/// The result of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// Attempts that failed.
     pub again: u64,
-    /// Sections.
+    /// Number of sections.
     pub sections: u64,
-    /// Of each lock the highest count.
+    /// The highest count of each lock.
     pub counts: Vec<u64>,
 }
 
@@ -78,7 +79,7 @@ impl Record for Counted {
     }
 }
 
-/// A client that counts until it has all its sections, or its time is over.
+/// A client that counts until it has all its sections, or time is over.
 struct Counting<D> {
     client: SpinlockClient<D>,
 }
@@ -92,7 +93,7 @@ impl<D: Design> Program for Counting<D> {
     }
 }
 
-/// A client that takes the first lock and ends with it.
+/// A client that acquires the first lock and ends with it.
 struct Dying<D> {
     design: D,
     number: u32,
@@ -117,15 +118,16 @@ impl<D: Design> Program for Dying<D> {
 }
 
 impl SpinlockCase {
-    /// A client, with the number of those that the lock knows of.
+    /// The number of clients that the lock knows.
     fn all(&self) -> u32 {
         self.clients + u32::from(self.dies)
     }
 
-    /// Runs it and compares counts with sections. Returns what each client had; nothing where machine 0 is in another process.
+    /// Runs the case, and compares counts with sections. Returns each client's result, or nothing if machine
+    /// 0 is in another process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Counted>, String> {
         let mut stage = stage::stage::<C, Counted>(cluster, self.faults, patience)?;
         let layout = Layout { locks: self.locks, data: self.data, slots: 1 };
@@ -191,7 +193,8 @@ impl SpinlockCase {
         self.check_all_had_theirs(counted)
     }
 
-    /// Nobody is served in turn, but clients end after their sections: the last one has nobody beside it.
+    /// Checks that each client had all its sections. Clients are not served in turn. But clients end after
+    /// their sections, so the last one has no competitor.
     fn check_all_had_theirs(&self, counted: &[Counted]) -> Result<(), String> {
         let clients = counted.iter().take(self.clients as usize);
         if clients.clone().all(|client| client.sections == self.sections) {
@@ -203,9 +206,9 @@ impl SpinlockCase {
     }
 }
 
-/// A case of the lists.
+/// A case for the fixed list of checks.
 fn case(kind: LockKind, trouble: Trouble, scale: &Scale) -> SpinlockCase {
-    // Threads of a machine would be done before others have begun.
+    // Without more sections, a machine's first threads would be done before the others have begun.
     let (sections, hold) = match kind {
         LockKind::Local(_) => (scale.draws, Span::from_us(2)),
         _ => (scale.operations, Span::ZERO),
@@ -237,16 +240,16 @@ fn check<C: Cluster>(
     })
 }
 
-/// A lease that is seldom taken over but from who stops, or is dead.
+/// A lease so long that a lock is seldom taken over, except from a client that stops or is dead.
 fn leased(scale: &Scale) -> LockKind {
     LockKind::Leased { lease: scale.retry, drift: Span::from_ps(scale.retry.as_ps() / 5), fencing: true }
 }
 
-/// Its checks.
+/// The checks of spinlocks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let same = |_: &mut SpinlockCase| {};
     let local = |release| move |_: &Scale| LockKind::Local(release);
-    // Where a WRITE may be lost, a lock that is given back by one may stay taken.
+    // If a WRITE may be lost, a lock that is released by a WRITE may stay held.
     let remote = |release| {
         move |scale: &Scale| LockKind::Remote(if scale.writes_back { Release::Cas } else { release })
     };

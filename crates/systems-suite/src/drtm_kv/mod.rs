@@ -1,4 +1,4 @@
-//! DrTM-KV: linearizable for each key, and there are no items beyond the last.
+//! DrTM-KV: linearizable for each key, and without items beyond the last.
 
 mod refusals;
 mod store;
@@ -12,7 +12,7 @@ use crate::kv::KvShape;
 use doorbell_systems::drtm_kv::DrtmKv;
 use doorbell_verbs::Cluster;
 
-/// Its checks.
+/// The checks of DrTM-KV.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let of_what_is_being_written = KvShape::new(Drtm, 4).batched().under(Trouble::Hesitation);
     vec![

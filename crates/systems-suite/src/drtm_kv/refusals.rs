@@ -1,4 +1,4 @@
-//! What is out of range is refused, and the server goes on.
+//! Requests out of range are refused, and the server goes on.
 
 use super::store::serve;
 use crate::faults::Faults;
@@ -9,7 +9,7 @@ use doorbell_systems::drtm_kv::{Done, Items};
 use doorbell_systems::kv::numbered;
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time, WcStatus};
 
-/// Reaches for an item that there is not, then as another client for one that there is.
+/// Requests an item that does not exist. Then, as another client, requests one that exists.
 struct OutOfItems {
     end: Time,
 }
@@ -44,10 +44,10 @@ impl Program for OutOfItems {
     }
 }
 
-/// Items of DrTM-KV that there are not.
+/// Requests items of DrTM-KV that do not exist.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the failure.
 pub fn refuses<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;

@@ -1,4 +1,4 @@
-//! DrTM-KV as a store that cases put up.
+//! DrTM-KV, as cases set it up.
 
 use crate::kv::{CaseStore, History, KEYS, KvCase, KvEvent, KvOp, Script, number, wait};
 use crate::stage::{Stage, text};
@@ -8,7 +8,7 @@ use doorbell_systems::{Record, SystemError, memory_server};
 use doorbell_verbs::{Cluster, Program, Provider, Time};
 use std::collections::HashMap;
 
-/// DrTM-KV, which has an item for each key, and one thread.
+/// DrTM-KV with an item for each key, and one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Drtm;
 
@@ -38,7 +38,6 @@ pub(super) fn serve<C: Cluster, R: Record>(clients: u32, stage: &mut Stage<'_, C
     Ok(())
 }
 
-/// A client.
 struct DrtmCaseClient {
     case: KvCase<Drtm>,
     number: u32,

@@ -1,35 +1,32 @@
-//! Whether what front-ends saw is what the hashtable promises.
+//! Checks whether the observations of front-ends are as the hashtable guarantees.
 
 use doorbell_systems::Record;
 use doorbell_verbs::Time;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a front-end did or saw.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// It read a value; one without a version is its own, which it had not published.
+    /// A value was read. A value without a version is the front-end's own, which it had not published.
     Read,
-    /// A write was acknowledged; one without a version is published later.
+    /// A write was acknowledged. A write without a version is published later.
     Wrote,
-    /// A write was published, and those of the key before it with it.
+    /// A write was published, together with the key's writes before it.
     Published,
 }
 
-/// Something that a front-end did or saw, in its order.
+/// An event of a front-end. Events are in the front-end's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// What.
     pub kind: EventKind,
-    /// Of which key.
     pub key: u64,
-    /// Which write the value is of; each has a number of its own, and 0 is what was there at first.
+    /// The number of the write that wrote the value. Each write has a number of its own, and 0 is the first
+    /// value.
     pub number: u64,
-    /// Its version, where it has one.
+    /// The value's version, if it has one.
     pub version: Option<u64>,
-    /// When it began.
     pub began: Time,
-    /// When it had ended.
     pub ended: Time,
 }
 
@@ -40,20 +37,20 @@ impl fmt::Display for Event {
     }
 }
 
-/// What a front-end saw.
+/// The events of a front-end, and counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
-    /// In its order.
+    /// The events, in the front-end's order.
     pub events: Vec<Event>,
-    /// READs of what was written meanwhile.
+    /// READs that were repeated because the value was being written.
     pub again: u64,
     /// Numbers that writers gave up.
     pub given_up: u64,
     /// Attempts to publish that failed.
     pub overtaken: u64,
-    /// The longest from the end of a write to the end of its publication, and to its begin, in picoseconds.
+    /// The longest span from the end of a write to the end of its publication, in picoseconds.
     pub oldest: u64,
-    /// See there.
+    /// The longest span from the end of a write to the begin of its publication, in picoseconds.
     pub waited: u64,
 }
 
@@ -90,40 +87,41 @@ impl Record for History {
 }
 
 impl History {
-    /// The version of the last that was seen of a key.
+    /// The last version of a key that this front-end knows.
     pub(crate) fn version(&self, key: u64) -> Option<u64> {
         self.events.iter().rev().filter(|event| event.key == key).find_map(|event| event.version)
     }
 }
 
-/// What all histories together say, where nothing is wrong.
+/// The counts of all histories together, if the check finds nothing wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeenValue {
-    /// READs of what was written meanwhile.
+    /// READs that were repeated because the value was being written.
     pub again: u64,
     /// Numbers that writers gave up.
     pub given_up: u64,
     /// Attempts to publish that failed.
     pub overtaken: u64,
-    /// The longest from the end of a write to the end of its publication, and to its begin, in picoseconds.
+    /// The longest span from the end of a write to the end of its publication, in picoseconds.
     pub oldest: u64,
-    /// See there.
+    /// The longest span from the end of a write to the begin of its publication, in picoseconds.
     pub waited: u64,
 }
 
-/// Whose writes are in no history.
+/// The front-ends without a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// Nobody's.
+    /// None.
     Nothing,
-    /// Those of front-ends that were killed.
+    /// Front-ends that were killed.
     OfTheKilled,
 }
 
-/// Checks the histories of all front-ends, of which the last one looked at each of so many keys when the others had ended.
+/// Checks the histories of all front-ends. The last front-end read each of the `keys` keys after the others
+/// had ended.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the failure.
 pub(crate) fn check(histories: &[History], missing: Missing, keys: u64) -> Result<SeenValue, String> {
     for history in histories {
         (0..keys).try_for_each(|key| check_own(&of_key(&history.events, key)))?;
@@ -171,7 +169,7 @@ fn check_own(events: &[Event]) -> Result<(), String> {
             _ => {}
         }
         if let Some(version) = event.version {
-            // A write is newer than all that its front-end knows.
+            // A write is newer than all versions that its front-end knows.
             let least = if event.kind == EventKind::Read { newest } else { newest + 1 };
             if version < least {
                 return wrong("versions went back", so_far);
@@ -185,7 +183,7 @@ fn check_own(events: &[Event]) -> Result<(), String> {
     }
 }
 
-/// A version is of one write, and that was.
+/// A version belongs to one write, and that write exists.
 fn check_versions(events: &[Event], missing: Missing) -> Result<(), String> {
     let mut numbers = BTreeMap::from([(0, 0)]);
     for event in events {
@@ -202,7 +200,7 @@ fn check_versions(events: &[Event], missing: Missing) -> Result<(), String> {
     unknown.map_or(Ok(()), |event| wrong("nobody wrote what was read", &[*event]))
 }
 
-/// What has a version is no older than anything that had ended when it began, and a write is newer.
+/// An event with a version is no older than any event that had ended when it began. A write is newer.
 fn check_times(events: &[Event]) -> Result<(), String> {
     let with_version = |event: &Event| event.version.map(|version| (version, *event));
     let mut by_end: Vec<(u64, Event)> = events.iter().filter_map(with_version).collect();
@@ -225,7 +223,8 @@ fn check_times(events: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is there in the end is the newest version of all that ended; it may be newer where somebody was killed whose write did not end.
+/// In the end a key has the newest version of all events that ended. It may be newer if a killed front-end's
+/// write did not end.
 fn check_end(events: &[Event], missing: Missing, looked: Option<Vec<Event>>) -> Result<(), String> {
     let newest = events.iter().filter_map(|event| event.version).max().unwrap_or(0);
     match looked.as_deref() {
@@ -270,7 +269,7 @@ mod tests {
         fails(&[&[wrote], &[event(Read, 8, Some(2), (3, 4))], &[end(8, 2)]], "nobody wrote what was read");
         let late = event(Wrote, 8, Some(2), (1, 50));
         fails(&[&[wrote], &[late], &[end(7, 1)]], "what had ended was not seen");
-        // Two writes with no order between them, of which the end has the older.
+        // Two writes with no order between them. In the end the older one is there.
         fails(
             &[&[wrote], &[late], &[event(Read, 7, Some(1), (40, 41))]],
             "version 2 is not there in the end",

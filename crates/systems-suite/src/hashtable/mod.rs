@@ -1,5 +1,5 @@
-//! What the hashtable promises: no value that nobody wrote, own writes are read, versions of a key never go back, what is published is seen, and what was acknowledged is there in the
-//! end.
+//! The hashtable's guarantees. Reads find only written values, and a front-end reads its own writes. Versions
+//! of a key never go back. Published values are seen, and acknowledged writes are there in the end.
 
 mod history;
 mod script;
@@ -18,18 +18,18 @@ use doorbell_systems::proxy::Path;
 use doorbell_systems::{Interval, System, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
-/// Front-ends that read and write few keys; one more reads all in the end.
+/// Front-ends that read and write few keys. One more reads all keys in the end.
 #[derive(Clone, Debug)]
 pub struct TableCase {
-    /// The table; its clients have one more number, of who looks.
+    /// The table. Its clients include the front-end that reads all keys.
     pub config: Hashtable,
-    /// Operations of each.
+    /// Operations of each front-end.
     pub operations: u64,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
 }
 
-/// A small table of which front-ends soon have done everything.
+/// A small table, with which front-ends are soon done.
 pub fn small(clients: u32) -> Hashtable {
     let us = |us| Duration::new(Span::from_us(us));
     let mut config = Hashtable::usual();
@@ -42,15 +42,16 @@ pub fn small(clients: u32) -> Hashtable {
 }
 
 impl TableCase {
-    /// Front-ends beside the one that looks.
+    /// Number of front-ends, without the one that reads all keys.
     pub fn front_ends(&self) -> u32 {
         self.config.clients.clients - 1
     }
 
-    /// Runs it and checks what all saw; returns that, or nothing where machine 0 is in another process.
+    /// Runs the case and checks all histories. Returns their counts, or nothing if machine 0 is in another
+    /// process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<SeenValue>, String> {
         let mut stage = stage::stage::<C, History>(cluster, self.faults, patience)?;
         for (number, neighbours) in (0..).zip(put_up(&mut stage, &self.config).map_err(text)?) {
@@ -70,7 +71,6 @@ fn done_key(number: u32) -> String {
     format!("hashtable/done/{number}")
 }
 
-/// A front-end.
 struct TableCaseClient {
     case: TableCase,
     number: u32,
@@ -109,7 +109,7 @@ fn listed<C: Cluster>(
     let mut config = small(scale.clients);
     config.clients.clients_per_machine = (scale.clients + 1).div_ceil(cluster.machines() - config.back_ends);
     config.hot = Share::of_percent(hot);
-    // Where time is real, threads stop for as long as a processor is somebody else's.
+    // In real time, a thread stops for as long as another thread has its processor.
     (config.table_lease, config.drift) = (Duration::new(scale.retry), Duration::new(scale.retry * 10));
     change(&mut config);
     let operations = scale.operations / u64::from(trouble.part());
@@ -117,14 +117,14 @@ fn listed<C: Cluster>(
     case.run(cluster, scale.patience).map(drop)
 }
 
-/// Its checks.
+/// The checks of the hashtable.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let same = |_: &mut Hashtable| {};
     let two = |config: &mut Hashtable| {
         (config.back_ends, config.clients.clients_per_machine) = (2, config.clients.clients);
     };
     let by_proxies = |config: &mut Hashtable| {
-        // Who looks is nobody's proxy, as it waits.
+        // The front-end that reads all keys waits, so it is no proxy.
         config.clients.clients_per_machine = config.clients.clients - 1;
         config.path = Path::Proxy;
     };

@@ -1,4 +1,4 @@
-//! What a front-end of a check does.
+//! The operations of a front-end in a check.
 
 use super::history::{Event, EventKind, History};
 use doorbell_systems::SystemError;
@@ -7,7 +7,7 @@ use doorbell_systems::random::Random;
 use doorbell_verbs::Time;
 use std::collections::BTreeMap;
 
-/// Drawn reads and writes, or a read of each key.
+/// Random reads and writes, or a read of each key.
 #[derive(Debug)]
 pub(crate) struct Script {
     random: Random,
@@ -16,10 +16,10 @@ pub(crate) struct Script {
     move_permille: u64,
     pairs: u64,
     value: usize,
-    /// Operations that have begun, and all.
+    /// Operations that have begun, and all operations.
     begun: u64,
     operations: u64,
-    /// Of each key the numbers of the writes, in their order, and how many of them have ended.
+    /// For each key the numbers of its writes, in order, and how many of them have ended.
     writes: BTreeMap<u64, (Vec<u64>, usize)>,
     /// The numbers of hot writes, by key and count.
     hot: BTreeMap<(u64, u64), u64>,
@@ -32,7 +32,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// That of a front-end, with so many operations.
+    /// The script of a front-end with this many operations.
     pub(crate) fn new(config: &Hashtable, number: u32, operations: u64) -> Script {
         Script {
             random: Random::new(config.timing.seed ^ 0x5eed, u64::from(number)),
@@ -52,15 +52,15 @@ impl Script {
         }
     }
 
-    /// That of who reads each key once.
+    /// The script of the front-end that reads each key once.
     pub(crate) fn look(config: &Hashtable) -> Script {
         Script { looks: true, ..Script::new(config, u32::MAX >> 1, config.pairs.pairs) }
     }
 
-    /// What it saw.
+    /// Returns the history.
     ///
     /// # Errors
-    /// If it saw a value that nobody wrote, or its time was over.
+    /// If a value was read that no front-end wrote, or time was over.
     pub(crate) fn end(self) -> Result<History, SystemError> {
         if let Some(wrong) = self.wrong {
             return Err(SystemError::Protocol(wrong));
@@ -73,14 +73,14 @@ impl Script {
         }
     }
 
-    /// The number of the write of a key that has ended now.
+    /// The number of the key's write that has just ended.
     fn wrote(&mut self, key: u64) -> u64 {
         let (writes, ended) = self.writes.entry(key).or_default();
         *ended += 1;
         writes.get(*ended - 1).copied().unwrap_or(0)
     }
 
-    /// The number of a value, if it is one that was written to the key.
+    /// The number of a value. Records an error if the value was not written to the key.
     fn number(&mut self, key: u64, value: &[u8]) -> u64 {
         let mut word = [0; 8];
         word.copy_from_slice(&value[..8]);
@@ -103,7 +103,7 @@ impl Work for Script {
         if self.looks {
             return Some(TableOp::Get(self.begun - 1));
         }
-        // Some keys more than others.
+        // Some keys are drawn more often than others.
         let below = 1 + self.random.below(self.pairs);
         let key = self.random.below(below);
         if self.move_permille > 0 && self.random.below(1000) < self.move_permille {

@@ -1,4 +1,4 @@
-//! A client of a store over HERD's RPCs, which may GET by READ.
+//! A client of a store over HERD's RPCs. It may GET by READ.
 
 use super::server::{config, layout};
 use crate::kv::{CaseStore, History, KvCase, KvEvent, KvOp, Script, number, wait};
@@ -9,7 +9,7 @@ use doorbell_systems::read_kv::KvReader;
 use doorbell_verbs::{Program, Provider, Time};
 use std::collections::HashMap;
 
-/// A GET asks only for a change, mostly, where a version is known.
+/// The request of an operation. If the client knows a version, a GET mostly asks only for a change.
 fn request(script: &mut Script, key: Key, op: KvOp, versions: &HashMap<Key, (u32, u64)>) -> Request {
     match op {
         KvOp::Get(_) => match versions.get(&key) {
@@ -23,7 +23,7 @@ fn request(script: &mut Script, key: Key, op: KvOp, versions: &HashMap<Key, (u32
     }
 }
 
-/// The operation with its outcome; `unchanged` is the value of the version that was asked with.
+/// The operation with its outcome. `unchanged` is the value of the version in the request.
 fn outcome(op: KvOp, outcome: &RpcOutcome<Reply>, unchanged: Option<u64>) -> Result<KvOp, SystemError> {
     let RpcOutcome::Reply(reply) = outcome else {
         return Err(SystemError::Protocol(format!("malformed: {op:?}")));
@@ -41,13 +41,12 @@ fn outcome(op: KvOp, outcome: &RpcOutcome<Reply>, unchanged: Option<u64>) -> Res
     })
 }
 
-/// Something that has begun: key, operation, and the value of the version that it asked with.
+/// Operations that have begun: key, operation, and the value of the version in the request.
 type Asked = HashMap<u64, (u64, KvOp, Option<u64>)>;
 
-/// A client.
 pub(crate) struct HerdKvCaseClient<S> {
     pub(crate) case: KvCase<S>,
-    /// Its GETs are READs.
+    /// Whether its GETs are READs.
     pub(crate) reads: bool,
     pub(crate) number: u32,
     pub(crate) end: Time,

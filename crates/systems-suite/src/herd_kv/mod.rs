@@ -1,4 +1,4 @@
-//! The store over HERD's RPCs: linearizable for each key, and it refuses what is out of range.
+//! The store over HERD's RPCs. It is linearizable for each key, and refuses requests out of range.
 
 mod client;
 mod refusals;
@@ -16,7 +16,7 @@ use crate::kv::KvShape;
 use doorbell_systems::herd_kv::HerdKv;
 use doorbell_verbs::Cluster;
 
-/// Its checks.
+/// The checks of the store.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
         KvShape::new(Herd, 1).check("systems/kv/herd"),

@@ -1,4 +1,4 @@
-//! What is out of range gets an error reply, and the server goes on.
+//! Requests out of range get an error reply, and the server goes on.
 
 use super::server::{config, layout, serve};
 use super::store::Herd;
@@ -11,7 +11,7 @@ use doorbell_systems::herd::{HerdClient, Message, RpcOutcome};
 use doorbell_systems::kv::{Refusal, Reply, Request, numbered, owner};
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time};
 
-/// Bytes as a request.
+/// A request of any bytes.
 struct Junk(Vec<u8>);
 
 impl Message for Junk {
@@ -24,7 +24,7 @@ impl Message for Junk {
     }
 }
 
-/// One client that asks for what there is not, and one that lies.
+/// A case with one client that sends bad requests, and one that lies.
 fn misused() -> KvCase<Herd> {
     KvCase { clients: 2, ..KvCase::idle(Herd, 2) }
 }
@@ -33,23 +33,23 @@ fn wrong(what: String) -> SystemError {
     SystemError::Protocol(what)
 }
 
-/// Says of each slot that its request is far longer than a slot.
+/// Claims in each slot that the request is far longer than a slot.
 #[derive(Clone)]
 struct Lying;
 
 impl Layer for Lying {
-    /// Clients store nothing but the word behind a request by this; see [`doorbell_systems::herd`].
+    /// Clients store only the word behind a request by this call; see [`doorbell_systems::herd`].
     fn store_u64<P: Provider>(&self, below: &P, mem: Mem, offset: u64, value: u64) {
         below.store_u64(mem, offset, (u64::from_le(value) | 0xffff << 16).to_le());
     }
 }
 
-/// Sends what must be refused, and in the end what must not.
+/// Sends requests that must be refused, and in the end one that must not.
 struct Misuse {
     end: Time,
 }
 
-/// Sends one request and compares what becomes of it.
+/// Sends one request and compares its outcome.
 fn ask<P: Provider, M: Message>(
     p: &P,
     client: &mut HerdClient<P>,
@@ -98,7 +98,7 @@ impl Program for Misuse {
     }
 }
 
-/// Sends requests of which the slot says what cannot be.
+/// Sends requests with an impossible length in their slots.
 struct Liar {
     end: Time,
 }
@@ -119,10 +119,11 @@ impl Program for Liar {
     }
 }
 
-/// Requests that are none, values that are too long, keys of another worker, slots out of their range.
+/// Sends malformed requests, values that are too long, keys of another worker, and lengths that exceed the
+/// slot.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the failure.
 pub fn refuses<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;

@@ -8,7 +8,7 @@ use doorbell_systems::herd_kv::{HerdKvServer, max_reply, max_request};
 use doorbell_systems::kv::Layout;
 use doorbell_verbs::Cluster;
 
-/// A log that takes all that is ever appended, so that nothing is evicted.
+/// A log that has room for all appends, so that nothing is evicted.
 pub(crate) fn layout() -> Layout {
     Layout { buckets: 4, log: 64 * 65_536, max_value: MAX_VALUE }
 }
@@ -30,7 +30,7 @@ pub(crate) fn config<S>(case: &KvCase<S>) -> Config {
     }
 }
 
-/// Adds the server's threads; so many clients READ its tables.
+/// Adds the server's threads. `readers` clients READ its tables.
 pub(crate) fn serve<S, C: Cluster, R: Record>(
     case: &KvCase<S>,
     layout: Layout,

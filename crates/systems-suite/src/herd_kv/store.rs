@@ -1,4 +1,4 @@
-//! The store over HERD's RPCs as cases put it up.
+//! The store over HERD's RPCs, as cases set it up.
 
 use super::client::HerdKvCaseClient;
 use super::server::{layout, serve};
@@ -7,7 +7,7 @@ use crate::stage::Stage;
 use doorbell_systems::SystemError;
 use doorbell_verbs::{Cluster, Program, Time};
 
-/// All over HERD's RPCs.
+/// All requests over HERD's RPCs.
 #[derive(Clone, Copy, Debug)]
 pub struct Herd;
 

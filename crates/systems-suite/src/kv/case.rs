@@ -7,13 +7,13 @@ use crate::stage::{self, Stage, place};
 use doorbell_systems::{Record, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
-/// A store, as cases put it up.
+/// A store, as cases set it up.
 pub trait CaseStore: Copy + std::fmt::Debug + Send + 'static {
-    /// The number of the value that each key has at first, where it has one.
+    /// The number of each key's first value. `None` if keys have no value at first.
     const FIRST: Option<u64>;
-    /// It has neither INSERT nor UPDATE nor DELETE.
+    /// Whether the store has neither INSERT nor UPDATE nor DELETE.
     const ONLY_PUT_AND_GET: bool;
-    /// Bytes of values that clients write: one or the other.
+    /// Two lengths of the values that clients write, in bytes.
     const LENGTHS: [usize; 2];
 
     /// Adds the server's threads.
@@ -33,39 +33,39 @@ pub trait CaseStore: Copy + std::fmt::Debug + Send + 'static {
 /// Clients that do all kinds of operations on few keys.
 #[derive(Clone, Copy, Debug)]
 pub struct KvCase<S> {
-    /// On what.
+    /// The store.
     pub store: S,
-    /// Clients.
+    /// Number of clients.
     pub clients: u32,
-    /// The server's threads.
+    /// Threads of the server.
     pub workers: u32,
     /// Operations that a client has outstanding; a power of two.
     pub outstanding: u32,
     /// Requests that a worker takes in a pass.
     pub gather: u32,
-    /// One doorbell for the replies of a pass.
+    /// Whether the replies of a pass share one doorbell.
     pub doorbell: bool,
-    /// Prefetch over a pass.
+    /// Whether a worker prefetches over a pass.
     pub prefetch: bool,
     /// Operations of each client.
     pub operations: u64,
-    /// After how long it sends a request again.
+    /// Time after which a client repeats a request.
     pub retry: Option<Span>,
-    /// What goes wrong.
+    /// The injected faults.
     pub faults: Faults,
-    /// For the draws of operations.
+    /// Seed of the random operations.
     pub seed: u64,
 }
 
-/// What a client did and saw.
+/// The operations of a client with their outcomes, and counts.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub(crate) events: Vec<KvEvent>,
-    /// Torn or stale READs, and locks that others had.
+    /// READs that were torn or stale, and locks that other clients held.
     pub again: u64,
     /// Requests that were sent again.
     pub repeated: u64,
-    /// GETs that were told that their version was still the one.
+    /// GETs whose reply was that the client's version is current.
     pub unchanged: u64,
 }
 
@@ -83,7 +83,7 @@ impl Record for History {
     }
 }
 
-/// Gives up where it has waited for too long.
+/// Pauses until `due`, or gives up with an error if `end` has passed.
 pub(crate) fn wait<P: Provider>(p: &P, end: Time, due: Time, ended: u64) -> Result<(), SystemError> {
     if p.now() >= end {
         return Err(SystemError::Timeout(format!("{ended} operations ended")));
@@ -93,7 +93,7 @@ pub(crate) fn wait<P: Provider>(p: &P, end: Time, due: Time, ended: u64) -> Resu
 }
 
 impl<S: CaseStore> KvCase<S> {
-    /// One client that does nothing by itself, without faults.
+    /// A case of one client that does nothing by itself, without faults.
     pub(crate) fn idle(store: S, workers: u32) -> KvCase<S> {
         KvCase {
             store,
@@ -110,11 +110,11 @@ impl<S: CaseStore> KvCase<S> {
         }
     }
 
-    /// Runs it and searches an order that explains what clients saw. Returns that; nothing where
-    /// machine 0 is in another process.
+    /// Runs the case, and searches an order that explains the clients' observations. Returns the clients'
+    /// histories, or nothing if machine 0 is in another process.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the failure.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<History>, String> {
         let machines = cluster.machines();
         let mut stage = stage::stage(cluster, self.faults, patience)?;
@@ -135,7 +135,7 @@ impl<S: CaseStore> KvCase<S> {
     }
 }
 
-/// A case of the lists.
+/// A case for the fixed list of checks.
 pub(crate) struct KvShape<S> {
     store: S,
     outstanding: u32,

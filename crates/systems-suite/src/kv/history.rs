@@ -1,15 +1,15 @@
-//! Whether what clients of a store saw can be explained by one operation after another.
+//! Checks whether one operation after another explains the observations of a store's clients.
 
 use doorbell_verbs::Time;
 use std::collections::HashSet;
 use std::fmt;
 
-/// An operation on one key, with its outcome. Values are numbers; each is written once.
+/// An operation on one key, with its outcome. Values are numbers, and each is written once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KvOp {
     Get(Option<u64>),
     Put(u64),
-    /// And whether it did anything.
+    /// The value, and whether the operation did anything.
     Insert(u64, bool),
     Update(u64, bool),
     Delete(bool),
@@ -58,7 +58,7 @@ impl KvEvent {
     }
 }
 
-/// What the key holds after `op`, if it can be next.
+/// The key's state after `op`, if `op` can be next.
 fn next(state: Option<u64>, op: KvOp) -> Option<Option<u64>> {
     match op {
         KvOp::Get(seen) => (seen == state).then_some(state),
@@ -73,10 +73,10 @@ fn next(state: Option<u64>, op: KvOp) -> Option<Option<u64>> {
     }
 }
 
-/// What is left of a key's events to be put in order.
+/// The events of a key that are not in order yet, and the key's state.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Left {
-    /// Bits of those that are in order.
+    /// Bits of the events that are in order.
     done: Vec<u64>,
     count: usize,
     state: Option<u64>,
@@ -87,7 +87,7 @@ impl Left {
         self.done[i / 64] & 1 << (i % 64) == 0
     }
 
-    /// The event is next.
+    /// The state after event `i` was put next.
     fn after(&self, i: usize, state: Option<u64>) -> Left {
         let mut left = Left { state, count: self.count + 1, done: self.done.clone() };
         left.done[i / 64] |= 1 << (i % 64);
@@ -95,8 +95,8 @@ impl Left {
     }
 }
 
-/// Searches an order, as Wing and Gong do, for one key, whose events are ordered by their beginning.
-/// `first` is what it holds at first.
+/// Searches an order for the events of one key, as Wing and Gong do. Events are sorted by their begin.
+/// `first` is the key's state at first.
 fn explain(events: &[KvEvent], first: Option<u64>) -> bool {
     let n = events.len();
     let mut seen: HashSet<Left> = HashSet::new();
@@ -106,23 +106,23 @@ fn explain(events: &[KvEvent], first: Option<u64>) -> bool {
             return true;
         }
         let rest = || (0..n).filter(|&i| left.has(i));
-        // Whoever ended before another began comes before it.
+        // An operation that ended before another began comes before it.
         let bound = rest().map(|i| events[i].ended).min().unwrap_or(Time::NEVER);
         let possible = rest().take_while(|&i| events[i].began <= bound);
         let mut possible: Vec<(usize, Option<u64>)> =
             possible.filter_map(|i| Some((i, next(left.state, events[i].op)?))).collect();
-        // What changes nothing can as well be next.
+        // An operation that changes nothing may always be next.
         if let Some(&(i, state)) = possible.iter().find(|(_, state)| *state == left.state) {
             stack.push(left.after(i, state));
             continue;
         }
-        // A value that is replaced does not come back: each is written once.
+        // A replaced value does not come back, because each value is written once.
         if let Some(value) = left.state
             && rest().any(|i| events[i].op == KvOp::Get(Some(value)))
         {
             continue;
         }
-        // Who ended first is likely to be next, so it is tried first.
+        // The operation that ended first is likely to be next, so it is tried first.
         possible.sort_by_key(|&(i, _)| std::cmp::Reverse(events[i].ended));
         for (i, state) in possible {
             let next = left.after(i, state);
@@ -134,7 +134,7 @@ fn explain(events: &[KvEvent], first: Option<u64>) -> bool {
     false
 }
 
-/// The first key whose events no order explains. `first` tells what each key holds at first.
+/// The events of the first key that no order explains. `first` returns the state of a key at first.
 pub(crate) fn unexplained(events: &[KvEvent], first: impl Fn(u64) -> Option<u64>) -> Option<Vec<KvEvent>> {
     let mut keys: Vec<u64> = events.iter().map(|e| e.key).collect();
     keys.sort_unstable();
@@ -161,7 +161,7 @@ mod tests {
             ended: Time::from_ps(ended),
         };
         let none = |_| None;
-        // Overlapping: either order. One after the other: only one.
+        // Overlapping operations may have either order. Operations one after the other have only one.
         let good =
             [event(KvOp::Put(1), 0, 10), event(KvOp::Get(None), 5, 6), event(KvOp::Get(Some(1)), 7, 8)];
         assert!(unexplained(&good, none).is_none());
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(KvEvent::from_words(&[1, 3, 0, 0, 0]), None);
     }
 
-    /// Every order there is.
+    /// Tries all orders.
     fn explained_by_any_order(events: &[KvEvent], left: &[usize], state: Option<u64>) -> bool {
         left.is_empty()
             || left.iter().any(|&i| {

@@ -1,4 +1,4 @@
-//! The stores are linearizable for each key.
+//! Checks that stores are linearizable for each key.
 
 mod case;
 mod history;

@@ -1,4 +1,4 @@
-//! What clients do: operations on few keys, drawn at random, with values that tell who wrote them.
+//! The operations of clients, drawn at random on few keys. Values identify their writers.
 
 use super::case::{CaseStore, KvCase};
 use super::history::KvOp;
@@ -10,10 +10,10 @@ pub(crate) const KEYS: u64 = 4;
 /// Bytes of values: in one line of the log, and in several.
 pub(crate) const LENGTHS: [usize; 2] = [32, 300];
 pub(crate) const MAX_VALUE: u32 = 320;
-/// Longer than values may be, so that the store has to refuse them.
+/// Longer than a value may be. The store refuses such values.
 pub(crate) const MAX_REQUEST_VALUE: u32 = 400;
 
-/// A value that says its number in every word, and in what is left over.
+/// A value that repeats its number in every word and in the rest.
 pub(crate) fn value(number: u64, len: usize) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
@@ -21,7 +21,7 @@ pub(crate) fn value(number: u64, len: usize) -> Vec<u8> {
 /// The number of a value.
 ///
 /// # Errors
-/// If it is torn.
+/// If the value is torn.
 pub(crate) fn number(value: &[u8]) -> Result<u64, SystemError> {
     let number = value.first_chunk().map(|word| u64::from_le_bytes(*word));
     match number {
@@ -45,7 +45,7 @@ impl Script {
             random: Xoshiro256PlusPlus::seed_from_u64(case.seed ^ u64::from(client) << 40),
             client: client.into(),
             written: 0,
-            // Where nothing is deleted, nobody may miss a key once it was there.
+            // With hesitation nothing is deleted, so that no client may miss a key that was there.
             only_put_and_get: S::ONLY_PUT_AND_GET || case.faults.hesitation.is_some(),
             lengths: S::LENGTHS,
         }
