@@ -68,7 +68,7 @@ pub struct Had {
     pub rounds: u64,
     /// Entries that the executor took in these rounds.
     pub entries: u64,
-    /// Whether it ended with an error of the job.
+    /// Whether the executor ended with an error of the job.
     pub gave_up: bool,
     /// When the executor ended, in nanoseconds of its clock.
     pub ended: u64,
