@@ -15,16 +15,15 @@ pub(crate) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
 /// Whether the address at this distance from `first` can belong to one host, or the reason why not.
 pub(crate) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
     let Some(address) = nth(first, behind) else {
-        return Err("there are not as many addresses behind it as there are ranks");
+        return Err("too few addresses follow it for all ranks");
     };
     let is_ordinary = is_of_one_host(address) && address != IpAddr::V4(Ipv4Addr::BROADCAST);
     match behind {
         _ if is_ordinary => Ok(()),
-        0 => Err(
-            "it stands for all of a host's, for a group, or is of the loopback network or of one link, which each host has for \
-             itself",
-        ),
-        _ => Err("one behind it, of a later rank, is of a group or of the loopback network"),
+        0 => {
+            Err("wildcard, broadcast, multicast, loopback and link-local addresses do not belong to one host")
+        }
+        _ => Err("the address of a later rank would be a multicast, broadcast or loopback address"),
     }
 }
 

@@ -36,7 +36,8 @@ pub struct BadFaults(String);
 impl Chance {
     fn parse(fault: &str, text: &str) -> Result<Chance, BadFaults> {
         let number: Option<f64> = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
-        let wrong = || BadFaults(format!("{fault}={text}: {text:?} is no probability from 0 to 1, as 1e-4"));
+        let wrong =
+            || BadFaults(format!("{fault}={text}: {text:?} is not a probability from 0 to 1, such as 1e-4"));
         // The conversion saturates.
         Ok(Chance((number.ok_or_else(wrong)? * u64::MAX as f64) as u64))
     }
@@ -54,7 +55,8 @@ fn duration(fault: &str, text: &str) -> Result<Duration, BadFaults> {
     let ns = parsed.filter(|ns| (0.0..=3.6e12).contains(ns));
     let wrong = || {
         BadFaults(format!(
-            "{fault}: {text:?} is no time up to an hour: give a number with ns, us, ms or s, as 10us"
+            "{fault}: {text:?} is not a time of at most an hour; write a number with ns, us, ms or s, such \
+             as 10us"
         ))
     };
     ns.map(|ns| Duration::from_nanos(ns as u64)).ok_or_else(wrong)
@@ -65,7 +67,9 @@ fn span(fault: &str, text: &str) -> Result<(Duration, Option<Duration>), BadFaul
     let Some((from, to)) = text.split_once("..") else { return Ok((duration(fault, text)?, None)) };
     let (from, to) = (duration(fault, from)?, duration(fault, to)?);
     if from > to {
-        return Err(BadFaults(format!("{fault}: {text} ends before it begins: give the lesser time first")));
+        return Err(BadFaults(format!(
+            "{fault}: {text} ends before it begins; write the smaller time first"
+        )));
     }
     Ok((from, Some(to)))
 }
@@ -94,7 +98,8 @@ impl FromStr for Faults {
                     let number = value.parse().ok().filter(|number: &u64| *number > 0);
                     let wrong = || {
                         BadFaults(format!(
-                            "kill-qp@{value}: {value:?} is no number of a work request from 1 on"
+                            "kill-qp@{value}: {value:?} is not the number of a work request; numbers start \
+                             at 1"
                         ))
                     };
                     faults.kill = Some(number.ok_or_else(wrong)?);
@@ -102,13 +107,13 @@ impl FromStr for Faults {
                 ("port-down", Some(b'@'), Some(value)) => faults.port_down = Some(span(name, value)?),
                 _ => {
                     return Err(BadFaults(format!(
-                        "{fault:?} is no fault: give drop=P, delay=T or T1..T2, rnr or rnr=P, kill-qp@N, port-down@T or \
-                         T1..T2, with commas between"
+                        "{fault:?} is not a fault; the faults are drop=P, delay=T or T1..T2, rnr or rnr=P, \
+                         kill-qp@N, port-down@T or T1..T2, separated by commas"
                     )));
                 }
             }
             if seen.contains(&name) {
-                return Err(BadFaults(format!("{name} is given twice, and is to be given once")));
+                return Err(BadFaults(format!("{name} is given twice; give it once")));
             }
             seen.push(name);
         }
@@ -129,18 +134,18 @@ mod tests {
     #[test]
     fn bad_faults_are_refused_in_a_sentence() {
         for (text, what) in [
-            ("", "\"\" is no fault: give drop=P"),
-            ("drop", "\"drop\" is no fault"),
-            ("drop@3", "\"drop@3\" is no fault"),
-            ("drop=2", "drop=2: \"2\" is no probability from 0 to 1"),
-            ("drop=NaN", "is no probability"),
+            ("", "\"\" is not a fault; the faults are drop=P"),
+            ("drop", "\"drop\" is not a fault"),
+            ("drop@3", "\"drop@3\" is not a fault"),
+            ("drop=2", "drop=2: \"2\" is not a probability from 0 to 1"),
+            ("drop=NaN", "is not a probability"),
             ("drop=0.1,drop=0.2", "drop is given twice"),
-            ("delay=10", "delay: \"10\" is no time up to an hour"),
+            ("delay=10", "delay: \"10\" is not a time of at most an hour"),
             ("delay=20us..10us", "ends before it begins"),
-            ("kill-qp@0", "kill-qp@0: \"0\" is no number of a work request"),
-            ("kill-qp=5", "\"kill-qp=5\" is no fault"),
-            ("port-down@-1s", "is no time"),
-            ("rnr,", "\"\" is no fault"),
+            ("kill-qp@0", "kill-qp@0: \"0\" is not the number of a work request"),
+            ("kill-qp=5", "\"kill-qp=5\" is not a fault"),
+            ("port-down@-1s", "is not a time"),
+            ("rnr,", "\"\" is not a fault"),
         ] {
             let error = text.parse::<Faults>().expect_err(text).to_string();
             assert!(error.contains(what), "{text}: {error}");

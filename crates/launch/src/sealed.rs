@@ -16,7 +16,7 @@ pub fn check_file_size(bytes: u64) -> io::Result<()> {
         return Ok(());
     };
     let why = format!(
-        "a file of {bytes} bytes is needed, most of which take no room, but ulimit -f allows {allowed}"
+        "a file of {bytes} bytes is needed, but ulimit -f allows {allowed}; most of the file takes no space"
     );
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }

@@ -9,7 +9,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Distrust {
     /// It belongs to another user, who may change it at any time.
-    #[error("{} belongs to user {owner}, and must be of this user ({}) or of root{}", path.display(), user(), unmapped(*owner))]
+    #[error(
+        "{} belongs to user {owner}, but must belong to this user ({}) or to root{}",
+        path.display(), user(), unmapped(*owner)
+    )]
     Owner {
         /// The path that belongs to another user.
         path: PathBuf,
@@ -17,7 +20,7 @@ pub enum Distrust {
         owner: u32,
     },
     /// Every user may write to it, or a group may that is neither this process's nor root's.
-    #[error("{} may be written by others (mode {mode:04o}): `chmod go-w` ends that", path.display())]
+    #[error("{} is writable by other users (mode {mode:04o}); `chmod go-w` corrects this", path.display())]
     Others {
         /// The path that may be written.
         path: PathBuf,
@@ -25,7 +28,10 @@ pub enum Distrust {
         mode: u32,
     },
     /// Other users may enter a folder that must be this user's alone.
-    #[error("{} must be a folder of this user ({}) alone, mode 0700: it is {found}", path.display(), user())]
+    #[error(
+        "{} must be a folder that only this user ({}) can use, mode 0700, but it is {found}",
+        path.display(), user()
+    )]
     NotPrivate {
         /// The path that is not such a folder.
         path: PathBuf,
@@ -61,11 +67,7 @@ fn group() -> u32 {
 /// A remark for an owner number that stands for unmapped users in a user namespace; otherwise empty.
 fn unmapped(owner: u32) -> &'static str {
     const OVERFLOW: u32 = 65534;
-    if owner == OVERFLOW {
-        "; in a user namespace this number stands for all users that it does not have"
-    } else {
-        ""
-    }
+    if owner == OVERFLOW { "; in a user namespace this number stands for all unmapped users" } else { "" }
 }
 
 /// Checks a path and each folder on it. The path must be canonical, because links are not followed.
@@ -84,7 +86,7 @@ pub fn check_private(path: &Path) -> Result<(), Distrust> {
         true if owner == user() && mode & 0o777 == 0o700 => return check(path),
         true => format!("a folder of user {owner}, mode {mode:04o}"),
         false if about.is_symlink() => "a symbolic link".to_owned(),
-        false => "no folder".to_owned(),
+        false => "not a folder".to_owned(),
     };
     Err(Distrust::NotPrivate { path: path.into(), found })
 }
@@ -149,7 +151,7 @@ mod tests {
         mode(&top_path.join("open"), 0o777);
         let refused = check(&inner).expect_err("everyone may write to one").to_string();
         assert!(
-            refused.starts_with(&format!("{} may be written by others", top_path.join("open").display())),
+            refused.starts_with(&format!("{} is writable by other users", top_path.join("open").display())),
             "{refused}"
         );
         mode(&top_path.join("open"), 0o1777);

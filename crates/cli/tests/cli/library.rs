@@ -59,8 +59,8 @@ fn a_library_that_is_missing_or_old_is_built_and_no_other() {
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(
         text(&output),
-        "doorbell: building the software NIC's library, libibverbs.so, which takes a minute or two: cargo build --release -p \
-         doorbell-soft-so\n"
+        "doorbell: building the library of the software NIC, libibverbs.so; this takes one or two minutes: \
+         cargo build --release -p doorbell-soft-so\n"
     );
     let options = "build --release -p doorbell-soft-so --quiet --target-dir";
     assert_eq!(target.asked(), [format!("{} {options} {}", sources.display(), real.display())]);

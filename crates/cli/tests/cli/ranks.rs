@@ -60,13 +60,14 @@ fn numbers_and_addresses_that_cannot_be_are_refused_in_a_sentence() {
         (&["--ip", "10.0.0.300"], "`10.0.0.300` is not an IP address, as 10.0.0.1 or fd00::1"),
         (
             &["--ip", "::1"],
-            "::1 is no address of one host: it stands for all of a host's, for a group, or is of the",
+            "::1 cannot be the address of a host: wildcard, broadcast, multicast, loopback and link-local \
+             addresses",
         ),
-        (&["--ip", "0.0.0.0"], "0.0.0.0 is no address of one host: it stands"),
+        (&["--ip", "0.0.0.0"], "0.0.0.0 cannot be the address of a host: wildcard"),
         (&["-n", "2", "--ip", "126.255.255.254"], ""),
         (
             &["-n", "9", "--ip", "223.255.255.250"],
-            "one behind it, of a later rank, is of a group or of the loopback network",
+            "the address of a later rank would be a multicast, broadcast or loopback address",
         ),
     ] {
         let output = output(options, "echo ran");
@@ -97,7 +98,8 @@ fn what_cannot_be_printed_is_no_success() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
     let output =
         run(&["-n", "2"], "echo word").stdin(Stdio::null()).stdout(full).output().expect("doorbell runs");
-    let lost = ["doorbell: what rank 0 prints is lost: ", "doorbell: what rank 1 prints is lost: "];
+    let lost =
+        ["doorbell: cannot print the output of rank 0: ", "doorbell: cannot print the output of rank 1: "];
     let said = sorted(&output.stderr);
     assert!(lost.iter().all(|lost| said.iter().any(|line| line.starts_with(lost))), "{said:?}");
     assert_eq!(output.status.code(), Some(1));
@@ -116,9 +118,9 @@ fn where_one_fails_the_others_are_told_and_then_killed() {
     assert_eq!(sorted(&output.stdout), ["1: told", "2: deaf"]);
     let said = String::from_utf8_lossy(&output.stderr);
     for line in [
-        "doorbell: rank 0 has ended with exit code 9; the others are told to end in 5 s\n",
-        "doorbell: ranks that still run are told to end: 1, 2\n",
-        "doorbell: ranks that do not end are killed: 2\n",
+        "doorbell: rank 0 exited with code 9; the other ranks get SIGTERM in 5 s\n",
+        "doorbell: sending SIGTERM to the ranks that still run: 1, 2\n",
+        "doorbell: killing the ranks that do not exit: 2\n",
     ] {
         assert!(said.contains(line), "{said}");
     }

@@ -110,7 +110,7 @@ fn statistics_are_a_workload() {
     let server = nothing.first().expect("the server has a file of its own");
     let output = doorbell().arg("simulate").arg(server).output().expect("doorbell runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).ends_with("holds no workload: its process has posted no send work requests\n"));
+    assert!(text(&output).ends_with("contains no workload: its process posted no send work requests\n"));
     assert_eq!(text(&output).lines().count(), 1);
 }
 
@@ -218,15 +218,15 @@ fn refused(options: &[&str]) -> String {
 #[test]
 fn faults_that_are_none_are_refused() {
     for (options, why) in [
-        (&["--fault", "drop=2"][..], "--fault: drop=2: \"2\" is no probability from 0 to 1, as 1e-4"),
+        (&["--fault", "drop=2"][..], "--fault: drop=2: \"2\" is not a probability from 0 to 1, such as 1e-4"),
         (
             &["--fault", "rnr", "--seed", "18446744073709551616"],
             "`18446744073709551616` is not a whole number from 0 to 18446744073709551615",
         ),
         (&["--fault", "rnr", "--seed", "-1"], "`-1` is not a whole number from 0 to 18446744073709551615"),
-        (&["--fault", "dorp=0.1"], "--fault: \"dorp=0.1\" is no fault: give drop=P, delay=T"),
-        (&["--fault", "port-down@5"], "--fault: port-down: \"5\" is no time up to an hour"),
-        (&["--seed", "7"], "--seed is for faults: give --fault too"),
+        (&["--fault", "dorp=0.1"], "--fault: \"dorp=0.1\" is not a fault; the faults are drop=P, delay=T"),
+        (&["--fault", "port-down@5"], "--fault: port-down: \"5\" is not a time of at most an hour"),
+        (&["--seed", "7"], "--seed applies to faults only: give --fault too"),
         (&["--fault", "rnr", "--seed", "x"], "--seed"),
     ] {
         let said = refused(options);
@@ -238,9 +238,9 @@ fn faults_that_are_none_are_refused() {
 fn places_where_no_statistics_can_be_written_are_refused() {
     for (place, why) in [
         ("/nonexistent/stats.json", "cannot write the statistics to /nonexistent/stats.json: No such file"),
-        ("/dev/full", "cannot write the statistics to /dev/full: it is there already, and no file"),
-        ("/tmp", "cannot write the statistics to /tmp: it is there already, and no file"),
-        ("..", "cannot write the statistics to ..: that is no name of a file"),
+        ("/dev/full", "cannot write the statistics to /dev/full: it exists and is not a regular file"),
+        ("/tmp", "cannot write the statistics to /tmp: it exists and is not a regular file"),
+        ("..", "cannot write the statistics to ..: the path does not end with the name of a file"),
     ] {
         let said = refused(&["--stats-json", place]);
         assert!(said.contains(why), "{place}: {said}");

@@ -28,13 +28,13 @@ fn a_static_program_is_refused_and_not_run() {
     let script = folder.path().join("script");
     executable(&script, format!("#!{}\n", program.display()).as_bytes());
     for options in [&[][..], &["--stats"]] {
-        for (name, what) in [(&program, ""), (&script, &*format!(", which is {}", program.display()))] {
+        for (name, what) in [(&program, ""), (&script, &*format!(" ({})", program.display()))] {
             let mut command = doorbell();
             command.arg("run").args(options).arg("--lib").arg(library()).arg("--").arg(name).arg("word");
             let output = command.output().expect("doorbell runs");
             let expected = format!(
-                "doorbell: cannot run {} on the software NIC{what}: it is linked statically, so that no loader puts the \
-                 library before it; link it dynamically with glibc (a Go program: with cgo)\n",
+                "doorbell: cannot run {}{what} on the software NIC: it is linked statically, so no loader \
+                 can preload the library; link it dynamically with glibc (a Go program: with cgo)\n",
                 name.display()
             );
             assert_eq!((text(&output), output.status.code()), (expected, Some(126)));
@@ -68,7 +68,7 @@ fn what_is_no_program_ends_as_in_a_shell() {
     executable(&dos, b"#!/bin/sh\r\necho\r\n");
     let output = run(dos.as_os_str());
     let expected = format!(
-        "doorbell: cannot run {}: it asks to be run by \"/bin/sh\\r\", which is not there\n",
+        "doorbell: cannot run {}: its interpreter or loader \"/bin/sh\\r\" does not exist\n",
         dos.display()
     );
     assert_eq!((text(&output), output.status.code()), (expected, Some(126)));

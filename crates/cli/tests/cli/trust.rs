@@ -69,11 +69,11 @@ fn a_library_that_others_may_change_is_not_loaded() {
     set_mode(&copy, 0o666);
     is_refused(
         &run(&copy, None, &["true"]),
-        &format!("{} may be written by others (mode 0666)", copy.display()),
+        &format!("{} is writable by other users (mode 0666)", copy.display()),
     );
     set_mode(&copy, 0o644);
     set_mode(&folder, 0o777);
-    is_refused(&run(&copy, None, &["true"]), &format!("{} may be written by others", folder.display()));
+    is_refused(&run(&copy, None, &["true"]), &format!("{} is writable by other users", folder.display()));
     set_mode(&folder, 0o1777);
     assert!(
         run(&copy, None, &["true"]).status.success(),
@@ -86,7 +86,7 @@ fn a_library_that_others_may_change_is_not_loaded() {
     for given in [&copy, &folder] {
         std::os::unix::fs::chown(given, Some(4711), None).expect("root may");
         let saying =
-            format!("{} belongs to user 4711, and must be of this user (0) or of root", given.display());
+            format!("{} belongs to user 4711, but must belong to this user (0) or to root", given.display());
         is_refused(&run(&copy, None, &["true"]), &saying);
         std::os::unix::fs::chown(given, Some(0), None).expect("root may");
     }
@@ -135,7 +135,10 @@ fn a_folder_for_links_that_others_may_enter_is_refused() {
     std::fs::create_dir_all(runtime.join("doorbell-libraries")).expect("folders can be made");
     set_mode(&runtime, 0o700);
     set_mode(&runtime.join("doorbell-libraries"), 0o755);
-    is_refused(&run(&copy, Some(&runtime), &["true"]), "doorbell-libraries must be a folder of this user");
+    is_refused(
+        &run(&copy, Some(&runtime), &["true"]),
+        "doorbell-libraries must be a folder that only this user",
+    );
 }
 
 #[test]
@@ -167,16 +170,18 @@ fn a_folder_to_meet_in_is_this_users_alone() {
         let output = meet(&place, &named);
         match is_private {
             true => assert_eq!(text(&output).trim(), place.to_str().expect("text")),
-            false => is_refused(&output, &format!("{} must be a folder of this user", place.display())),
+            false => {
+                is_refused(&output, &format!("{} must be a folder that only this user", place.display()))
+            }
         }
     }
     is_refused(&meet(&place, &[]), "--fabric");
     is_refused(&meet(&folder.join("nowhere"), &named), "nowhere cannot be used: No such file");
-    is_refused(&meet(&copy, &named), "must be a folder of this user");
+    is_refused(&meet(&copy, &named), "must be a folder that only this user");
     set_mode(&folder, 0o777);
     let (library, _) = copied("meets-library");
     let mut command = doorbell();
     command.args(["run", "--meet"]).arg(&place).args(named).arg("--lib").arg(library.join("libibverbs.so"));
-    is_refused(&command.args(["--", "true"]).output().expect("doorbell runs"), "may be written by others");
+    is_refused(&command.args(["--", "true"]).output().expect("doorbell runs"), "is writable by other users");
     set_mode(&folder, 0o755);
 }

@@ -82,7 +82,7 @@ impl Checkout {
         let options = self.options();
         let command = format!("cargo {}", options.join(" "));
         say(format_args!(
-            "building the software NIC's library, {LIBRARY}, which takes a minute or two: {command}"
+            "building the library of the software NIC, {LIBRARY}; this takes one or two minutes: {command}"
         ));
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         cargo.args(options).arg("--quiet").arg("--target-dir").arg(&self.target).current_dir(&self.sources);

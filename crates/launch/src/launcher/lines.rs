@@ -22,7 +22,7 @@ pub(super) fn pass_on<T: Write + 'static>(
 ) -> io::Result<std::thread::JoinHandle<bool>> {
     let pass = move || match copy(rank, from, to) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            say(format_args!("what rank {rank} prints is lost: {error}"));
+            say(format_args!("cannot print the output of rank {rank}: {error}"));
             false
         }
         _ => true,

@@ -87,39 +87,48 @@ pub struct Launch {
 pub enum LaunchError {
     /// There is no library at its path.
     #[error(
-        "there is no library at {}: `cargo build --release -p doorbell-soft-so` in Doorbell's sources builds one, and --lib \
-         names one", .0.display()
+        "there is no library at {}: build one with `cargo build --release -p doorbell-soft-so` in Doorbell's \
+         sources, or name one with --lib", .0.display()
     )]
     NoLibrary(PathBuf),
     /// The library cannot be built.
     #[error(transparent)]
     NotBuilt(#[from] NotBuilt),
     /// The file is not the software NIC's library.
-    #[error("{} is not the software NIC's library: name the {LIBRARY} that `cargo build --release -p doorbell-soft-so` makes", .0.display())]
+    #[error(
+        "{} is not the software NIC's library: name the {LIBRARY} that `cargo build --release -p \
+         doorbell-soft-so` builds", .0.display()
+    )]
     NoLibraryOfOurs(PathBuf),
     /// The library's path holds a separator of the loader's lists, or a $, by which the loader expands words.
-    #[error("the loader cannot take a library from {}: the path holds a space, a colon, a semicolon or a $", .0.display())]
+    #[error(
+        "the loader cannot load a library from {}: the path contains a space, a colon, a semicolon or a $",
+        .0.display()
+    )]
     BadPath(PathBuf),
     /// Another user may have put something into the library, or beside it.
-    #[error("the library is not loaded, as others may change it: {0}")]
+    #[error("the library is not loaded because other users may change it: {0}")]
     Untrusted(Distrust),
     /// Another user may have put something into the folder of links to the library.
     #[error(
-        "there is no folder for the links by which programs find the library: {0}; XDG_RUNTIME_DIR may name another \
-         place for it, a folder of your own with mode 0700"
+        "cannot use the folder for the links through which programs find the library: {0}; set \
+         XDG_RUNTIME_DIR to a folder of your own with mode 0700"
     )]
     NoLinks(Distrust),
     /// Not a valid name for a fabric.
     #[error("a fabric's name has 1 to 100 letters, digits, - and _, got {0:?}")]
     BadFabric(String),
     /// A folder to meet in was given without a fabric.
-    #[error("{} is to be met in by no fabric: name one by --fabric, the same for all who meet there", .0.display())]
+    #[error(
+        "--meet {} needs the name of a fabric: give all processes that meet there one name with --fabric",
+        .0.display()
+    )]
     MeetAlone(PathBuf),
     /// Another user may have access to the folder to meet in.
-    #[error("nobody can meet there: {0}")]
+    #[error("the folder of --meet cannot be used: {0}")]
     BadMeeting(Distrust),
     /// Not an address that a host can have of its own.
-    #[error("{address} is no address of one host: {why}")]
+    #[error("{address} cannot be the address of a host: {why}")]
     BadAddress {
         /// The address.
         address: IpAddr,
@@ -131,8 +140,8 @@ pub enum LaunchError {
     BadRanks(u32),
     /// The profile has no vendor and part number for the device to show.
     #[error(
-        "profile {0} has no device_id, so no program can be shown its NIC's: give one that has, as cib, or add vendor_id, \
-         vendor_part_id and source"
+        "profile {0} has no device_id to show to programs: choose a profile that has one, such as cib, or \
+         add vendor_id, vendor_part_id and source"
     )]
     NoDeviceId(String),
     /// The profile cannot be loaded.
@@ -155,12 +164,12 @@ pub enum LaunchError {
         cause: io::Error,
     },
     /// The board or the monitor process cannot be made.
-    #[error("cannot count what the program posts: {0}")]
+    #[error("cannot count the program's posts: {0}")]
     Counting(io::Error),
     /// The library cannot be preloaded into the program.
     #[error(
-        "cannot run {} on the software NIC{}: {why}", program.display(),
-        if *file == *program { String::new() } else { format!(", which is {}", file.display()) }
+        "cannot run {}{} on the software NIC: {why}", program.display(),
+        if *file == *program { String::new() } else { format!(" ({})", file.display()) }
     )]
     Unserved {
         /// The program as the user named it.
@@ -376,7 +385,7 @@ fn became(program: &OsStr, mut command: Command) -> LaunchError {
 fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
     let missing = if cause.kind() == io::ErrorKind::NotFound { served::missing(program) } else { None };
     let cause = match missing {
-        Some(file) => io::Error::other(format!("it asks to be run by {file:?}, which is not there")),
+        Some(file) => io::Error::other(format!("its interpreter or loader {file:?} does not exist")),
         None => cause,
     };
     LaunchError::Program { program: program.into(), cause }

@@ -56,7 +56,7 @@ pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::R
             signals::block(&before);
             return Err(io::Error::new(
                 error.kind(),
-                format!("rank {rank} of {count} does not start: {error}"),
+                format!("cannot start rank {rank} of {count}: {error}"),
             ));
         }
     }
@@ -152,13 +152,10 @@ impl Ranks {
         self.failed = Some(ended);
         if !self.running.is_empty() && self.due.is_none() {
             let how = match ended.signal() {
-                Some(signal) => format!("by signal {signal}"),
-                None => format!("with exit code {}", ended.code().unwrap_or_default()),
+                Some(signal) => format!("was killed by signal {signal}"),
+                None => format!("exited with code {}", ended.code().unwrap_or_default()),
             };
-            say(format_args!(
-                "rank {rank} has ended {how}; the others are told to end in {} s",
-                GRACE.as_secs()
-            ));
+            say(format_args!("rank {rank} {how}; the other ranks get SIGTERM in {} s", GRACE.as_secs()));
             self.due = Some(Due { at: Instant::now() + GRACE, signal: libc::SIGTERM });
         }
     }
@@ -183,10 +180,10 @@ impl Ranks {
         self.tell(due.signal);
         self.due = None;
         if due.signal == libc::SIGTERM {
-            say(format_args!("ranks that still run are told to end: {ranks}"));
+            say(format_args!("sending SIGTERM to the ranks that still run: {ranks}"));
             self.due = Some(Due { at: Instant::now() + GRACE, signal: libc::SIGKILL });
         } else {
-            say(format_args!("ranks that do not end are killed: {ranks}"));
+            say(format_args!("killing the ranks that do not exit: {ranks}"));
         }
     }
 

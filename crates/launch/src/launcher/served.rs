@@ -23,18 +23,21 @@ use thiserror::Error;
 pub enum Unserved {
     /// It has no loader.
     #[error(
-        "it is linked statically, so that no loader puts the library before it; link it dynamically with glibc (a Go \
+        "it is linked statically, so no loader can preload the library; link it dynamically with glibc (a Go \
          program: with cgo)"
     )]
     Static,
     /// It has the loader of another C library.
     #[error(
-        "its loader is {0}, and the library needs glibc's, ld-linux; build the program for glibc, as Debian, Ubuntu and \
-         Fedora have it, rather than for musl"
+        "its loader is {0}, but the library needs glibc's loader, ld-linux; build the program for glibc (as \
+         on Debian, Ubuntu and Fedora), not for musl"
     )]
     OtherLoader(String),
     /// It is for another processor architecture.
-    #[error("it is for {program}, and the library for {library}; both must be of one architecture")]
+    #[error(
+        "it is built for {program}, but the library is built for {library}; build both for one \
+         architecture"
+    )]
     OtherMachine {
         /// The program's architecture.
         program: String,
@@ -43,8 +46,8 @@ pub enum Unserved {
     },
     /// It may have more rights than its user, so the loader ignores that user's libraries.
     #[error(
-        "it has {0}, and the loader takes no library from the user of such a program; run a copy without that, or \
-         `doorbell run` itself with these rights (sudo doorbell run PROGRAM)"
+        "it has {0}, and the loader preloads no library of the user into such a program; run a copy without \
+         {0}, or run Doorbell itself with these rights (sudo doorbell run PROGRAM)"
     )]
     Privileged(&'static str),
 }
@@ -174,7 +177,7 @@ impl Image {
             (elf::EM_ARM, _) => "32-bit ARM".into(),
             (elf::EM_RISCV, _) => "RISC-V".into(),
             (elf::EM_PPC64, _) => "POWER".into(),
-            (machine, _) => format!("machine {} of ELF", machine.0),
+            (machine, _) => format!("ELF machine {}", machine.0),
         }
     }
 }

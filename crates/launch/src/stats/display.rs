@@ -38,7 +38,7 @@ impl Display for Report {
                 counts(f, &qp.counts, qp.limit.as_ref(), "")?;
             }
             if let more @ 1.. = self.qps.len().saturating_sub(PRINTED_QPS) {
-                writeln!(f, "  {}: --stats-json tells of all", counted(more as u64, "more QP"))?;
+                writeln!(f, "  {}: --stats-json lists all QPs", counted(more as u64, "more QP"))?;
             }
         }
         for note in [TIMING, NOT_COUNTED] {
@@ -91,7 +91,7 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
         writeln!(f, "  received    {messages} messages, {recvs} RECVs in {} posts", c.recv_doorbells)?;
     }
     if c.undelivered > 0 {
-        writeln!(f, "  undelivered {} of UC or UD, which nobody took", counted(c.undelivered, "message"))?;
+        writeln!(f, "  undelivered {} of UC or UD that no receiver took", counted(c.undelivered, "message"))?;
     }
     if c.multicast > 0 {
         writeln!(f, "  multicast   {} to groups", counted(c.multicast, "datagram"))?;

@@ -21,7 +21,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const NO_ROOM: &str = "no statistics: more was posted than there is room to count";
+const NO_ROOM: &str = "no statistics: the program has made more posts than Doorbell can count";
 
 /// Options for counting a program's posts.
 #[derive(Clone, Debug, Default)]
@@ -118,10 +118,10 @@ impl Stats {
 /// Checks whether a file with this name can be made or replaced.
 pub(crate) fn check_place(path: &Path) -> std::io::Result<()> {
     if path.file_name().is_none() {
-        return Err(std::io::Error::other("that is no name of a file"));
+        return Err(std::io::Error::other("the path does not end with the name of a file"));
     }
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return Err(std::io::Error::other("it is there already, and no file"));
+        return Err(std::io::Error::other("it exists and is not a regular file"));
     }
     tempfile::tempfile_in(directory_of(path)).map(drop)
 }

@@ -15,13 +15,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A note about the values that depend on this device's timing, and would differ on the NIC.
-pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits of class latency, and the workload's \
-                                 window and batch follow from when this device completes work requests, as far as the \
-                                 program posts when it sees completions; all other numbers are of what the program \
-                                 asked for";
+pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits of class latency, and the \
+                                 workload's window and batch depend on the timing of this device if the \
+                                 program posts in response to completions; all other numbers depend on the \
+                                 program alone";
 /// A note about costs that are not counted here.
-pub(super) const NOT_COUNTED: &str = "what one-sided verbs of peers cost this machine is in responder_pcie of the \
-                                      peers' statistics, as only they count them";
+pub(super) const NOT_COUNTED: &str = "the statistics of the peers contain the cost of their one-sided verbs \
+                                      on this machine, in responder_pcie, because only the peers count these \
+                                      verbs";
 
 /// The statistics of a process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const SOME: f64 = 0.05;
 
 /// A note about the values that depend on this device's timing, and would differ on the NIC.
-const NOTE: &str = "the workload's windows and batches follow from when this device completes work requests, as far as \
-                    programs post when they see completions";
+const NOTE: &str = "the workload's windows and batches depend on the timing of this device if the programs \
+                    post in response to completions";
 
 /// The processes of a run together.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -120,7 +120,7 @@ impl<'m> Poster<'m> {
         let qps = transports.remove(&transport)?;
         for (other, qps) in &transports {
             left_out.push(format!(
-                "{} of process {} over {other}, as it posted more over {transport}",
+                "{} of process {} over {other}: the process posted more over {transport}",
                 counted(all(qps), "work request"),
                 member.pid
             ));
@@ -216,7 +216,8 @@ impl RunPattern {
         match edges.len() == slots.len() * (slots.len() - 1) {
             true => Ok(RunPattern::All),
             false => Err(format!(
-                "{} processes posted neither to or from one of them alone nor each to all others, which no workload says",
+                "the posts of the {} processes fit no workload: no process takes part in every post, and not \
+                 every process posts to every other process",
                 slots.len()
             )),
         }
@@ -260,14 +261,12 @@ fn made(
         .flat_map(|m| m.peers().into_iter().chain([m.slot]))
         .collect();
     if slots.is_empty() {
-        return Err("no process posted to another".to_owned());
+        return Err("no process posted to another process".to_owned());
     }
     let unknown = slots.iter().filter(|slot| members.iter().all(|m| m.slot != **slot)).count() as u64;
     if unknown > 0 {
-        left_out.push(format!(
-            "what {} posted, of another run or without QPs that are counted",
-            counted(unknown, "peer")
-        ));
+        left_out
+            .push(format!("the posts of {} of another run or without counted QPs", counted(unknown, "peer")));
     }
     let others = slots.len() as u32 - 1;
     let (groups, machines) = match RunPattern::of(members, &slots)? {
@@ -286,7 +285,8 @@ fn check_places(members: &[RunMember]) -> Result<(), String> {
     };
     match posting.iter().enumerate().find_map(later) {
         Some((one, other)) => Err(format!(
-            "process {other} began after process {one} had ended, and a workload is of processes that run together: simulate the file of each"
+            "process {other} started after process {one} had exited, but a workload describes processes that \
+             run together; simulate the file of each process"
         )),
         None => Ok(()),
     }
@@ -313,13 +313,15 @@ fn star<'m>(
     let machines = sizes.chain(of_hub).fold(0, gcd).max(1) as u32;
     if machines < others {
         left_out.push(format!(
-            "that {others} processes have a NIC each: machines that are posted from are alike, so that those that post different things are threads of {}",
+            "the separate NICs of {others} processes: machines that post are alike in a workload, so \
+             processes that post different things become threads of {}",
             counted(machines.into(), "machine")
         ));
     }
     if !groups.is_empty() && !inbound.is_empty() {
         left_out.push(
-            "which work requests answer others: each class posts as fast as its window lets it, and waits for no other class".to_owned(),
+            "the dependency of replies on requests: each class posts as fast as its window allows, and waits \
+             for no other class".to_owned(),
         );
     }
     (groups.into_iter().chain(inbound).collect(), machines)
@@ -333,11 +335,17 @@ fn all_to_all<'m>(
 ) -> Result<(Vec<PosterGroup<'m>>, u32), String> {
     let posters: Vec<Poster<'m>> = members.iter().filter_map(|m| Poster::of(m, left_out)).collect();
     if posters.iter().any(|poster| poster.transport != posters[0].transport) {
-        return Err("processes that post each to all others do so over several transports, but machines of a workload are alike".to_owned());
+        return Err(
+            "the processes that post to all other processes use several transports, but all machines of \
+             a workload are alike"
+                .to_owned(),
+        );
     }
     if posters.iter().any(|poster| poster.sort() != posters[0].sort()) {
         left_out.push(
-            "that processes post different things: each posts of all what all do on average".to_owned(),
+            "the differences between processes: in the workload, each process posts the average of all \
+             processes"
+                .to_owned(),
         );
     }
     Ok((vec![PosterGroup { posters, pattern: Pattern::AllToAll }], others))
@@ -359,7 +367,8 @@ fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32
     let (threads, cores) = (all.iter().map(|(_, threads)| threads).sum::<u32>(), profile.host.cores);
     if threads > cores {
         return Err(format!(
-            "their classes have {} together, but a machine of {} has {cores} cores, and thread t of every machine is of one class",
+            "the classes have {} in total, but a machine of {} has {cores} cores, and thread t belongs to \
+             one class on all machines",
             counted(threads.into(), "thread"),
             profile.name
         ));
@@ -386,7 +395,7 @@ fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32
     };
     // The reported workload must be one that can be simulated.
     let check = workload.resolve(&Profiles::from(profile));
-    check.map_err(|error| format!("no workload says it, as {error}"))?;
+    check.map_err(|error| format!("the workload would not be valid: {error}"))?;
     Ok(Made { workload, posted, classes })
 }
 
@@ -398,7 +407,7 @@ impl Together {
             all.iter().filter_map(|counts| RunMember::of(name, profile, counts)).collect();
         let alive = all.iter().filter(|counts| counts.is_alive()).map(ProcessCounts::pid);
         let alive: Vec<String> =
-            alive.map(|pid| format!("what process {pid} posted later, which still ran")).collect();
+            alive.map(|pid| format!("later posts of process {pid}, which was still running")).collect();
         (members.len() > 1).then(|| Together::of(name, profile, &members, alive))
     }
 
@@ -408,7 +417,7 @@ impl Together {
         let (workload, posted, classes) = match made {
             Ok(made) => (Some(made.workload), made.posted, made.classes),
             Err(why) => {
-                left_out = vec![format!("all of it: {why}")];
+                left_out = vec![format!("everything: {why}")];
                 (None, 0, BTreeMap::new())
             }
         };
@@ -449,7 +458,7 @@ impl Together {
     pub(super) fn words(&self) -> String {
         let classes = |workload: &Workload| workload.class.as_ref().map_or(0, Vec::len);
         let what = match &self.workload {
-            None => "no workload says what they posted".to_owned(),
+            None => "no workload describes their posts".to_owned(),
             Some(workload) => {
                 let share = 100.0 * self.workload_share;
                 let pattern =
@@ -557,7 +566,7 @@ mod tests {
         assert_eq!(of(1), ("store 101 and 1 more", Pattern::Inbound, QpType::Uc, 32, 1, 3));
         assert_eq!(all.processes[2].class.as_deref(), Some("store 101 and 1 more"));
         let [answers] = &all.left_out[..] else { panic!("{all:?}") };
-        assert!(answers.starts_with("which work requests answer others"), "{answers}");
+        assert!(answers.starts_with("the dependency of replies on requests"), "{answers}");
         assert!(
             all.words().ends_with("workload of 3 machines, 2 classes of threads: 100% of the work requests")
         );
@@ -575,7 +584,7 @@ mod tests {
         assert_eq!((w.machines, threads), (3, vec![2, 1]));
         let [merged] = &all.left_out[..] else { panic!("{all:?}") };
         assert!(
-            merged.contains("6 processes have a NIC each") && merged.ends_with("threads of 2 machines"),
+            merged.contains("the separate NICs of 6 processes") && merged.ends_with("threads of 2 machines"),
             "{merged}"
         );
     }
@@ -601,15 +610,18 @@ mod tests {
         for (members, why) in [
             (
                 vec![to(0, &[1]), to(1, &[2]), to(2, &[3]), member(3, &[])],
-                "4 processes posted neither to or from one",
+                "the posts of the 4 processes fit no workload",
             ),
-            (vec![to(0, &[0]), member(1, &[])], "no process posted to another"),
-            (vec![member(0, &[]), to(1, &[0]), to(1, &[0])], "process 101 began after process 101 had ended"),
+            (vec![to(0, &[0]), member(1, &[])], "no process posted to another process"),
+            (
+                vec![member(0, &[]), to(1, &[0]), to(1, &[0])],
+                "process 101 started after process 101 had exited",
+            ),
         ] {
             let all = together(&members);
             assert!(all.workload.is_none() && all.workload_share == 0.0, "{all:?}");
             let [said] = &all.left_out[..] else { panic!("{all:?}") };
-            assert!(said.starts_with("all of it: ") && said.contains(why), "{said}");
+            assert!(said.starts_with("everything: ") && said.contains(why), "{said}");
         }
     }
 
@@ -622,12 +634,12 @@ mod tests {
         assert_eq!(
             all.left_out,
             [
-                "32 work requests of process 101 over UD, as it posted more over RC",
+                "32 work requests of process 101 over UD: the process posted more over RC",
                 "64 work requests of process 101 to itself"
             ]
         );
         let elsewhere = together(&[member(1, &[posts(READ, 64, &[9])]), member(2, &[posts(READ, 64, &[9])])]);
         assert_eq!((resolved(&elsewhere).machines, elsewhere.left_out.len()), (3, 1), "{elsewhere:?}");
-        assert!(elsewhere.left_out[0].starts_with("what 1 peer posted, of another run"));
+        assert!(elsewhere.left_out[0].starts_with("the posts of 1 peer of another run"));
     }
 }

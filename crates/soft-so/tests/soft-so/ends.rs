@@ -308,12 +308,12 @@ fn several_processes_are_one_workload_with_roles() {
         "{}",
         text(&output)
     );
-    assert!(text(&output).contains("left out    which work requests answer others"), "{}", text(&output));
+    assert!(text(&output).contains("left out    the dependency of replies on requests"), "{}", text(&output));
     // The children run one after the other, and so are not one workload together.
     let (_, _, forks) = launched_together("forks");
     let forks = forks.expect("three processes made QPs");
     assert!(forks.get("workload").is_none(), "{forks}");
     let why = forks["left_out"][0].as_str().expect("it is said why");
-    assert!(why.starts_with("all of it: process ") && why.contains(" began after process "), "{why}");
+    assert!(why.starts_with("everything: process ") && why.contains(" started after process "), "{why}");
     assert!(launched_together("exit").2.is_none(), "one process has a file of its own");
 }
