@@ -1,8 +1,8 @@
 //! Checks that take too long to run for every change. They run once per issue.
 
-use crate::command::Task;
+use crate::command::{Task, run};
 use crate::soak::{self, Apps, Soft};
-use crate::test::{self, CheckStep, run_steps};
+use crate::test::{self, CheckStep, cargo, run_steps};
 use crate::{asan, first_run};
 use std::process::ExitCode;
 
@@ -19,9 +19,16 @@ fn apps() -> Task<()> {
     soak::run_apps(&Apps { kills: KILLS.to_owned(), ..Apps::default() })
 }
 
-const STEPS: [CheckStep<'static>; 7] = [
+/// Commands on pages that take longer than the tests may.
+fn long_pages() -> Task<()> {
+    let mut tests = cargo(&["test", "--quiet", "--package", "doorbell-cli", "--test", "cli"]);
+    run(tests.args(["--", "pages::pages_show"]).env("DOORBELL_LONG_PAGES", "1"))
+}
+
+const STEPS: [CheckStep<'static>; 8] = [
     ("the first command on a fresh clone", &first_run::check),
     ("instructions per verb, release beside dist", &test::compare_profiles),
+    ("long commands on pages", &long_pages),
     ("AddressSanitizer", &asan::run_all),
     ("random programs", &|| soak::run_parts(Some("sim"))),
     ("random options", &|| soak::run_parts(Some("options"))),

@@ -11,6 +11,7 @@ mod interrupts;
 mod launch;
 mod library;
 mod live;
+mod pages;
 mod ranks;
 mod run;
 mod schemas;

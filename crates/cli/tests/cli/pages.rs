@@ -1,0 +1,257 @@
+//! Executes the commands on pages and compares their output. `cargo xtask bless` rewrites the outputs.
+//!
+//! A fenced block that begins with `$ ` has one of these info strings:
+//!
+//! - `console`: this test executes its commands.
+//! - `console long`: `cargo xtask long` executes its commands.
+//! - `console illustration`: nothing executes its commands, because their output depends on the machine.
+//!
+//! A line `...` in an output stands for left-out lines. A `toml` block that begins with `# NAME.toml` is a file
+//! of the page's commands.
+
+use similar::TextDiff;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A line that stands for left-out lines.
+const LEFT_OUT: &str = "...";
+
+/// Set by `cargo xtask long`.
+const LONG: &str = "DOORBELL_LONG_PAGES";
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All pages.
+fn pages() -> Vec<PathBuf> {
+    let is_page = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "md");
+    let of = |folder: &str| {
+        let entries = std::fs::read_dir(root().join(folder)).expect("a folder of pages").flatten();
+        entries.map(|entry| entry.path()).filter(is_page).collect::<Vec<_>>()
+    };
+    let mut all: Vec<PathBuf> = ["", "docs", "docs/notes"].into_iter().flat_map(of).collect();
+    all.sort();
+    all
+}
+
+/// A fenced block.
+#[derive(Debug, PartialEq, Eq)]
+struct FencedBlock {
+    /// The line of its fence, from 0.
+    line: usize,
+    /// The text after the fence.
+    info: String,
+    lines: Vec<String>,
+}
+
+fn blocks(page: &str) -> Vec<FencedBlock> {
+    let mut all: Vec<FencedBlock> = Vec::new();
+    let mut inside = false;
+    for (number, line) in page.lines().enumerate() {
+        match (line.trim_start().strip_prefix("```"), inside) {
+            (Some(info), false) => {
+                all.push(FencedBlock { line: number, info: info.trim().to_owned(), lines: Vec::new() });
+                inside = true;
+            }
+            (Some(_), true) => inside = false,
+            (None, true) => all.last_mut().expect("a block is open").lines.push(line.to_owned()),
+            (None, false) => {}
+        }
+    }
+    all
+}
+
+/// The commands of a block, each with its output.
+fn commands(block: &FencedBlock) -> Vec<(String, Vec<String>)> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for line in &block.lines {
+        match (line.strip_prefix("$ "), all.last_mut()) {
+            (Some(command), _) => all.push((command.to_owned(), Vec::new())),
+            (None, Some((_, output))) => output.push(line.clone()),
+            (None, None) => {}
+        }
+    }
+    all
+}
+
+/// Splits a line into words like a shell; single and double quotes hold words together.
+fn words(line: &str) -> Vec<String> {
+    let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (' ', None) => all.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    all.extend(word);
+    all
+}
+
+/// Whether an output is as a page shows it.
+fn is_as_shown(shown: &[String], output: &[String]) -> bool {
+    let Some(gap) = shown.iter().position(|line| line == LEFT_OUT) else {
+        return shown == output;
+    };
+    let (before, behind) = (&shown[..gap], &shown[gap + 1..]);
+    output.starts_with(before)
+        && (before.len()..=output.len()).any(|from| is_as_shown(behind, &output[from..]))
+}
+
+/// The output as the page will show it: lines that are most like the shown lines, and gaps between them.
+fn as_shown(shown: &[String], output: &[String]) -> Vec<String> {
+    if !shown.iter().any(|line| line == LEFT_OUT) {
+        return output.to_vec();
+    }
+    let (mut all, mut next) = (Vec::new(), 0);
+    for line in shown.iter().filter(|line| *line != LEFT_OUT) {
+        let likeness = |at: &usize| TextDiff::from_chars(line.as_str(), output[*at].as_str()).ratio();
+        let Some(best) = (next..output.len()).reduce(|a, b| if likeness(&b) > likeness(&a) { b } else { a })
+        else {
+            break;
+        };
+        if best > next {
+            all.push(LEFT_OUT.to_owned());
+        }
+        all.push(output[best].clone());
+        next = best + 1;
+    }
+    if next < output.len() {
+        all.push(LEFT_OUT.to_owned());
+    }
+    all
+}
+
+/// Executes a command in the page's folder; its output lines without spaces at their ends.
+fn executed(folder: &Path, command: &str) -> Result<Vec<String>, String> {
+    let words = words(command);
+    if words.first().is_none_or(|program| program != "doorbell") || command.contains([';', '|', '>', '\\']) {
+        return Err(format!(
+            "`{command}`: only commands of doorbell are executed; mark the block as an illustration"
+        ));
+    }
+    let mut doorbell = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    doorbell.args(&words[1..]).current_dir(folder).env("DOORBELL_CACHE_DIR", folder.join("cache"));
+    let output = doorbell.output().map_err(|error| format!("`{command}`: {error}"))?;
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8(printed).map_err(|error| format!("`{command}`: {error}"))?;
+    Ok(printed.trim_end().lines().map(|line| line.trim_end().to_owned()).collect())
+}
+
+/// A folder with the files of a page.
+fn folder_of(page: &Path, blocks: &[FencedBlock]) -> PathBuf {
+    let name = page.file_stem().expect("a page has a name");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a directory can be made");
+    for block in blocks.iter().filter(|block| block.info == "toml") {
+        if let Some(name) = block.lines.first().and_then(|line| line.strip_prefix("# "))
+            && name.ends_with(".toml")
+            && !name.contains([' ', '/'])
+        {
+            std::fs::write(folder.join(name), block.lines.join("\n") + "\n").expect("a file can be written");
+        }
+    }
+    folder
+}
+
+/// Checks a page, or rewrites it; returns the sentences of its failures.
+fn checked(page: &Path, kind: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(page).expect("a page is text");
+    let blocks = blocks(&text);
+    let folder = folder_of(page, &blocks);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut failures = Vec::new();
+    for block in blocks.iter().rev().filter(|block| block.info == kind) {
+        let mut new = Vec::new();
+        for (command, shown) in commands(block) {
+            let shown: Vec<String> = shown.iter().map(|line| line.trim_end().to_owned()).collect();
+            let written: Vec<String> =
+                shown.iter().rev().skip_while(|line| line.is_empty()).cloned().collect();
+            let written: Vec<String> = written.into_iter().rev().collect();
+            let blank = shown.len() - written.len();
+            match executed(&folder, &command) {
+                Err(why) => failures.push(format!("{}: {why}", page.display())),
+                Ok(output) if is_as_shown(&written, &output) => new.extend(once(&command).chain(shown)),
+                Ok(output) => {
+                    let should = as_shown(&written, &output);
+                    failures.push(format!("{}: `{command}` prints\n{}", page.display(), should.join("\n")));
+                    new.extend(once(&command).chain(should).chain(vec![String::new(); blank]));
+                }
+            }
+        }
+        lines.splice(block.line + 1..block.line + 1 + block.lines.len(), new);
+    }
+    if std::env::var_os("DOORBELL_BLESS").is_some() {
+        std::fs::write(page, lines.join("\n") + "\n").expect("a page can be written");
+        failures.clear();
+    }
+    failures
+}
+
+fn once(command: &str) -> impl Iterator<Item = String> {
+    std::iter::once(format!("$ {command}"))
+}
+
+#[test]
+fn pages_show_what_is_printed() {
+    let kind = if std::env::var_os(LONG).is_some() { "console long" } else { "console" };
+    let (pages, next, failures) = (pages(), AtomicUsize::new(0), Mutex::new(String::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    for failure in checked(page, kind) {
+                        let mut all = failures.lock().expect("no thread panics with it");
+                        writeln!(all, "{failure}").expect("a string takes text");
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no thread panicked");
+    assert!(failures.is_empty(), "`cargo xtask bless` writes pages anew\n{failures}");
+}
+
+#[test]
+fn each_command_on_a_page_is_executed_or_marked() {
+    let kinds = ["console", "console long", "console illustration"];
+    let mut unmarked = String::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).expect("a page is text");
+        for block in blocks(&text) {
+            let is_command = block.lines.first().is_some_and(|line| line.starts_with("$ "));
+            if is_command != kinds.contains(&&*block.info) {
+                writeln!(unmarked, "{}:{}: {:?}", page.display(), block.line + 1, block.info).expect("text");
+            }
+        }
+    }
+    assert!(unmarked.is_empty(), "blocks without a mark, or with a mark and no command\n{unmarked}");
+}
+
+#[test]
+fn gaps_stand_for_lines() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let output = lines("a 1\nb 2\nc 3\nd 4");
+    for (shown, expected) in [
+        ("a 1\nb 2\nc 3\nd 4", true),
+        ("a 1\n...\nd 4", true),
+        ("...\nc 3\n...", true),
+        ("a 1\nd 4", false),
+        ("...\nc 4\n...", false),
+    ] {
+        assert_eq!(is_as_shown(&lines(shown), &output), expected, "{shown}");
+    }
+    assert_eq!(as_shown(&lines("a 0\n...\nc 4\n..."), &output), lines("a 1\n...\nc 3\n..."));
+    assert_eq!(words("doorbell compare \"a b\" 'c' d=\"e f\""), ["doorbell", "compare", "a b", "c", "d=e f"]);
+}
