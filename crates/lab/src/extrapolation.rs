@@ -23,7 +23,7 @@ pub fn extrapolates(run: &Run) -> Vec<String> {
 }
 
 fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
-    let unlike = (!profiles.are_alike()).then(|| "no measurement is of machines that differ".to_owned());
+    let unlike = (!profiles.are_alike()).then(|| "no measurement covers machines that differ".to_owned());
     // A NIC keeps QP contexts regardless of the class of the QP.
     let (classes, qps) = (w.classes(), connected_qps(w));
     let of_each = profiles.all().flat_map(|profile| {
@@ -35,8 +35,8 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
         basis.into_iter().chain(verbs.filter(|_| known(profile)))
     });
     let mixed = classes.iter().any(|class| class.workload.operations().len() > 1);
-    let mixed = mixed.then(|| "no measurement is of a mix of operations".to_owned());
-    let several = (classes.len() > 1).then(|| "no measurement is of threads of several classes".to_owned());
+    let mixed = mixed.then(|| "no measurement covers a mix of operations".to_owned());
+    let several = (classes.len() > 1).then(|| "no measurement covers threads of several classes".to_owned());
     distinct(of_each.chain(unlike).chain(mixed).chain(several))
 }
 
@@ -51,7 +51,10 @@ fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
 fn order_of_threads(profile: &Profile, w: &SystemWorkload) -> Option<String> {
     let (threads, cores) = (w.clients().clients, profile.host.cores);
     (w.retries_on_one_machine() && threads > cores && profile.socket_count() > 1).then(|| {
-        format!("the order in which {threads} threads of several sockets get the lock's line is drawn once: another seed may give more or less by more than the interval")
+        format!(
+            "the order in which {threads} threads on several sockets get the lock's cache line is drawn \
+             once, so another seed may change the rate by more than the interval"
+        )
     })
 }
 
@@ -74,8 +77,8 @@ fn distinct(all: impl IntoIterator<Item = String>) -> Vec<String> {
 fn basis_of(profile: &Profile) -> Vec<String> {
     let Profile { name, moved_to, .. } = profile;
     let unknown =
-        (!known(profile)).then(|| format!("nothing is known of the measurements that {name} was set from"));
-    let moved = moved_to.as_ref().map(|_| format!("{name} is not the machine that was measured"));
+        (!known(profile)).then(|| format!("profile {name} names no measurements behind its parameters"));
+    let moved = moved_to.as_ref().map(|_| format!("{name} is not the measured machine"));
     let set = profile.set().map(|p| format!("{} is set by you, not from measurements", p.name));
     unknown.into_iter().chain(moved).chain(set).collect()
 }
@@ -105,7 +108,9 @@ impl<'a> Range<'a> {
     fn outside(&self, number: u64, called: &str, unit: &str, profile: &str) -> Option<String> {
         let side = self.bounds.side(number)?;
         let (bounds, sources) = (self.bounds, self.sources.join(" and "));
-        Some(format!("{called} is {side} the {bounds}{unit} that {profile} was set from ({sources})"))
+        Some(format!(
+            "{called} is {side} the range measured for profile {profile}, {bounds}{unit} ({sources})"
+        ))
     }
 }
 
@@ -116,14 +121,13 @@ fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation, qps: Option<
     let same = |m: &&VerbsMeasured| (m.verb, m.transport) == (verb.opcode(false), w.transport);
     let all: Vec<&VerbsMeasured> = measured.verbs.iter().filter(same).collect();
     if all.is_empty() {
-        return vec![format!("{name} was set from no measurement of {asked}")];
+        return vec![format!("profile {name} has no measurement of {asked}")];
     }
     let pattern = nic_pattern(w.pattern);
     let (here, elsewhere): (Vec<_>, Vec<_>) = all.into_iter().partition(|m| m.pattern == pattern);
     let called =
         Pattern::ALL.iter().find(|(_, pattern)| *pattern == w.pattern).map_or("", |(called, _)| *called);
-    let unlike =
-        here.is_empty().then(|| format!("{name} was set from no measurement of {asked} that is {called}"));
+    let unlike = here.is_empty().then(|| format!("profile {name} has no {called} measurement of {asked}"));
     let outside = dimensions(w, operation.size, qps).into_iter().filter_map(|d| {
         let stated = |m: &&'_ VerbsMeasured| (d.range)(m);
         let others = if d.of_any_pattern { elsewhere.as_slice() } else { &[] };
@@ -223,7 +227,7 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     let Profile { name, measured, .. } = profile;
     let all: Vec<&SystemMeasured> = measured.systems.iter().filter(|m| m.system == w.name()).collect();
     if all.is_empty() {
-        return vec![format!("{name} was set from no measurement of {}", w.name())];
+        return vec![format!("profile {name} has no measurement of {}", w.name())];
     }
     let stated = w.values().into_iter().filter_map(|(key, value)| Some((key, Stated::of(value?)?)));
     let outside = stated.filter_map(|(key, value)| match value {
@@ -242,8 +246,12 @@ fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Opt
     let known = stated().any(|(_, values)| values.iter().any(|known| known == value));
     let mut sources: Vec<&str> = stated().map(|(source, _)| source).collect();
     sources.dedup();
-    (!sources.is_empty() && !known)
-        .then(|| format!("{key} {value} is not what {profile} was set from ({})", sources.join(" and ")))
+    (!sources.is_empty() && !known).then(|| {
+        format!(
+            "{key} {value} is not among the measured values of profile {profile} ({})",
+            sources.join(" and ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -290,67 +298,70 @@ mod tests {
         for (toml, wanted) in [
             (
                 "verb = \"read\"\nsize = 4096",
-                "4096 B is beyond the 1 to 64 B that cib was set from (ATC'16, Table 4 and ATC'16, 5.3.1)".into(),
+                "4096 B is beyond the range measured for profile cib, 1 to 64 B (ATC'16, Table 4 and ATC'16, 5.3.1)".into(),
             ),
             (
                 "profile = \"cx3\"\nverb = \"read\"\npattern = \"outbound\"\nsize = 4\nqps = 7",
-                "4 B is below the 8 B that cx3 was set from (ATC'16, Figure 13b)".into(),
+                "4 B is below the range measured for profile cx3, 8 B (ATC'16, Figure 13b)".into(),
             ),
             (
                 "verb = \"send\"\nbatch = 17",
-                "a batch of 17 is beyond the 1 to 16 that cib was set from (ATC'16, Figure 11b and ATC'16, Table 4)"
+                "a batch of 17 is beyond the range measured for profile cib, 1 to 16 (ATC'16, Figure 11b and \
+                 ATC'16, Table 4)"
                     .into(),
             ),
             (
                 "verb = \"read\"\nbatch = 4",
                 // From READs with the outbound and all-to-all patterns, because Table 4 states no batch.
-                "a batch of 4 is beyond the 1 that cib was set from (ATC'16, 5.3.2 and ".to_owned() + LATER + ")",
+                "a batch of 4 is beyond the range measured for profile cib, 1 (ATC'16, 5.3.2 and ".to_owned() + LATER + ")",
             ),
             (
                 "verb = \"read\"\nmachines = 30",
-                later("a machine with 406 connected QPs is beyond the 70 to 350 that cib was set from"),
+                later("a machine with 406 connected QPs is beyond the range measured for profile cib, 70 to 350"),
             ),
             (
                 "verb = \"read\"\nthreads = 1",
-                later("a machine with 7 connected QPs is below the 70 to 350 that cib was set from"),
+                later("a machine with 7 connected QPs is below the range measured for profile cib, 70 to 350"),
             ),
             (
                 "verb = \"read\"\npattern = \"all-to-all\"\nmachines = 12\nqps = 12\nwindow = 24",
-                later("a cluster of 12 machines is beyond the 6 to 11 that cib was set from"),
+                later("a cluster of 12 machines is beyond the range measured for profile cib, 6 to 11"),
             ),
-            ("verb = \"write\"", "cib was set from no measurement of WRITE over UC".into()),
-            ("verb = \"send\"\ntransport = \"rc\"", "cib was set from no measurement of SEND over RC".into()),
+            ("verb = \"write\"", "profile cib has no measurement of WRITE over UC".into()),
+            ("verb = \"send\"\ntransport = \"rc\"", "profile cib has no measurement of SEND over RC".into()),
             (
                 "verb = \"compare-swap\"",
-                "cib was set from no measurement of compare-and-swap over RC".into(),
+                "profile cib has no measurement of compare-and-swap over RC".into(),
             ),
             (
                 "verb = \"send\"\npattern = \"inbound\"",
-                "cib was set from no measurement of SEND over UD that is inbound".into(),
+                "profile cib has no inbound measurement of SEND over UD".into(),
             ),
-            ("host = \"e7520\"", "cib on e7520 is not the machine that was measured".into()),
+            ("host = \"e7520\"", "cib on e7520 is not the measured machine".into()),
             ("[set]\ntx.send_ns = 20", "tx.send_ns is set by you, not from measurements".into()),
-            ("profile = \"e7520-t4\"", "e7520-t4 was set from no measurement of SEND over RC".into()),
+            ("profile = \"e7520-t4\"", "profile e7520-t4 has no measurement of SEND over RC".into()),
             (
                 "profile = \"e7520-on-die\"",
-                "nothing is known of the measurements that e7520-on-die was set from".into(),
+                "profile e7520-on-die names no measurements behind its parameters".into(),
             ),
             (
                 "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"",
-                "no measurement is of machines that differ".into(),
+                "no measurement covers machines that differ".into(),
             ),
-            ("system = \"read-kv\"", "cib was set from no measurement of read-kv".into()),
+            ("system = \"read-kv\"", "profile cib has no measurement of read-kv".into()),
             (
                 "system = \"rpc-sequencer\"\nclients = 71\ncores = 1\nqueues = 1",
-                "clients 71 is beyond the 70 that cib was set from (ATC'16, Figure 7 and ATC'16, Table 3 and papers/rc-swarm.toml)".into(),
+                "clients 71 is beyond the range measured for profile cib, 70 (ATC'16, Figure 7 and ATC'16, Table 3 \
+                 and papers/rc-swarm.toml)".into(),
             ),
             (
                 "system = \"rpc-sequencer\"\nclients = 70\ncores = 1\nqueues = 1\ndatagrams = true",
-                "datagrams true is not what cib was set from (ATC'16, Figure 7 and ATC'16, Table 3 and papers/rc-swarm.toml)".into(),
+                "datagrams true is not among the measured values of profile cib (ATC'16, Figure 7 and \
+                 ATC'16, Table 3 and papers/rc-swarm.toml)".into(),
             ),
             (
                 "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nstack = \"tcp\"",
-                "stack tcp is not what e7520-t4 was set from (CoNEXT'13, Table 3)".into(),
+                "stack tcp is not among the measured values of profile e7520-t4 (CoNEXT'13, Table 3)".into(),
             ),
             (
                 "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nset = { tcp.mtu_bytes = 9000 }",
@@ -381,8 +392,8 @@ mod tests {
         let said = asked("mix = \"read/64:9,read/4096:1\"");
         let [long, mix] = &said[..] else { panic!("{said:?}") };
         assert!(
-            long.starts_with("4096 B is beyond the 1 to 64 B")
-                && mix == "no measurement is of a mix of operations"
+            long.starts_with("4096 B is beyond the range measured for profile cib, 1 to 64 B")
+                && mix == "no measurement covers a mix of operations"
         );
         assert_eq!(asked("mix = \"read/64:9\""), [""; 0]);
     }

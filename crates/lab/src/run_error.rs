@@ -11,7 +11,8 @@ use thiserror::Error;
 pub enum SimulateError {
     /// This machine lacks the memory for the run.
     #[error(
-        "the run may take {} of memory, but this machine has {}: take fewer machines, threads, QPs or clients, or less of what each has",
+        "the run may take {} of memory, but this machine has {}: use fewer machines, threads, QPs or \
+         clients, or less memory for each",
         gib(*needed),
         gib(*memory)
     )]
@@ -41,7 +42,10 @@ pub enum SimulateError {
     #[error("{0}")]
     System(SiteError),
     /// The counts of the run contradict each other.
-    #[error("the run contradicts itself, which is a fault of Doorbell and no answer: {0}")]
+    #[error(
+        "the counts of the run contradict each other, which is a bug in Doorbell, so there is no \
+         result: {0}"
+    )]
     Fault(String),
     /// A thread did not end in time.
     #[error("thread {thread} of machine {machine} did not end in time")]

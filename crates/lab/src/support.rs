@@ -108,13 +108,16 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
 pub fn page(profile: &Profile) -> String {
     let name = &profile.name;
     let mut text = format!(
-        "# What {name} was set from\n\n{}.\n\nEach line is what one source measured. *Off* is how far Doorbell is off with the profile as it is, *left out* how far it would be \
-         were the profile set without that number (to first order): what may be expected of an answer within these ranges. Ranges are what the \
-         source states; what it does not state is not told. Beyond them nothing is known but what `doorbell simulate --uncertainty` says. Written from `profiles/{name}.toml`.\n\n",
+        "# Data behind {name}\n\n{}.\n\nEach line is one measurement. *Off* is Doorbell's error with the \
+         profile as it is. *Left out* is the error with a profile that is set without this number (to first \
+         order). Expect an error of this size within these ranges. The sources state the ranges; a range \
+         that a source does not state is not listed. Outside the ranges, only `doorbell simulate \
+         --uncertainty` estimates an error. Written from `profiles/{name}.toml`.\n\n",
         profile.title
     );
     let Some(known) = &profile.calibrated else {
-        return text + "Its parameters were set by hand: how far off it is without a number is not known.\n";
+        return text
+            + "Its parameters were set by hand, so its error without a single number is not known.\n";
     };
     text += "| what | where | datum | off | left out |\n|---|---|---|---|---|\n";
     for m in &profile.measured.verbs {

@@ -56,12 +56,15 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
     let key = name.trim_start_matches('-').replace('-', "_");
     match fields().into_iter().find(|field| field.key == key) {
         Some(field) if matches!(field.kind, FieldKind::Tables(_)) => {
-            Err(format!("{key} has tables, which only a file can say"))
+            Err(format!("{key} consists of tables, so it can only be set in a file"))
         }
         Some(field) => Ok(field),
         None => Err(match meant(&key, &fields()) {
-            Some(meant) => format!("`{name}` is no option of a workload; is `{meant}` meant?"),
-            None => format!("`{name}` is no option of a workload: `doorbell simulate --help` lists them"),
+            Some(meant) => format!("`{name}` is not an option of a workload; did you mean `{meant}`?"),
+            None => format!(
+                "`{name}` is not an option of a workload: `doorbell simulate --help` lists the \
+                 options"
+            ),
         }),
     }
 }
@@ -71,7 +74,7 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
 /// # Errors
 /// One sentence if there is no such option, or the value is invalid.
 pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
-    let wrong = || format!("`{text}` is no option with a value, as size=64");
+    let wrong = || format!("`{text}` is not an option with a value, such as size=64");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let field = option(name)?;
     let value = match (given.remove(field.key), field.parse(value)?) {
@@ -181,9 +184,9 @@ mod tests {
             (["size=1", "set==2"], "set is `=2`, which has no name before its ="),
             (
                 ["size=1", "small-pages=true"],
-                "`small-pages` is no option of a workload; is `huge_pages = false` meant?",
+                "`small-pages` is not an option of a workload; did you mean `huge_pages = false`?",
             ),
-            (["size=1", "sise=1"], "`sise` is no option of a workload; is `size` meant?"),
+            (["size=1", "sise=1"], "`sise` is not an option of a workload; did you mean `size`?"),
         ] {
             assert_eq!(said(&texts).unwrap_err(), wanted);
         }

@@ -37,7 +37,7 @@ fn entry(name: &str, design: Option<String>) -> Result<&'static SystemEntry, Wor
             None => Ok(entry),
             Some(_) => {
                 let designed = designed().join(" or ");
-                invalid(format!("design (--design) goes with --system {designed} only"))
+                invalid(format!("design (--design) applies only to --system {designed}"))
             }
         };
     }
@@ -50,7 +50,7 @@ fn entry(name: &str, design: Option<String>) -> Result<&'static SystemEntry, Wor
             let designs = SYSTEMS.iter().filter(does).filter_map(|entry| Some(entry.design?.1));
             let designs: Vec<&str> = designs.collect();
             let asked = design.unwrap_or_default();
-            invalid(format!("design is {asked}, but those of {name} are {}", designs.join(", ")))
+            invalid(format!("design is {asked}, but the designs of {name} are {}", designs.join(", ")))
         }
     }
 }
@@ -91,7 +91,7 @@ pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, Workload
     }
     let has = |key: &str| BESIDE.contains(&key) || entry.fields.iter().any(|field| field.key == key);
     match given.keys().find(|key| !has(key)) {
-        Some(key) => invalid(format!("{} means nothing to {}", called(key), entry.name)),
+        Some(key) => invalid(format!("{} does not apply to {}", called(key), entry.name)),
         None => Ok(Some(entry)),
     }
 }
@@ -133,7 +133,7 @@ impl Asked {
     fn verbs(given: &Given) -> Result<Asked, WorkloadError> {
         let has = |key: &str| Workload::fields().iter().any(|field| field.key == key);
         match given.keys().find(|key| !has(key)) {
-            Some(key) => invalid(format!("{} is for systems: name one with --system", called(key))),
+            Some(key) => invalid(format!("{} applies to systems only: name one with --system", called(key))),
             None => Ok(Asked::Verbs(Box::new(Workload::of(given)?))),
         }
     }

@@ -198,7 +198,8 @@ impl SystemWorkload {
         let threads = self.clients().clients;
         if shape.one_machine && threads > profile.all_cores() {
             let why = format!(
-                "clients is {threads}, all threads of one machine, but one of profile {name} has {} cores",
+                "clients is {threads}, all threads of one machine, but a machine of profile {name} has {} \
+                 cores",
                 profile.all_cores()
             );
             return Err(WorkloadError::Invalid(why));
@@ -206,7 +207,8 @@ impl SystemWorkload {
         let own = (profile.socket_count(), host.cores);
         if let Some((sockets, cores)) = shape.sockets.filter(|asked| *asked != own) {
             let why = format!(
-                "a machine is to have {sockets} sockets of {cores} cores (--sockets, --cores-per-socket), but one of profile {name} has {} of {}{}",
+                "machines have {sockets} sockets of {cores} cores by --sockets and --cores-per-socket, but \
+                 a machine of profile {name} has {} of {}{}",
                 own.0,
                 own.1,
                 with_sockets()
@@ -215,13 +217,15 @@ impl SystemWorkload {
         }
         if shape.over_tcp && profile.tcp.is_none() {
             let why = format!(
-                "stack is tcp, but profile {name} has no section [tcp], which says what it costs: --host names a host that has"
+                "stack is tcp, but profile {name} has no section [tcp] with the costs of TCP: name a host \
+                 that has this section by --host"
             );
             return Err(WorkloadError::Invalid(why));
         }
         if let Some((key, value)) = shape.needs_sizes.as_ref().filter(|_| profile.hierarchy.is_none()) {
             let why = format!(
-                "{key} is {value}, but means nothing on profile {name}, which says no sizes of caches: --host names a host that does{}",
+                "{key} is {value}, but profile {name} has no cache sizes: name a host with cache sizes by \
+                 --host{}",
                 host_with_sizes(profile)
             );
             return Err(WorkloadError::Invalid(why));
@@ -230,7 +234,8 @@ impl SystemWorkload {
         if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
             let value = self.value(parameter).map_or_else(String::new, |value| value.to_string());
             let why = format!(
-                "{parameter} is {value}, but makes UD messages of {bytes} bytes, which are one packet of at most {mtu} (the MTU of {name})"
+                "{parameter} is {value}, which makes UD messages of {bytes} bytes, but a UD message is one \
+                 packet of at most {mtu} bytes (the MTU of {name})"
             );
             return Err(WorkloadError::Invalid(why));
         }
@@ -316,7 +321,7 @@ impl<'de> Deserialize<'de> for SystemWorkload {
         let read = |key| given.read::<String>(key).map_err(D::Error::custom);
         let (name, profile, host) = (read("system")?.unwrap_or_default(), read("profile")?, read("host")?);
         let entry =
-            systems::entry(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no system")))?;
+            systems::entry(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is not a system")))?;
         let set = given.read("set").map_err(D::Error::custom)?;
         let system = entry.with(&given).map_err(D::Error::custom)?;
         Ok(SystemWorkload { profile, host, set, ..SystemWorkload::of(system) })
@@ -327,11 +332,13 @@ impl<'de> Deserialize<'de> for SystemWorkload {
 fn with_sockets() -> String {
     let profiles = Profile::names().filter_map(|name| Profile::named(name).ok());
     let several = profiles.filter(|profile| profile.socket_count() > 1);
-    several.map(|p| format!("; those of {} have {} of {}", p.name, p.socket_count(), p.host.cores)).collect()
+    several
+        .map(|p| format!("; machines of {} have {} of {}", p.name, p.socket_count(), p.host.cores))
+        .collect()
 }
 
 /// Names a host with cache sizes, for a message.
 fn host_with_sizes(profile: &Profile) -> String {
     let has_sizes = |host: &&str| profile.clone().on_host(host).is_ok_and(|moved| moved.hierarchy.is_some());
-    Profile::host_names().find(has_sizes).map_or_else(String::new, |host| format!(", as {host}"))
+    Profile::host_names().find(has_sizes).map_or_else(String::new, |host| format!(", such as {host}"))
 }

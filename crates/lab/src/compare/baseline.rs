@@ -15,7 +15,12 @@ impl FromStr for Tolerance {
     fn from_str(text: &str) -> Result<Tolerance, String> {
         let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
         let share = percent.filter(|percent| (0.0..=1e6).contains(percent)).map(|percent| percent / 100.0);
-        share.map(Tolerance).ok_or_else(|| format!("`{text}` is no tolerance: write a percentage, as 5%"))
+        share.map(Tolerance).ok_or_else(|| {
+            format!(
+                "`{text}` is not a tolerance: write a percentage, such \
+             as 5%"
+            )
+        })
     }
 }
 
@@ -160,16 +165,19 @@ fn change(what: &str, before: f64, now: Option<f64>, tolerance: Tolerance) -> Ch
 pub fn against(before: (&str, &str), now: (&str, &str), tolerance: Tolerance) -> Result<Changes, String> {
     let read = |(file, text): (&str, &str)| {
         let json: Value =
-            serde_json::from_str(text).map_err(|error| format!("{file} is no JSON: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("{file} is not JSON: {error}"))?;
         let kind = Kind::of(&json).ok_or_else(|| {
-            format!("{file} is no result: write one by simulate --json, sweep --json or run --stats-json")
+            format!("{file} is not a result: write one by simulate --json, sweep --json or run --stats-json")
         })?;
         Ok::<_, String>((json, kind))
     };
     let ((old, old_kind), (new, new_kind)) = (read(before)?, read(now)?);
     if old_kind != new_kind {
         let (one, other) = (old_kind.name(), new_kind.name());
-        return Err(format!("{} is {one}, but {} is {other}: compare like with like", before.0, now.0));
+        return Err(format!(
+            "{} is {one}, but {} is {other}: compare two results of one kind",
+            before.0, now.0
+        ));
     }
     let (old_numbers, new_numbers) = (old_kind.numbers(&old), new_kind.numbers(&new));
     let both = |(what, before): (&String, &Option<f64>)| {

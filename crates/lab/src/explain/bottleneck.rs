@@ -43,8 +43,9 @@ fn counting<'a>(
 fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
     let Some((more, gain)) = best else {
         return match lifts.iter().any(|(_, gain)| gain.may_be_more()) {
-            true => "the gain of no single one is beyond its interval: measure for longer".to_owned(),
-            false => "more of no single one lifts the rate".to_owned(),
+            true => "no increase of a single resource has a gain beyond its interval: measure for longer"
+                .to_owned(),
+            false => "no increase of a single resource raises the rate".to_owned(),
         };
     };
     let next = lifts.iter().find(|(other, gain)| other.resource() != more.resource() && gain.is_more());
@@ -82,7 +83,7 @@ pub(super) fn observed(
     }
     if !is_busy {
         let idle = format!("no resource is busy {:.0}% of the time", BUSY * 100.0);
-        return too_little(format!("{}: {idle}, {evidence}", words(Resource::Latency)));
+        return too_little(format!("{}: {idle}; {evidence}", words(Resource::Latency)));
     }
     if let Some(set) = set {
         return together(set, best, &evidence);
@@ -108,7 +109,7 @@ fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
     Bottleneck {
         class: Some(own.unwrap_or(first)),
         text: format!(
-            "{} limit the rate together: {} at once change it by {}; {alone}",
+            "{} limit the rate together: {} at once change the rate by {}; {alone}",
             listed(&names),
             more.join(", "),
             percent(set.gain.gain),
@@ -137,8 +138,8 @@ pub fn words(resource: Resource) -> &'static str {
     match resource {
         Resource::Cpu => "the cores limit the rate",
         Resource::MmioBandwidth => "PCIe bandwidth for MMIOs limits the rate",
-        Resource::DmaBandwidth => "PCIe bandwidth for what the NIC reads by DMA limits the rate",
-        Resource::DmaWriteBandwidth => "PCIe bandwidth for what the NIC writes by DMA limits the rate",
+        Resource::DmaBandwidth => "PCIe bandwidth for the NIC's DMA reads limits the rate",
+        Resource::DmaWriteBandwidth => "PCIe bandwidth for the NIC's DMA writes limits the rate",
         Resource::PcieLatency => "the latency of PCIe transactions limits the rate",
         Resource::TxUnits => "the NIC's sending processing units limit the rate",
         Resource::RxUnits => "the NIC's receiving processing units limit the rate",
@@ -146,11 +147,11 @@ pub fn words(resource: Resource) -> &'static str {
         Resource::WqeCache => "misses in the NIC's WQE cache limit the rate",
         Resource::QpContextCache => "misses in the NIC's QP-context caches limit the rate",
         Resource::TranslationCache => "misses in the NIC's translation cache limit the rate",
-        Resource::OutstandingReads => "the READs and atomics that a QP may have under way limit the rate",
-        Resource::PcieTags => "the DMA reads that the NIC may have under way limit the rate",
+        Resource::OutstandingReads => "the maximum of outstanding READs and atomics per QP limits the rate",
+        Resource::PcieTags => "the maximum of the NIC's outstanding DMA reads limits the rate",
         Resource::WriteCombining => "the cores' write-combining buffers limit the rate",
         Resource::LinkBandwidth => "the link's bandwidth limits the rate",
-        Resource::Latency => "too little is outstanding to cover the time that an operation takes",
+        Resource::Latency => "too few operations are outstanding to cover the latency of an operation",
     }
 }
 
@@ -223,7 +224,7 @@ mod tests {
         let nothing = [(DMA, 0.004), (CPU, 0.0)];
         let found = found(&[used(Part::PortOut, 0.97)], &nothing, None);
         assert_eq!(found.class_name(), "ib-bw");
-        assert!(found.text.contains("more of no single one lifts"), "{}", found.text);
+        assert!(found.text.contains("no increase of a single resource raises"), "{}", found.text);
     }
 
     #[test]
@@ -243,7 +244,8 @@ mod tests {
         assert_eq!(both.class_name(), "dma-bw");
         assert!(
             both.text.starts_with(
-                "mmio-bw and dma-bw limit the rate together: mmio-bw +10%, dma-bw +10% at once change it by +10.0%"
+                "mmio-bw and dma-bw limit the rate together: mmio-bw +10%, dma-bw +10% at once change the \
+                 rate by +10.0%"
             ),
             "{}",
             both.text

@@ -24,7 +24,8 @@ pub(super) fn largest(time: &OperationTime) -> Option<String> {
     let share = |ns: f64| format!("{:.0}%", ns / all * 100.0);
     Some(match time.waiting_ns > first.ns {
         true => format!(
-            "waiting is {} of its {all:.0} ns, for what is not busy enough to be named or a QP that was idle, then {} {}",
+            "waiting is {} of its {all:.0} ns, for resources that are not busy enough to be named or for an \
+             idle QP, then {} {}",
             share(time.waiting_ns),
             first.part,
             share(first.ns)
@@ -54,7 +55,8 @@ mod tests {
         assert_eq!(largest(&time(200.0)).unwrap(), "PCIe is 60% of its 1000 ns, waiting 20%");
         assert_eq!(
             largest(&time(1200.0)).unwrap(),
-            "waiting is 60% of its 2000 ns, for what is not busy enough to be named or a QP that was idle, then PCIe 30%"
+            "waiting is 60% of its 2000 ns, for resources that are not busy enough to be named or for an \
+             idle QP, then PCIe 30%"
         );
     }
 }

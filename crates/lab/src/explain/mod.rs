@@ -72,8 +72,8 @@ fn name_group(bottleneck: &mut Bottleneck, w: &Resolved, lifts: &[GroupLift]) {
     let (resource, each) = (&most.resource, each.join(", "));
     let matters = gain(most).is_more();
     bottleneck.text += &match matters {
-        false => format!("; no group's {resource} matters alone: {each}"),
-        true => format!("; it is the {resource} of {} that matters: {each}", name(most.group)),
+        false => format!("; the {resource} of no single group matters: {each}"),
+        true => format!("; the {resource} of {} matters: {each}", name(most.group)),
     };
     bottleneck.group = matters.then_some(most.group);
 }

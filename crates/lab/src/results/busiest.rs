@@ -38,7 +38,7 @@ pub(crate) fn busiest(
             group: None,
         },
         _ => latency(format!(
-            "no resource is busy {:.0}% of the time: too little is outstanding ({note})",
+            "no resource is busy {:.0}% of the time: too few operations are outstanding ({note})",
             BUSY * 100.0
         )),
     }

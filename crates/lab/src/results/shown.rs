@@ -80,7 +80,8 @@ impl Certainty {
         let of_class = due.class.as_ref().map(|(_, name)| format!("class {name}: ")).unwrap_or_default();
         let rate = Digits(due.rate as f64 / 1e6, 2);
         let unsettled = format!(
-            "{of_class}{rate} million operations are due in a second, and not as many complete: more and more wait, and no latency is one in the long run"
+            "{of_class}{rate} million operations are due per second, but fewer complete. The backlog grows, \
+             so there is no long-run latency"
         );
         Certainty { mops: self.mops, overload: true, unsettled: Some(unsettled), ..Certainty::default() }
     }
@@ -170,7 +171,7 @@ fn overrun(end: Time, ended: Ended, wanted: &Wanted) -> Option<Duration> {
 /// Why nothing completed in the measured time.
 fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     let waits = Some(course.waits.clone()).filter(|waits| !waits.is_empty());
-    let short = || "it takes longer, and no thread waits for anything";
+    let short = || "an operation takes longer, and no thread waits for anything";
     wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
 }
 
@@ -224,33 +225,36 @@ fn unsettled(
         Ended::Overload => return None,
         Ended::Settled if are_within(means, wanted.precision) => return None,
         // Operations outstanding when the end was decided have changed the intervals.
-        Ended::Settled => return within("it ends"),
+        Ended::Settled => return within("the run ends"),
         Ended::MaxTime => {
             let later = |over: Duration| {
                 let us = over.span().as_ns() / 1000;
                 format!(
-                    ", and {us} us more, the least that can be measured after what threads had begun by then"
+                    ", plus {us} us, the shortest time that can be measured after the work that threads had \
+                     begun"
                 )
             };
             let later = overrun.map_or_else(String::new, later);
-            return within(&format!("{max_time} of virtual time (--max-time) are over{later}"));
+            return within(&format!("the {max_time} of virtual time (--max-time) are over{later}"));
         }
         Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
-        Ended::Interrupted => return within("it is interrupted"),
+        Ended::Interrupted => return within("the run is interrupted"),
         Ended::Duration => {}
     }
     if course.ahead > 0.0 {
         let percent = Digits(course.ahead * 100.0, 1);
         return Some(format!(
-            "{percent}% of what is sent piles up on its way, until there is no more room for it"
+            "{percent}% of the sent data queues up in flight, until no buffer space is left"
         ));
     }
     match warm_until(series).map(|warm| warm - series.start()) {
         None => Some("the rate still changes".to_owned()),
         Some(warm) if warm as f64 > LOOKS_WARM * span.as_ps() as f64 => {
-            Some(format!("its first {:.0} us look like warm-up", warm as f64 / 1e6))
+            Some(format!("the first {:.0} us look like warm-up", warm as f64 / 1e6))
         }
-        Some(_) if means.is_none() => Some("it changes too slowly for so short a time".to_owned()),
+        Some(_) if means.is_none() => {
+            Some("the rate changes too slowly for such a short measurement".to_owned())
+        }
         Some(_) => None,
     }
 }

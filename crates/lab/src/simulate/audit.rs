@@ -45,8 +45,9 @@ pub(crate) fn fault_of_devices(metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     // A retransmitted READ is answered again.
     let placed = (of.placed_bytes > of.posted_bytes && metrics.sent_again.packets == 0)
-        .then(|| format!("devices saw {} B posted, but {} B placed", of.posted_bytes, of.placed_bytes));
-    let ended = (of.ended > of.posted).then(|| format!("{} work requests ended of {}", of.ended, of.posted));
+        .then(|| format!("devices counted {} B posted, but {} B placed", of.posted_bytes, of.placed_bytes));
+    let ended = (of.ended > of.posted)
+        .then(|| format!("{} work requests ended, but only {} were posted", of.ended, of.posted));
     ended.or(placed).or_else(|| busy(metrics))
 }
 
@@ -59,7 +60,8 @@ fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     let ended = completed <= of.ended;
     (!all || !ended).then(|| {
         format!(
-            "threads posted {posted} operations and know of {completed} complete and {outstanding} outstanding, but devices saw {} posted and {} ended",
+            "threads counted {posted} operations posted, {completed} complete and {outstanding} \
+             outstanding, but devices counted {} posted and {} ended",
             of.posted, of.ended
         )
     })
@@ -91,7 +93,8 @@ fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
         };
     (!held).then(|| {
         format!(
-            "{} SENDs ended, {} of them known to be complete, but devices saw {came} received and {lost} lost, with {} packets under way; threads received {}",
+            "{} SENDs ended, {} of them known to be complete, but devices counted {came} received and \
+             {lost} lost, with {} packets in flight; threads received {}",
             of.ended, a.completed, of.under_way, a.received
         )
     })
@@ -112,7 +115,7 @@ fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     let missing = gone > of.placed_bytes + lost * u64::from(w.longest());
     (of.posted_bytes != a.posted_bytes || missing).then(|| {
         format!(
-            "operations with {} B were posted and with {} B known to be complete, but devices saw {} B posted and {} B placed",
+            "threads counted {} B posted and {} B complete, but devices counted {} B posted and {} B placed",
             a.posted_bytes, a.completed_bytes, of.posted_bytes, of.placed_bytes
         )
     })
@@ -144,7 +147,10 @@ fn bus(profile: &Profile, of: &PcieUse, seconds: f64) -> Option<String> {
     };
     let (what, bytes, rate, _) = all.iter().find(over)?;
     let (moved, has) = (*bytes as f64 / seconds / 1e9, *rate as f64 / 1e9);
-    Some(format!("{what} of machine {} moved {moved:.2} GB/s over PCIe, which has {has:.2}", of.machine))
+    Some(format!(
+        "{what} of machine {} moved {moved:.2} GB/s over PCIe, which carries at most {has:.2}",
+        of.machine
+    ))
 }
 
 /// Most payload of one transfer, in bytes.
@@ -186,7 +192,7 @@ fn long(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let (longest, time) = (series.longest(), run.shown.span().as_ps());
     (longest > time / TURNS).then(|| {
         let (ns, times) = (Digits(longest as f64 / 1e3, 0), TURNS);
-        format!("an operation took {ns} ns, and less than {times} times as long is measured")
+        format!("an operation took {ns} ns, but the measured time is less than {times} times as long")
     })
 }
 
@@ -204,7 +210,7 @@ fn little(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let ends = 2.0 * mean / time;
     ((told - under_way).abs() > (within + ends) * under_way).then(|| {
         let (held, product) = (Digits(under_way / time, 0), Digits(told / time, 0));
-        format!("{held} operations were under way, but rate times mean latency is {product}")
+        format!("{held} operations were outstanding on average, but rate times mean latency is {product}")
     })
 }
 
@@ -226,7 +232,8 @@ fn goodput(w: &Resolved, profiles: &Profiles, run: &RawRun) -> Option<String> {
     let gbits = |bytes: f64| Digits(bytes * 8.0 / 1e9, 0);
     (rate > most * (1.0 + ROUNDING)).then(|| {
         format!(
-            "{} Gb/s of payload completed, but ports have {}: part of it had come before",
+            "{} Gb/s of payload completed, but ports carry at most {}: part of the payload arrived before \
+             the measured time",
             gbits(rate),
             gbits(most)
         )
@@ -349,6 +356,6 @@ mod tests {
         run.threads[0].1.accounts.under_way = u128::from(timed * latency.as_ps());
         assert_eq!(little(&run, &series), None);
         run.threads[0].1.accounts.under_way *= 2;
-        assert!(little(&run, &series).unwrap().contains("operations were under way"), "twice as many");
+        assert!(little(&run, &series).unwrap().contains("operations were outstanding"), "twice as many");
     }
 }

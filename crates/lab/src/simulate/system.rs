@@ -23,8 +23,12 @@ fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
         clients += 1;
         never += u32::from(done == 0);
     }
-    (0 < never && never < clients)
-        .then(|| format!("{never} of {clients} clients were never served, and the latency is of the others"))
+    (0 < never && never < clients).then(|| {
+        format!(
+            "{never} of {clients} clients were never served, so the latency covers only the \
+             served clients"
+        )
+    })
 }
 
 /// Runs a system once. Its bottleneck is the busiest resource, not confirmed by reruns.
@@ -110,7 +114,7 @@ mod tests {
         let of = |done: &[u64]| starved(done.iter().copied());
         assert_eq!(
             of(&[0, 2, 0]).unwrap(),
-            "2 of 3 clients were never served, and the latency is of the others"
+            "2 of 3 clients were never served, so the latency covers only the served clients"
         );
         assert_eq!((of(&[1, 2]), of(&[0, 0]), of(&[])), (None, None, None));
     }

@@ -101,10 +101,10 @@ impl Plan {
         match &self.over[..] {
             [load] if LOADS.contains(&load.key()) && load.values.iter().all(is_number) => Ok(load),
             [other] => refused(format!(
-                "{} is no load to find a knee of: sweep over window, outstanding, clients or rate",
+                "{} is not a load, so it has no knee: sweep over window, outstanding, clients or rate",
                 other.key()
             )),
-            _ => refused("a knee is found over one load: give one --over".into()),
+            _ => refused("a search for a knee needs one load: give one --over".into()),
         }
     }
 
@@ -157,7 +157,8 @@ impl Plan {
         let (least, p99) =
             least.map_or((0, 0), |point| (load_of(point, load), point.found.latency_ns.p99.unwrap_or(0)));
         SweepError::Refused(format!(
-            "even the least load, {}={least}, has a p99 of {p99} ns, which is not under {}: ask for a longer time, or begin with less",
+            "even the lowest load, {}={least}, has a p99 of {p99} ns, which is not under {}: raise the \
+             bound, or begin with a lower load",
             load.key(),
             bound.0
         ))
@@ -185,7 +186,7 @@ fn load_of(point: &Point, load: &Over) -> u64 {
 fn under(point: &Point, load: &Over, bound: Bound) -> Result<bool, SweepError> {
     let why = || {
         format!(
-            "at {}={}: no p99 is known, so that nothing can be said of it: measure longer",
+            "at {}={}: p99 is not known, so it cannot be compared with the bound: measure for longer",
             load.key(),
             load_of(point, load)
         )

@@ -12,14 +12,14 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
     let refused = |why: String| Err(SweepError::Refused(why));
     let mut parts = parts.into_iter();
     let Some((first, mut whole)) = parts.next() else {
-        return refused("there is no file to put together".into());
+        return refused("there is no file to merge".into());
     };
     if whole.knee.is_some() {
-        return refused(format!("{first} is a search, which has no parts"));
+        return refused(format!("{first} is a search for a knee, which has no parts"));
     }
     if whole.size() > MOST_POINTS {
         return refused(format!(
-            "{first} is of {} points, but a sweep has at most {MOST_POINTS}",
+            "{first} has {} points, but a sweep has at most {MOST_POINTS}",
             whole.size()
         ));
     }
@@ -42,10 +42,10 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
     whole.points.sort_by_key(|point| point.number);
     let Some(missing) = whole.numbers_missing().first().copied() else { return Ok(whole) };
     let which = of.map_or(String::new(), |shard| {
-        format!(", which --shard {}/{} makes", missing % shard.of + 1, shard.of)
+        format!(", which --shard {}/{} runs", missing % shard.of + 1, shard.of)
     });
     refused(format!(
-        "{} of {} points are in none of the files, the first of them point {missing}{which}",
+        "{} of {} points are missing from all files; the first is point {missing}{which}",
         whole.numbers_missing().len(),
         whole.size()
     ))
@@ -55,10 +55,10 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
 fn difference(one: &Sweep, other: &Sweep) -> Option<&'static str> {
     let differs = [
         (one.schema != other.schema, "their schemas differ"),
-        (one.over != other.over, "they go over different values"),
+        (one.over != other.over, "they sweep over different values"),
         (one.workload != other.workload, "their workloads differ"),
         (one.explained != other.explained, "only one was made with --explain"),
-        (other.knee.is_some(), "one is a search"),
+        (other.knee.is_some(), "one is a search for a knee"),
         (one.sweep != other.sweep, "their profiles or versions of Doorbell differ"),
     ];
     differs.into_iter().find_map(|(differs, what)| differs.then_some(what))

@@ -21,12 +21,18 @@ impl Over {
     /// One sentence if the text has another form, workloads have no such option, or the option has no such
     /// value.
     pub fn parse(text: &str) -> Result<Over, String> {
-        let wrong =
-            || format!("`{text}` is not what to sweep over: write an option and its values, as {EXAMPLES}");
+        let wrong = || {
+            format!(
+                "`{text}` is not an option to sweep over: write an option and its values, such as \
+                 {EXAMPLES}"
+            )
+        };
         let (name, values) = text.split_once('=').ok_or_else(wrong)?;
         let field = asked::option(name.trim())?;
         if field.key == "mix" {
-            return Err("mix is not to be swept over, as its items stand between commas like values: set mixes side by side by compare".into());
+            return Err("mix cannot be swept over, because commas separate both its items and values: \
+                 compare mixes with `doorbell compare`"
+                .into());
         }
         let mut all: Vec<Value> = Vec::new();
         for part in values.split(',').map(str::trim) {
@@ -55,12 +61,12 @@ impl Over {
         let words = texts.iter().flat_map(|text| text.split_whitespace());
         let all: Vec<Over> = words.map(Over::parse).collect::<Result<_, _>>()?;
         match &all[..] {
-            [] => Err(format!("there is nothing to sweep over: give --over, as {EXAMPLES}")),
+            [] => Err(format!("there is nothing to sweep over: give --over, such as {EXAMPLES}")),
             [one, other] if one.field.key == other.field.key => {
-                Err(format!("{} is swept over twice: put all its values into one --over", one.field.key))
+                Err(format!("{} is swept over twice: put all of its values into one --over", one.field.key))
             }
             [_] | [_, _] => Ok(all),
-            _ => Err(format!("{} options are too many to sweep over: one or two", all.len())),
+            _ => Err(format!("{} options are too many to sweep over: give one or two", all.len())),
         }
     }
 
@@ -178,8 +184,8 @@ mod tests {
     #[test]
     fn what_is_no_sweep_is_refused_in_a_sentence() {
         for (text, wanted) in [
-            ("size", "`size` is not what to sweep over"),
-            ("sise=1", "`sise` is no option"),
+            ("size", "`size` is not an option to sweep over"),
+            ("sise=1", "`sise` is not an option"),
             ("size=", "size is empty"),
             ("size=a", "size is a, but must be"),
             ("size=4..2", "size: `4..2` goes down"),
@@ -190,7 +196,7 @@ mod tests {
             ("size=1,2,1..2", "size has 1 twice"),
             ("qps=0", "qps is 0"),
             ("verb=raed", "verb is `raed`, but must be"),
-            ("machine=1", "machine has tables"),
+            ("machine=1", "machine consists of tables"),
         ] {
             let error = values(text).expect_err(text);
             assert!(error.starts_with(wanted), "{text}: {error}");

@@ -87,7 +87,7 @@ impl Plan {
             {
                 let key = over.key();
                 return Err(refused(format!(
-                    "{key} becomes {taken} here, as its other options need that much"
+                    "{key} becomes {taken} here, because the other options need this value"
                 )));
             }
         }

@@ -41,7 +41,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Shard, String> {
-        let wrong = || format!("`{text}` is no part of a sweep: write 1/4 for the first of four");
+        let wrong = || format!("`{text}` is not a part of a sweep: write 1/4 for the first of four parts");
         let (number, of) = text.split_once('/').ok_or_else(wrong)?;
         let read = |text: &str| text.parse::<usize>().map_err(|_| wrong());
         let shard = Shard { number: read(number)?, of: read(of)? };

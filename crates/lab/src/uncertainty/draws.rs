@@ -24,7 +24,8 @@ impl<'a> Uncertain<'a> {
     pub(crate) fn of(profile: &'a Profile) -> Result<Uncertain<'a>, String> {
         let Some(calibrated) = &profile.calibrated else {
             return Err(format!(
-                "how sure the calibrated parameters of {} are is not known: `[calibrated]` of a profile says it, and cargo xtask calibrate finds it",
+                "the uncertainty of the calibrated parameters of {} is not known: section `[calibrated]` of \
+                 a profile states it, and cargo xtask calibrate computes it",
                 profile.name
             ));
         };
@@ -56,7 +57,10 @@ impl<'a> Uncertain<'a> {
             self.moving.iter().zip(&steps).map(|((name, spread), &steps)| (*name, spread.value(steps)));
         let drawn = self.profile.with_set(&self.profile.with_followers(moved));
         let drawn = drawn.map_err(|e| {
-            format!("a draw from what {} could be is none that it may be: {e}", self.profile.name)
+            format!(
+                "parameters drawn from the ranges of {} are not valid in a profile: {e}",
+                self.profile.name
+            )
         })?;
         Ok((drawn, steps))
     }

@@ -48,10 +48,13 @@ pub enum UncertaintyError {
     #[error("{0}")]
     Unknown(String),
     /// The run itself was interrupted, or took too long.
-    #[error("the run was cut, so there is no interval: those of drawn parameters are measured for as long")]
+    #[error(
+        "the run was cut short, so there is no interval: runs with drawn parameters are measured for \
+         the same time"
+    )]
     Itself,
     /// Runs with drawn parameters were interrupted, or took too long.
-    #[error("of {DRAWS} runs with drawn parameters {0} came to their end, so there is no interval")]
+    #[error("only {0} of {DRAWS} runs with drawn parameters finished, so there is no interval")]
     Cut(usize),
     /// A run with drawn parameters failed.
     #[error("{0}")]

@@ -130,7 +130,7 @@ fn the_overload_of_one_class_is_told() {
     let over = simulate(&two(5_000_000));
     assert_eq!(over.measured.ended, Ended::Overload);
     let said = over.interval.unsettled.clone().unwrap();
-    assert!(said.starts_with("class writers: 5.00 million operations are due in a second"), "{said}");
+    assert!(said.starts_with("class writers: 5.00 million operations are due per second"), "{said}");
     let [readers, writers] = &over.verbs().classes[..] else { panic!("{over:?}") };
     assert!(writers.interval.overload && writers.latency_ns.mean.is_none());
     assert!(

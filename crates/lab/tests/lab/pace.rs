@@ -121,19 +121,20 @@ fn where_more_is_due_than_completes_no_latency_is_given() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (toml, said) in [
-        ("arrivals = \"poisson\"", "arrivals are poisson, but nothing says at which rate"),
+        ("arrivals = \"poisson\"", "arrivals are poisson, but no rate is given"),
         ("rate = 7", "rate is 7, but arrivals are closed: a rate is for fixed and poisson"),
         (
             "arrivals = \"fixed\"\nrate = 7\nthink = \"2us\"",
-            "think is 2us, but arrivals are fixed: threads think where they are closed",
+            "think is 2us, but arrivals are fixed: threads think only with closed arrivals",
         ),
         (
             "arrivals = \"fixed\"\nrate = 7\ndrain = true",
-            "drain is asked for, but arrivals are fixed: windows are for closed ones",
+            "drain is set, but arrivals are fixed: windows apply to closed arrivals only",
         ),
         (
             "think = \"2us\"\nwindow_per_qp = 4",
-            "think is 2us, but window_per_qp is 4: what thinks is a place in the window of a thread: use window",
+            "think is 2us, but window_per_qp is 4: think applies to slots of a thread's window, so use \
+             window",
         ),
     ] {
         assert_eq!(resolved(toml).unwrap_err(), said, "{toml}");

@@ -570,7 +570,7 @@ fn senders_that_nobody_answers_are_held_back_before_a_run_settles() {
         let short = of("warmup = \"20us\"\nduration = \"150us\"");
         assert!(short.mops > 1.1 * long.mops, "{} of {}", short.mops, long.mops);
         let why = short.interval.unsettled.expect("what fills a buffer does not last");
-        assert!(why.contains("piles up on its way"), "{why}");
+        assert!(why.contains("queues up in flight"), "{why}");
     }
 }
 
@@ -624,7 +624,7 @@ fn what_lasts_beyond_the_latest_is_told() {
     assert!(over >= Span::from_ms(10), "{over:?}");
     let said = late.interval.unsettled.or(late.waits).unwrap();
     assert!(
-        said.contains(" us more, the least that can be measured after what threads had begun by then"),
+        said.contains(" us, the shortest time that can be measured after the work that threads had begun"),
         "{said}"
     );
     assert_eq!(late.measured.warmed, Some(Warmed::MaxTime));
@@ -683,7 +683,7 @@ fn an_operation_of_a_hashtable_begins_when_there_is_room_for_it() {
 fn nothing_completes_where_operations_are_rare() {
     let nothing = |how: &str| simulate(&format!("verb = \"write\"\n{how}")).waits.unwrap();
     let rare = nothing("arrivals = \"poisson\"\nrate = 1\nmax_time = \"100us\"");
-    assert_eq!(rare, "operations are due 1 times in a second, and none may have been");
+    assert_eq!(rare, "operations are due 1 times per second, so none may have been due");
     let thinking = nothing("think = \"5ms\"\nwarmup = \"2ms\"\nduration = \"1ms\"");
     assert!(thinking.starts_with("threads think 5ms before an operation"), "{thinking}");
     let waits = |text: &str| system(text).waits.unwrap();
@@ -691,7 +691,10 @@ fn nothing_completes_where_operations_are_rare() {
         "system = \"consolidate\"\ntheta = 4096\ntime_out = \"1s\"\nwarmup = \"1us\"\nduration = \"9us\"",
     );
     assert!(
-        held.starts_with("operations are held back for up to 1s (time_out), and all of them were"),
+        held.starts_with(
+            "operations are held back for up to 1s (time_out), and all operations were held \
+             back"
+        ),
         "{held}"
     );
     let short = waits("system = \"local-memory\"\nwarmup = \"1us\"\nduration = \"1ps\"");
