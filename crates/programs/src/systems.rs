@@ -157,7 +157,7 @@ pub fn entry(name: &str) -> Option<&'static SystemEntry> {
 /// than the values of its parameters.
 pub fn simulated<S: System>(system: &S) -> Arc<dyn Simulated> {
     let Some(entry) = entry(S::NAME) else {
-        panic!("{} is not of the register: a SystemEntry of its own makes it", S::NAME)
+        panic!("{} is not in the register: use a SystemEntry of its own", S::NAME)
     };
     let made = (entry.unchecked)(&system.given()).unwrap_or_else(|why| panic!("{}: {why}", S::NAME));
     assert_eq!(made.values(), Schema::values(system), "values of {} got lost", S::NAME);

@@ -202,14 +202,20 @@ impl Wanted {
     pub fn why_nothing(&self, measured: Span) -> Option<String> {
         if measured <= self.think {
             let think = Duration::new(self.think);
-            return Some(format!("threads think {think} before an operation, and all of them did so"));
+            return Some(format!(
+                "threads think for {think} before an operation, and all threads were \
+                 thinking"
+            ));
         }
         if let Some((key, held)) = self.held.filter(|(_, held)| measured <= *held) {
             let held = Duration::new(held);
-            return Some(format!("operations are held back for up to {held} ({key}), and all of them were"));
+            return Some(format!(
+                "operations are held back for up to {held} ({key}), and all operations were \
+                 held back"
+            ));
         }
         let rare = self.due.first().filter(|_| self.due.iter().all(|due| due.within(measured) <= RARE))?;
-        Some(format!("operations are due {} times in a second, and none may have been", rare.rate))
+        Some(format!("operations are due {} times per second, so none may have been due", rare.rate))
     }
 
     /// Whether the last `ps` picoseconds, covered by `seen`, hold `turns` repetitions of the recurring event

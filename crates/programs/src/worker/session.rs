@@ -69,7 +69,7 @@ impl Introduction {
 
     /// The inverse of [`Introduction::to_bytes`].
     fn from_bytes(bytes: &[u8]) -> Result<Introduction, VerbsError> {
-        let strange = || VerbsError::Invalid("a peer told of itself what is no introduction".into());
+        let strange = || VerbsError::Invalid("a peer published invalid data about its QP".into());
         let (rest, mtu) = bytes.split_last_chunk().ok_or_else(strange)?;
         let (rd_atomic, endpoint) = rest.split_last().ok_or_else(strange)?;
         let mtu = Mtu::from_bytes(u32::from_be_bytes(*mtu)).ok_or_else(strange)?;
