@@ -56,7 +56,7 @@ pub fn run(
 ) -> Result<Option<LiveRun>, LiveError> {
     let mut named = Named { name, given, device, interrupt, run: None };
     doorbell_systems::visit_all(&mut named);
-    named.run.unwrap_or_else(|| panic!("{name} is no system of the register"))
+    named.run.unwrap_or_else(|| panic!("{name} is not a system of the register"))
 }
 
 /// A visitor that runs the system called `name`.
