@@ -194,25 +194,23 @@ impl Resolved {
         ];
         let first = said.iter().find(|(_, said)| *said);
         if let Some((name, _)) = first.filter(|_| self.longest() == 0) {
-            return invalid(format!("{name} is of payload, but size is 0"));
+            return invalid(format!("{name} applies to payload, but size is 0"));
         }
         let operations = self.operations();
         let atomic = operations.iter().all(|operation| operation.verb.is_atomic());
         if let Some((name, _)) = first.filter(|(name, _)| *name != "local_region" && atomic) {
             return invalid(format!(
-                "{name} means nothing to {}, which works on 8 aligned bytes and brings back as many",
+                "{name} does not apply to {}, which works on 8 aligned bytes and returns 8 bytes",
                 self.verb_names()
             ));
         }
         self.check_any_byte(given)?;
         self.check_pieces(given, taking)?;
         if let (Some(offset), Some(true)) = (given.offset, given.random_offset) {
-            return invalid(format!(
-                "offset is {offset}, but random_offset says that each buffer's is drawn"
-            ));
+            return invalid(format!("offset is {offset}, but random_offset draws an offset for each buffer"));
         }
         if self.inlines() && self.inline_recv && self.offset.is_some() {
-            return invalid("offset means nothing to payload that is inline at both ends".into());
+            return invalid("offset does not apply to payload that is inline at both ends".into());
         }
         self.check_regions(given)
     }
@@ -226,7 +224,7 @@ impl Resolved {
         ];
         match elsewhere.iter().find(|(_, said)| *said) {
             Some((name, _)) if self.addresses() == Addresses::AnyByte => invalid(format!(
-                "addresses is any-byte, so that nothing else says where payload begins: leave {name} out"
+                "addresses is any-byte, which already sets where payload begins: leave {name} out"
             )),
             _ => Ok(()),
         }
@@ -235,12 +233,12 @@ impl Resolved {
     fn check_pieces(&self, given: &Workload, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         if given.inline == Some(true) && self.sges() > 1 {
             return invalid(format!(
-                "sges is {}, but payload that is inline is in the WQE: leave inline out",
+                "sges is {}, but inline payload is in the WQE: leave inline out",
                 self.sges()
             ));
         }
         if self.pieces.is_some() && self.sges() == 1 {
-            return invalid("pieces says how those of several SGEs lie, but sges is 1".into());
+            return invalid("pieces sets the layout of several SGEs, but sges is 1".into());
         }
         let (profile, most) = least(&taking.posters, sges);
         at_most(
@@ -251,7 +249,7 @@ impl Resolved {
         )?;
         let payloads = self.operations().iter().filter(|operation| !operation.verb.is_atomic());
         let least = payloads.map(|operation| operation.size).filter(|size| *size > 0).min().unwrap_or(1);
-        at_most("sges", self.sges(), least, "each takes a byte at least, and size is")
+        at_most("sges", self.sges(), least, "each takes at least one byte, and size is")
     }
 
     /// Bytes of the regions of all threads.
@@ -267,27 +265,32 @@ impl Resolved {
     fn check_regions(&self, given: &Workload) -> Result<(), WorkloadError> {
         if self.addresses.is_some() && self.local_region.is_none() && self.remote_region.is_none() {
             return invalid(
-                "addresses says how operations go over a region, but neither local_region nor remote_region is given"
+                "addresses sets the addresses in a region, but neither local_region nor remote_region is \
+                 given"
                     .into(),
             );
         }
         if self.remote_addresses.is_some() && self.remote_region.is_none() {
             return invalid(
-                "remote_addresses says how operations go over remote_region, but that is not given".into(),
+                "remote_addresses sets the addresses in remote_region, but remote_region is not given".into(),
             );
         }
         if self.remote_addresses.is_some() && self.addresses() == Addresses::AnyByte {
-            return invalid("addresses is any-byte, at both ends: leave remote_addresses out".into());
+            return invalid(
+                "addresses is any-byte, which applies to both ends: leave remote_addresses out".into(),
+            );
         }
         if given.inline == Some(true) && self.local_region.is_some() {
             return invalid(
-                "local_region is of payload that the NIC reads or writes, but inline has it in the WQE: leave inline out"
+                "local_region holds payload that the NIC reads or writes by DMA, but inline payload is in \
+                 the WQE: leave inline out"
                     .into(),
             );
         }
         if self.remote_region.is_some() && !self.reaches_buffers() {
             return invalid(format!(
-                "remote_region is for WRITE and READ, not for {}, whose place RECVs or counters say",
+                "remote_region is for WRITE and READ, not for {}, because RECVs or counters set the place \
+                 of its data",
                 self.verb_names()
             ));
         }

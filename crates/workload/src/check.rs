@@ -51,12 +51,13 @@ impl Workload {
     /// Checks that arrivals and think time fit the window.
     pub(crate) fn check_pace(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let think = self.think.unwrap_or(Duration::new(Span::ZERO));
-        let windows = r.drain.then_some("drain is asked for");
+        let windows = r.drain.then_some("drain is set");
         let arrivals = self.arrivals.unwrap_or(Arrivals::Closed);
         arrivals.refuse(self.rate.unwrap_or(0), think, "threads", windows).map_err(WorkloadError::Invalid)?;
         match r.window() {
             Window::PerQp(operations) if think.span() > Span::ZERO => invalid(format!(
-                "think is {think}, but window_per_qp is {operations}: what thinks is a place in the window of a thread: use window"
+                "think is {think}, but window_per_qp is {operations}: think applies to slots of a thread's \
+                 window, so use window"
             )),
             _ => Ok(()),
         }
@@ -75,7 +76,9 @@ impl Resolved {
         if threads > MAX_THREADS {
             let (machines, each) = (self.machines, self.threads);
             return invalid(format!(
-                "{machines} machines of {each} threads are {threads} threads, but a run has at most {MAX_THREADS}, as each takes two of the 65530 mappings of memory that Linux gives a process"
+                "{machines} machines of {each} threads are {threads} threads, but a run has at most \
+                 {MAX_THREADS}, because each takes two of the 65530 memory mappings that Linux allows a \
+                 process"
             ));
         }
         Ok(())
@@ -87,7 +90,11 @@ impl Resolved {
         check_qps(threads * u64::from(self.qps))?;
         check_together(std::slice::from_ref(self))?;
         if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
-            return invalid("qps is 1, but all-to-all on connected QPs needs at least 2, as QP 0 of machine 0 leads to itself".into());
+            return invalid(
+                "qps is 1, but all-to-all on connected QPs needs at least 2, because QP 0 of \
+                 machine 0 leads to machine 0"
+                    .into(),
+            );
         }
         if let Some(AtomicCounters { count, stride }) = self.counters {
             if stride == 0 || !stride.is_multiple_of(8) {
@@ -124,7 +131,8 @@ impl Resolved {
                 sharing => format!(" over {sharing} QPs"),
             };
             return invalid(format!(
-                "{name} is {window}, but signal_every {s}{over} with batch {b} needs at least {least}, as what no completion covers yet stays outstanding"
+                "{name} is {window}, but signal_every {s}{over} with batch {b} needs at least {least}, \
+                 because operations stay outstanding until a completion covers them"
             ));
         }
         Ok(())
@@ -159,7 +167,8 @@ impl Resolved {
             if let Some(profile) = taking.all.iter().find(lacks) {
                 let (name, transport) = (&profile.name, self.transport);
                 return invalid(format!(
-                    "profile {name} is of iWARP, which has send, write and read over rc, without immediates, but not this {verb} over {transport}"
+                    "profile {name} is an iWARP NIC, which has send, write and read over rc, without \
+                     immediates, but not this {verb} over {transport}"
                 ));
             }
         }
@@ -168,7 +177,7 @@ impl Resolved {
         let Some(first) = iwarp.first() else { return Ok(()) };
         if let Some(other) = taking.all.iter().find(|profile| !profile.device.generation.is_iwarp()) {
             return invalid(format!(
-                "a machine of profile {} speaks iWARP, which one of profile {} does not",
+                "a machine of profile {} speaks iWARP, but a machine of profile {} does not",
                 first.name, other.name
             ));
         }
@@ -259,7 +268,9 @@ impl Resolved {
                 let Queues { qps, send_cqe, recv_cqe, .. } = Queues::of(self, machine, thread, limits);
                 if send_cqe.max(recv_cqe) > limits.max_cqe.into() {
                     return invalid(format!(
-                        "a CQ of {} holds at most {} completions, but {} of thread {thread} of machine {machine}, with {qps} QPs, may wait in one: use a smaller window or fewer QPs",
+                        "a CQ of {} holds at most {} completions, but {} completions of thread {thread} of \
+                         machine {machine}, with {qps} QPs, may wait in one CQ: use a smaller window or \
+                         fewer QPs",
                         profile.name,
                         limits.max_cqe,
                         send_cqe.max(recv_cqe),

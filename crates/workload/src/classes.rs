@@ -29,7 +29,8 @@ impl Workload {
         });
         match said {
             Some((name, own)) => invalid(format!(
-                "{key} cannot be said over the file, as class {name} there says its own {own}: say it in the file"
+                "{key} cannot override the file, because class {name} in the file sets its own {own}: \
+                 change the file"
             )),
             None => Ok(()),
         }
@@ -42,12 +43,13 @@ impl Workload {
         }
         if let Some(threads) = self.threads {
             return invalid(format!(
-                "threads is {threads}, but the workload's [[class]] tables say how many there are"
+                "threads is {threads}, but the workload's [[class]] tables set the number of threads"
             ));
         }
         if let Some(rate) = self.rate.filter(|_| classes.len() > 1) {
             return invalid(format!(
-                "rate is {rate}, but a rate is of all threads of a class together: say it in the [[class]] tables"
+                "rate is {rate}, but a rate applies to all threads of a class together: set it in the \
+                 [[class]] tables"
             ));
         }
         let names: Vec<String> = names(classes);
@@ -111,7 +113,7 @@ impl Workload {
         if let Some(counters) = self.counters.or(self.counter_stride)
             && filled.iter().all(|own| own.counters.is_none())
         {
-            return invalid(format!("counters ({counters}) are for atomics, but no class posts any"));
+            return invalid(format!("counters ({counters}) are for atomics, but no class posts atomics"));
         }
         let named = |(class, workload): (&ThreadClass, &Resolved)| NamedWork {
             name: class.name.clone(),
@@ -244,7 +246,7 @@ mod tests {
             ("[[class]]\nthreads = 0".into(), "w.toml:2: threads is 0, but must be at least 1"),
             ("[[class]]\nthreads = 1\nseed = 3".into(), "w.toml:3: unknown field `seed`"),
             ("[[class]]\nthreads = 1\nclass = 3".into(), "w.toml:3: unknown field `class`"),
-            (two("threads = 4", "", ""), "threads is 4, but the workload's [[class]] tables say how many"),
+            (two("threads = 4", "", ""), "threads is 4, but the workload's [[class]] tables set the number"),
             (
                 "[[class]]\nthreads = 12\n[[class]]\nthreads = 3".into(),
                 "threads is 15, but a machine of profile cib",
@@ -253,7 +255,7 @@ mod tests {
             (two("", "name = \"\"", ""), "the name of a class is empty"),
             (
                 two("rate = 5\narrivals = \"fixed\"", "", ""),
-                "rate is 5, but a rate is of all threads of a class",
+                "rate is 5, but a rate applies to all threads of a class",
             ),
             (two("", "", "verb = \"read\"\ntransport = \"ud\""), "class b: UD does not offer READ, use RC"),
             (two("", "size = 5000", ""), "class 0: size is 5000, but a UD message is one packet"),
@@ -261,7 +263,7 @@ mod tests {
                 two("size = 64", "", "verb = \"fetch-add\""),
                 "class b: size is 64, but fetch-and-add works on 8",
             ),
-            (two("counters = 4", "", ""), "counters (4) are for atomics, but no class posts any"),
+            (two("counters = 4", "", ""), "counters (4) are for atomics, but no class posts atomics"),
             (two("ports = 3", "", ""), "ports is 3, but a machine of profile cib has 2 ports"),
             (
                 "ports = 2\n[[class]]\nthreads = 1".into(),
@@ -287,13 +289,14 @@ mod tests {
         for (flags, said) in [
             (
                 "size = 8",
-                "size cannot be said over the file, as class 1 there says its own size: say it in the file",
+                "size cannot override the file, because class 1 in the file sets its own size: change the \
+                 file",
             ),
             (
                 "mix = \"read:1\"",
-                "mix cannot be said over the file, as class readers there says its own verb",
+                "mix cannot override the file, because class readers in the file sets its own verb",
             ),
-            ("rate = 8", "rate cannot be said over the file, as class 1"),
+            ("rate = 8", "rate cannot override the file, because class 1"),
         ] {
             let error = over(flags).expect_err(flags).to_string();
             assert!(error.starts_with(said), "{flags}: {error}");

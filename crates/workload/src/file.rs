@@ -23,7 +23,8 @@ pub enum FileError {
     },
     /// The file cannot be a workload.
     #[error(
-        "{file} is no workload: {found}, but a workload names fields, as verb = \"read\" or {{\"verb\": \"read\"}}"
+        "{file} is not a workload: {found}, but a workload sets fields, such as verb = \"read\" or \
+         {{\"verb\": \"read\"}}"
     )]
     NoWorkload {
         /// The file.
@@ -35,13 +36,16 @@ pub enum FileError {
     #[error("{0}")]
     Schema(#[from] SchemaError),
     /// Doorbell's output about a process that posted no send work requests.
-    #[error("{file} holds no workload: its process has posted no send work requests")]
+    #[error("{file} contains no workload: its process posted no send work requests")]
     Missing {
         /// The file.
         file: String,
     },
     /// Doorbell's output about something without a workload.
-    #[error("{file} has no workload: statistics of `run` have one, and results of `simulate` and `limits`")]
+    #[error(
+        "{file} contains no workload: only statistics of `run` and results of `simulate` and `limits` \
+         contain one"
+    )]
     OfNoWorkload {
         /// The file.
         file: String,
@@ -68,8 +72,7 @@ pub(crate) fn given_of_json(file: &str, text: &str, fields: &[&'static Field]) -
     let version = schema.as_u64().filter(|version| (1..=VERSION).contains(version));
     let Some(version) = version else {
         let line = line_of(text, text.find("\"schema\"").unwrap_or(0));
-        let message =
-            format!("schema is {schema}, but this program reads what is written by schema 1 to {VERSION}");
+        let message = format!("schema is {schema}, but this program reads schema 1 to {VERSION}");
         return Err(SchemaError { file: file.to_owned(), line, message }.into());
     };
     let mut json = serde_json::Deserializer::from_str(text);
@@ -102,7 +105,7 @@ pub(crate) fn given_of_file(path: &Path, fields: &[&'static Field]) -> Result<Gi
         false => Given::from_toml(&file, text, fields)?,
     };
     let says_something = given.keys().any(|key| key != SCHEMA);
-    if says_something { Ok(given) } else { Err(no_workload("it names no field")) }
+    if says_something { Ok(given) } else { Err(no_workload("it sets no field")) }
 }
 
 /// The kind of JSON that is not an object; `None` for an object, or text that is not JSON.

@@ -55,8 +55,9 @@ impl FromStr for Item {
             None => (what, None),
         };
         let verb = Verb::ALL.iter().find(|(known, _)| *known == name).map(|(_, verb)| *verb);
-        let verb = verb
-            .ok_or_else(|| format!("`{name}` in a mix is no verb; there are {}", Verb::NAMES.join(", ")))?;
+        let verb = verb.ok_or_else(|| {
+            format!("`{name}` in a mix is not a verb; the verbs are {}", Verb::NAMES.join(", "))
+        })?;
         match number(weight, "weight")? {
             0 => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
             weight => Ok(Item { verb, size, weight }),
@@ -66,7 +67,12 @@ impl FromStr for Item {
 
 fn number(text: &str, what: &str) -> Result<u32, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or_else(|| format!("`{text}` in a mix is no {what}; {EXAMPLES}"))
+    text.parse().ok().filter(|_| digits).ok_or_else(|| {
+        format!(
+            "`{text}` in a mix is not a {what}; \
+         {EXAMPLES}"
+        )
+    })
 }
 
 impl FromStr for Mix {
@@ -76,7 +82,7 @@ impl FromStr for Mix {
         let items: Vec<Item> = text.split(',').map(|item| item.trim().parse()).collect::<Result<_, _>>()?;
         match items.len() {
             more if more > MOST_ITEMS => {
-                Err(format!("a mix has {MOST_ITEMS} items at most, but this one {more}"))
+                Err(format!("a mix has at most {MOST_ITEMS} items, but this mix has {more}"))
             }
             _ => Ok(Mix(items)),
         }
@@ -179,12 +185,12 @@ mod tests {
             ("mix = \"read:1,\"", "`` in a mix has no weight"),
             (
                 "mix = \"reed:1\"",
-                "`reed` in a mix is no verb; there are send, write, read, fetch-add, compare-swap",
+                "`reed` in a mix is not a verb; the verbs are send, write, read, fetch-add, compare-swap",
             ),
             ("mix = \"read:0\"", "the weight of `read:0` is 0, but must be at least 1"),
-            ("mix = \"read:-1\"", "`-1` in a mix is no weight"),
-            ("mix = \"read/x:1\"", "`x` in a mix is no number of bytes"),
-            ("mix = \"read:1\"\nverb = \"read\"", "verb is read, but the mix says which verbs are posted"),
+            ("mix = \"read:-1\"", "`-1` in a mix is not a weight"),
+            ("mix = \"read/x:1\"", "`x` in a mix is not a number of bytes"),
+            ("mix = \"read:1\"\nverb = \"read\"", "verb is read, but the mix already names the verbs"),
             ("mix = \"read:1,read/32:2\"", "the mix has read/32 twice: add up the weights"),
             ("mix = \"read/8:1\"\nsize = 64", "size is 64, but each item of the mix has a size of its own"),
             ("mix = \"fetch-add:1\"\nsize = 64", "size is 64, but each item of the mix has a size"),
@@ -224,10 +230,14 @@ mod tests {
                 "mix = \"read:1,write:1\"\ninline_up_to = 2000",
                 "inline_up_to is 2000, but cib inlines at most 900",
             ),
-            ("verb = \"write\"\ninline_up_to = 64", "inline_up_to is 64, but it is for a mix: use inline"),
+            (
+                "verb = \"write\"\ninline_up_to = 64",
+                "inline_up_to is 64, but it applies to a mix only: use \
+                 inline",
+            ),
             (
                 "mix = \"read/8:1,write/3:1\"\nsges = 4",
-                "sges is 4, but each takes a byte at least, and size is 3",
+                "sges is 4, but each takes at least one byte, and size is 3",
             ),
             (
                 "mix = \"send:1,fetch-add:1\"\nremote_region = 4096",
@@ -239,6 +249,6 @@ mod tests {
         }
         let many: Vec<String> = (1..66).map(|size| format!("read/{size}:1")).collect();
         let error = from(&format!("mix = \"{}\"", many.join(","))).unwrap_err();
-        assert!(error.ends_with("a mix has 64 items at most, but this one 65"), "{error}");
+        assert!(error.ends_with("a mix has at most 64 items, but this mix has 65"), "{error}");
     }
 }

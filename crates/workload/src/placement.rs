@@ -33,7 +33,8 @@ impl Resolved {
             && self.pattern == Pattern::AllToAll
         {
             return invalid(format!(
-                "{name} is of threads that do not post, but with all-to-all all do: leave it out"
+                "{name} applies to threads that do not post, but with all-to-all all threads post: leave it \
+                 out"
             ));
         }
         for ((name, socket), profiles) in of_posters
@@ -45,7 +46,7 @@ impl Resolved {
             if let Some(socket) = socket.filter(|socket| *socket >= there) {
                 let name_of = &profile.name;
                 return invalid(match there {
-                    1 => format!("{name} is {socket}, but a machine of profile {name_of} has socket 0 alone"),
+                    1 => format!("{name} is {socket}, but a machine of profile {name_of} has only socket 0"),
                     _ => format!(
                         "{name} is {socket}, but a machine of profile {name_of} has sockets 0 to {}",
                         there - 1
@@ -80,14 +81,15 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused() {
         for (toml, message) in [
-            ("socket = 1", "socket is 1, but a machine of profile cib has socket 0 alone"),
+            ("socket = 1", "socket is 1, but a machine of profile cib has only socket 0"),
             (
                 "profile = \"cx3-dual\"\nmemory_socket = 2",
                 "memory_socket is 2, but a machine of profile cx3-dual has sockets 0 to 1",
             ),
             (
                 "profile = \"cx3-dual\"\nverb = \"write\"\npattern = \"all-to-all\"\npeer_socket = 1",
-                "peer_socket is of threads that do not post, but with all-to-all all do: leave it out",
+                "peer_socket applies to threads that do not post, but with all-to-all all threads post: \
+                 leave it out",
             ),
             (
                 "profile = \"cx3-dual\"\nthreads = 9\nsocket = 1",

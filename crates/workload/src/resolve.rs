@@ -161,11 +161,12 @@ impl Workload {
             return invalid(format!("inline-receive is for SEND, not for {verbs}"));
         }
         if r.drain && self.window_per_qp.is_some() {
-            return invalid("a window that is drained is a thread's: use window, not window_per_qp".into());
+            return invalid("drain applies to the window of a thread: use window, not window_per_qp".into());
         }
         if r.drain && (r.batch > 1 || r.signal_every > 1 || r.pattern == Pattern::AllToAll) {
             return invalid(
-                "a window that is drained takes its QPs in turn, so batch and signal_every must be 1 and the pattern not all-to-all"
+                "drain uses the QPs of a window in turn, so batch and signal_every must be 1 and the \
+                 pattern must not be all-to-all"
                     .into(),
             );
         }
@@ -180,13 +181,16 @@ impl Workload {
     fn check_inline_of_mix(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let up_to = self.inline_up_to.map(|bytes| format!("inline_up_to is {bytes}, but "));
         if self.mix.is_none() {
-            let why = |said| invalid(format!("{said}it is for a mix: use inline"));
+            let why = |said| invalid(format!("{said}it applies to a mix only: use inline"));
             return up_to.map_or(Ok(()), why);
         }
         match up_to {
-            Some(said) if !r.inlines() => invalid(format!("{said}no payload of the mix is inlined then")),
+            Some(said) if !r.inlines() => invalid(format!(
+                "{said}no payload of the mix is inlined with this \
+                 limit"
+            )),
             None if self.inline == Some(true) && !r.inlines() => {
-                invalid("inline is asked for, but no payload of the mix is short enough for the WQE".into())
+                invalid("inline is set, but no payload of the mix is short enough for the WQE".into())
             }
             _ => Ok(()),
         }
@@ -228,7 +232,7 @@ impl Workload {
             return Ok(vec![(verb, size, 1)]);
         };
         if let Some(verb) = self.verb {
-            return invalid(format!("verb is {}, but the mix says which verbs are posted", verb.name()));
+            return invalid(format!("verb is {}, but the mix already names the verbs", verb.name()));
         }
         let open = |item: &Item| item.size.is_none() && item.verb.only_size(header_only).is_none();
         if let Some(size) = self.size.filter(|_| !mix.items().iter().any(open)) {

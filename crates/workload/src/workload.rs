@@ -17,9 +17,10 @@ use std::path::Path;
 /// Names of the transports.
 const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
 /// Description of a host.
-const HOST: &str = "Host that the NIC is in: a host's name, as e7520, or a profile whose host it is";
+const HOST: &str = "Host that holds the NIC: a host's name, such as e7520, or a profile with this host";
 /// Description of parameters that are set.
-const SET: &str = "Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as tx.send_ns=20";
+const SET: &str = "Parameters of the profile to override, by their names in `doorbell profiles NAME`, such \
+     as tx.send_ns=20";
 /// Upper bound of counts that only hardware limits.
 const ANY: u64 = u32::MAX as u64;
 
@@ -46,7 +47,7 @@ fn one() -> u32 {
 impl MachineGroup {
     const FIELDS: &'static [Field] = &[
         Field::text().required().named("profile", "Built-in profile or path of a profile's TOML file"),
-        Field::count(1, ANY).usual("1").named("count", "How many there are"),
+        Field::count(1, ANY).usual("1").named("count", "Number of machines"),
         Field::text().usual("the profile's own").named("host", HOST),
         Field::settings().usual("none").named("set", SET),
     ];
@@ -80,7 +81,8 @@ schema! {
     /// VERB/SIZE:WEIGHT, such as read:95,write:5.
     mix: Mix | absent = Field::text().shown("ITEMS").usual("none"),
     /// Transport.
-    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for the others and for a mix of these"),
+    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for other verbs and \
+         for a mix"),
     /// Payload in bytes.
     size: u32 | null = Field::bytes(0, ANY).usual("32, atomics 8"),
     /// Machines, at least 2.
@@ -88,28 +90,31 @@ schema! {
     /// Threads of each machine, one per core.
     threads: u32 = Field::count(1, ANY).shown("T").usual("all cores of a socket"),
     /// QPs of each posting thread.
-    qps: u32 = Field::count(1, ANY).shown("Q").usual("one per peer, on UD one"),
+    qps: u32 = Field::count(1, ANY).shown("Q").usual("one per peer; one on UD"),
     /// Operations outstanding per thread, on all its QPs together.
     window: u32 | null = Field::count(1, ANY)
         .shown("W")
-        .usual("16 where each operation is signalled, or 2B of batch, if window_per_qp is not given"),
+        .usual("16, or 2B of batch, if each operation is signalled and window_per_qp is not given"),
     /// Operations outstanding per QP, instead of per thread.
     window_per_qp: u32 | null = Field::count(1, ANY)
         .shown("W")
-        .usual("64 where not each operation is signalled, or what batch and signal_every need, if window is not given"),
+        .usual("64, or as many as batch and signal_every need, if not each operation is signalled and \
+             window is not given"),
     /// Most READs or atomics that a QP has outstanding.
-    max_rd_atomic: u32 | absent = Field::count(1, 255).shown("N").usual("as many as the NICs can"),
+    max_rd_atomic: u32 | absent = Field::count(1, 255).shown("N").usual("as many as the NICs support"),
     /// Ports of each machine that its threads use; thread t uses port t modulo this number.
     ports: u32 | absent = Field::count(1, ANY).shown("P").usual("as many as each machine has"),
     /// Socket whose cores run the posting threads, from 0; the first NIC is at 0, and if each socket has a
     /// NIC, threads use their own socket's.
-    socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and where there are more threads the next, too"),
+    socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and the next ones if there are \
+         more threads"),
     /// Socket that holds the memory of the posting threads.
-    memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("each its own core's"),
+    memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("the socket of each thread's core"),
     /// Socket whose cores run the responding threads.
-    peer_socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and where there are more threads the next, too"),
+    peer_socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and the next ones if there \
+         are more threads"),
     /// Socket that holds the memory of the responding threads.
-    peer_memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("each its own core's"),
+    peer_memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("the socket of each thread's core"),
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Signal one of this many operations of a QP.
@@ -118,12 +123,12 @@ schema! {
     /// CQ of its oldest operation, one completion at a time.
     cq_per_qp: bool | absent = Field::switch().usual("false"),
     /// Whether payload is copied into the WQE.
-    inline: bool = Field::switch().usual("if it fits, and neither several sges nor local_region are given").flags(&[
+    inline: bool = Field::switch().usual("if it fits, unless several sges or local_region are given").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
         Flag::no("no-inline", "Let the NIC read payload by DMA"),
     ]),
     /// Largest payload of a mix that is copied into the WQE, if any is.
-    inline_up_to: u32 | absent = Field::bytes(1, ANY).usual("what the NICs inline"),
+    inline_up_to: u32 | absent = Field::bytes(1, ANY).usual("the most that the NICs inline"),
     /// SGEs of each work request, with its payload spread evenly; not for inline payload.
     sges: u32 | absent = Field::count(1, 256).shown("N").usual("1"),
     /// Layout of the pieces of several SGEs: side by side, or each in cache lines of its own.
@@ -133,9 +138,11 @@ schema! {
     /// Begin each buffer at a random byte of a cache line.
     random_offset: bool | absent = Field::switch().usual("false"),
     /// Memory of each posting thread that its operations use, from which the NIC reads or to which it writes.
-    local_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
+    local_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, \
+         up to 1 MiB"),
     /// Memory of each responding thread that WRITEs or READs use.
-    remote_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
+    remote_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the \
+         window, up to 1 MiB"),
     /// Addresses of operations in a region: its buffers one after the other, random buffers, or a random byte
     /// for each operation.
     addresses: Addresses | absent = Field::name(Addresses::NAMES).usual("sequential"),
@@ -236,10 +243,10 @@ impl TryFrom<BTreeMap<String, serde_json::Value>> for ThreadClass {
         let mut given = Given::default();
         for (key, value) in table {
             let field = ThreadClass::FIELDS.iter().find(|field| field.key == key);
-            let field = field.ok_or_else(|| format!("{key} is not a class's to say"))?;
+            let field = field.ok_or_else(|| format!("{key} cannot be set for a class"))?;
             Value::of(&value).map_or(Ok(()), |value| given.set(field, value))?;
         }
-        let (name, threads) = (given.read("name")?, given.read("threads")?.ok_or("a class has threads")?);
+        let (name, threads) = (given.read("name")?, given.read("threads")?.ok_or("a class needs threads")?);
         ["name", "threads"].iter().for_each(|key| drop(given.remove(key)));
         let mut says = Workload::default();
         says.apply(&given)?;
@@ -358,7 +365,9 @@ impl Workload {
         };
         let most = tables.len().max(1) - 1;
         let Some(table) = tables.get_mut(group) else {
-            return invalid(format!("--set {group}: names a group of machines, but there are 0 to {most}"));
+            return invalid(format!(
+                "--set {group}: names a group of machines, but the groups are 0 to {most}"
+            ));
         };
         let field = |fields: &[&'static Field], key| fields.iter().copied().find(|field| field.key == key);
         let fields = Workload::fields();
@@ -386,7 +395,8 @@ impl Workload {
     pub(crate) fn given_window(&self) -> Result<Option<Window>, WorkloadError> {
         match (self.window, self.window_per_qp) {
             (Some(thread), Some(qp)) => invalid(format!(
-                "window is {thread} and window_per_qp is {qp}, but only one of them can be given: what a thread or what a QP has outstanding"
+                "window is {thread} and window_per_qp is {qp}, but only one of them can be given: \
+                 operations outstanding per thread or per QP"
             )),
             (Some(operations), None) => Ok(Some(Window::PerThread(operations))),
             (None, Some(operations)) => Ok(Some(Window::PerQp(operations))),
@@ -430,20 +440,21 @@ impl Workload {
         }
         if let Some(profile) = &self.profile {
             return invalid(format!(
-                "profile is {profile}, but the workload's [[machine]] tables say the profiles"
+                "profile is {profile}, but the workload's [[machine]] tables name the profiles"
             ));
         }
         if let Some(host) = &self.host {
-            return invalid(format!("host is {host}, but the workload's [[machine]] tables say the hosts"));
+            return invalid(format!("host is {host}, but the workload's [[machine]] tables name the hosts"));
         }
         if let Some((name, number)) = self.set.iter().flatten().next() {
             return invalid(format!(
-                "set is of one profile, but the workload's [[machine]] tables name the profiles: say of which group, from 0, as --set 0:{name}={number}"
+                "set applies to one profile, but the workload's [[machine]] tables name the profiles: give \
+                 the number of a group, from 0, such as --set 0:{name}={number}"
             ));
         }
         if let Some(machines) = self.machines {
             return invalid(format!(
-                "machines is {machines}, but the workload's [[machine]] tables say how many there are"
+                "machines is {machines}, but the workload's [[machine]] tables set the number of machines"
             ));
         }
         Ok(())
@@ -662,28 +673,28 @@ pub(crate) mod tests {
             ("profile = \"cx3\"\ninline_recv = true\nsize = 65", "does not receive 65 bytes inline"),
             ("drain = true\nsignal_every = 2", "batch and signal_every must be 1"),
             ("counters = 4", "counters are for"),
-            ("sges = 2\nheader_only = true", "sges is of payload, but size is 0"),
-            ("verb = \"fetch-add\"\noffset = 8", "offset means nothing to fetch-and-add, which works on 8"),
-            ("sges = 2\ninline = true", "sges is 2, but payload that is inline is in the WQE"),
+            ("sges = 2\nheader_only = true", "sges applies to payload, but size is 0"),
+            ("verb = \"fetch-add\"\noffset = 8", "offset does not apply to fetch-and-add, which works on 8"),
+            ("sges = 2\ninline = true", "sges is 2, but inline payload is in the WQE"),
             ("sges = 33\nsize = 64", "sges is 33, but a work request of profile cib has at most"),
-            ("sges = 5\nsize = 4", "sges is 5, but each takes a byte at least, and size is 4"),
-            ("pieces = \"apart\"", "pieces says how those of several SGEs lie, but sges is 1"),
+            ("sges = 5\nsize = 4", "sges is 5, but each takes at least one byte, and size is 4"),
+            ("pieces = \"apart\"", "pieces sets the layout of several SGEs, but sges is 1"),
             ("offset = 64", "offset is 64, but must be at most 63"),
-            ("offset = 3\nrandom_offset = true", "offset is 3, but random_offset says that each buffer's"),
+            ("offset = 3\nrandom_offset = true", "offset is 3, but random_offset draws an offset for each"),
             (
                 "transport = \"rc\"\nprofile = \"cx3\"\ninline_recv = true\noffset = 3",
-                "offset means nothing to payload that is inline at both ends",
+                "offset does not apply to payload that is inline at both ends",
             ),
             ("addresses = \"random\"", "neither local_region nor remote_region is given"),
             (
                 "verb = \"read\"\nremote_region = 4096\naddresses = \"any-byte\"\noffset = 1",
-                "addresses is any-byte, so that nothing else says where payload begins: leave offset out",
+                "addresses is any-byte, which already sets where payload begins: leave offset out",
             ),
             (
                 "verb = \"read\"\nsize = 100\nremote_region = 99\naddresses = \"any-byte\"",
                 "remote_region is 99, but one buffer takes 100 bytes",
             ),
-            ("inline = true\nlocal_region = 4096", "local_region is of payload that the NIC reads"),
+            ("inline = true\nlocal_region = 4096", "local_region holds payload that the NIC reads"),
             ("verb = \"send\"\nremote_region = 4096", "remote_region is for WRITE and READ, not for SEND"),
             (
                 "verb = \"read\"\nsize = 100\nremote_region = 127",
@@ -748,7 +759,7 @@ pub(crate) mod tests {
                 "window_per_qp = 16\nsignal_every = 16\nbatch = 4",
                 "window_per_qp is 16, but signal_every 16 with batch 4 needs at least 19",
             ),
-            ("drain = true\nwindow_per_qp = 16", "a window that is drained is a thread's"),
+            ("drain = true\nwindow_per_qp = 16", "drain applies to the window of a thread"),
             ("signal_every = 0", "signal_every is 0"),
             ("signal_every = 4000000000", "signal_every is 4000000000"),
             ("duration = \"0ms\"", "duration is 0s"),
@@ -765,11 +776,11 @@ pub(crate) mod tests {
             ("size = 99999999999999999999", "size is 99999999999999999999, but must be at most 4294967295"),
             ("size = -99999999999999999999", "size is -99999999999999999999, but must be at least 0"),
             ("verb = 99999999999999999999", "verb is 99999999999999999999, but must be a text"),
-            ("no_inline = true", "unknown field `no_inline`, is `inline = false` meant?"),
-            ("small_pages = true", "unknown field `small_pages`, is `huge_pages = false` meant?"),
+            ("no_inline = true", "unknown field `no_inline`; did you mean `inline = false`?"),
+            ("small_pages = true", "unknown field `small_pages`; did you mean `huge_pages = false`?"),
             ("size = [1]", "w.toml:1: size is a list, but must be a whole number"),
             ("verb = -1", "w.toml:1: verb is -1, but must be a text"),
-            ("duration = 1.5", "w.toml:1: duration is 1.5, but must be a time, as \"500us\""),
+            ("duration = 1.5", "w.toml:1: duration is 1.5, but must be a time, such as \"500us\""),
             ("drain = {}", "w.toml:1: drain is a table, but must be true or false"),
             ("machine = []", "machine is an empty list"),
             ("[[machine]]\ncount = 2", "w.toml:1: missing field `profile`"),
@@ -892,8 +903,8 @@ pub(crate) mod tests {
         let whole = format!("set = {{ tx.send_ns = 20 }}\n{MIXED}");
         let none = Workload::with_set_of_group(Given::default(), 1, setting.clone());
         for (error, part) in [
-            (from(&whole).unwrap_err(), "say of which group, from 0, as --set 0:tx.send_ns=20"),
-            (of_group(2).unwrap_err(), "--set 2: names a group of machines, but there are 0 to 1"),
+            (from(&whole).unwrap_err(), "give the number of a group, from 0, such as --set 0:tx.send_ns=20"),
+            (of_group(2).unwrap_err(), "--set 2: names a group of machines, but the groups are 0 to 1"),
             (none.unwrap_err(), "--set 1: names a group of machines, but all machines are alike"),
             (from("[set]\ntx.units = 0").unwrap_err(), "set: tx.units is 0, not within 1 to 256"),
         ] {
@@ -938,10 +949,10 @@ pub(crate) mod tests {
             (r#"{"size": 8, "workload": {}}"#, "w.json:1: unknown field `workload`"),
             (r#"{"verb": "read", "total": 1}"#, "w.json:1: unknown field `total`"),
             ("{\"schema\": 1,\n\"workload\": {\"threadz\": 1}}", "w.json:2: unknown field `threadz`"),
-            (r#"{"schema": 1, "workload": null}"#, "w.json holds no workload: its process has posted no"),
-            (r#"{"schema": 1}"#, "w.json has no workload"),
-            (r#"{"schema": 1, "size": 8}"#, "w.json has no workload"),
-            (r#"[{"schema": 1}]"#, "w.json is no workload: it is a list, but"),
+            (r#"{"schema": 1, "workload": null}"#, "w.json contains no workload: its process posted no"),
+            (r#"{"schema": 1}"#, "w.json contains no workload"),
+            (r#"{"schema": 1, "size": 8}"#, "w.json contains no workload"),
+            (r#"[{"schema": 1}]"#, "w.json is not a workload: it is a list, but"),
             ("{\n\"schema\": 3,\n\"workload\": {}}", "w.json:2: schema is 3, but this program reads"),
             (
                 "{\"schema\": 1, \"workload\": {\"size\": 8},\n\"workload\": {}}",
