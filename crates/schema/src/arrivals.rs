@@ -44,18 +44,24 @@ impl Arrivals {
     ) -> Result<(), String> {
         let (arrivals, open) = (self.name(), self.is_open());
         if open && rate == 0 {
-            return Err(format!("arrivals are {arrivals}, but nothing says at which rate"));
+            return Err(format!("arrivals are {arrivals}, but no rate is given"));
         }
         if !open && rate > 0 {
-            return Err(format!("rate is {rate}, but arrivals are closed: a rate is for fixed and poisson"));
+            return Err(format!(
+                "rate is {rate}, but arrivals are closed: a rate applies to fixed and \
+                 poisson only"
+            ));
         }
         if open && think.span() > Span::ZERO {
             return Err(format!(
-                "think is {think}, but arrivals are {arrivals}: {waits} think where they are closed"
+                "think is {think}, but arrivals are {arrivals}: {waits} think only with closed arrivals"
             ));
         }
         match windows.filter(|_| open) {
-            Some(said) => Err(format!("{said}, but arrivals are {arrivals}: windows are for closed ones")),
+            Some(said) => Err(format!(
+                "{said}, but arrivals are {arrivals}: windows apply to closed \
+                 arrivals only"
+            )),
             None => Ok(()),
         }
     }

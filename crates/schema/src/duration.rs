@@ -15,7 +15,7 @@ pub struct Duration(Span);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadDuration {
     /// It does not have the form of a duration.
-    #[error("`{0}` is not a duration; write a number and one of ps, ns, us, ms, s, as in 2ms")]
+    #[error("`{0}` is not a duration; write a number and one of ps, ns, us, ms, s, such as 2ms")]
     Malformed(String),
     /// It has the form of a duration, but exceeds 64 bits of picoseconds.
     #[error("`{0}` is too long, durations are at most {seconds}s", seconds = u64::MAX / UNITS[0].1)]

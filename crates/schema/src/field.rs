@@ -229,7 +229,13 @@ impl Field {
             FieldKind::Name(_) | FieldKind::Time { .. } | FieldKind::Share(..) | FieldKind::Text => {
                 Value::Text(text.to_owned())
             }
-            FieldKind::Tables(_) => return Err(format!("{} is for files, which have tables", self.key)),
+            FieldKind::Tables(_) => {
+                return Err(format!(
+                    "{} consists of tables, so it can only be set in a \
+                 file",
+                    self.key
+                ));
+            }
             FieldKind::Settings => Value::Settings(self.setting(text)?),
         };
         check(self, &value).map(|()| value)
@@ -286,14 +292,14 @@ impl Field {
             }
             FieldKind::Switch => "true, false".into(),
             FieldKind::Name(names) => names.join(", "),
-            FieldKind::Time { .. } => "a time, as `500us`".into(),
+            FieldKind::Time { .. } => "a time, such as `500us`".into(),
             FieldKind::Share(least, most) => format!("{least} to {most}"),
             FieldKind::Text => "text".into(),
             FieldKind::Tables(fields) => {
                 let keys: Vec<&str> = fields.iter().map(|field| field.key).collect();
                 format!("tables of {}", keys.join(", "))
             }
-            FieldKind::Settings => "numbers by names".into(),
+            FieldKind::Settings => "names with numbers".into(),
         }
     }
 
@@ -408,8 +414,8 @@ impl FieldKind {
             FieldKind::Number { .. } => "a whole number",
             FieldKind::Switch => "true or false",
             FieldKind::Name(_) | FieldKind::Text => "a text",
-            FieldKind::Time { .. } => "a time, as \"500us\"",
-            FieldKind::Share(..) => "a share, as \"1%\"",
+            FieldKind::Time { .. } => "a time, such as \"500us\"",
+            FieldKind::Share(..) => "a share, such as \"1%\"",
             FieldKind::Tables(_) => "a list of tables",
             FieldKind::Settings => "a table of numbers",
         }

@@ -179,7 +179,7 @@ pub fn meant(key: &str, fields: &[&'static Field]) -> Option<String> {
 
 fn unknown(key: &str, fields: &[&'static Field]) -> String {
     match meant(key, fields) {
-        Some(meant) => format!("unknown field `{key}`, is `{meant}` meant?"),
+        Some(meant) => format!("unknown field `{key}`; did you mean `{meant}`?"),
         None => {
             let known: Vec<String> = fields.iter().map(|field| format!("`{}`", field.key)).collect();
             format!("unknown field `{key}`, expected one of {}", known.join(", "))

@@ -12,7 +12,7 @@ pub struct Share(u32);
 
 /// A text that is not a share.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is not a share; write a number with at most four decimals and %, as in 1% or 0.5%")]
+#[error("`{0}` is not a share; write a number with at most four decimals and %, such as 1% or 0.5%")]
 pub struct BadShare(String);
 
 /// Millionths in a percent.
