@@ -155,6 +155,6 @@ impl<'de> Deserialize<'de> for Resource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Resource, D::Error> {
         let name = String::deserialize(deserializer)?;
         let found = Resource::ALL.into_iter().find(|resource| resource.name() == name);
-        found.ok_or_else(|| D::Error::custom(format!("`{name}` is no resource")))
+        found.ok_or_else(|| D::Error::custom(format!("`{name}` is not a resource")))
     }
 }

@@ -122,7 +122,7 @@ impl<'a> Bounds<'a> {
 
     /// Completions of the reads of WQEs.
     fn wqe_completions(&self, terms: &mut Terms) {
-        let (pcie, what) = (&self.costs().pcie, "completions of reads of WQEs");
+        let (pcie, what) = (&self.costs().pcie, "read completions with WQEs");
         let mut reads = self.wqe_reads().map(|bytes| pcie.completions(bytes));
         match self.reads_others() {
             true if reads.next().is_some() => terms.once(what, pcie.least_completions(self.wqe_slot())),
@@ -135,7 +135,7 @@ impl<'a> Bounds<'a> {
     fn wqe_requests(&self, terms: &mut Terms) {
         let (pcie, alone) = (&self.costs().pcie, !self.reads_others());
         let requests = self.wqe_reads().map(|bytes| pcie.read_requests(if alone { bytes } else { 1 }));
-        terms.times("requests for WQEs", requests, self.mix.batch);
+        terms.times("read requests for WQEs", requests, self.mix.batch);
     }
 
     /// Bytes of each DMA that reads the WQEs of a post.
@@ -198,7 +198,7 @@ impl<'a> Bounds<'a> {
             |terms| match self.shape().method {
                 Method::WqeByMmio => {
                     let lines = self.shape().wqe_lines(self.costs().generation);
-                    terms.time("lines of WQEs by MMIO", lines.into(), pcie.mmio_line);
+                    terms.time("lines of WQEs written by MMIO", lines.into(), pcie.mmio_line);
                 }
                 Method::Doorbell { batch } => {
                     terms.time("Doorbells", 1.0 / f64::from(batch), pcie.doorbell);
@@ -216,14 +216,14 @@ impl<'a> Bounds<'a> {
                 self.wqe_completions(terms);
                 if self.shape().payload_read() > 0 {
                     let payload = self.parts().map(|bytes| pcie.completions(bytes));
-                    terms.times("completions of reads of payload", payload, 1);
+                    terms.times("read completions with payload", payload, 1);
                 }
             },
             |terms| {
                 let recvs = self.recv_reads().map(|bytes| pcie.completions(bytes));
-                terms.times("completions of reads of RECVs", recvs, self.mix.recv_batch);
+                terms.times("read completions with RECVs", recvs, self.mix.recv_batch);
                 let data = self.data_reads().map(|bytes| pcie.completions(bytes));
-                terms.times("completions of reads of data", data, 1);
+                terms.times("read completions with data", data, 1);
             },
         )
     }
@@ -250,11 +250,11 @@ impl<'a> Bounds<'a> {
         self.wqe_requests(terms);
         if self.shape().payload_read() > 0 {
             let payload = self.parts().map(|bytes| pcie.read_requests(bytes));
-            terms.times("requests for payload", payload, 1);
+            terms.times("read requests for payload", payload, 1);
         }
         if self.mix.opcode.returns_data() {
             let data = self.parts().map(|bytes| pcie.write(bytes));
-            terms.times("writes of data that came back", data, 1);
+            terms.times("writes of returned data", data, 1);
         }
         terms.time("CQEs of work requests", self.mix.signalled(), self.cqe());
     }
@@ -262,9 +262,9 @@ impl<'a> Bounds<'a> {
     fn to_responder(&self, terms: &mut Terms) {
         let pcie = &self.costs().pcie;
         let recvs = self.recv_reads().map(|bytes| pcie.read_requests(bytes));
-        terms.times("requests for RECVs", recvs, self.mix.recv_batch);
+        terms.times("read requests for RECVs", recvs, self.mix.recv_batch);
         let data = self.data_reads().map(|bytes| pcie.read_requests(bytes));
-        terms.times("requests for data", data, 1);
+        terms.times("read requests for data", data, 1);
         let placed = self.work().filter(|work| work.place > 0);
         terms.times("writes of payload", placed.map(|work| pcie.write(work.place.into())), 1);
         // A compare-and-swap that fails writes nothing.
@@ -280,13 +280,13 @@ impl<'a> Bounds<'a> {
         let terms = self.terms(
             |terms| {
                 let first = costs.send_first(&shape, &message);
-                terms.once("first packets of requests", first);
+                terms.once("first request packets", first);
                 let further = costs.send_requests(&shape, &message) - first;
-                terms.once("further packets of requests", further);
+                terms.once("further request packets", further);
             },
             |terms| {
                 let answers = self.message().answers().map(|piece| costs.send.answer(&piece.packet));
-                terms.times("packets of answers", answers, 1);
+                terms.times("response packets", answers, 1);
             },
         );
         let busy = self.group.senders.busy(self.group.machines, self.profile().device.tx.units);
@@ -299,12 +299,12 @@ impl<'a> Bounds<'a> {
         let mut terms = self.always(
             |terms| {
                 let answers = self.message().answers().map(|piece| self.costs().receive.look(&piece.packet));
-                terms.times("looks at packets of answers", answers, 1);
+                terms.times("inspection of response packets", answers, 1);
             },
             |terms| {
                 let requests =
                     self.message().requests().map(|piece| self.costs().receive.look(&piece.packet));
-                terms.times("looks at packets of requests", requests, 1);
+                terms.times("inspection of request packets", requests, 1);
             },
         );
         terms.extend(self.issued());
@@ -318,7 +318,11 @@ impl<'a> Bounds<'a> {
         self.terms(
             |terms| {
                 if self.mix.opcode.returns_data() {
-                    terms.time("issued writes of data", self.parts().count() as f64, receive.dma_write);
+                    terms.time(
+                        "issued writes of returned data",
+                        self.parts().count() as f64,
+                        receive.dma_write,
+                    );
                 }
                 if self.message().answers().next().is_some() {
                     terms.time("CQEs of work requests", self.mix.signalled(), receive.requester_cqe);
@@ -374,12 +378,12 @@ impl<'a> Bounds<'a> {
     /// Packets have the headers of their sender's generation.
     fn requests_of(&self, sender: &OperationEnd<'_>, terms: &mut Terms) {
         let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().requests());
-        terms.bytes("packets of requests", packets, bytes);
+        terms.bytes("request packets", packets, bytes);
     }
 
     fn answers_of(&self, sender: &OperationEnd<'_>, terms: &mut Terms) {
         let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().answers());
-        terms.bytes("packets of answers", packets, bytes);
+        terms.bytes("response packets", packets, bytes);
     }
 
     fn cpu(&self) -> Limit {
@@ -402,7 +406,7 @@ impl<'a> Bounds<'a> {
         terms.time("calls that post", 1.0 / batch, core.post_call);
         terms.once("WQEs built", core.build(self.shape().inlined()) + core.send_line * u64::from(lines));
         match self.shape().method {
-            Method::WqeByMmio => terms.time("lines of WQEs by MMIO", lines.into(), core.mmio_line),
+            Method::WqeByMmio => terms.time("lines of WQEs written by MMIO", lines.into(), core.mmio_line),
             Method::Doorbell { .. } => terms.time("Doorbells", 1.0 / batch, core.doorbell),
         }
         terms.time("completions of work requests", self.mix.signalled(), core.take(1));
@@ -428,8 +432,8 @@ impl<'a> Bounds<'a> {
             |_| {},
             |terms| {
                 if opcode.is_atomic() {
-                    terms.once("reads of the word under its lock", self.costs().pcie.read_latency);
-                    terms.once("holding the lock beyond that", self.costs().lock_hold);
+                    terms.once("reads of the word under the lock", self.costs().pcie.read_latency);
+                    terms.once("remaining time under the lock", self.costs().lock_hold);
                 }
             },
         );
@@ -457,7 +461,7 @@ fn units(resource: Resource, group: &RoleGroup, busy: u64, kind: &str, terms: Te
         true => counted(each as u64, &kind),
         false => format!("{} {kind}s", Digits(each, 2)),
     };
-    let text = format!("{each} of {} that its QPs keep busy, {} ns per operation", group.who, Digits(ns, 1));
+    let text = format!("{each} of {} kept busy by its QPs, {} ns per operation", group.who, Digits(ns, 1));
     Limit::new(resource, busy as f64 * NS_PER_US, terms, text)
 }
 

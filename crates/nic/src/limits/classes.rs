@@ -43,7 +43,7 @@ pub fn limits_of_classes(groups: &[Machines<'_>], classes: &[ClassKinds<'_>]) ->
 fn sum_of(all: &[Alone<'_>]) -> Option<Limit> {
     let each = all.iter().enumerate().map(|(number, class)| {
         let mut terms = Terms::default();
-        let what = "an operation at the least bound of its class";
+        let what = "an operation at the lowest bound of its class";
         terms.push(Term {
             part: None,
             what,

@@ -57,7 +57,7 @@ impl Mix {
         match mix.pattern {
             Pattern::Outbound => vec![mix.posters("machine 0", 1), mix.outbound_responders()],
             Pattern::Inbound => {
-                vec![mix.inbound_responder(), mix.posters("each of the others", mix.others())]
+                vec![mix.inbound_responder(), mix.posters("each other machine", mix.others())]
             }
             Pattern::AllToAll => vec![mix.all_to_all()],
         }
@@ -108,7 +108,7 @@ impl Mix {
     fn outbound_responders(&self) -> RoleGroup {
         let (others, threads, qps) = (self.others(), u64::from(self.threads), u64::from(self.qps));
         let group = RoleGroup {
-            who: "each of the others".into(),
+            who: "each other machine".into(),
             posts: false,
             responds: true,
             machines: others,
@@ -335,7 +335,7 @@ mod tests {
             let whole = mix.groups();
             let (first, machines) = (mix.machines / 2, mix.machines);
             if mix.pattern == Pattern::Outbound {
-                let among = |machines| mix.responders_among("each of the others".into(), &machines);
+                let among = |machines| mix.responders_among("each other machine".into(), &machines);
                 assert_eq!(among(1..machines), whole[1], "{mix:?}");
                 let (one, two) = (among(1..first.max(1)), among(first.max(1)..machines));
                 assert_eq!(one.machines + two.machines, whole[1].machines, "{mix:?}");

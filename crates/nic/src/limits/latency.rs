@@ -138,11 +138,7 @@ impl<'a> LatencyWay<'a> {
         if self.mix.window_per_qp && !self.mix.mixed_lists {
             let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
             let each = self.requester.costs.send_requests(&self.shape, &self.message);
-            self.step(
-                LatencyPart::SendingUnit,
-                "sending unit: requests before it in its list",
-                each * before,
-            );
+            self.step(LatencyPart::SendingUnit, "sending unit: earlier requests in its list", each * before);
         }
     }
 
@@ -211,10 +207,10 @@ impl<'a> LatencyWay<'a> {
         self.written = written;
         let (one_way, look) = (responder.costs.wire.one_way, requester.costs.receive.look(last));
         self.step(LatencyPart::Pcie, "PCIe: the responder's read of data", data);
-        self.step(LatencyPart::SendingUnit, "sending unit: the answer", unit);
-        self.step(LatencyPart::Link, "link: the answer", wire);
+        self.step(LatencyPart::SendingUnit, "sending unit: the response", unit);
+        self.step(LatencyPart::Link, "link: the response", wire);
         self.step(LatencyPart::Cables, "cables and switch, back", one_way);
-        self.step(LatencyPart::ReceivingUnit, "receiving unit: the answer", look);
+        self.step(LatencyPart::ReceivingUnit, "receiving unit: the response", look);
     }
 
     /// Until the completion has been polled.

@@ -220,7 +220,11 @@ fn joined(parts: Vec<(f64, &Limit)>, add: impl Fn(&mut Terms, usize, Term)) -> L
         limit.terms.iter().for_each(|term| add(&mut terms, *number, scaled(term)));
     }
     let percent = 100.0 * share * most.capacity / most.mops / terms.sum();
-    let text = format!("{} kinds of work requests; {percent:.0}% is from {}", parts.len(), most.text);
+    let text = format!(
+        "{} kinds of work requests; the largest share, {percent:.0}%, is from {}",
+        parts.len(),
+        most.text
+    );
     Limit::new(most.resource, most.capacity, terms, text)
 }
 

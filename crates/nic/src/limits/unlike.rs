@@ -274,7 +274,7 @@ impl<'a> UnlikeMachines<'a> {
             let all = bounds.into_iter().chain(windows).filter(|limit| limit.mops.is_finite());
             let least = all.min_by(|a, b| a.mops.total_cmp(&b.mops)).expect("windows are finite");
             let (capacity, mut terms) = (part.len() as f64 * NS_PER_US, Terms::default());
-            let what = "an operation at the least bound of who posts it";
+            let what = "an operation at the lowest bound of its poster";
             terms.amount(what, capacity / least.mops, Measure::Nanoseconds);
             Limit::new(least.resource, capacity, terms, least.text)
         };
@@ -295,7 +295,8 @@ impl<'a> UnlikeMachines<'a> {
             for kind in bounds::KINDS {
                 let limit = self.bound_of(kind, part, &group, true);
                 let percent = Digits(share * 100.0, 1);
-                let text = format!("{}, and each takes at least {percent}% of all operations", limit.text);
+                let text =
+                    format!("{}, and each machine takes at least {percent}% of all operations", limit.text);
                 all.push(terms::scaled(&limit, share, text));
             }
         }
@@ -338,12 +339,16 @@ impl<'a> UnlikeMachines<'a> {
             terms.add_scaled(responds, share * (mops - own) * self.mix.least_share());
         }
         let unit = all.iter().flat_map(|m| &m.limits).find_map(|limit| limit.terms.first())?.unit;
-        terms.amount("left by those whom others hold up", capacity / mops - terms.sum(), unit);
+        terms.amount("unused by machines that wait for other machines", capacity / mops - terms.sum(), unit);
         let usage = |(m, own): &(&Shared, &f64)| m.taken(**own, mops) / m.capacity;
         let (first, own) = all.iter().zip(&own).max_by(|a, b| usage(a).total_cmp(&usage(b)))?;
         let answers = (mops - own) * first.answers;
         let limit = &first.limits[usize::from(answers > own * first.posts)];
-        let text = format!("{}, and each is target of an equal share of what the others post", limit.text);
+        let text = format!(
+            "{}, and each machine is the target of an equal share of the other machines' \
+             posts",
+            limit.text
+        );
         Some(Limit::new(limit.resource, capacity, terms, text))
     }
 

@@ -26,7 +26,7 @@ pub(super) fn windows(
         false => Terms::default(),
     };
     let mut whole = LatencyWay::whole(requester, responder, mix);
-    whole.once("thinking until the next is posted", mix.think.as_ps());
+    whole.once("think time before the next post", mix.think.as_ps());
     [
         bound(under_way.operations, counted(under_way.operations, "operation"), whole),
         bound(

@@ -33,17 +33,18 @@ impl Calibrated {
         }
         for Met { id, found, error, left_out } in &self.data {
             if [Some(*found), *error, *left_out].into_iter().flatten().any(|number| !number.is_finite()) {
-                return Err(format!("calibrated.data of {id} has a number that is none"));
+                return Err(format!("calibrated.data of {id} has a number that is not finite"));
             }
         }
         let draws = self.draws.values().next().map_or(0, Vec::len);
         for (name, steps) in &self.draws {
             if !parameters.iter().any(|parameter| parameter.name == *name) {
-                return Err(format!("calibrated.draws has {name}, which is no parameter of this profile"));
+                return Err(format!("calibrated.draws has {name}, which is not a parameter of this profile"));
             }
             if steps.len() != draws || draws == 0 {
                 return Err(format!(
-                    "calibrated.draws.\"{name}\" has {}, but each parameter has as many, and at least one",
+                    "calibrated.draws.\"{name}\" has {}, but all parameters must have equally many, and at \
+                     least one",
                     counted(steps.len() as u64, "number")
                 ));
             }

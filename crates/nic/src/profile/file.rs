@@ -73,7 +73,13 @@ fn load(
     let mut based = based.to_vec();
     based.push(identity(file));
     if based.contains(&identity(&path)) {
-        return Err(reader.error(at, format!("{key}: {name} is in the end based on itself")));
+        return Err(reader.error(
+            at,
+            format!(
+                "{key}: {name} is based on itself, directly or through other \
+             files"
+            ),
+        ));
     }
     let text = std::fs::read_to_string(&path)
         .map_err(|e| reader.error(at, format!("{key}: cannot read {}: {e}", path.display())))?;
@@ -173,7 +179,7 @@ impl Profile {
             None => None,
         };
         let Some(generation) = parsed.generation.or(base.as_ref().map(|base| base.device.generation)) else {
-            return Err(reader.error(0, "generation is missing: it is mlx4 or mlx5".into()));
+            return Err(reader.error(0, "generation is missing: it is mlx4, mlx5 or cxgb4".into()));
         };
         let inherited = base.as_ref().and_then(|base| base.device_id.clone());
         let device_id = parsed.device_id.or(inherited);

@@ -139,7 +139,10 @@ impl fmt::Display for Bounds {
 
 fn without_immediate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opcode, D::Error> {
     match Opcode::deserialize(deserializer)? {
-        Opcode::SendWithImm | Opcode::WriteWithImm => Err(D::Error::custom("verb is told without immediate")),
+        Opcode::SendWithImm | Opcode::WriteWithImm => Err(D::Error::custom(
+            "verb must be given without \
+             immediate",
+        )),
         verb => Ok(verb),
     }
 }

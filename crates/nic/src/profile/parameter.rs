@@ -242,7 +242,7 @@ impl ParameterEntry {
         let alternative = match (&self.alternative, self.range, &self.same_as) {
             (Some(alternative), None, None) => Some(alternative.clone()),
             (None, Some([least, most]), None) => Some(format!("{least} to {most}")),
-            (None, None, Some(other)) => Some(format!("anything, with {other}")),
+            (None, None, Some(other)) => Some(format!("any value that {other} also has")),
             _ => None,
         };
         match (&self.reason, alternative) {
@@ -322,7 +322,8 @@ pub(super) struct ProfileReader<'a> {
 
 /// The message for a key that a file gives twice.
 fn given_twice(key: &str) -> String {
-    let both = "a file names the host of another profile, as host = \"e7520\", or has parameters in [host], not both";
+    let both = "a file either names the host of another profile, such as host = \"e7520\", or has \
+         parameters in [host]";
     match key {
         "host" => format!("host is given twice: {both}"),
         key => format!("{key} is given twice"),
@@ -425,8 +426,8 @@ impl<'a> ProfileReader<'a> {
         let Basis::Assumed { same_as: Some(other), .. } = basis else { return Ok(()) };
         match self.parameters.iter().find(|p| p.name == *other) {
             Some(p) if p.value == value => Ok(()),
-            Some(p) => Err(format!("{name} is {value}, but is to be as {other}, which is {}", p.value)),
-            None => Err(format!("{name} is to be as {other}, which is no parameter before it")),
+            Some(p) => Err(format!("{name} is {value}, but must equal {other}, which is {}", p.value)),
+            None => Err(format!("{name} must equal {other}, which is not an earlier parameter")),
         }
     }
 
@@ -476,8 +477,8 @@ impl<'a> ProfileReader<'a> {
         let nearest = self.parameters.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
         let profile = self.base.as_ref().map_or("", |base| &base.name);
         let hint = match nearest.filter(|p| likeness(p) > LIKE) {
-            Some(p) => format!(", is {} meant?", p.name),
-            None => ": `doorbell profiles NAME` lists those of a profile".to_owned(),
+            Some(p) => format!("; did you mean {}?", p.name),
+            None => ": `doorbell profiles NAME` lists the parameters of a profile".to_owned(),
         };
         Err(self.error(0, format!("{name} is not a parameter of {profile}{hint}")))
     }

@@ -84,7 +84,7 @@ impl Sections {
         let link_at = self.link.as_ref().map_or(0, |link| link.span().start);
         let link = Link::read(&mut reader, self.link)?;
         if !generation.is_iwarp() && Mtu::from_bytes(link.mtu).is_none() {
-            let message = format!("link.mtu_bytes is {}, not 256, 512, 1024, 2048 or 4096", link.mtu);
+            let message = format!("link.mtu_bytes is {}, but must be 256, 512, 1024, 2048 or 4096", link.mtu);
             return Err(reader.error(link_at, message));
         }
         let nic_at = self.nic.as_ref().map_or(0, |nic| nic.span().start);

@@ -37,11 +37,11 @@ impl Sockets {
         let Sockets { count, adapters, .. } = *self;
         if sized && count > 1 {
             return Err(
-                "sockets.count is above 1, but caches that have sizes ([hierarchy]) are of one socket".into(),
+                "sockets.count is above 1, but a host with cache sizes ([hierarchy]) has one socket".into()
             );
         }
         if adapters > count {
-            return Err(format!("sockets.adapters is {adapters}, but there are {count} sockets for them"));
+            return Err(format!("sockets.adapters is {adapters}, but there are only {count} sockets"));
         }
         let cores = host.cores * count;
         if cores > MOST_CORES {

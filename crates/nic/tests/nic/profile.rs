@@ -131,7 +131,7 @@ fn wrong_values_are_refused_in_one_sentence() {
     assert!(clock("nan").contains("not within 0.1 to 10"));
     assert!(clock("true").contains("must be a number"));
     let mtu = r#"mtu_bytes = { value = 1500, basis = "assumed", reason = "x", alternative = "y" }"#;
-    assert!(error_with("mtu_bytes =", mtu).contains("1500, not 256, 512, 1024, 2048 or 4096"));
+    assert!(error_with("mtu_bytes =", mtu).contains("1500, but must be 256, 512, 1024, 2048 or 4096"));
     let cqe = r#"cqe_bytes = { value = 32, basis = "assumed", reason = "x", alternative = "y" }"#;
     let line = line_of("[nic]");
     let message = format!("my.toml:{line}: nic.cqe_bytes is 32, but a CQE of mlx5 has 64 or 128");
@@ -146,7 +146,8 @@ fn draws_are_of_parameters_and_as_many_of_each() {
             .ends_with("calibrated.draws has tx.sent_ns, which is no parameter of this profile")
     );
     assert!(drawn("tx.send_ns").ends_with(
-        "calibrated.draws.\"tx.send_ns\" has 1 number, but each parameter has as many, and at least one"
+        "calibrated.draws.\"tx.send_ns\" has 1 number, but all parameters must have equally many, and at \
+         least one"
     ));
 }
 
@@ -189,10 +190,8 @@ fn what_else_a_value_could_be_is_checked() {
         ack("range = [30, 60], alternative = \"more\"")
             .contains("one of `range`, `same_as` and `alternative`")
     );
-    assert!(
-        ack("same_as = \"tx.send_ns\"").contains("tx.ack_ns is 40, but is to be as tx.send_ns, which is")
-    );
-    assert!(ack("same_as = \"rx.ack_ns\"").contains("rx.ack_ns, which is no parameter before it"));
+    assert!(ack("same_as = \"tx.send_ns\"").contains("tx.ack_ns is 40, but must equal tx.send_ns, which is"));
+    assert!(ack("same_as = \"rx.ack_ns\"").contains("rx.ack_ns, which is not an earlier parameter"));
 }
 
 #[test]
@@ -265,7 +264,12 @@ fn what_is_wrong_with_a_based_profile_is_said_in_one_sentence() {
     for (from, to, message) in [
         ("\"cx3\"", "\"cx9\"", "mine.toml:3: base: there is no profile cx9; there are cib, cx, cx3"),
         ("\"cx3\"", "\"no/such.toml\"", "mine.toml:3: base: cannot read no/such.toml: "),
-        ("\"cx3\"", "\"mine.toml\"", "mine.toml:3: base: mine.toml is in the end based on itself"),
+        (
+            "\"cx3\"",
+            "\"mine.toml\"",
+            "mine.toml:3: base: mine.toml is based on itself, directly or through \
+             other files",
+        ),
         ("\"cx3\"", "3", "mine.toml:3: "),
         ("base = \"cx3\"", "", "mine.toml:1: generation is missing"),
         ("base = \"cx3\"", "generation = \"mlx9\"", "mine.toml:3: generation: unknown variant `mlx9`"),
@@ -583,7 +587,7 @@ fn every_parameter_can_be_set_by_its_name_to_its_value() {
 #[test]
 fn what_is_set_is_checked_as_in_a_file() {
     for (name, value, message) in [
-        ("tx.sendns", 1.0, "set: tx.sendns is not a parameter of cib, is tx.send_ns meant?"),
+        ("tx.sendns", 1.0, "set: tx.sendns is not a parameter of cib; did you mean tx.send_ns?"),
         ("zzz", 1.0, "set: zzz is not a parameter of cib: `doorbell profiles NAME` lists"),
         // cib does not have this section.
         ("tcp.mtu_bytes", 1500.0, "set: tcp.mtu_bytes is not a parameter of cib"),
@@ -592,7 +596,7 @@ fn what_is_set_is_checked_as_in_a_file() {
         ("tx.units", 2.5, "set: tx.units is 2.5, but must be a whole number"),
         ("tx.units", 0.0, "set: tx.units is 0, not within 1 to 256"),
         ("nic.inline_recv_ud", 2.0, "set: nic.inline_recv_ud is 2, but must be true or false"),
-        ("link.mtu_bytes", 1500.0, "set: link.mtu_bytes is 1500, not 256, 512, 1024, 2048 or 4096"),
+        ("link.mtu_bytes", 1500.0, "set: link.mtu_bytes is 1500, but must be 256, 512, 1024, 2048 or 4096"),
         ("nic.cqe_bytes", 32.0, "set: nic.cqe_bytes is 32, but a CQE of mlx5 has 64 or 128"),
     ] {
         let error = set(&profile("cib"), &[(name, value)]).unwrap_err();
@@ -625,7 +629,7 @@ fn a_profile_says_what_it_was_set_from() {
         ("[8, 64]", "[64, 8]", "a range begins at 64, but ends at 8"),
         ("[8, 64]", "[8]", "invalid length 1"),
         ("\"read\"", "\"raed\"", "unknown variant `raed`"),
-        ("\"read\"", "\"send-with-imm\"", "verb is told without immediate"),
+        ("\"read\"", "\"send-with-imm\"", "verb must be given without immediate"),
         ("size", "sizes", "unknown field `sizes`"),
         ("transport = \"rc\", ", "", "missing field `transport`"),
     ] {
