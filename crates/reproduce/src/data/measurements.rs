@@ -236,15 +236,16 @@ pub(crate) fn predicted_of_systems() -> impl Iterator<Item = &'static str> {
 }
 
 /// Introduction to the run of CLUSTER'21's first author.
-const ABOUT_READS: &str = "A run of READs by the first author of CLUSTER'21 that no paper prints. None is a claim, and what is found for them is no \
-                           prediction: they were in view. At most three parameters are set from them; other sizes of the same \
-                           run are kept for a check.";
+const ABOUT_READS: &str = "A run of READs by the first author of CLUSTER'21 that no paper prints. The \
+     numbers are not claims, and Doorbell's results for them are not predictions, because the numbers were \
+     in view. At most three parameters are set from them. Other sizes of this run are kept for a check.";
 
 /// Introduction to the runs of rc-swarm.
-const ABOUT: &str = "Measurements by the authors of ATC'16 that no paper prints. None is a claim, and what is found for them is no \
-                     prediction: they were in view. Parameters may be set from those that are usable, and from no other. \
-                     The mechanisms that were proposed together with these numbers are by someone who had seen further \
-                     runs of the same sweeps, which are kept for a last check.";
+const ABOUT: &str = "Measurements by the authors of ATC'16 that no paper prints. They are not claims, and \
+     Doorbell's results for them are not predictions, because the numbers were in view. Parameters may be \
+     set only from usable measurements. The mechanisms that were proposed together with these numbers come \
+     from an author with knowledge of further runs of these sweeps. The further runs are kept for a last \
+     check.";
 
 /// A measurement and the model's result for it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -218,7 +218,7 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
 }
 
 /// Text for a number that is not finite, such as a ratio to zero.
-const NO_NUMBER: &str = "no number: nothing to divide by";
+const NO_NUMBER: &str = "no number, because the divisor is zero";
 
 /// Ends of a range in the form that the papers' ranges have. An exempt end is left out.
 fn ends(low: Option<f64>, high: Option<f64>) -> String {

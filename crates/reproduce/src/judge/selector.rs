@@ -13,7 +13,9 @@ use thiserror::Error;
 pub enum BadSelector {
     /// A selector that selects nothing.
     #[error(
-        "`{selector}` is no paper (atc16, conext13, cluster21), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), id of a claim or set of other measurements (rc-swarm, cluster21-reads){meant}"
+        "`{selector}` is not a paper (atc16, conext13, cluster21), a table, figure or appendix (atc16/tab4, \
+         atc16/fig2, atc16/appA), the id of a claim, or a set of other measurements (rc-swarm, \
+         cluster21-reads){meant}"
     )]
     Unknown {
         /// The selector.
@@ -31,7 +33,7 @@ fn meant(register: &Register, selector: &str) -> String {
     let named = register.experiments.iter().filter(|e| e.name.eq_ignore_ascii_case(selector));
     let names: Vec<String> = named.map(|e| format!("{}/{}", e.paper, e.name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    if names.is_empty() { String::new() } else { format!("; is {} meant?", one_of(&names)) }
+    if names.is_empty() { String::new() } else { format!("; did you mean {}?", one_of(&names)) }
 }
 
 /// Checks that the claims can be read, and that the files hold every claim that an experiment checks.
@@ -42,7 +44,7 @@ fn check_claims(register: &Register) -> Result<(), String> {
     let lacks = |e: &Experiment| e.claims.iter().copied().find(|id| claims::find(id).is_none());
     match register.experiments.iter().find_map(|e| Some((e, lacks(e)?))) {
         Some((e, id)) => {
-            Err(format!("{}/{} checks claim {id}, which no file of papers/ has", e.paper, e.name))
+            Err(format!("{}/{} checks claim {id}, but no file of papers/ has this claim", e.paper, e.name))
         }
         None => Ok(()),
     }

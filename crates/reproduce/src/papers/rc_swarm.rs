@@ -12,7 +12,7 @@ use doorbell_workload::{Addresses, Pattern, Verb, Workload};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "runs",
     paper: "rc-swarm",
-    title: "other runs on the clusters of ATC'16: measurements, no claims and no predictions",
+    title: "other runs on the clusters of ATC'16: measurements, neither claims nor predictions",
     claims: &[],
     runs: Runs::Verbs,
     run,

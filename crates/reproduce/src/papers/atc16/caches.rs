@@ -11,7 +11,7 @@ use doorbell_workload::{Pattern, Verb, Workload};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "caches",
     paper: "atc16",
-    title: "pages, QPs and what the NIC's caches miss",
+    title: "pages, QPs and misses in the NIC's caches",
     claims: &["atc16-s35-hugepages", "atc16-s35-fewer-qps"],
     runs: Runs::Verbs,
     run,

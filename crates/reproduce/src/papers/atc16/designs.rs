@@ -74,10 +74,11 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         rpc.mops,
         atomics.mops
     );
-    let check = Check::statement("atc16-intro-no-single-best", "cib", store && sequencer, seen).note(format!(
-        "DrTM-KV that writes what is PUT; as the paper emulates it, which stores nothing: {:.1}; its clients know \
-         where each item is",
-        emulated.mops
-    ));
+    let check =
+        Check::statement("atc16-intro-no-single-best", "cib", store && sequencer, seen).note(format!(
+            "DrTM-KV that stores the values of PUTs; as emulated in the paper, without storing: {:.1}; its \
+         clients know the place of each item",
+            emulated.mops
+        ));
     Ok(Findings { checks: vec![check], ..Findings::default() })
 }

@@ -203,7 +203,7 @@ fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &DesignRates) -> Result
     let explain = |size| ctx.explain(sweep.cluster, claim, &micro::inbound(profile, Verb::Read, size));
     let (small, large) = (explain(16)?, explain(size.saturating_mul(2).min(SIZES[SIZES.len() - 1]))?);
     let mut check = Check::number(claim, sweep.cluster, size)
-        .note("first payload, of those that double, with 95% of the rate that the link lets through");
+        .note("first payload, among sizes that double, with 95% of the rate that the link allows");
     if !small.lift.is_empty() {
         let (small, large) = (small.bottleneck.class, large.bottleneck.class);
         check.bottleneck = Some(ObservedLimit::Transition { small, large });

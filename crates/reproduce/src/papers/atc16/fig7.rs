@@ -132,7 +132,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let limit = claims::find("atc16-seq-dma-limit").and_then(Claim::allows);
     let (limit, _) = limit.expect("the claim is a number");
     let per_post =
-        "lists of one port: the authors' programs count so, and post up to 32 replies in two lists";
+        "lists of one port, as the authors' programs count, which post up to 32 replies in two lists";
     let falls = both.at(6).mops > both.at(4).mops && both.at(10).mops < both.at(6).mops;
     let rates: Vec<String> = both.outcomes.iter().map(|o| format!("{:.1}", o.mops)).collect();
     let number = |claim, value: f64| Check::number(claim, "cib", value);

@@ -48,7 +48,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let added = added.map(|(s, b)| mean_us(b) - mean_us(s)).fold(f64::NEG_INFINITY, f64::max);
     let checks = vec![
         Check::number("atc16-fig8-10cores", "cib", fewest as u32).note(format!("of {CORES:?} cores")),
-        Check::number("atc16-fig8-batch-latency", "cib", added).note("where neither is saturated"),
+        Check::number("atc16-fig8-batch-latency", "cib", added).note("while neither is saturated"),
         Check::statement(
             "atc16-s41-opportunistic",
             "cib",

@@ -88,7 +88,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (kv, seq) = (1.0 + gain.0 / 100.0, sequencer[1].mops / sequencer[0].mops);
     let number = |key| best.system().workload.number(key);
     let scaled = format!(
-        "{} pairs per core stand for {}: {:.1}% of them in caches, as there; {:.2}% of operations miss for eviction",
+        "{} pairs per core represent {}: caches hold {:.1}% of both; {:.2}% of operations miss because of \
+         eviction",
         number("pairs"),
         number("real_pairs"),
         100.0 * number("cache_bytes") as f64 / (number("real_pairs") * 80 * number("cores")) as f64,

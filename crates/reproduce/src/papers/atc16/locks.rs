@@ -115,7 +115,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         _ => "no address bit".to_owned(),
     };
     let note = format!(
-        "{bits} choose the lock ({}by random pairs); 8-byte aligned words reach {} locks, and bits 0 to 2, in which they cannot differ, are counted as the paper counts them",
+        "{bits} choose the lock ({}by random pairs); 8-byte aligned words reach {} locks, and bits 0 to 2, \
+         which are equal in such words, are counted as in the paper",
         if locks.confirmed { "confirmed " } else { "NOT confirmed " },
         locks.reached(),
     );

@@ -61,7 +61,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         format!("network {network:.0}, RNIC to socket {rnic:.0}, socket to memory {memory:.0}, all {all:.0}")
     };
     let seen = format!(
-        "each term {LONGER:.0} ns longer, a READ takes so many more: beside the NIC {}; all at the other sockets {}",
+        "with each term {LONGER:.0} ns longer, a READ takes longer by: beside the NIC {}; all at the other \
+         sockets {}",
         told(near),
         told(far)
     );

@@ -152,7 +152,7 @@ fn ratio(claim: &'static str, of: &LockSeries, by: &LockSeries) -> Check {
     let all: Vec<String> = of.threads.iter().map(|n| format!("{:.2} at {n}", ratio(n))).collect();
     let checks = of.threads.iter().map(|n| Check::number(claim, CLUSTER, ratio(n))).collect();
     Check { of_each: Vec::new(), ..worst(checks) }
-        .note(format!("{} threads; the worst of them is told", all.join(", ")))
+        .note(format!("{} threads; the worst result is shown", all.join(", ")))
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
@@ -186,7 +186,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let checks = vec![
         ratio("cluster21-fig10a-remote-vs-rpc", remote, &rpc),
         number("cluster21-fig10a-local-remaining", local_remaining)
-            .note(format!("{drawn}; of the first draw {}", LockSeries::told(remaining[0], "%"))),
+            .note(format!("{drawn}; with the first draw {}", LockSeries::told(remaining[0], "%"))),
         at_eight("cluster21-fig10a-local-8t", &local),
         at_eight("cluster21-fig10a-remote-8t", remote),
         Check::statement("cluster21-fig10a-scal-order", CLUSTER, scales && above, seen),

@@ -100,7 +100,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             .limited_by(&most)
             .note(format!("mean of more than five threads; one thread has {:.2} Mops", points[0].1)),
         Check { of_each: Vec::new(), ..ratio }
-            .note(format!("{} threads; the worst of them is told", told.join(", "))),
+            .note(format!("{} threads; the worst result is shown", told.join(", "))),
         Check::number("cluster21-fig10b-plateau-threads", CLUSTER, from)
             .note(format!("from there on within {}% of {plateau:.2} Mops", STABLE * 100.0)),
     ];

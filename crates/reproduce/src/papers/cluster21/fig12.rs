@@ -154,7 +154,7 @@ fn checks(peaks: [(f64, u32); 3], one: &[String], [numa, cons]: [&Outcome; 2]) -
         Check::number("cluster21-ht-cons-peak", SPLIT, with_cons.0).limited_by(cons),
         Check::number("cluster21-ht-cons-peak-fe", SPLIT, f64::from(with_cons.1)),
         Check { of_each: Vec::new(), ..gain }.note(format!(
-            "{:.2} times basic, {:.2} times +NUMA; the worse of them is told",
+            "{:.2} times basic, {:.2} times +NUMA; the worse result is shown",
             with_cons.0 / basic.0,
             with_cons.0 / with_numa.0
         )),

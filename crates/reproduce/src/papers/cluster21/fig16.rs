@@ -9,7 +9,7 @@ use doorbell_lab::NotYet;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig16",
     paper: "cluster21",
-    title: "join: time by executors, by entries of a post, and by where memory is",
+    title: "join: time by executors, by entries of a post, and by the socket of the memory",
     claims: &[
         "cluster21-jn-standalone",
         "cluster21-jn-batch-vs-standalone",

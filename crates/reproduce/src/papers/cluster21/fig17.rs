@@ -10,7 +10,7 @@ use doorbell_lab::NotYet;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig17",
     paper: "cluster21",
-    title: "join: what all optimisations bring, by the size of relations",
+    title: "join: gain by all optimisations, by the size of relations",
     claims: &[
         "cluster21-jn-4x",
         "cluster21-jn-total-single",

@@ -19,7 +19,7 @@ use doorbell_verbs::Span;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig18",
     paper: "cluster21",
-    title: "what a shuffle costs cores, copied or gathered, by the size of an entry",
+    title: "core time of a shuffle, copied or gathered, by the size of an entry",
     claims: &["cluster21-jn-cpu-67", "cluster21-jn-cpu-order"],
     runs: Runs::Systems,
     run,

@@ -10,7 +10,8 @@ use doorbell_workload::Verb;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "sizes",
     paper: "cluster21-reads",
-    title: "READs of one QP by size, on the machines of CLUSTER'21: measurements, no claims and no predictions",
+    title: "READs of one QP by size, on the machines of CLUSTER'21: measurements, neither claims nor \
+         predictions",
     claims: &[],
     runs: Runs::Verbs,
     run,

@@ -169,7 +169,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         KEEPS * 100.0
     );
     let range = format!(
-        "{scale}; of pieces of {LARGE} B SGL has {:.2} of {best_large:.2} M/s, and is to have no more than {:.0}%",
+        "{scale}; with pieces of {LARGE} B SGL has {:.2} of {best_large:.2} M/s, and should have at most \
+         {:.0}%",
         sgl.large,
         HIGH * 100.0
     );

@@ -51,7 +51,7 @@ const CLAIMS: &[&str] = &[
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tab3",
     paper: "cluster21",
-    title: "rate of READ and WRITE by where cores and memory are, at both ends",
+    title: "rate of READ and WRITE by the sockets of cores and memory, at both ends",
     claims: CLAIMS,
     runs: Runs::Verbs,
     run,
@@ -97,7 +97,7 @@ pub(super) fn readings(claims: &[&str], number: impl Fn(Verb, usize, usize) -> f
         let median = errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN);
         format!("{near} of {} cells within {:.0}%, median {:.1}%", errors.len(), NEAR * 100.0, median * 100.0)
     };
-    format!("rows as who initiates {}; columns {}", of(false), of(true))
+    format!("rows as the initiator {}; columns {}", of(false), of(true))
 }
 
 /// Largest error of a cell that counts as near.
@@ -114,7 +114,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (best, worst) = (table.at(Verb::Read, 1, 1).mops, table.at(Verb::Read, 4, 4).mops);
     let writes = (1.0 - table.at(Verb::Write, 4, 4).mops / table.at(Verb::Write, 1, 1).mops) * 100.0;
     let readings = readings(CLAIMS, |verb, row, column| table.at(verb, row, column).mops);
-    let note = format!("of READs, whose figure it is in the table; of WRITEs {writes:.1}%; {readings}");
+    let note = format!("of READs, as the figure in the table; of WRITEs {writes:.1}%; {readings}");
     let less = (1.0 - worst / best) * 100.0;
     checks.push(Check::number("cluster21-tab3-worst-tput-49", CLUSTER, less).note(note));
     Ok(Findings { checks, ..Findings::default() })

@@ -53,7 +53,7 @@ const CLAIMS: &[&str] = &[
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tab3-latency",
     paper: "cluster21",
-    title: "latency of READ and WRITE by where cores and memory are, at both ends",
+    title: "latency of READ and WRITE by the sockets of cores and memory, at both ends",
     claims: CLAIMS,
     runs: Runs::Systems,
     run,
@@ -101,7 +101,7 @@ fn same_socket(table: &Table<f64>) -> Check {
 fn worst(table: &Table<f64>) -> Check {
     let more = |verb| (table.at(verb, 4, 4) / table.at(verb, 1, 1) - 1.0) * 100.0;
     let note =
-        format!("of WRITE, whose figure it nearly is in the table (53.8%); of READ {:.1}%", more(Verb::Read));
+        format!("of WRITE, close to the figure in the table (53.8%); of READ {:.1}%", more(Verb::Read));
     Check::number("cluster21-tab3-worst-lat-55", CLUSTER, more(Verb::Write)).note(note)
 }
 

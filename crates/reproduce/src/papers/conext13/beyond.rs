@@ -10,7 +10,7 @@ use doorbell_verbs::Span;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "beyond",
     paper: "conext13",
-    title: "what snapshots, DDIO, a larger LLC, software prefetch and a NIC on the processor give back",
+    title: "loss recovered by snapshots, DDIO, a larger LLC, software prefetch and a NIC on the processor",
     claims: &[
         "doorbell-touch-snapshot",
         "doorbell-touch-ddio",

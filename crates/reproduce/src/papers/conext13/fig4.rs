@@ -70,9 +70,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             hit > 100.0 - NEGLIGIBLE,
             format!("{hit:.2}%"),
         )
-        .note("a line that two segments share is read twice, and gone by then"),
+        .note("a line that two segments share is read twice, and is gone at the second read"),
         Check::statement("conext13-fig4-touch-llc", CLUSTER, next < NEGLIGIBLE, format!("{next:.2}%"))
-            .note("requests of prefetchers included, which the misses are left to"),
+            .note("requests of prefetchers are included; the misses are theirs"),
         Check::statement(
             "conext13-s31-remote-rfo",
             CLUSTER,

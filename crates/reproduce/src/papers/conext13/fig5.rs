@@ -83,9 +83,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             all,
         ),
         Check::number("conext13-fig5-range-lo", CLUSTER, kb(hump.from))
-            .note("Write Scan; from where the loss is half of its largest up to 1 MB"),
+            .note("Write Scan; from the size with half of the largest loss up to 1 MB"),
         Check::number("conext13-fig5-range-hi", CLUSTER, kb(hump.peak)).note(format!(
-            "Write Scan; the first size whose loss is within a point of the largest up to 1 MB, {:.1}%",
+            "Write Scan; the first size with a loss within one point of the largest loss up to 1 MB, {:.1}%",
             hump.largest
         )),
         Check::statement(

@@ -9,7 +9,7 @@ use doorbell_systems::touch::{Mode, Reading, Scanned, Touch};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "sides",
     paper: "conext13",
-    title: "who pays: a server that touches what it sends, a client that reads what it gets, both",
+    title: "cost of touching sent data at the server, of reading received data at the client, and of both",
     claims: &["conext13-s41-who-pays"],
     runs: Runs::Touch,
     run,
@@ -42,7 +42,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         "256 kB, Read Scans: the server's buffer touched {server:.1}% more time, the client's {client:.1}%, both {both:.1}%"
     );
     let check = Check::statement("conext13-s41-who-pays", CLUSTER, holds, seen).note(format!(
-        "the client's pass through what it got takes {:.0}% more time than through a warm buffer, without prefetchers {:.0}%",
+        "the client's pass over received data takes {:.0}% more time than over a warm buffer, without \
+         prefetchers {:.0}%",
         cold(&on),
         cold(&off)
     ));

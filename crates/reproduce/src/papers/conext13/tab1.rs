@@ -47,8 +47,8 @@ impl Seen {
     fn text(&self) -> String {
         let percent = |share: f64| format!("{:.1}%", share * 100.0);
         format!(
-            "{} of the snoops of the transmission buffer hit, {} of these forced a write-back; the LLC has {} of what \
-             the next scan asks for",
+            "{} of the snoops of the transmission buffer hit, {} of these forced a write-back; the LLC has \
+             {} of the lines of the next scan",
             percent(self.hit),
             percent(self.modified),
             percent(self.kept)

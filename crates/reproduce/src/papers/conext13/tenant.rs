@@ -52,8 +52,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             CLUSTER,
             purged > SAME && spared < SAME,
             format!(
-                "256 kB that are sent again and again: a pass takes {purged:.1}% longer than where they are sent once in a \
-                 while; {spared:.1}% where the NIC reads without ownership"
+                "256 kB that are sent again and again: a pass takes {purged:.1}% longer than with \
+                 occasional sends; {spared:.1}% if the NIC reads without ownership"
             ),
         ),
     ];

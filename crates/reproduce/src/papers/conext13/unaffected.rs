@@ -10,7 +10,8 @@ use doorbell_verbs::Span;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "unaffected",
     paper: "conext13",
-    title: "loss by Touch where a buffer is filled once and sent often, and where milliseconds are computed",
+    title: "loss by Touch if a buffer is filled once and sent often, and if requests compute for \
+         milliseconds",
     claims: &["conext13-s41-unaffected"],
     runs: Runs::Touch,
     run,
