@@ -49,7 +49,7 @@ pub(crate) fn draw(
 ) -> Result<Draws, String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut walk = Walk::begin(space, data, fit);
-    let far_out = "what is drawn from the parameters' ranges is nothing that a profile may have";
+    let far_out = "parameters drawn from their ranges are not valid in a profile";
     let proposals: Option<Vec<Vec<f64>>> =
         (0..DRAWS * PROPOSALS).map(|_| walk.propose(may_be, &mut random)).collect();
     let proposals = proposals.ok_or(far_out)?;

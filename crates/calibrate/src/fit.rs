@@ -62,7 +62,7 @@ pub(crate) struct Fit {
 /// If a run fails or the user stops it: one sentence.
 pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit, String> {
     let z = DVector::zeros(space.free.len());
-    let mut problem = Problem { space, data, look, z, found: Err("nothing was looked at".into()) };
+    let mut problem = Problem { space, data, look, z, found: Err("no point was evaluated".into()) };
     problem.look();
     let search = LevenbergMarquardt::new()
         .with_ftol(ENOUGH)

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     match calibrate(&name, dry, &interrupt) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) if interrupt.load(Ordering::Relaxed) => {
-            eprintln!("interrupted: the profile stays as it was");
+            eprintln!("interrupted: the profile is unchanged");
             ExitCode::from(130)
         }
         Err(error) => {
@@ -75,7 +75,9 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
     let space = space::Space::of(&profile, &text)?;
     let data = calibration::data(&profile)?;
     if data.is_empty() {
-        return Err(format!("{name} names no data to be set from: `[measured]` of a profile lists them"));
+        return Err(format!(
+            "{name} names no calibration data: section `[measured]` of a profile lists them"
+        ));
     }
     if !dry {
         // Fails now if the file is not writable, not after a quarter of an hour.

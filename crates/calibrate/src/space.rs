@@ -82,7 +82,7 @@ impl Space {
         match free.is_empty() {
             false => Ok(Space { free, assumed, profile: profile.clone() }),
             true => Err(format!(
-                "no parameter of {} is calibrated and has a range, so that there is nothing to set",
+                "no parameter of {} is calibrated and has a range, so there is nothing to set",
                 profile.name
             )),
         }

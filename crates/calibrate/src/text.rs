@@ -34,7 +34,8 @@ pub(crate) fn report(
     draws: &Draws,
 ) -> String {
     let mut text = format!(
-        "{}: {} parameters from {} data; {} looks at all data, ended: {}\n\nParameters: value, range without data, 90% interval with them\n",
+        "{}: {} parameters from {} data; {} evaluations of all data, ended: {}\n\nParameters: value, range \
+         without data, 90% interval with data\n",
         profile.name,
         space.free.len(),
         data.len(),
@@ -43,7 +44,7 @@ pub(crate) fn report(
     );
     for (i, free) in space.free.iter().enumerate() {
         let at = |by: f64| free.value(fit.z[i] + by * sure.deviation(i));
-        let unknown = if sure.is_unknown(i) { "  the data say little of it" } else { "" };
+        let unknown = if sure.is_unknown(i) { "  the data say little about it" } else { "" };
         let _ = writeln!(
             text,
             "  {:28} {:>8}  {:>8} to {:<8}  {:>8} to {:<8}{unknown}",
@@ -55,13 +56,13 @@ pub(crate) fn report(
             at(NINETY_PERCENT)
         );
     }
-    text += "\nData: measured, found, error, error where it is left out\n";
+    text += "\nData: measured, found, error, error if left out\n";
     for ((datum, found), errors) in data.iter().zip(&fit.found).zip(&sure.errors) {
         let (error, left_out) = errors.map_or(("-".into(), "-".into()), |(e, l)| (percent(e), percent(l)));
         let _ =
             writeln!(text, "  {:36} {:>12} {found:>8.2} {error:>8} {left_out:>8}", datum.id, target(datum));
     }
-    text += "\nWhat one standard deviation more of a parameter does, in percent of a datum\n";
+    text += "\nEffect of one standard deviation of a parameter, in percent of a datum\n";
     for (i, free) in space.free.iter().enumerate() {
         let moved: Vec<String> = (data.iter().enumerate())
             .filter(|(d, _)| fit.slopes[(*d, i)].abs() >= TOLD)
@@ -82,8 +83,9 @@ pub(crate) fn report(
     }
     let _ = writeln!(
         text,
-        "\nThe model's own error: {:.1}% of verbs, {:.1}% of systems\n{} draws; what they were taken from is worth {:.0}\n\
-         With them the data are {:.1} to {:.1} standard errors off, with the values {:.1} (root mean square)",
+        "\nThe model's own error: {:.1}% of verbs, {:.1}% of systems\n{} draws, from a sample with an \
+         effective size of {:.0}\nWith the draws, the data are {:.1} to {:.1} standard errors off; with the \
+         values, {:.1} (root mean square)",
         sure.model.verbs * 100.0,
         sure.model.systems * 100.0,
         draws.places.len(),
