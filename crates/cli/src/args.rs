@@ -13,9 +13,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Exit codes for scripts, shown below the help of `doorbell`.
-const EXIT_CODES: &str = "Exit codes: 0 done; 2 bad input, of which standard error says in one sentence what would be \
-                          right; 3 no operation completed; 4 compare: beyond the \
-                          tolerance; 130 interrupted, or 143 by SIGTERM, what was known being printed; 127 run: no such program, or 126: none that this can run; 1 anything else";
+const EXIT_CODES: &str = "Exit codes: 0 success; 2 bad input (standard error says in one sentence what \
+     would be right); 3 no operation completed; 4 compare: a difference beyond the tolerance; 130 \
+     interrupted, 143 terminated by SIGTERM (the results so far are printed); 127 run: no such program; 126 \
+     run: the program cannot be run; 1 any other failure";
 
 /// A workbench for people who build systems on RDMA.
 #[derive(Parser)]
@@ -236,7 +237,7 @@ pub(crate) struct CompareArgs {
 
 /// Options to trace a run.
 #[derive(clap::Args)]
-#[command(next_help_heading = "See the run")]
+#[command(next_help_heading = "Tracing")]
 pub(crate) struct TraceArgs {
     /// Write the stages of each operation, busy resources and waiting work to this file, as a trace for
     /// ui.perfetto.dev
@@ -345,7 +346,7 @@ fn ranks(text: &str) -> Result<u32, String> {
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| format!("`{text}` is not an IP address, as 10.0.0.1 or fd00::1"))
+    text.parse().map_err(|_| format!("`{text}` is not an IP address, such as 10.0.0.1 or fd00::1"))
 }
 
 fn seed(text: &str) -> Result<u64, String> {

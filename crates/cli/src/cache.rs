@@ -16,7 +16,7 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Exit> {
     let none = "no directory for stored results: set DOORBELL_CACHE_DIR, XDG_CACHE_HOME or HOME";
     let stored = stored().ok_or_else(|| Exit::bad_input(none))?;
     let dir = stored.dir().display();
-    let failed = |error| Exit::failed(format!("stored results in {dir}: {error}"));
+    let failed = |error| Exit::failed(format!("cannot use the stored results in {dir}: {error}"));
     let text = match args.command {
         Some(CacheCommand::Clear) => {
             format!("{dir}: removed {}\n", in_words(stored.clear().map_err(failed)?))
@@ -34,10 +34,10 @@ fn in_words(size: Size) -> String {
 pub(crate) fn warn(taken: &Taken) {
     let whose = match taken.damaged {
         0 => return,
-        1 => "1 stored result is not what had been stored: its run was".to_owned(),
-        n => format!("{n} stored results are not what had been stored: their runs were"),
+        1 => "1 stored result was damaged, so its run was".to_owned(),
+        n => format!("{n} stored results were damaged, so their runs were"),
     };
-    exit::say(&format!("doorbell: {whose} made anew"));
+    exit::say(&format!("doorbell: {whose} repeated"));
 }
 
 /// Prints on stderr if stored results were found damaged, or new results could not be stored.
@@ -58,7 +58,10 @@ pub(crate) fn told(taken: &Taken) -> String {
         let (first, last) = (ago(first), ago(last));
         let when = if first == last { format!("{first} ago") } else { format!("{first} to {last} ago") };
         let runs = if taken.runs == 1 { "1 run was".to_owned() } else { format!("{} runs were", taken.runs) };
-        text += &format!("\n{runs} not made again: stored {when}; --fresh makes them\n");
+        text += &format!(
+            "\n{runs} not repeated, because the results are stored ({when}); --fresh repeats \
+             them\n"
+        );
     }
     if let Some(failure) = &taken.failure {
         text += &format!("\nResults could not be stored: {failure}\n");

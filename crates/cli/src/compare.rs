@@ -22,7 +22,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     }
     if args.side.len() < 2 {
         return Err(Exit::bad_input(format!(
-            "{} alone has nothing to be compared with: name a second side, or --baseline",
+            "{} is the only side: name a second side, or give --baseline",
             args.side[0]
         )));
     }
@@ -60,13 +60,13 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
         } else if Profile::names().any(|name| name == word) {
             doorbell_lab::say(&mut words, &format!("profile={word}")).map_err(refused)?;
         } else if file.is_some() {
-            return Err(refused(format!("{word} is a second file: a side has one")));
+            return Err(refused(format!("{word} is a second file, but a side has at most one")));
         } else if Path::new(word).exists() || word.contains(['/', '.']) {
             file = Some(Path::new(word));
         } else {
             let profiles = Profile::names().collect::<Vec<_>>().join(", ");
             return Err(refused(format!(
-                "`{word}` is no profile ({profiles}), no file, and no option with a value, as size=64"
+                "`{word}` is not a profile ({profiles}), a file, or an option with a value, such as size=64"
             )));
         }
     }
@@ -83,25 +83,30 @@ fn report(c: &Comparison) -> String {
         if let Some(why) = side.found.as_ref().and_then(|found| found.interval.unsettled.as_ref()) {
             let _ = writeln!(
                 text,
-                "  {}: the measured time does not tell the rate in the long run: {why}.",
+                "  {}: the measured rate may differ from the long-run rate: {why}.",
                 side.name
             );
         }
     }
     let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
     if !named.is_empty() {
-        let _ = write!(text, "\nWhat an operation takes, of what limits a side\n{}", costs(&c.sides, &named));
+        let _ = write!(
+            text,
+            "\nCost of an operation, on the resources that limit a side\n{}",
+            costs(&c.sides, &named)
+        );
         let others = c.costs.len() - named.len();
         if others > 0 {
             let _ = writeln!(
                 text,
-                "  Of {} it differs, too; --json has it.",
+                "  The cost also differs on {}; see --json.",
                 counted(others as u64, "other resource")
             );
         }
     }
     if c.sides.iter().any(|side| side.workload.get("system").is_some()) {
-        text += "\nWhat an operation of a system takes is not known: bounds are of verbs.\n";
+        text += "\nThe cost of a system's operation is not known, because bounds are computed for verbs \
+             only.\n";
     }
     text
 }
@@ -141,7 +146,7 @@ fn results(sides: &[Side]) -> String {
     let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let row = |side: &Side| {
         let Some(found) = &side.found else {
-            return vec![side.name.clone(), "not made".into()];
+            return vec![side.name.clone(), "not run".into()];
         };
         let latency = &found.latency_ns;
         vec![

@@ -28,7 +28,7 @@ impl Exit {
     pub(crate) fn of_run(error: &doorbell_lab::SimulateError) -> Exit {
         match error {
             error if error.is_interrupt() => Exit {
-                message: Some("interrupted: the run had not come to its end, so it has no result".into()),
+                message: Some("interrupted: the run did not finish, so it has no result".into()),
                 ..Exit::interrupted()
             },
             error if error.is_bad_input() => Exit::bad_input(error),
@@ -50,10 +50,10 @@ impl Exit {
         let MeasuredTime { warmup, duration, ended, .. } = measured;
         let (warmup, duration) = (in_words(*warmup), in_words(*duration));
         let (up_to, hint) = match ended {
-            Ended::MaxTime => (", up to --max-time", "; a longer --max-time may see one"),
-            Ended::MaxWall => (", up to --max-wall", "; a longer --max-wall may see one"),
-            Ended::Interrupted => (", until it was interrupted", ""),
-            Ended::Duration | Ended::Settled | Ended::Overload => ("", "; a longer --duration may see one"),
+            Ended::MaxTime => (", when --max-time was over", "; try a longer --max-time"),
+            Ended::MaxWall => (", when --max-wall was over", "; try a longer --max-wall"),
+            Ended::Interrupted => (", when the run was interrupted", ""),
+            Ended::Duration | Ended::Settled | Ended::Overload => ("", "; try a longer --duration"),
         };
         let message =
             format!("no operation completed in {duration} after a warm-up of {warmup}{up_to}: {waits}{hint}");
@@ -62,8 +62,7 @@ impl Exit {
 
     /// No operation completed in the measured time of a live run: code 3.
     pub(crate) fn without_operations() -> Exit {
-        let message =
-            "no operation completed in the measured time: a longer --duration or --warmup may see one";
+        let message = "no operation completed in the measured time: try a longer --duration or --warmup";
         Exit { code: 3, message: Some(message.into()) }
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
     if !rows.is_empty() {
         text += &table::columns(&header, rows);
     }
-    text + &wrapped("none by ", &by_resource(&none))
+    text + &wrapped("no change by ", &by_resource(&none))
 }
 
 /// Lists each resource once, with all increases of it.
@@ -74,20 +74,20 @@ pub(crate) fn time(time: &OperationTime) -> String {
 
 /// Why there is no advice for threads in classes.
 pub(crate) const NO_ADVICE_OF_CLASSES: &str =
-    "\nAdvice: none is looked for where threads are in classes, as only their file says what each does\n";
+    "\nAdvice: not available for threads in classes, because only their file sets their options\n";
 
 /// Table of changed options with their gains, for an explained run.
 pub(crate) fn advice(all: Option<&[Advice]>) -> String {
     let Some(all) = all else { return "\nAdvice: no other options were tried\n".to_owned() };
     if all.is_empty() {
-        return "\nAdvice: none of the options that were tried lifts the rate\n".to_owned();
+        return "\nAdvice: none of the tried options raises the rate\n".to_owned();
     }
     let star = |advice: &Advice| if advice.unsettled.is_some() { "*" } else { "" }.to_owned();
     let row = |advice: &Advice| vec![change(advice.change()), star(advice), advice.command.clone()];
     let header = [("changes the rate by", Align::Right), ("", Align::Left), ("command", Align::Left)];
     let table = table::columns(&header, all.iter().map(row).collect());
     let note = match all.iter().any(|advice| advice.unsettled.is_some()) {
-        true => "  * The measured time does not tell its rate in the long run: measure for longer.\n",
+        true => "  * The measured rate may differ from the long-run rate: measure for longer.\n",
         false => "",
     };
     format!("\nAdvice\n{table}{note}")
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_long_list_takes_several_lines() {
         let all: Vec<String> = (0..30).map(|i| format!("resource-{i}")).collect();
-        let text = wrapped("none by ", &all);
+        let text = wrapped("no change by ", &all);
         assert!(text.lines().count() > 2 && text.lines().all(|line| line.len() <= WIDTH + 1), "{text}");
         assert_eq!(text.split(", ").flat_map(|p| p.split(",\n")).count(), 30, "{text}");
     }

@@ -39,13 +39,13 @@ fn support(support: &Support) -> String {
     let Support { of, data, numbers, median_error, largest_error } = support;
     match (median_error.zip(*largest_error), data.len()) {
         (Some((median, largest)), _) => format!(
-            "Expected error: {of}: {} in the median, {} at most, by {}, each left out in turn\n",
+            "Expected error: {of}: median {}, largest {}, from {}, each left out in turn\n",
             percent(median),
             percent(largest),
-            counted(*numbers as u64, "number like it").replace("number like its", "numbers like it"),
+            counted(*numbers as u64, "similar measurement"),
         ),
-        (None, 0) => format!("Expected error: {of}: not known, no number like it was measured\n"),
-        (None, _) => format!("Expected error: {of}: not known of a profile with these values\n"),
+        (None, 0) => format!("Expected error: {of}: not known, because nothing similar was measured\n"),
+        (None, _) => format!("Expected error: {of}: not known for a profile with these values\n"),
     }
 }
 
@@ -55,16 +55,18 @@ fn within(uncertainty: &Uncertainty, unit: &str) -> String {
     let [least, most] = mops.map(|mops| Digits(mops, 2));
     let latency = match latency_ns {
         Some([least, most]) => format!("{least:.0} to {most:.0} ns"),
-        None => "not known, as nothing completed in some of the runs".to_owned(),
+        None => "not known, because nothing completed in some of the runs".to_owned(),
     };
     let causes: Vec<String> =
         because.iter().map(|cause| format!("{} ({})", cause.parameter, percent(cause.share))).collect();
     let causes = match causes.is_empty() {
         true => "no parameter stands out".to_owned(),
-        false => format!("of the variance between them: {}", causes.join(", ")),
+        false => format!("causes of the variance: {}", causes.join(", ")),
     };
     format!(
-        "Uncertainty: 90% between {least} and {most} {unit}; mean latency {latency}\n  {runs} runs with parameters drawn from what they could be, and {} standard error of the model itself\n  {causes}\n",
+        "Uncertainty: 90% interval {least} to {most} {unit}; mean latency {latency}\n  from {runs} runs \
+         with parameters drawn from their ranges, and a standard error of {} for the model itself\n  \
+         {causes}\n",
         percent(*model)
     )
 }
@@ -77,6 +79,6 @@ fn percent(share: f64) -> String {
 fn line(extrapolates: &[String]) -> String {
     match extrapolates {
         [] => String::new(),
-        all => format!("\nRests on extrapolation: {}\n", all.join("; ")),
+        all => format!("\nExtrapolated: {}\n", all.join("; ")),
     }
 }

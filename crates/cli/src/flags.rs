@@ -11,7 +11,11 @@ use std::path::{Path, PathBuf};
 pub(crate) struct VerbArgs(FileAndFlags);
 
 /// Swept options in a file; on the command line, `--over` gives them.
-static OVER: Field = Field::text().in_files().named("over", "What to sweep over, as --over has it");
+static OVER: Field = Field::text().in_files().named(
+    "over",
+    "Options to sweep over, and their values, as \
+     for --over",
+);
 
 /// A verbs workload or a system, from a file and flags that override it.
 pub(crate) struct AnyArgs(FileAndFlags);
@@ -36,9 +40,11 @@ impl VerbArgs {
     pub(crate) fn workload(&self) -> Result<Workload, WorkloadError> {
         match Asked::of(&self.0.given()?)? {
             Asked::Verbs(workload) => Ok(*workload),
-            Asked::System(..) => {
-                Err(WorkloadError::Invalid("a system has no limits of its own: they are of verbs".into()))
-            }
+            Asked::System(..) => Err(WorkloadError::Invalid(
+                "limits are computed for verbs, not for systems: leave out \
+                     --system"
+                    .into(),
+            )),
         }
     }
 }
@@ -176,10 +182,9 @@ pub(crate) fn settings(said: &[String]) -> Result<Settings, WorkloadError> {
 
 fn with_verbs(command: Command) -> Command {
     let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
-        "Workload file, TOML or JSON, whose keys are these options with _ for -, or what \
-         `doorbell run --stats-json` wrote; options override it. Only a file can name machines that \
-         differ, by tables named machine, each with a profile and a count, and threads that differ, by tables \
-         named class",
+        "Workload file (TOML or JSON) with these options as keys, with _ for -, or a file from `doorbell \
+         run --stats-json`. Options override the file. Only a file can describe machines that differ, by \
+         tables named machine with a profile and a count, and threads that differ, by tables named class",
     );
     command.arg(file).args(Workload::fields().into_iter().flat_map(|field| args(field, &usual(field))))
 }
@@ -234,8 +239,8 @@ pub(crate) const USUAL_LIVE: [(&str, &str); 2] = [("warmup", "100ms"), ("duratio
 impl clap::Args for SystemArgs {
     fn augment_args(command: Command) -> Command {
         let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
-            "Workload file, TOML or JSON, whose keys are these options with _ for -; options override it, \
-             and its profile means nothing here",
+            "Workload file (TOML or JSON) with these options as keys, with _ for -. Options override the \
+             file, and its profile is ignored",
         );
         let usual = |field: &Field| match USUAL_LIVE.iter().find(|(key, _)| *key == field.key) {
             Some((_, real)) => format!(" (here: real time) [default: {real}]"),
@@ -256,7 +261,7 @@ impl clap::Args for CommonArgs {
         let systems = doorbell_lab::system_fields();
         let systems = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
         let command = command.args(verbs.map(|arg| arg.help_heading("All sides")));
-        command.args(systems.map(|arg| arg.help_heading("All sides, of systems")))
+        command.args(systems.map(|arg| arg.help_heading("All sides, for systems")))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -61,7 +61,10 @@ fn report(limits: &Limits) -> String {
     let of_class =
         |class: &ClassLimits| format!("\nBounds of class {} alone\n{}", class.name, bounds(&class.limits));
     let classes: String = limits.classes.iter().map(of_class).collect();
-    let of_all =
-        if classes.is_empty() { "each by itself" } else { "each by itself, of all classes together" };
+    let of_all = if classes.is_empty() {
+        "each resource alone"
+    } else {
+        "each resource alone, for all classes together"
+    };
     format!("Workload\n{workload}\nBounds, {of_all}\n{}{classes}", bounds(&limits.limits))
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     }
     drop(bar);
     if runs.is_empty() {
-        let message = "interrupted: no run had come to its end, so there is nothing to tell";
+        let message = "interrupted: no run finished, so there is no result";
         return Err(Exit { message: Some(message.into()), ..Exit::interrupted() });
     }
     let ended = match runs.iter().find(|run| run.done == 0) {

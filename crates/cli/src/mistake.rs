@@ -15,7 +15,7 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument if option.starts_with('-') => no_option(&option, &command),
         ErrorKind::UnknownArgument => {
-            format!("`{option}` is more than `{}` takes: {}", name(&command), usage(&command))
+            format!("`{option}` is one argument more than `{}` takes: {}", name(&command), usage(&command))
         }
         ErrorKind::InvalidSubcommand => no_command(&said(ContextKind::InvalidSubcommand), &command),
         ErrorKind::InvalidValue if value.is_empty() => {
@@ -23,7 +23,7 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
         }
         ErrorKind::InvalidValue => {
             let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidValue) else {
-                return format!("{option} is `{value}`, which it must not be");
+                return format!("{option} must not be `{value}`");
             };
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let meant = meant(&value, &names);
@@ -38,7 +38,7 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
             format!("{option} is given more than once: give it once")
         }
         ErrorKind::ArgumentConflict => {
-            format!("{option} does not go with {}: give one of them", said(ContextKind::PriorArg))
+            format!("{option} cannot be combined with {}: give one of them", said(ContextKind::PriorArg))
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = said(ContextKind::InvalidArg);
@@ -52,7 +52,7 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
 /// Says that `option` does not belong to `command`, and suggests the nearest option or the commands that have
 /// it.
 pub(crate) fn no_option(option: &str, command: &Command) -> String {
-    let no_option = format!("`{option}` is no option of `{}`", name(command));
+    let no_option = format!("`{option}` is not an option of `{}`", name(command));
     let all = Args::command();
     let others = all.get_subcommands().filter(|other| self::options(other).iter().any(|name| name == option));
     let others: Vec<String> = others.map(|other| format!("`doorbell {}`", other.get_name())).collect();
@@ -62,7 +62,7 @@ pub(crate) fn no_option(option: &str, command: &Command) -> String {
     }
     let options = options(command);
     match doorbell_schema::nearest(option, options.iter().map(String::as_str)) {
-        Some(nearest) => format!("{no_option}; is `{nearest}` meant?"),
+        Some(nearest) => format!("{no_option}; did you mean `{nearest}`?"),
         None => format!("{no_option}: `{} --help` lists them", name(command)),
     }
 }
@@ -71,12 +71,12 @@ pub(crate) fn no_option(option: &str, command: &Command) -> String {
 pub(crate) fn no_command(word: &str, command: &Command) -> String {
     let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
     let meant = meant(word, &names);
-    format!("`{word}` is no command of `{}`, which has {}{meant}", name(command), names.join(", "))
+    format!("`{word}` is not a command of `{}`, which has {}{meant}", name(command), names.join(", "))
 }
 
 fn meant(word: &str, names: &[&str]) -> String {
     let nearest = doorbell_schema::nearest(word, names.iter().copied());
-    nearest.map_or_else(String::new, |nearest| format!("; is `{nearest}` meant?"))
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 
 /// The subcommand that the command line names, as far as it exists.

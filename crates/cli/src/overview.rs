@@ -4,36 +4,38 @@
 pub(crate) const TEXT: &str = "\
 doorbell: a workbench for people who build systems on RDMA
 
-It predicts what a workload of RDMA verbs reaches on a given NIC, says what limits it and what
-would lift it, and checks itself against published measurements. No RDMA hardware is needed.
+It predicts the rate and latency of a workload of RDMA verbs on a given NIC, and names the
+bottleneck and the changes that raise the rate. It checks itself against published measurements.
+It needs no RDMA hardware.
 
-  doorbell simulate     a workload in virtual time: rate, latency, use of each resource
-  doorbell sweep        the same at each value of one or two options: curves, and their knee
-  doorbell compare      workloads side by side, or results against those of before
-  doorbell limits       what the workload can reach at most, without simulation
-  doorbell profiles     the machines and NICs it knows, each number with where it comes from
-  doorbell reproduce    tables and figures of papers, beside what Doorbell finds
-  doorbell run          an unmodified RDMA program, on a software NIC
-  doorbell live         a paper's system on this machine: software NIC or real one, and TCP
+  doorbell simulate     run a workload in virtual time: rate, latency, use of each resource
+  doorbell sweep        run it at each value of one or two options: curves and their knee
+  doorbell compare      compare workloads side by side, or results with earlier results
+  doorbell limits       print the upper bound that each resource sets, without simulation
+  doorbell profiles     list the known machines and NICs, with the source of each number
+  doorbell reproduce    check tables and figures of papers against Doorbell's results
+  doorbell run          run an unmodified RDMA program on a software NIC
+  doorbell live         run a paper's system on this machine: on the software NIC or a real one,
+                        and over TCP
 
 Try:
 
   doorbell simulate --profile cib --verb read --size 64 --explain
-      Eight machines with Connect-IB; seven READ 64 bytes at a time from the eighth. Afterwards,
-      what limits the rate, confirmed by reruns with more of each resource.
+      Eight machines with Connect-IB: seven of them READ 64 bytes at a time from the eighth.
+      Reruns with more of each resource confirm the bottleneck.
 
   doorbell simulate --verb send --batch 16 --size 60
-      Datagrams from one machine to seven others, 16 for each doorbell.
+      Datagrams from one machine to seven others, 16 per doorbell.
 
   doorbell simulate workload.toml --threads 4 --json
-      A workload from a file, which flags override, and the result as JSON.
+      A workload from a file, overridden by flags, and the result as JSON.
 
   doorbell simulate --verb read --trace read.pftrace --pcap read.pcapng
-      The way of each READ, stage by stage, for ui.perfetto.dev, and its packets for Wireshark.
+      The stages of each READ for ui.perfetto.dev, and its packets for Wireshark.
 
   doorbell run --stats-json stats.json -- PROGRAM
   doorbell simulate stats.json --profile cx3 --explain
-      What an unmodified program posts, and what that would reach on another NIC.
+      Record the posts of an unmodified program, and predict its rate on another NIC.
 
   doorbell limits --verb write --size 28
   doorbell profiles cib

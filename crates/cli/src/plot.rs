@@ -118,8 +118,8 @@ impl<'a> Figure<'a> {
             [("paper", PAPER.filled(), Sample::Bar), ("Doorbell", COLOURS[0].filled(), Sample::Bar)];
         let others = match self.claims.len() - bars.len() {
             0 => String::new(),
-            1 => "1 claim that is no number is not drawn".into(),
-            n => format!("{n} claims that are no numbers are not drawn"),
+            1 => "1 claim that is not a number is not drawn".into(),
+            n => format!("{n} claims that are not numbers are not drawn"),
         };
         let longest = bars.iter().map(|b| b.name.chars().count()).max().unwrap_or(0);
         let names_width = (longest * CHARACTER + 16) as u32;
@@ -628,7 +628,7 @@ mod tests {
             panic!("{svg}")
         };
         assert!(paper > doorbell && doorbell > negative && negative > zero && *zero == 0, "{svg}");
-        assert!(svg.contains("1 claim that is no number is not drawn"));
+        assert!(svg.contains("1 claim that is not a number is not drawn"));
         let words = Figure { title: String::new(), claims: vec![&claims[2]], curves: vec![] };
         assert!(words.svg().unwrap().is_none());
     }

@@ -87,7 +87,7 @@ fn list(profiles: &[Profile]) -> String {
         ("", Align::Left),
     ];
     let table = table::columns(&header, profiles.iter().map(row).collect());
-    format!("Profiles, and how many of their parameters come from where\n{table}")
+    format!("Profiles, and the number of their parameters by basis\n{table}")
 }
 
 /// A parameter's value, as in a file.
@@ -137,7 +137,9 @@ fn parameters(profile: &Profile) -> String {
 /// The measurements behind a profile.
 fn measured(all: &Measured) -> String {
     if all.is_empty() {
-        return "Nothing is known of the measurements that it was set from: all that it says is extrapolated\n".into();
+        return "The profile names no measurements behind its parameters, so all of its results are \
+             extrapolated\n"
+            .into();
     }
     let of_verbs = all.verbs.iter().map(|m| {
         let what = format!("{} over {}, {}", name_of(m.verb), m.transport, name_of(m.pattern));
@@ -159,5 +161,5 @@ fn measured(all: &Measured) -> String {
     });
     let header = [("", Align::Left), ("", Align::Left), ("", Align::Left)];
     let table = table::prose(&header, of_verbs.chain(of_systems).collect());
-    format!("Measurements that it was set from, beyond which it extrapolates\n{table}")
+    format!("Measurements behind the profile; results outside these ranges are extrapolated\n{table}")
 }

@@ -13,11 +13,11 @@ fn time(asked: Option<Duration>, came: Duration, how: &str) -> String {
 /// Why a warm-up ended. A given warm-up is shown as given.
 fn warmed(measured: &MeasuredTime) -> &'static str {
     match measured.warmed {
-        None => "as asked for",
+        None => "as requested",
         Some(Warmed::Steady) => "until steady",
-        Some(Warmed::Overload) => "until more was seen to be due than completes",
-        Some(Warmed::MaxTime) => "not steady when two thirds of --max-time were over",
-        Some(Warmed::MaxWall) => "not steady when --max-wall was over",
+        Some(Warmed::Overload) => "until overload: fewer operations complete than are due",
+        Some(Warmed::MaxTime) => "not steady after two thirds of --max-time",
+        Some(Warmed::MaxWall) => "not steady after --max-wall",
     }
 }
 
@@ -25,11 +25,11 @@ fn warmed(measured: &MeasuredTime) -> &'static str {
 fn because(measured: &MeasuredTime, precision: Share) -> String {
     let overrun = measured.overrun;
     match measured.ended {
-        Ended::Duration => "as asked for".into(),
+        Ended::Duration => "as requested".into(),
         Ended::Settled => format!("until known to {precision}"),
-        Ended::Overload => "until more was seen to be due than completes".into(),
+        Ended::Overload => "until overload: fewer operations complete than are due".into(),
         Ended::MaxTime => match overrun {
-            Some(over) => format!("up to --max-time, and {} more", exit::in_words(over)),
+            Some(over) => format!("up to --max-time, plus {}", exit::in_words(over)),
             None => "up to --max-time".into(),
         },
         Ended::MaxWall => "up to --max-wall".into(),
@@ -62,7 +62,7 @@ pub(crate) fn settings(set: &Settings) -> String {
 pub(crate) fn unsettled(interval: &Certainty) -> String {
     let says = |why: &String| match interval.overload {
         true => format!("  Overload: {why}.\n"),
-        false => format!("  The measured time does not tell the rate in the long run: {why}.\n"),
+        false => format!("  The measured rate may differ from the long-run rate: {why}.\n"),
     };
     interval.unsettled.as_ref().map(says).unwrap_or_default()
 }

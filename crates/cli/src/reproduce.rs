@@ -21,7 +21,8 @@ use std::sync::Arc;
 pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if let Some(set) = args.set.first() {
         return Err(Exit::bad_input(format!(
-            "reproduce has no --set: with {set} it would not check the profiles that the papers' claims are compared with; simulate, limits and profiles have it"
+            "reproduce does not take --set {set}, because it checks the papers' claims with the built-in \
+             profiles; use --set with simulate, limits or profiles"
         )));
     }
     let select = if args.beyond { Selection::with_beyond } else { Selection::new };
@@ -133,7 +134,7 @@ fn text(report: &Report, experiments: &[&Experiment]) -> String {
 
 /// Report on measurements that are not claims.
 fn measured_text(of: &MeasuredReport) -> String {
-    let mut text = format!("{}: measurements that are no claims\n", of.set);
+    let mut text = format!("{}: measurements, not claims\n", of.set);
     text += &table::prose(&[("", Align::Left)], vec![vec![of.about.clone()]]);
     let header = [
         ("measurement", Align::Left),
@@ -161,7 +162,7 @@ fn measured_text(of: &MeasuredReport) -> String {
         &[("", Align::Left), ("", Align::Left)],
         noted.map(|m| vec![m.id.clone(), m.note.clone()]).collect(),
     );
-    text += "\nHow far off, of those that are run\n";
+    text += "\nErrors of the measurements that are run\n";
     text += &accuracy_table("role", &of.accuracy);
     text
 }
@@ -236,12 +237,14 @@ fn value(value: &Value) -> String {
 }
 
 /// Note on the predictions for ATC'16.
-const MECHANISMS: &str = "  The values of parameters follow from the calibrated numbers alone; which mechanisms the model has was decided with other\n  runs on the same clusters in view (reproduce rc-swarm), and by someone who had seen more of them.\n";
+const MECHANISMS: &str = "  The values of parameters follow from the calibrated numbers alone. The \
+     mechanisms of the model were chosen with other runs on\n  the same clusters in view (reproduce \
+     rc-swarm), by an author with knowledge of still more of these runs.\n";
 
 /// Intervals of predicted numbers, and how many numbers lie within them.
 fn intervals(found: &Intervals, claims: &[ClaimReport]) -> String {
     if found.coverage.is_empty() {
-        return "\nNo predicted number is of a profile that says how sure it is\n".into();
+        return "\nNo predicted number belongs to a profile that states its uncertainty\n".into();
     }
     let of_claim = |c: &ClaimReport| {
         let [least, most] = found.claims.get(&c.id)?;
@@ -279,11 +282,11 @@ fn coverage(all: &[Coverage]) -> String {
         ]
     };
     let header = [
-        ("predicted numbers of", Align::Left),
+        ("predicted numbers", Align::Left),
         ("numbers", Align::Right),
         ("within", Align::Right),
         ("", Align::Right),
-        ("half of the interval, median", Align::Right),
+        ("median half-width", Align::Right),
     ];
     format!("Within their 90% intervals\n{}", table::columns(&header, all.iter().map(row).collect()))
 }
@@ -323,7 +326,7 @@ fn summary(report: &Report) -> String {
     let agree: Vec<bool> = report.claims.iter().filter_map(|c| c.bottleneck.agree()).collect();
     if !agree.is_empty() {
         let same = agree.iter().filter(|a| **a).count();
-        let _ = writeln!(text, "\nBottlenecks as the paper has them: {same} of {}", agree.len());
+        let _ = writeln!(text, "\nBottlenecks that agree with the paper: {same} of {}", agree.len());
     }
     if let Some(found) = &report.intervals {
         text += &intervals(found, &report.claims);
@@ -374,9 +377,9 @@ fn checked(all: &[CheckedClaims]) -> String {
         ("paper", Align::Left),
         ("claims", Align::Right),
         ("checked", Align::Right),
-        ("not, with a reason", Align::Right),
+        ("not checked", Align::Right),
     ];
-    format!("\nClaims that are no hardware parameters\n{}", table::columns(&header, rows))
+    format!("\nClaims other than hardware parameters\n{}", table::columns(&header, rows))
 }
 
 /// The speed-ups in the abstract of CLUSTER'21.
@@ -400,10 +403,12 @@ fn missing(report: &Report) -> String {
     let interrupted = match (report.interrupted, &names[..]) {
         (false, _) => String::new(),
         (true, []) => {
-            "\nInterrupted: all experiments are here, but not all that was asked for beside them\n".into()
+            "\nInterrupted: all experiments have a result, but the other requested results are incomplete\n"
+                .into()
         }
         (true, names) => format!(
-            "\nInterrupted: without result are {} with {}: {}; where results are kept, the same command goes on from here\n",
+            "\nInterrupted: no result for {} with {}: {}. If results are stored, the same command continues \
+             from here\n",
             counted(names.len() as u64, "experiment"),
             counted(claims as u64, "claim"),
             names.join(", ")
@@ -416,7 +421,7 @@ fn missing(report: &Report) -> String {
 fn refused(report: &Report) -> String {
     let line = |missing: &MissingExperiment| {
         let claims = counted(missing.claims.len() as u64, "claim");
-        Some(format!("\nWithout result is {} with {claims}: {}\n", missing.experiment, missing.why.as_ref()?))
+        Some(format!("\nNo result for {} with {claims}: {}\n", missing.experiment, missing.why.as_ref()?))
     };
     report.missing.iter().filter_map(line).collect()
 }
@@ -427,12 +432,17 @@ fn times(report: &Report) -> String {
     match (precision, unsettled) {
         _ if *runs == 0 => String::new(),
         (None, _) => {
-            "\nRuns are measured for the times that their experiments say (--precision 1%: until known)\n"
+            "\nEach run lasts as long as its experiment says (--precision 1%: until its result is known to \
+             1%)\n"
                 .to_owned()
         }
         (Some(precision), 0) => format!(
-            "\nAll {runs} runs end when they are known to {precision}, joins after some that are whole\n"
+            "\nAll {runs} runs ended when their results were known to {precision}; runs of joins ended \
+             after a number of whole joins\n"
         ),
-        (Some(precision), n) => format!("\n{n} of {runs} runs ended before they were known to {precision}\n"),
+        (Some(precision), n) => format!(
+            "\n{n} of {runs} runs ended before their results were known to \
+             {precision}\n"
+        ),
     }
 }

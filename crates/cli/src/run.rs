@@ -21,7 +21,9 @@ const USUAL_SEED: u64 = 1;
 pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let wanted = args.stats || args.stats_json.is_some();
     if args.profile.is_some() && !wanted {
-        return Err(Exit::bad_input("--profile is for statistics: give --stats or --stats-json too"));
+        return Err(Exit::bad_input(
+            "--profile applies to statistics only: give --stats or --stats-json too",
+        ));
     }
     let stats = wanted.then(|| Stats {
         profile: args.profile.or(args.presented_as.clone()).unwrap_or(USUAL_PROFILE.into()),
@@ -35,7 +37,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
                 text.parse().map_err(|error: BadFaults| Exit::bad_input(format!("--fault: {error}")))?;
             Some((faults, seed.unwrap_or(USUAL_SEED)))
         }
-        (None, Some(_)) => return Err(Exit::bad_input("--seed is for faults: give --fault too")),
+        (None, Some(_)) => return Err(Exit::bad_input("--seed applies to faults only: give --fault too")),
         (None, None) => None,
     };
     let launch = Launch {

@@ -22,7 +22,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let over_tcp = is_over_tcp(&run);
     if over_tcp && args.trace.pcap.is_some() {
         return Err(Exit::bad_input(
-            "--pcap is for what QPs send: frames of kernel TCP are not captured, --trace shows them",
+            "--pcap captures packets of QPs only, not frames of kernel TCP: use --trace to see them",
         ));
     }
     if args.uncertainty {
@@ -86,8 +86,9 @@ fn is_coherent(run: &Run) -> bool {
 
 /// Warning for hosts with devices that are not coherent with caches, because the systems' programs flush
 /// nothing.
-const STALE: &str = "doorbell: this host's devices do not see its caches (io_coherent = false), and the system's programs flush nothing: \
-    what peers got may be stale, and such programs would not work there";
+const STALE: &str = "doorbell: this host's devices do not see its caches (io_coherent = false), and the \
+     system's programs flush no caches: peers may have received stale data, and such programs would not \
+     work on such a host";
 
 /// The run settings that these arguments ask for.
 fn control<'a>(args: &SimulateArgs, interrupt: &Arc<AtomicBool>, watch: &'a Watched<'_>) -> Control<'a> {

@@ -49,7 +49,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
 fn merged(args: &SweepArgs) -> Result<(), Exit> {
     let (given, _) = args.workload.swept().map_err(Exit::bad_input)?;
     if let Some(key) = given.keys().next() {
-        return Err(Exit::bad_input(format!("--merge takes files alone: they say what {key} is")));
+        return Err(Exit::bad_input(format!("--merge takes only files, which already set {key}")));
     }
     let parts = args.merge.iter().map(|file| Ok((file.display().to_string(), read(file)?)));
     let parts = parts.collect::<Result<Vec<_>, Exit>>()?;
@@ -63,7 +63,7 @@ fn read(file: &Path) -> Result<Sweep, Exit> {
         .map_err(|error| Exit::bad_input(format!("cannot read {shown}: {error}")))?;
     serde_json::from_str(&text).map_err(|error| {
         Exit::bad_input(format!(
-            "{shown} is no part of a sweep, which `doorbell sweep --json` writes: {error}"
+            "{shown} is not a part of a sweep, as written by `doorbell sweep --json`: {error}"
         ))
     })
 }
@@ -117,7 +117,8 @@ fn missing(sweep: &Sweep) -> Option<String> {
     let all = missing.len() + sweep.points.len();
     (!missing.is_empty()).then(|| {
         format!(
-            "\n{} of {all} points are not made: {}; where results are kept, the same command goes on from here\n",
+            "\n{} of {all} points are missing: {}. If results are stored, the same command continues from \
+             here\n",
             missing.len(),
             names.join(", ")
         )
@@ -133,7 +134,7 @@ fn report(sweep: &Sweep) -> String {
     let unsettled: Vec<_> =
         points.iter().filter_map(|p| Some((name(sweep, p), p.found.interval.unsettled.as_ref()?))).collect();
     if !unsettled.is_empty() {
-        text += "\n* The measured time does not tell the rate in the long run:\n";
+        text += "\n* The measured rate may differ from the long-run rate:\n";
     }
     for (name, why) in unsettled {
         let _ = writeln!(text, "  {name}: {why}");
@@ -178,16 +179,19 @@ fn told(knee: &Knee) -> String {
     let Knee { option, p99_under_ns, at, exceeded_at, tried, ended } = knee;
     let mut text = match exceeded_at {
         Some(over) => {
-            format!("Knee: p99 stays under {p99_under_ns} ns up to {option}={at}, not at {option}={over}\n")
+            format!(
+                "Knee: p99 stays under {p99_under_ns} ns up to {option}={at}, but not at \
+                 {option}={over}\n"
+            )
         }
         None => format!(
-            "No knee: p99 stays under {p99_under_ns} ns at all loads, the highest {option}={at}; go further up\n"
+            "No knee: p99 stays under {p99_under_ns} ns at all loads up to {option}={at}; try higher loads\n"
         ),
     };
     let all: Vec<String> = tried.iter().map(u64::to_string).collect();
     let _ = writeln!(text, "  tried {option}={}", all.join(","));
     if !ended {
-        text += "  The search was stopped before its end.\n";
+        text += "  The search was stopped before it finished.\n";
     }
     text
 }

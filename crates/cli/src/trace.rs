@@ -102,11 +102,11 @@ fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf])
         are_one(&own, &about)
     };
     let use_of_it = if read.iter().any(|file| are_one(&own, &file.metadata())) {
-        "what the run is read from"
+        "an input file of the run"
     } else if printed_to(io::stdout().as_fd()) {
-        "where the results are printed"
+        "the output for the results"
     } else if printed_to(io::stderr().as_fd()) {
-        "where messages are printed"
+        "the output for messages"
     } else {
         return Ok(());
     };
@@ -119,14 +119,14 @@ pub(crate) fn open(args: &TraceArgs, read: &[PathBuf]) -> Result<Files, Exit> {
     let wanted = trace.is_some() || pcap.is_some();
     if !wanted && (trace_from.is_some() || trace_ops.is_some()) {
         return Err(Exit::bad_input(
-            "--trace-from and --trace-ops are for --trace and --pcap: give one of these too",
+            "--trace-from and --trace-ops need --trace or --pcap: give one of these too",
         ));
     }
     let (trace_file, pcap_file) = (create(trace)?, create(pcap)?);
     if let (Some(trace), Some(pcap)) = (&trace_file, &pcap_file)
         && are_one(&trace.file.metadata(), &pcap.file.metadata())
     {
-        return Err(Exit::bad_input("--trace and --pcap name the same file: they must differ"));
+        return Err(Exit::bad_input("--trace and --pcap name one file: give two different files"));
     }
     check_free(trace, &trace_file, read)?;
     check_free(pcap, &pcap_file, read)?;
@@ -184,24 +184,27 @@ impl Files {
         let (files, from_us, until_us) = (files.join(", "), us(*from), us(*until));
         if *from == Time::NEVER {
             return format!(
-                "{files}: no operation, as the run ended at {until_us:.3} us of virtual time, before its warm-up did"
+                "{files}: no operation, because the run ended at {until_us:.3} us of virtual time, before \
+                 its warm-up ended"
             );
         }
         if until < from {
             return format!(
-                "{files}: no operation, as the run ended at {until_us:.3} us of virtual time, before {from_us} us"
+                "{files}: no operation, because the run ended at {until_us:.3} us of virtual time, before \
+                 {from_us} us"
             );
         }
         if *operations == 0 {
             return format!(
-                "{files}: no operation, as none was posted to a NIC from {from_us} us to {until_us:.3} us of virtual time, and what threads do otherwise is not traced"
+                "{files}: no operation, because none was posted to a NIC from {from_us} us to {until_us:.3} \
+                 us of virtual time. Other work of threads is not traced"
             );
         }
         let operations = counted(*operations, "operation");
         let mut text =
             format!("{files}: {operations}, from {from_us} us to {until_us:.3} us of virtual time");
         if *unfinished > 0 {
-            text += &format!("; {unfinished} had not ended");
+            text += &format!("; {unfinished} did not finish");
         }
         if *reached_limit {
             text += "; --trace-ops traces more";

@@ -15,13 +15,19 @@ fn pattern(w: &Resolved) -> String {
     match w.pattern {
         Pattern::Outbound if few(w.threads - 1 + w.qps, w.machines - 1) => match w.threads - 1 + w.qps {
             1 => "outbound: machine 0 posts to machine 1".to_owned(),
-            last => format!("outbound: machine 0 posts to machines 1 to {last}, for want of QPs to more"),
+            last => format!(
+                "outbound: machine 0 posts to machines 1 to {last}, because it has no QPs to \
+                 the rest"
+            ),
         },
         Pattern::Outbound => "outbound: machine 0 posts to the others".to_owned(),
         Pattern::Inbound => "inbound: the others post to machine 0".to_owned(),
         Pattern::AllToAll if few(w.qps, w.machines) => {
             let last = w.qps - 1;
-            format!("all-to-all: every machine posts to machines 0 to {last}, for want of QPs to more")
+            format!(
+                "all-to-all: every machine posts to machines 0 to {last}, because it has no QPs to the \
+                 rest"
+            )
         }
         Pattern::AllToAll => "all-to-all: every machine posts to the others".to_owned(),
     }
@@ -30,17 +36,17 @@ fn pattern(w: &Resolved) -> String {
 /// Rows about the placement of memory and the use of the NIC.
 fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     let sges = w.sges.map(|sges| match w.pieces {
-        Some(Pieces::Apart) => format!("{sges}, each in lines of its own"),
+        Some(Pieces::Apart) => format!("{sges}, each in cache lines of its own"),
         _ => format!("{sges} side by side"),
     });
     let offset = w.offset.map(|offset| match offset {
-        BufferOffset::Drawn => "drawn for each buffer".to_owned(),
+        BufferOffset::Drawn => "random for each buffer".to_owned(),
         BufferOffset::At(byte) => format!("{byte} B from the start of a line"),
     });
     let order = match w.addresses() {
         Addresses::Sequential => "one buffer after the other",
         Addresses::Random => "buffers at random",
-        Addresses::AnyByte => "from any byte on",
+        Addresses::AnyByte => "from a random byte on",
     };
     let region = |bytes: Option<u64>| Some(format!("{} B per thread, {order}", bytes?));
     let rows = [

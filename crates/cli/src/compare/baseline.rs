@@ -10,7 +10,7 @@ use std::path::Path;
 
 pub(super) fn run(args: &CompareArgs, file: &Path) -> Result<(), Exit> {
     let [new] = &args.side[..] else {
-        return Err(Exit::bad_input("--baseline takes one file of new results beside it"));
+        return Err(Exit::bad_input("--baseline needs one file of new results to compare with"));
     };
     let usual = || "5%".parse::<Tolerance>().expect("a percentage");
     let tolerance = args.tolerance.unwrap_or_else(usual);

@@ -19,7 +19,7 @@ pub(super) fn text(live: &Live) -> String {
     }
     let _ = write!(
         text,
-        "\nMeasured on this machine, not by the model: {}, {}, Linux {}\n  device {} of {}\n",
+        "\nMeasured on this machine, not simulated: {}, {}, Linux {}\n  device {} of {}\n",
         machine.processor,
         counted(machine.processors as u64, "processor"),
         machine.kernel,
@@ -29,7 +29,7 @@ pub(super) fn text(live: &Live) -> String {
     if let Some(most) =
         runs.iter().map(|run| run.threads.threads).max().filter(|n| *n as usize > machine.processors)
     {
-        let _ = writeln!(text, "  {most} threads took turns on the processors, which latencies show");
+        let _ = writeln!(text, "  {most} threads shared the processors, which makes latencies longer");
     }
     text
 }
@@ -55,7 +55,7 @@ fn rows(runs: &[Run]) -> Vec<Vec<String>> {
     row("operations", &|run| run.done.to_string());
     row("rate", &|run| format!("{} krps", Digits(run.mrps * 1e3, 2)));
     if let Some(of) = runs.iter().find_map(|run| run.workload.latency_of()) {
-        row("latency is of", &|_| of.to_owned());
+        row("latency covers", &|_| of.to_owned());
     }
     row("latency, mean", &|run| us(run.latency_ns.mean));
     row("latency, least", &|run| exact(run.latency_ns.min));
@@ -63,7 +63,7 @@ fn rows(runs: &[Run]) -> Vec<Vec<String>> {
     row("latency, p99", &|run| exact(run.latency_ns.p99));
     row("latency, p99.9", &|run| exact(run.latency_ns.p999));
     if runs.iter().any(|run| run.again > 0.0) {
-        row("begun again, per operation", &|run| Digits(run.again, 4).to_string());
+        row("restarts per operation", &|run| Digits(run.again, 4).to_string());
     }
     if let Some(with_kernel) = runs.iter().find_map(|run| Some(run.threads.llc.as_ref()?.with_kernel)) {
         let whose = if with_kernel { "" } else { ", without the kernel" };

@@ -14,7 +14,7 @@ use std::fmt::Write;
 fn decided(asked: &SystemWorkload, run: &SystemWorkload) -> Vec<(&'static str, String)> {
     let differ = |(name, value): (&'static str, Option<Value>)| {
         let (asked, run) = (asked.value(name)?, value?);
-        (asked != run).then(|| (name, format!("{run}, which {asked} comes to on this profile")))
+        (asked != run).then(|| (name, format!("{run}, chosen by {asked} on this profile")))
     };
     run.values().into_iter().filter_map(differ).collect()
 }
@@ -40,7 +40,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
         rows.insert(2, ("bandwidth", format!("{} GB/s", Digits(bandwidth, 2))));
     }
     if let Some(of) = w.latency_of() {
-        rows.push(("latency is of", of.to_owned()));
+        rows.push(("latency covers", of.to_owned()));
     }
     for row in decided(asked, w) {
         rows.insert(0, row);
@@ -52,7 +52,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
         if let Some(cores) = w.workers() {
             rows.insert(0, ("server", counted(cores.into(), "core")));
         }
-        rows.push(("replies at a time", Digits(replies, 1).to_string()));
+        rows.push(("replies per post", Digits(replies, 1).to_string()));
     }
     for (name, share) in [("not found, evicted", of.missed), ("header-only replies", of.header_only)] {
         if share > 0.0 {
@@ -60,7 +60,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
         }
     }
     if of.again > 0.0 {
-        rows.push(("begun again", format!("{} times per operation", Digits(of.again, 4))));
+        rows.push(("restarts", format!("{} times per operation", Digits(of.again, 4))));
     }
     if let Some(Served { least, most }) = of.served {
         let parts = format!("{} to {} of an even share", Digits(least, 2), Digits(most, 2));
@@ -93,8 +93,9 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
 }
 
 /// Note on costs that no rerun changes, for hosts with cache sizes.
-const MEMORY_APART: &str = "No resource of these lifts what memory and write-backs take that the NIC forces: dram_ns, dram_mb_per_s and
-forced_write_back_ns of [hierarchy].
+const MEMORY_APART: &str =
+    "None of these resources covers the time of memory and of write-backs that the NIC forces:
+dram_ns, dram_mb_per_s and forced_write_back_ns of [hierarchy].
 ";
 
 /// The phase that is not part of an operation.
@@ -113,7 +114,9 @@ fn phases(o: &Outcome, mean: f64) -> String {
     let of_it = |phase: &&PhaseTime| phase.phase != BESIDE;
     let spent: f64 = o.system().phases.iter().filter(of_it).map(|p| p.mean_ns).sum();
     if !o.system().phases.iter().any(|p| p.phase == SERVED) || spent > mean {
-        return "  not known, as too few requests were measured from their beginning to their end: measure longer\n".into();
+        return "  not known, because too few requests were measured from beginning to end: measure for \
+             longer\n"
+            .into();
     }
     let mut rows: Vec<_> = o
         .system()
@@ -124,7 +127,7 @@ fn phases(o: &Outcome, mean: f64) -> String {
         .collect();
     rows.push(row("network and stacks", mean - spent, Some(1.0 - spent / mean)));
     if let Some(beside) = o.system().phases.iter().find(|p| p.phase == BESIDE) {
-        rows.push(row("beside it, a pass of the tenant", beside.mean_ns, None));
+        rows.push(row("not included: a pass of the tenant", beside.mean_ns, None));
     }
     table::columns(&[("", Align::Left), ("each", Align::Right), ("of all", Align::Right)], rows)
 }

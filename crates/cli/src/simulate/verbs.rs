@@ -98,7 +98,7 @@ fn resources(o: &Outcome) -> String {
         ("busiest", Align::Right),
         ("", Align::Left),
         ("mean", Align::Right),
-        ("of", Align::Right),
+        ("count", Align::Right),
     ];
     table::columns(&header, kinds.into_iter().filter_map(row).collect())
 }
@@ -196,6 +196,6 @@ fn pcie(o: &Outcome) -> String {
     ];
     table::columns(
         &header,
-        parts(&o.verbs().workload, "each of the others").into_iter().filter_map(row).collect(),
+        parts(&o.verbs().workload, "each other machine").into_iter().filter_map(row).collect(),
     )
 }

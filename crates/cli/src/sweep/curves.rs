@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The option along the x axis.
 pub(super) fn along(over: &[Axis]) -> Result<&Axis, Exit> {
-    let none = "an SVG needs an option whose values are numbers or times to go along";
+    let none = "an SVG needs an option with numbers or times as values for its x axis";
     let has_order = |axis: &&Axis| axis.values.iter().all(|value| position(value).is_some());
     over.iter().find(has_order).ok_or_else(|| Exit::bad_input(none))
 }

@@ -49,7 +49,7 @@ fn explains_itself_in_one_screen() {
 fn bad_input_gets_one_sentence_and_exit_2() {
     for (line, part) in [
         ("simulate --profile cx9", "no profile cx9"),
-        ("reproduce fig10a", "; is cluster21/fig10a meant?"),
+        ("reproduce fig10a", "; did you mean cluster21/fig10a?"),
         (
             "simulate --system vector-io --inline-bytes 901",
             "inline_bytes is 901, but a device of profile cib inlines at most 900",
@@ -85,27 +85,26 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ("limits --threads 99", "threads is 99"),
         ("simulate /nowhere.toml", "cannot read workload /nowhere.toml"),
         ("profiles cx9", "no profile cx9"),
-        ("reproduce atc17", "`atc17` is no paper"),
-        (
-            "reproduce atc16/tab4 --set tx.send_ns=20",
-            "reproduce has no --set: with tx.send_ns=20 it would not",
-        ),
-        ("simulate --set tx.sendns=20", "set: tx.sendns is not a parameter of cib, is tx.send_ns meant?"),
+        ("reproduce atc17", "`atc17` is not a paper"),
+        ("reproduce atc16/tab4 --set tx.send_ns=20", "reproduce does not take --set tx.send_ns=20, because"),
+        ("simulate --set tx.sendns=20", "set: tx.sendns is not a parameter of cib; did you mean tx.send_ns?"),
         ("simulate --system herd-kv --set tx.units=0", "set: tx.units is 0, not within 1 to 256"),
         ("limits --set tx.send_ns", "set is `tx.send_ns`, but must be a name, =, and a number"),
         ("limits --set 1:tx.send_ns=20", "--set 1: names a group of machines, but all machines are alike"),
-        ("profiles cx --set tx.send=1", "set: tx.send is not a parameter of cx, is tx.send_ns meant?"),
+        ("profiles cx --set tx.send=1", "set: tx.send is not a parameter of cx; did you mean tx.send_ns?"),
         (
             "simulate --system local-memory --region 1MiB",
-            "region is 1048576, within what caches may hold (below 67108864), but means nothing on profile cib",
+            "region is 1048576, within what caches may hold (below 67108864), but profile cib has no cache \
+             sizes",
         ),
         (
             "simulate --system local-spinlock --clients 15",
-            "clients is 15, all threads of one machine, but one of profile cib has 14 cores",
+            "clients is 15, all threads of one machine, but a machine of profile cib has 14 cores",
         ),
         (
             "simulate --system proxy --sockets 2",
-            "a machine is to have 2 sockets of 14 cores (--sockets, --cores-per-socket), but one of profile cib has 1 of 14",
+            "machines have 2 sockets of 14 cores by --sockets and --cores-per-socket, but a machine of \
+             profile cib has 1 of 14",
         ),
         (
             "simulate --system log --records 64 --log-slots 32",
@@ -113,7 +112,7 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ),
         (
             "simulate --system spinlock --design spec-s0",
-            "design is spec-s0, but those of spinlock are remote, local, rpc",
+            "design is spec-s0, but the designs of spinlock are remote, local, rpc",
         ),
         (
             "simulate --system herd-kv --clients 16384 --clients-per-machine 256 --cores 14 --value 3900 --outstanding 512",
@@ -133,34 +132,37 @@ fn a_bad_command_line_exits_2() {
     for (line, sentence) in [
         (
             "simulate --verb sned",
-            "--verb is `sned`, but must be send, write, read, fetch-add or compare-swap; is `send` meant?",
+            "--verb is `sned`, but must be send, write, read, fetch-add or compare-swap; did you mean \
+             `send`?",
         ),
         ("run --link x y", "--link is `x`, but must be ib or roce"),
         ("simulate --trace-ops=-1", "--trace-ops: `-1` is not a whole number of at least 1"),
         (
             "simulate --trace-from 3",
-            "--trace-from: `3` is not a duration; write a number and one of ps, ns, us, ms, s, as in 2ms",
+            "--trace-from: `3` is not a duration; write a number and one of ps, ns, us, ms, s, such as 2ms",
         ),
         ("reproduce --jobs x", "--jobs: `x` is not a whole number from 1 to 65535"),
         ("reproduce --jobs 0", "--jobs: `0` is not a whole number from 1 to 65535"),
         ("live --device -1", "--device: `-1` is not a whole number from 0 to 65535"),
-        ("simulate --vreb read", "`--vreb` is no option of `doorbell simulate`; is `--verb` meant?"),
+        ("simulate --vreb read", "`--vreb` is not an option of `doorbell simulate`; did you mean `--verb`?"),
         (
             "limits --explain",
-            "`--explain` is no option of `doorbell limits`, but of `doorbell simulate`, `doorbell sweep` or `doorbell compare`",
+            "`--explain` is not an option of `doorbell limits`, but of `doorbell simulate`, `doorbell \
+             sweep` or `doorbell compare`",
         ),
         (
             "limits --qwerty",
-            "`--qwerty` is no option of `doorbell limits`: `doorbell limits --help` lists them",
+            "`--qwerty` is not an option of `doorbell limits`: `doorbell limits --help` lists them",
         ),
-        ("run --stast -- ls", "`--stast` is no option of `doorbell run`; is `--stats` meant?"),
-        ("cache clar", "`clar` is no command of `doorbell cache`, which has clear; is `clear` meant?"),
+        ("run --stast -- ls", "`--stast` is not an option of `doorbell run`; did you mean `--stats`?"),
+        ("cache clar", "`clar` is not a command of `doorbell cache`, which has clear; did you mean `clear`?"),
         ("simulate --size", "--size needs a value: --size <BYTES>"),
         ("simulate --size 3 --size 4", "--size is given more than once: give it once"),
         ("simulate --inline=3", "--inline takes no value, but is given `3`"),
         (
             "simulate a b",
-            "`b` is more than `doorbell simulate` takes: usage is doorbell simulate [OPTIONS] [FILE]",
+            "`b` is one argument more than `doorbell simulate` takes: usage is doorbell simulate [OPTIONS] \
+             [FILE]",
         ),
         ("run", "`doorbell run` needs <PROGRAM>...: usage is doorbell run [OPTIONS] <PROGRAM>..."),
     ] {
@@ -170,8 +172,10 @@ fn a_bad_command_line_exits_2() {
         assert!(output.stdout.is_empty(), "{line}: {output:?}");
     }
     let output = words("simulatte");
-    assert!(stderr(&output).starts_with("doorbell: `simulatte` is no command of `doorbell`, which has sim"));
-    assert!(stderr(&output).ends_with("; is `simulate` meant?\n"), "{output:?}");
+    assert!(
+        stderr(&output).starts_with("doorbell: `simulatte` is not a command of `doorbell`, which has sim")
+    );
+    assert!(stderr(&output).ends_with("; did you mean `simulate`?\n"), "{output:?}");
 }
 
 #[test]
@@ -182,8 +186,8 @@ fn what_is_no_workload_is_said_to_be_none() {
         ("number.json", b"3", "it is a number"),
         ("empty.toml", b"", "it is empty"),
         ("empty.json", b" \n", "it is empty"),
-        ("comment.toml", b"# size = 8", "it names no field"),
-        ("nothing.json", b"{}", "it names no field"),
+        ("comment.toml", b"# size = 8", "it sets no field"),
+        ("nothing.json", b"{}", "it sets no field"),
         ("binary", b"\x7fELF\xff\x00", "it is not text"),
     ] {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -191,12 +195,15 @@ fn what_is_no_workload_is_said_to_be_none() {
         for command in ["simulate", "limits"] {
             let output = doorbell(&[command, path.to_str().unwrap()]);
             assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
-            assert!(stderr(&output).contains(&format!("{name} is no workload: {found}, but ")), "{output:?}");
+            assert!(
+                stderr(&output).contains(&format!("{name} is not a workload: {found}, but ")),
+                "{output:?}"
+            );
             assert_eq!(stderr(&output).lines().count(), 1, "{name}: {output:?}");
         }
     }
     let output = doorbell(&["simulate", env!("CARGO_TARGET_TMPDIR")]);
-    assert!(stderr(&output).contains(" is no workload: it is a directory, but "), "{output:?}");
+    assert!(stderr(&output).contains(" is not a workload: it is a directory, but "), "{output:?}");
     let cut_off = file("cut-off.json", "{\"verb\":");
     let output = doorbell(&["simulate", cut_off.to_str().unwrap()]);
     assert!(stderr(&output).contains("cut-off.json:1: this is not JSON: "), "{output:?}");
@@ -249,11 +256,11 @@ fn a_system_is_a_workload_like_others() {
     let again = run(&[again.to_str().unwrap()]);
     assert_eq!((&again["workload"], &again["event_hash"]), (&first["workload"], &first["event_hash"]));
     for (text, part) in [
-        ("system = \"herd-kv\"\nverb = \"read\"", "verb (--verb) means nothing to herd-kv"),
-        ("cores = 3", "cores (--cores) is for systems: name one with --system"),
+        ("system = \"herd-kv\"\nverb = \"read\"", "verb (--verb) does not apply to herd-kv"),
+        ("cores = 3", "cores (--cores) applies to systems only: name one with --system"),
         ("system = \"herd\"", "bad.toml:1: system is `herd`, but must be sequencer,"),
         ("system = \"sequencer\"\nclients = 0", "bad.toml:2: clients is 0, but must be at least 1"),
-        ("system = \"drtm-kv\"\nvalue = 100", "value (--value) means nothing to drtm-kv"),
+        ("system = \"drtm-kv\"\nvalue = 100", "value (--value) does not apply to drtm-kv"),
         ("system = \"drtm-kv\"\nduration = \"0s\"", "bad.toml:2: duration is 0s, but must be longer"),
     ] {
         let bad = file("bad.toml", text);
@@ -263,7 +270,7 @@ fn a_system_is_a_workload_like_others() {
     }
     let limits = file("limits.toml", "system = \"herd-kv\"");
     let output = doorbell(&["limits", limits.to_str().unwrap()]);
-    assert!(stderr(&output).contains("a system has no limits of its own"), "{output:?}");
+    assert!(stderr(&output).contains("limits are computed for verbs, not for systems"), "{output:?}");
 }
 
 const COMMANDS: [&str; 9] =
@@ -312,7 +319,7 @@ fn every_command_has_a_page_with_every_option() {
     assert!(stdout(&words("man cache clear")).contains("doorbell\\-cache\\-clear \\- "));
     let output = words("man smulate");
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).ends_with("; is `simulate` meant?\n"), "{output:?}");
+    assert!(stderr(&output).ends_with("; did you mean `simulate`?\n"), "{output:?}");
 }
 
 #[test]
@@ -437,10 +444,7 @@ fn explain_says_that_nothing_is_advised_of_classes() {
         "30us",
     ]);
     assert!(output.status.success(), "{output:?}");
-    assert!(
-        stdout(&output).contains("Advice: none is looked for where threads are in classes"),
-        "{output:?}"
-    );
+    assert!(stdout(&output).contains("Advice: not available for threads in classes"), "{output:?}");
 }
 
 /// Checks that a command with the file at `path` as its FILE is refused in one line that contains `said`.
@@ -460,19 +464,19 @@ fn classes_go_with_no_flag_that_contradicts_them() {
     for (command, said) in [
         (
             "simulate FILE --size 8",
-            "size cannot be said over the file, as class readers there says its own size",
+            "size cannot override the file, because class readers in the file sets its own size",
         ),
         (
             "limits FILE --mix read:1",
-            "mix cannot be said over the file, as class readers there says its own verb",
+            "mix cannot override the file, because class readers in the file sets its own verb",
         ),
         (
             "simulate FILE --threads 3",
-            "threads is 3, but the workload's [[class]] tables say how many there are",
+            "threads is 3, but the workload's [[class]] tables set the number of threads",
         ),
-        ("sweep FILE --over rate=5,6", "at rate=5: rate cannot be said over the file, as class writers"),
-        ("sweep FILE --over class=5,6", "class has tables, which only a file can say"),
-        ("simulate FILE --system rpc", "class means nothing to rpc"),
+        ("sweep FILE --over rate=5,6", "at rate=5: rate cannot override the file, because class writers"),
+        ("sweep FILE --over class=5,6", "class consists of tables, so it can only be set in a file"),
+        ("simulate FILE --system rpc", "class does not apply to rpc"),
     ] {
         refuses_file(command, &path, said);
     }
@@ -529,7 +533,7 @@ fn parameters_are_set_and_said_to_be() {
     let asked = "simulate --system vector-io --strategy auto --warmup 10us --duration 20us";
     let text = words(asked);
     let chosen = json(&format!("{asked} --json"))["workload"]["strategy"].as_str().unwrap().to_owned();
-    let row = format!("strategy       `{chosen}`, which `auto` comes to on this profile");
+    let row = format!("strategy       `{chosen}`, chosen by `auto` on this profile");
     assert!(chosen != "auto" && stdout(&text).contains(&row), "{text:?}");
     assert!(!stdout(&text).contains("strategy auto"), "{text:?}");
 
@@ -566,13 +570,13 @@ fn what_rests_on_extrapolation_is_said() {
     for (line, wanted) in [
         (
             format!("{SMALL} --size 100"),
-            "100 B is beyond the 0 to 60 B that cib was set from (ATC'16, Figure 11b ",
+            "100 B is beyond the range measured for profile cib, 0 to 60 B (ATC'16, Figure 11b ",
         ),
-        ("limits --verb write".to_owned(), "cib was set from no measurement of WRITE over UC"),
-        (SYSTEM.to_owned(), "cib was set from no measurement of read-kv"),
+        ("limits --verb write".to_owned(), "profile cib has no measurement of WRITE over UC"),
+        (SYSTEM.to_owned(), "profile cib has no measurement of read-kv"),
     ] {
         let text = words(&line);
-        assert!(stdout(&text).contains(&format!("\nRests on extrapolation: {wanted}")), "{line}: {text:?}");
+        assert!(stdout(&text).contains(&format!("\nExtrapolated: {wanted}")), "{line}: {text:?}");
         let said = json(&format!("{line} --json"));
         let [one] = said["extrapolates"].as_array().unwrap().as_slice() else { panic!("{line}: {said}") };
         assert!(one.as_str().unwrap().starts_with(wanted), "{line}: {said}");
@@ -585,9 +589,7 @@ fn what_rests_on_extrapolation_is_said() {
     assert_eq!(shown["measured"]["verbs"][0]["batch"], serde_json::json!([1, 16]));
     let text = words("profiles cx");
     assert!(stdout(&text).contains("send over UD, inbound   ATC'16, Table 5\n"), "{text:?}");
-    assert!(
-        stdout(&words("profiles e7520-on-die")).contains("\nNothing is known of the measurements that it")
-    );
+    assert!(stdout(&words("profiles e7520-on-die")).contains("\nThe profile names no measurements behind"));
 }
 
 #[test]
@@ -643,7 +645,7 @@ fn bytes_are_per_operation_of_who_has_to_do_with_it() {
     let of = |flags: &str| {
         let output = words(&format!("simulate --warmup 20us --duration 60us --threads 1 {flags}"));
         assert!(output.status.success(), "{output:?}");
-        let row = line_of(stdout(&output), "each of the others").to_owned();
+        let row = line_of(stdout(&output), "each other machine").to_owned();
         let columns: Vec<f64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         columns[..3].to_vec()
     };
@@ -670,7 +672,7 @@ fn a_pattern_names_who_is_posted_to() {
     for (flags, told) in [
         (
             "--verb read --pattern all-to-all --machines 8 --qps 3",
-            "every machine posts to machines 0 to 2, for want",
+            "every machine posts to machines 0 to 2, because",
         ),
         ("--verb read --pattern all-to-all --machines 8", "every machine posts to the others"),
         (
@@ -713,7 +715,7 @@ fn what_is_interrupted_says_so() {
         // If something was measured before the interrupt, it is printed.
         let said = match stdout(&output).is_empty() {
             false => "doorbell: interrupted\n",
-            true => "doorbell: interrupted: the run had not come to its end, so it has no result\n",
+            true => "doorbell: interrupted: the run did not finish, so it has no result\n",
         };
         assert_eq!(stderr(&output), said, "{line}");
     }
@@ -798,12 +800,12 @@ fn results_are_kept() {
     let none = format!("{}: 0 results, 0 B\n", dir.display());
     assert_eq!(words("cache"), none);
     let made = words("reproduce atc16/fig11b");
-    assert!(!made.contains("not made again"), "{made}");
+    assert!(!made.contains("not repeated"), "{made}");
     assert!(!words("cache").contains(" 0 results"));
     let kept = words("reproduce atc16/fig11b");
     let (same, told) = kept.split_at(made.len());
     assert_eq!(same, made);
-    assert!(told.contains(" not made again: stored ") && told.contains("--fresh makes them"), "{told}");
+    assert!(told.contains(" not repeated, because ") && told.contains("--fresh repeats them"), "{told}");
     assert_eq!(words("reproduce atc16/fig11b --fresh"), made);
     let json: serde_json::Value = serde_json::from_str(&words("reproduce atc16/fig11b --json")).unwrap();
     assert!(
@@ -821,7 +823,7 @@ fn results_are_kept() {
     let reproduce = ["reproduce", "atc16/fig11b"];
     let output = doorbell_with_cache(dir.to_str().unwrap(), &reproduce);
     assert!(stdout(&output).starts_with(&made), "{output:?}");
-    let note = "doorbell: 1 stored result is not what had been stored: its run was made anew\n";
+    let note = "doorbell: 1 stored result was damaged, so its run was repeated\n";
     assert_eq!(stderr(&output), note);
     assert_eq!(stderr(&doorbell_with_cache(dir.to_str().unwrap(), &reproduce)), "");
     // Other files in the directory are kept.
@@ -891,14 +893,14 @@ fn systems_are_simulated() {
         assert_eq!(json["event_hash"].as_str().map(str::len), Some(16), "{system}");
     }
     for (line, what) in [
-        ("simulate --system herd-kv --verb read", "verb (--verb) means nothing to herd-kv"),
+        ("simulate --system herd-kv --verb read", "verb (--verb) does not apply to herd-kv"),
         ("simulate --system herd-kv --design atomics", "--system sequencer or spinlock only"),
         (
             "simulate --system herd-kv --clients-per-machine 0",
             "clients_per_machine is 0, but must be at least 1",
         ),
         ("simulate --system herd-kv --outstanding 100000", "outstanding is 100000, but must be at most 512"),
-        ("simulate --system drtm-kv --datagrams", "datagrams (--datagrams) means nothing to drtm-kv"),
+        ("simulate --system drtm-kv --datagrams", "datagrams (--datagrams) does not apply to drtm-kv"),
         ("simulate --system sequencer --cores 15", "cores is 15, but a machine of profile cib has 14 cores"),
         (
             "simulate --system herd-kv --profile cx --value 2044",
@@ -908,13 +910,14 @@ fn systems_are_simulated() {
             "simulate --system read-kv --profile cx --value 3000 --put-permille 100 --datagrams",
             "value is 3000, but makes UD messages of 3021 bytes",
         ),
-        ("simulate --system touch --stack tcp", "profile cib has no section [tcp], which says what it costs"),
+        ("simulate --system touch --stack tcp", "profile cib has no section [tcp] with the costs of TCP"),
+        ("simulate --system touch --mode notouch", "mode is notouch, but profile cib has no cache sizes"),
         (
-            "simulate --system touch --mode notouch",
-            "mode is notouch, but means nothing on profile cib, which says",
+            "simulate --system touch --instructions 15",
+            "instructions is 15, but profile cib has no cache \
+             sizes",
         ),
-        ("simulate --system touch --instructions 15", "instructions is 15, but means nothing on profile cib"),
-        ("simulate --system touch --order random", "order is random, but means nothing on profile cib"),
+        ("simulate --system touch --order random", "order is random, but profile cib has no cache sizes"),
         ("simulate --system atomics-sequencer --profile e7520-t4", "iWARP has no FetchAdd"),
         ("simulate --system drtm-kv --put-permille 100 --profile e7520-t4", "iWARP has no CompareSwap"),
         ("simulate --system spinlock --profile e7520-t4", "iWARP has no CompareSwap"),
@@ -926,11 +929,15 @@ fn systems_are_simulated() {
             "simulate --system local-spinlock --clients 300",
             "clients are 300, but on the one machine that they share",
         ),
-        ("simulate --system touch --stack tcp --profile e7520-t4 --pcap x", "--pcap is for what QPs send"),
-        ("simulate --system sequencer --zipf", "zipf (--zipf) means nothing to rpc-sequencer"),
+        (
+            "simulate --system touch --stack tcp --profile e7520-t4 --pcap x",
+            "--pcap captures packets of QPs \
+             only",
+        ),
+        ("simulate --system sequencer --zipf", "zipf (--zipf) does not apply to rpc-sequencer"),
         (
             "simulate --system sequencer --design atomics --cores 2",
-            "cores (--cores) means nothing to atomics-sequencer",
+            "cores (--cores) does not apply to atomics-sequencer",
         ),
     ] {
         let output = words(line);
@@ -1032,7 +1039,7 @@ fn an_answer_of_stale_bytes_says_so() {
         );
         let output = words(&line);
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(stderr(&output).contains("may be stale"), stale, "{stack}: {}", stderr(&output));
+        assert_eq!(stderr(&output).contains("stale data"), stale, "{stack}: {}", stderr(&output));
     }
 }
 

@@ -51,7 +51,7 @@ fn reproduce_reports_what_had_come_to_its_end() {
     assert!(claims + known >= whole && claims > 0, "{claims} missing, {known} known, {whole} in all");
     let text = interrupted(&mut doorbell("reproduce conext13/fig1 --jobs 1"));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("Interrupted: without result ") && text.contains("conext13/fig1"), "{text}");
+    assert!(text.contains("Interrupted: no result for ") && text.contains("conext13/fig1"), "{text}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_sweep_says_what_is_missing() {
     assert_eq!(sweep["missing"][missing - 1]["at"]["duration"], "901s");
     let text = interrupted(&mut doorbell(line));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains(" of 2 points are not made: ") && text.contains("duration=901s; where"), "{text}");
+    assert!(text.contains(" of 2 points are missing: ") && text.contains("duration=901s; where"), "{text}");
 }
 
 #[test]

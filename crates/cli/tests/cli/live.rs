@@ -64,7 +64,7 @@ fn the_report_says_where_it_was_measured() {
     let output = live(&SMALL[..9]);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    for part in ["latency, p99.9", "Measured on this machine, not by the model: ", "device doorbell0 of "] {
+    for part in ["latency, p99.9", "Measured on this machine, not simulated: ", "device doorbell0 of "] {
         assert!(said.contains(part), "{said}");
     }
 }
@@ -75,7 +75,7 @@ fn an_interrupted_run_is_not_waited_for() {
     command.arg("live").arg("--lib").arg(library()).args(&SMALL[..8]).arg("900s");
     let output = ctrl_c::interrupted(&mut command);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
-    let message = "doorbell: interrupted: no run had come to its end, so there is nothing to tell\n";
+    let message = "doorbell: interrupted: no run finished, so there is no result\n";
     assert_eq!(text(&output), message);
 }
 
@@ -102,7 +102,7 @@ fn what_cannot_be_is_one_sentence() {
     for (arguments, part) in [
         (&[][..], "name a system with --system"),
         (&["--system", "herd-kv", "--device", "9"], "no RDMA device with index 9"),
-        (&["--system", "drtm-kv", "--cores", "2"], "cores (--cores) means nothing to drtm-kv"),
+        (&["--system", "drtm-kv", "--cores", "2"], "cores (--cores) does not apply to drtm-kv"),
         (&["--system", "herd-kv", "--clients", "0"], "clients"),
         (&["--system", "herd-kv", "--verb", "read"], "--verb"),
         (&["--system", "herd-kv", "/nonexistent/w.toml"], "/nonexistent/w.toml"),
