@@ -25,43 +25,44 @@ use command::Problem;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
-  test            formatting, lints, documentation, all tests, and the rxe task where it can run; the summary has
-                  the wall time and the processor time of each step
+  test            checks formatting, lints, documentation and prose, runs all tests, and runs the rxe task if this
+                  machine can; prints the wall time and the processor time of each step
   test --quick [COMMIT]
-                  formatting, lints and the tests that a change since COMMIT, HEAD if not told, reaches: those of
-                  the crates with changed files, and a selection of those above; prints what it leaves out
-  long            checks that take hours, run once per issue: the first command on a fresh clone, instructions per
-                  verb of both profiles, AddressSanitizer and soaks
-  instructions [PROFILE]
-                  prints the instructions per verb of a profile's build, release if not told, for docs/speed.md
-  first-run       how long the README's first command takes on a fresh clone, three times, download apart
-  bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
+                  checks formatting and lints, and runs the tests of the crates that changed since COMMIT (HEAD by
+                  default), with a selection of the tests of crates above them; prints what it leaves out
+  long            runs the checks that take hours, once per issue: the first command on a fresh clone, instructions
+                  per verb of both profiles, long commands on pages, AddressSanitizer and soaks
   prose [--worst N] [PATH...]
-                  measures the sentences of pages and comments, lists the N worst (20 by default), and fails beyond the
-                  limits of docs/notes/prose.md; PATH is a file, a folder, or - for standard input
+                  measures the sentences of pages and comments, lists the N worst (20 by default), and fails beyond
+                  the limits of docs/notes/prose.md; PATH is a file, a folder, or - for standard input
+  instructions [PROFILE]
+                  prints the instructions per verb of a build profile (release by default), for docs/speed.md
+  first-run       measures the README's first command on a fresh clone three times, without the download
+  bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
   rxe [--kills COUNT] [--seed SEED] [FILTER]
-                  samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
-                  emulated machine; FILTER is part of a check's name. With --kills COUNT instead of all that: kills
-                  so many processes of each role of the applications
-  same [COMMIT] [--faster] [--list]
-                  whether this tree's doorbell says the same as that of COMMIT, over many runs; COMMIT is
-                  HEAD, or its parent where nothing has changed since; --faster lets events differ where
-                  results do not; --list prints the runs
+                  runs samples, the conformance suite and the checks of systems on the kernel's Soft-RoCE, in an
+                  emulated machine; FILTER is part of a check's name. --kills COUNT only kills COUNT processes of
+                  each role of the applications
+  same [COMMIT] [--faster] [--words] [--list]
+                  compares the output of this tree's doorbell with the output of COMMIT, over many runs. COMMIT is
+                  HEAD by default, or its parent if nothing has changed since. --faster allows other events with
+                  equal results; --words lists sentences that differ, and allows them; --list prints the runs
   peers [--rounds N]
-                  latencies and rates of the software NIC beside those of UCX's shared memory and of the bare system
-                  call: medians of N runs, 7 if not told, and what they are to be
-  wheels          gets NIXL and Mooncake by pip, 115 MB, as `test` does where they are not there
-  asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
+                  measures latencies and rates of the software NIC, of UCX's shared memory and of the bare system
+                  call: medians of N runs (7 by default), beside the goals
+  wheels          installs NIXL and Mooncake by pip (115 MB), as `test` does if they are missing
+  asan            runs the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
   calibrate PROFILE [--dry]
-                  sets the calibrated parameters of profiles/PROFILE.toml from the data that it declares, and prints
-                  how sure they are (docs/calibration.md); --dry leaves the file as it is
-  soak [PART]     random programs, many more than the tests run; PART is sim (programs), options (option sets),
-                  soft (processes on the software NIC that are stopped, killed and starved) or apps (processes of the
-                  applications that are killed), or all parts
+                  sets the calibrated parameters of profiles/PROFILE.toml from the data that the file declares, and
+                  prints their intervals (docs/calibration.md); --dry leaves the file unchanged
+  soak [PART]     runs many more random programs than the tests. PART is sim (programs), options (option sets), soft
+                  (processes on the software NIC that are stopped, killed and starved) or apps (killed processes of
+                  the applications); all parts by default
   soak soft [--minutes N] [--seed S] [--case NAME]
-                  the last for N minutes, 60 if not told, with a seed; or one case of it, or those whose names begin so
+                  runs part soft for N minutes (60 by default) with a seed, or only the cases whose names begin
+                  with NAME
   soak apps [--kills N] [--seed S]
-                  N processes of each role of each application, 200 if not told, by seeds from S on";
+                  kills N processes of each role of each application (200 by default), with seeds from S on";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -12,6 +12,7 @@ use crate::command::{Problem, Task, failed, output};
 use crate::workspace::{self, root};
 use build::{Commit, ProgramStore};
 use compare::{Difference, DifferenceClass, RunPair, Unknown};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -26,6 +27,8 @@ pub(crate) struct Options<'a> {
     commit: Option<&'a str>,
     faster: bool,
     list: bool,
+    /// Leaves sentences out of the comparison, and lists those that differ.
+    words: bool,
 }
 
 impl<'a> Options<'a> {
@@ -36,6 +39,7 @@ impl<'a> Options<'a> {
             match argument {
                 "--faster" => options.faster = true,
                 "--list" => options.list = true,
+                "--words" => options.words = true,
                 _ if argument.starts_with('-') || options.commit.is_some() => return None,
                 _ => options.commit = Some(argument),
             }
@@ -62,7 +66,7 @@ pub(crate) fn run(options: &Options<'_>) -> Task<u8> {
     let begun = Instant::now();
     let pairs = drive::all(&runs_of_both(&before, &now)?, &before, &now)?;
     println!("{} runs of each in {:.0} s", pairs.len(), begun.elapsed().as_secs_f64());
-    Ok(report(&pairs, &commit, options.faster))
+    Ok(report(&pairs, &commit, options))
 }
 
 /// Names of the profiles in the work tree.
@@ -115,14 +119,27 @@ fn profiles_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {
 }
 
 /// Prints the differences. Returns the exit code.
-fn report(pairs: &[RunPair], commit: &Commit, faster: bool) -> u8 {
+fn report(pairs: &[RunPair], commit: &Commit, options: &Options<'_>) -> u8 {
     let unknown = Unknown::of(pairs);
     for sentence in unknown.sentences(commit.short()) {
         println!("{sentence}");
     }
     let refused = pairs.iter().filter(|pair| pair.is_refused()).count();
     println!("{refused} of the runs are refused by both");
-    let compared = pairs.iter().map(|pair| (pair, compare::differences(pair, &unknown)));
+    let mut sentences = BTreeSet::new();
+    let mut compared = |pair| {
+        let mut all = compare::differences(pair, &unknown);
+        if options.words {
+            let words = all.extract_if(.., |difference| difference.of_words());
+            sentences.extend(words.map(|d| format!("  {}\n  -> {}", d.before, d.now)));
+        }
+        (pair, all)
+    };
+    let compared: Vec<_> = pairs.iter().map(&mut compared).collect();
+    for sentence in &sentences {
+        println!("a sentence differs:\n{sentence}");
+    }
+    let compared = compared.into_iter();
     let differing: Vec<(&RunPair, Vec<Difference>)> = compared.filter(|(_, d)| !d.is_empty()).collect();
     for (i, (pair, differences)) in differing.iter().enumerate() {
         show(pair, differences, if i < SHOWN.0 { SHOWN.1 } else { 0 });
@@ -130,7 +147,7 @@ fn report(pairs: &[RunPair], commit: &Commit, faster: bool) -> u8 {
     let count = |class| differing.iter().filter(|(_, d)| compare::class(d) == class).count();
     let (events, results) = (count(DifferenceClass::Events), count(DifferenceClass::Results));
     println!("same: {}", summary(pairs.len(), events, results, commit.short(), unknown.lacks_hash()));
-    u8::from(results > 0 || events > 0 && !faster)
+    u8::from(results > 0 || events > 0 && !options.faster)
 }
 
 fn show(pair: &RunPair, differences: &[Difference], most: usize) {

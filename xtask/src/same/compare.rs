@@ -9,6 +9,9 @@ const TIME: &str = "wall_seconds";
 /// Fields that a faster simulator may change without changing its results.
 const OF_EVENTS: [&str; 2] = ["events", "event_hash"];
 
+/// The path of a difference between runs of which one is refused.
+const ENDED: &str = "end";
+
 /// The values of a JSON document by path, as text, because parsed numbers would be rounded.
 pub(crate) type Fields = BTreeMap<String, String>;
 
@@ -155,6 +158,28 @@ impl Difference {
     fn of_events(&self) -> bool {
         OF_EVENTS.contains(&self.path.as_str())
     }
+
+    /// Whether two sentences differ that hold equal numbers; of refused runs, the exit codes must be equal, too.
+    pub(crate) fn of_words(&self) -> bool {
+        let is_sentence = |text: &str| text.contains(' ') && (text.starts_with('"') || self.path == ENDED);
+        let numbers = |text: &str| {
+            let mut all: Vec<String> = text
+                .split(|c: char| !c.is_ascii_digit() && c != '.')
+                .map(|number| number.trim_matches('.').to_owned())
+                .filter(|number| !number.is_empty())
+                .collect();
+            all.sort();
+            all
+        };
+        let code = |text: &str| match self.path == ENDED {
+            true => text.splitn(3, ": ").take(2).map(str::to_owned).collect::<Vec<_>>(),
+            false => Vec::new(),
+        };
+        is_sentence(&self.before)
+            && is_sentence(&self.now)
+            && numbers(&self.before) == numbers(&self.now)
+            && code(&self.before) == code(&self.now)
+    }
 }
 
 /// Degree of agreement of two runs.
@@ -172,7 +197,7 @@ pub(crate) fn differences(pair: &RunPair, unknown: &Unknown) -> Vec<Difference> 
         (Said::Json(before), Said::Json(now)) => (before, now),
         (before, now) if before == now && *now != Said::Late => return Vec::new(),
         (before, now) => {
-            return vec![Difference { path: "end".into(), before: before.text(), now: now.text() }];
+            return vec![Difference { path: ENDED.into(), before: before.text(), now: now.text() }];
         }
     };
     let kind = pair.kind();
@@ -288,6 +313,19 @@ mod tests {
         assert_eq!(class_of(r#"{"events": 1, "event_hash": "cd", "mops": 2.0}"#), DifferenceClass::Events);
         assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.0}"#), DifferenceClass::Events);
         assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.5}"#), DifferenceClass::Results);
+    }
+
+    #[test]
+    fn sentences_with_equal_numbers_differ_in_words() {
+        let of_words = |path: &str, before: &str, now: &str| {
+            Difference { path: path.into(), before: before.into(), now: now.into() }.of_words()
+        };
+        assert!(of_words("text", r#""10% more of cpu""#, r#""cpu +10% is the bottleneck""#));
+        assert!(!of_words("text", r#""10% more of cpu""#, r#""11% more of cpu""#));
+        assert!(!of_words("class", r#""cpu""#, r#""dma-bw""#), "a name is no sentence");
+        assert!(!of_words("mops", "1.5", "1.5 2"));
+        assert!(of_words("end", "exit status: 2: no 5 such", "exit status: 2: there is no 5"));
+        assert!(!of_words("end", "exit status: 2: no such", "exit status: 1: no such thing"));
     }
 
     #[test]
