@@ -8,22 +8,22 @@ use std::process::Command;
 /// Programs that do not run, and the reasons.
 const NOT: [(&str, &str); 5] = [
     (
-        "`rping`, at times, when all is done",
-        "its thread asks for an event when its channel is closed, which it prints as an error: a NIC disconnects more slowly",
+        "`rping`, sometimes at its end",
+        "Its thread asks for an event after its channel was closed, and prints this as an error. A NIC disconnects more slowly.",
     ),
     (
-        "`fio --verb=send`, at times",
-        "fio asks for no retries after an RNR NAK, and waits for ever when a SEND was quicker than the other side's RECV",
+        "`fio --verb=send`, sometimes",
+        "fio sets no retries after an RNR NAK. It waits forever if a SEND comes before the other side's RECV.",
     ),
     (
         "`rdma_xserver -c x`",
-        "librdmacm 44 makes its SRQ without a protection domain, which ibv_create_srq_ex(3) needs",
+        "librdmacm 44 creates its SRQ without a protection domain, but ibv_create_srq_ex(3) needs one.",
     ),
     (
-        "`rstream -T a`, at times",
-        "its client takes it for an error that its server has ended, which a busy machine tells it with the last bytes",
+        "`rstream -T a`, sometimes",
+        "Its client prints an error if it learns of the server's exit together with the last bytes, as on a busy machine.",
     ),
-    ("`udpong`", "its client does not end; why is not known"),
+    ("`udpong`", "Its client does not end, for an unknown reason."),
 ];
 
 fn all() -> impl Iterator<Item = &'static Run> {
@@ -54,17 +54,25 @@ fn version(package: &str) -> String {
 fn page(version: impl Fn(&str) -> String) -> String {
     let mut page = String::from(
         "# Programs that run on the software NIC\n\n\
-         Unmodified, as Debian and PyPI have them, between processes that `doorbell run` starts, with every other transport off. A run\n\
-         passes where the NIC's own statistics have at least the payload that the program says it moved, on the transport named;\n\
-         the first of each package must fail without the library (but Mooncake's, which takes TCP then). PyPI's run where `cargo xtask test` could get them. `crates/soft-so/tests/soft-so/stacks` runs all of these and\n\
-         makes this page. Beside them: a program of TCP under librspreload (`rspreload.rs`), programs under AddressSanitizer, ThreadSanitizer and jemalloc (`runtimes.rs`), one that does what NCCL's network does (`net_ib.c`), ibverbs-utils, perftest by TCP and rdma-core's pyverbs tests (`programs.rs`, `pyverbs.rs`).\n\n\
+         This page lists unmodified programs that tests run on the software NIC, and programs that fail there.\n\n\
+         - **Programs.** They are packages of Debian and PyPI. `doorbell run` starts all their processes, and\n  \
+         all transports but RDMA are off.\n\
+         - **Success.** The statistics of the NIC must hold at least the payload that the program reports, on the\n  \
+         named transport. The first run of each package must fail without the library. Mooncake is the\n  \
+         exception, because it then uses TCP.\n\
+         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs them and writes this page. Packages of PyPI run\n  \
+         only if `cargo xtask test` can get them.\n\n\
+         Other tests run a program of TCP under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
+         ThreadSanitizer and jemalloc (`runtimes.rs`). `net_ib.c` makes the calls of NCCL's network plugin. More\n\
+         tests run ibverbs-utils and perftest over TCP (`programs.rs`), and pyverbs tests of rdma-core\n\
+         (`pyverbs.rs`).\n\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );
     for run in all() {
         let (package, transport, bytes) = (run.package, run.transport, run.bytes);
         page += &format!("| {package} | {} | {transport} | {bytes} | `{}` |\n", version(package), run.line());
     }
-    page += "\n## What does not\n\n| what | why |\n|---|---|\n";
+    page += "\n## Programs that fail\n\n| program | reason |\n|---|---|\n";
     for (what, why) in NOT {
         page += &format!("| {what} | {why} |\n");
     }
