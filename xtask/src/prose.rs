@@ -185,7 +185,12 @@ fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str, is_page: bo
             let parts: Vec<&str> = shown.split('/').collect();
             let name = if parts[0] == "crates" { parts[..2].join("/") } else { parts[0].to_owned() };
             let passages = doorbell_prose::comments(text);
-            add(name, &passages, &doorbell_prose::too_wide_comments(text));
+            add(name.clone(), &passages, &doorbell_prose::too_wide_comments(text));
+            let is_test =
+                parts.contains(&"tests") || parts.contains(&"benches") || shown.ends_with("tests.rs");
+            if !is_test {
+                add(format!("messages of {name}"), &doorbell_prose::messages(text), &[]);
+            }
         }
         Some("json") if shown.starts_with("docs/schemas") => {
             add("docs/schemas".to_owned(), &descriptions(text), &[]);

@@ -1,7 +1,7 @@
 //! Passages of the comments of a Rust source.
 
 use crate::markdown::markdown;
-use crate::passage::Passage;
+use crate::passage::{Form, Passage};
 
 /// A comment line: its line in the file, its marker (`//`, `///` or `//!`), its text, and whether it follows code.
 pub(crate) struct CommentLine<'t> {
@@ -27,6 +27,70 @@ pub fn comments(source: &str) -> Vec<Passage> {
     };
     groups.iter().flat_map(of_group).collect()
 }
+
+/// The passages of the messages of a Rust source: string literals of at least five words outside of tests.
+/// Literals that hold code, TOML, JSON or tables are left out.
+pub fn messages(source: &str) -> Vec<Passage> {
+    let end = source.find("#[cfg(test)]\nmod ").unwrap_or(source.len());
+    let source = &source[..end];
+    let (mut all, mut at) = (Vec::new(), 0);
+    while let Some(c) = source[at..].chars().next() {
+        let rest = &source[at..];
+        if rest.starts_with("//") {
+            at += rest.find('\n').unwrap_or(rest.len());
+            continue;
+        }
+        let length = literal(rest, source[..at].chars().next_back());
+        if let Some(length) = length
+            && rest.starts_with('"')
+        {
+            let line = 1 + source[..at].matches('\n').count();
+            all.extend(message(&rest[1..length.max(2) - 1], line));
+        }
+        at += length.unwrap_or(c.len_utf8());
+    }
+    all
+}
+
+/// The passages of a string literal that is a message: one for each of its lines.
+fn message(literal: &str, line: usize) -> Vec<Passage> {
+    // A backslash before the end of a line joins two lines of one text.
+    let mut joined = String::new();
+    let mut rest = literal;
+    while let Some(at) = rest.find("\\\n") {
+        joined += &rest[..at];
+        rest = rest[at + 2..].trim_start();
+    }
+    joined += rest;
+    let lines =
+        joined.split("\\n").flat_map(str::lines).map(|text| text.replace("\\\"", "'").replace('`', "'"));
+    let lines = lines.map(|text| without_placeholders(&text)).filter(|text| is_message(text));
+    lines.map(|text| Passage { form: Form::Paragraph, text, lines: vec![(0, line)] }).collect()
+}
+
+/// A format string with `{}` for each placeholder, because the names of variables are no words.
+fn without_placeholders(text: &str) -> String {
+    let mut parts = text.split('{');
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let behind = part.find('}').map_or(part, |end| &part[end..]);
+        all += "{";
+        all += behind;
+    }
+    all
+}
+
+/// Whether a text consists of words rather than of code.
+fn is_message(text: &str) -> bool {
+    let is_of_words = |word: &&str| word.chars().all(|c| c.is_alphabetic() || ",.:;'()-{}?!".contains(c));
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let plain = words.iter().filter(|word| is_of_words(word)).count();
+    let is_code = ["::", "{{", " = ", "==", "|", "$ ", "[", "#"].iter().any(|sign| text.contains(sign));
+    words.len() >= LEAST_WORDS && plain * 4 >= words.len() * 3 && !is_code
+}
+
+/// Words of a message at least.
+const LEAST_WORDS: usize = 5;
 
 /// Whether a comment line belongs to the text of the lines before it.
 fn continues(group: &[CommentLine<'_>], comment: &CommentLine<'_>) -> bool {
@@ -103,6 +167,14 @@ fn quoted(rest: &str, quote: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_are_found() {
+        let source = "fn f() {\n    g(\"short one\");\n    g(\"{count} processes of {user} have \\\n        exited\");\n    g(\"a = 1 b = 2 c = 3\");\n}\n#[cfg(test)]\nmod tests { const X: &str = \"this is no message of the code\"; }\n";
+        let all = messages(source);
+        let texts: Vec<(&str, usize)> = all.iter().map(|p| (&*p.text, p.line(0))).collect();
+        assert_eq!(texts, [("{} processes of {} have exited", 3)]);
+    }
 
     #[test]
     fn comments_are_found_and_joined() {
