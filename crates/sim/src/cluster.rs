@@ -55,11 +55,15 @@ impl SimCluster {
     /// If `config.machines` is not their number or is zero, if a machine has no device or more than 255, or
     /// if the ports outnumber the LIDs (48 K).
     pub fn of(machines: &[Machine<'_>], config: SimConfig) -> SimCluster {
-        assert_eq!(machines.len(), config.machines as usize, "machines of the cluster");
+        assert_eq!(machines.len(), config.machines as usize, "config.machines is the number of machines");
         let devices = |m: &Machine<'_>| (1..256).contains(&m.devices.len());
         assert!(machines.iter().all(devices), "a machine has 1 to 255 devices");
         let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.device.link.ports).sum();
-        assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
+        assert!(
+            (1..0xc000).contains(&ports),
+            "the ports of {} machines outnumber the LIDs, or there is no machine",
+            config.machines
+        );
         let world = Rc::new(RefCell::new(World::new(machines, &config)));
         SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None }
     }
@@ -118,7 +122,7 @@ impl SimCluster {
         if matches!(resumed, Ok(CoroutineResult::Yield(()))) {
             return Ok(());
         }
-        let ended = self.coroutines[thread].take().expect("the thread that went on");
+        let ended = self.coroutines[thread].take().expect("a resumed thread has a coroutine");
         if ended.done() {
             SPARE.give(ended.into_stack());
         }
@@ -234,7 +238,9 @@ impl Cluster for SimCluster {
             Ok(stack) => stack,
             Err(why) => {
                 let others = w.threads.len();
-                self.setup_error = Some(format!("there is no stack for more than {others} threads: {why}"));
+                self.setup_error = Some(format!(
+                    "the stack of another thread cannot be allocated, there are {others} threads: {why}"
+                ));
                 return task;
             }
         };

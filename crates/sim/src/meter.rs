@@ -23,7 +23,7 @@ impl Meter {
     /// # Panics
     /// If the part has a number: a core, a lock or a port.
     pub const fn of_device(part: Part) -> Meter {
-        assert!(words(part).before_number.is_none(), "the part has a number");
+        assert!(words(part).before_number.is_none(), "a core, a lock or a port needs its number");
         Meter { part, number: None, device: None }
     }
 

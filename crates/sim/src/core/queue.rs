@@ -258,7 +258,7 @@ impl Packed {
             kind::TIMER => SimEvent::Timer { device, qp },
             kind::TCP => SimEvent::Tcp { device, step: TcpStep::ALL[entity as usize], number: rest },
             kind::MMIO_OUT => SimEvent::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) },
-            kind => unreachable!("no event is packed as of kind {kind}"),
+            kind => unreachable!("no event is packed with kind {kind}"),
         }
     }
 
@@ -390,7 +390,7 @@ const fn far_due(key: EventKey) -> u64 {
 /// Creates the buckets on the heap, because they may be too large for a stack.
 fn empty_buckets() -> Box<[Node; BUCKETS]> {
     let buckets = vec![Node::EMPTY; BUCKETS].into_boxed_slice();
-    buckets.try_into().unwrap_or_else(|_| unreachable!("so many were made"))
+    buckets.try_into().unwrap_or_else(|_| unreachable!("the vector has BUCKETS elements"))
 }
 
 impl EventQueue {
@@ -431,7 +431,7 @@ impl EventQueue {
     /// registers.
     fn add(&mut self, key: EventKey, rest: u32) {
         let bucket = bucket_of(key.time);
-        debug_assert!(bucket >= self.present, "an event in the past");
+        debug_assert!(bucket >= self.present, "the event's time is in the past");
         if bucket - self.present >= REACH {
             return self.add_far(key, rest);
         }

@@ -31,7 +31,7 @@ impl<I: Id, T> Slab<I, T> {
         let (given, now) = ((id.index() >> SLOT_BITS) as u8, self.generations[slot]);
         assert!(
             given == now,
-            "a stale {}: slot {slot} was freed since the number was given out (generation {given}, now {now})",
+            "a stale {}: slot {slot} was freed after the id was created (generation {given}, now {now})",
             std::any::type_name::<I>()
         );
         I::from_index(slot)
@@ -73,7 +73,7 @@ impl<I: Id, T: Copy> Slab<I, T> {
         }
         if cfg!(debug_assertions) {
             // The last slot would equal `Maybe::NONE` in its last generation.
-            assert!(slots < 1 << SLOT_BITS, "a debug build tells fewer than 2^{SLOT_BITS} slots apart");
+            assert!(slots < 1 << SLOT_BITS, "a slab of a debug build has fewer than 2^{SLOT_BITS} slots");
             self.generations.push(0);
         }
         self.slots.push(self.blank)

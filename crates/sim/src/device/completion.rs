@@ -104,7 +104,7 @@ impl SimDevice {
     /// # Panics
     /// If the CQ does not exist.
     pub(crate) fn next_cqe(&self, cq: CqId) -> Lines {
-        let slot = self.cqs[cq].as_ref().expect("a CQ that is polled is there");
+        let slot = self.cqs[cq].as_ref().expect("a polled CQ exists");
         slot.ring.whole(slot.polled).lines()
     }
 

@@ -219,7 +219,7 @@ impl SimDevice {
             // The NIC's tables and TCP's rings are at the NIC's socket.
             ReadPurpose::Refetch | ReadPurpose::Segment => return Ps::ZERO,
             ReadPurpose::Payload { .. } | ReadPurpose::Atomic { .. } => {
-                unreachable!("it is for no WQE")
+                unreachable!("a read of data reads no WQE")
             }
         };
         host.ring_hop(self.attached.socket, ring)

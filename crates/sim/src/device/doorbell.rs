@@ -11,13 +11,13 @@ use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
 
 /// Why an announced WQE is there.
-const POSTED: &str = "a doorbell tells of WQEs that are posted";
+const POSTED: &str = "a doorbell announces only posted WQEs";
 
 impl SimDevice {
     /// Handles an MMIO write that leaves its core.
     pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) {
         let Mmio { leaves, hop, doorbell, last, then } =
-            core.mmio.pop_front().expect("a core writes what leaves it");
+            core.mmio.pop_front().expect("an MMIO write that leaves a core is in the core's queue");
         let left = match doorbell {
             true => self.pcie.doorbell(leaves, env.window),
             false => self.pcie.mmio_line(leaves, env.window),

@@ -142,12 +142,12 @@ impl Ethernet {
             let bytes = MORE_BUFFERS * self.buffer;
             let more = host
                 .alloc_near(0, CoreId(0), bytes, PageSize::Small)
-                .expect("an allocation of this size is never refused");
+                .expect("an allocation of this size never fails");
             self.buffers.extend((0..MORE_BUFFERS).rev().map(|i| more.addr(i * self.buffer)));
             // Reserve space to return each buffer.
             self.buffers.reserve(self.buffers.capacity());
         }
-        self.buffers.pop().expect("some were added")
+        self.buffers.pop().expect("the list has the buffers just added")
     }
 }
 

@@ -28,7 +28,7 @@ const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> SimEvent 
 }
 
 /// Why a device with events of frames has Ethernet state.
-const IS_UP: &str = "frames are sent and received by devices that are up";
+const IS_UP: &str = "a device that sends or receives frames has Ethernet state";
 
 impl SimDevice {
     /// Starts to use the device as an Ethernet NIC.
@@ -73,7 +73,10 @@ impl SimDevice {
     /// Handles a descriptor that has arrived in the NIC.
     pub(super) fn segment_read(&mut self, env: &mut Env) {
         let ethernet = self.ethernet();
-        let posted = ethernet.posted.pop_front().expect("a descriptor that is read is of a segment");
+        let posted = ethernet
+            .posted
+            .pop_front()
+            .expect("each descriptor that the NIC reads belongs to a posted segment");
         ethernet.entered.push_back(posted);
         self.cut_frames(env);
     }
@@ -121,7 +124,7 @@ impl SimDevice {
         self.ethernet().reading.push(flight, &mut env.flights);
         let mut done = 0;
         while done < segment.len {
-            let data = data.expect("a segment with data says where it is");
+            let data = data.expect("a segment with data has the data's address");
             let (addr, until_end) = data.at(segment.seq + u64::from(done));
             let part = until_end.min(u64::from(segment.len - done)) as u32;
             env.flights[flight].reads += 1;
@@ -175,7 +178,7 @@ impl SimDevice {
         let f = &mut env.flights[flight];
         let payload = std::mem::replace(&mut f.payload, Payload::EMPTY);
         let (bytes, link_bytes, from) = (f.packet.payload_len, f.link_bytes, f.out_port);
-        let into = f.in_port.expect("a frame that came in came in by a port");
+        let into = f.in_port.expect("a received frame has an inbound port");
         let number = f.segment.expect("a frame has a segment");
         env.drop_flight(flight);
         let segment = env.segments[number];
@@ -199,7 +202,7 @@ impl SimDevice {
         let entry = ethernet.nic_in;
         ethernet.nic_in = ethernet.in_ring.next(entry);
         host.reach_entry(env.now, agent, ethernet.in_ring.whole(entry), AccessKind::Store);
-        ethernet.arriving.pop_front().expect("a frame becomes visible that went to memory")
+        ethernet.arriving.pop_front().expect("a frame that becomes visible was written to memory before")
     }
 
     /// Tells the NIC of `buffers` new buffers, whose addresses it then reads.

@@ -6,7 +6,7 @@ use crate::core::server::MeterWindow;
 use std::collections::VecDeque;
 
 /// Why the response to an atomic has an atomic.
-pub(super) const IS_ATOMIC: &str = "what takes a lock is the answer to an atomic";
+pub(super) const IS_ATOMIC: &str = "only responses to atomics take locks";
 
 /// A lock, and the responses that wait for it.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct AtomicLock {
 
 impl AtomicLock {
     pub(super) fn release(&mut self, now: Ps, window: MeterWindow) -> Option<FlightId> {
-        let since = self.held_since.take().expect("a lock that is given back is held");
+        let since = self.held_since.take().expect("a lock that is released is held");
         self.busy += window.overlap(since, now);
         self.waiting.pop_front()
     }

@@ -94,7 +94,7 @@ impl WqeSlots {
         if self.posted == 0 {
             self.first_posted = wqe.0;
         }
-        debug_assert_eq!(self.at(self.posted), wqe, "work requests are posted to one slot after another");
+        debug_assert_eq!(self.at(self.posted), wqe, "work requests are posted to consecutive slots");
         self.posted += 1;
     }
 

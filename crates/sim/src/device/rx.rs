@@ -15,8 +15,8 @@ use doorbell_transport::{Action, Body, Packet, PacketPart, Queue, Source, TxPack
 use doorbell_verbs::{QpType, Wc, WcStatus};
 
 /// Why a received packet has a port, a flow and a QP.
-const CAME_IN: &str = "a packet that was received came in by a port";
-const HAS_FLOW: &str = "a receiving unit that is done had a packet of a flow";
+const CAME_IN: &str = "a received packet has an inbound port";
+const HAS_FLOW: &str = "a receiving unit that ends its work had a packet of a flow";
 const HAS_QP: &str = "a packet that waits for a unit has a QP";
 
 /// Bytes that an atomic returns.
@@ -44,7 +44,7 @@ impl SimDevice {
     /// other packets.
     pub(crate) fn arrived(&mut self, env: &mut Env, flight: FlightId) {
         let Flight { link_bytes, in_port: into, .. } = env.flights[flight];
-        let port = into.expect("a packet that arrives has a port to arrive at");
+        let port = into.expect("an arriving packet has an inbound port");
         let done = env.fabric.receive(env.now, env.window, port, link_bytes);
         if done > env.now {
             let port = env.fabric.ports[port].number;
@@ -273,7 +273,7 @@ impl SimDevice {
             | Action::PlaceAtomic { .. }
             | Action::Respond(_)
             | Action::RespondRead(_) => {
-                unreachable!("a QP that has received nothing asks for {action:?}")
+                unreachable!("a QP without a received packet has the action {action:?}")
             }
         }
     }

@@ -28,7 +28,7 @@ impl TxWork {
     pub(super) const NONE: TxWork = TxWork { answers: Row::EMPTY, requests: false, answered: false };
 
     pub(super) fn push_requests(&mut self) {
-        debug_assert!(!self.requests, "a QP is active once");
+        debug_assert!(!self.requests, "the requests of a QP have at most one entry");
         self.requests = true;
     }
 

@@ -146,7 +146,7 @@ impl SimDevice {
             return None;
         };
         let Source::Wqe { slot: wqe, offset, len } = source else {
-            unreachable!("a request is made of a WQE, not of {source:?}")
+            unreachable!("the source of a request is a WQE, not {source:?}")
         };
         let mut gather = Gather { wqe: WqeId(wqe), offset, len, entered: 0 };
         let dest = slot.qp.send_wqe(wqe).dest;

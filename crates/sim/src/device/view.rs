@@ -11,7 +11,7 @@ use crate::host::Mmio;
 pub(crate) const COUNTS: [&str; 8] = [
     "QPs waiting for a sending unit",
     "flows waiting for a receiving unit",
-    "DMA reads under way",
+    "DMA reads outstanding",
     "DMA reads waiting for a tag",
     "WQE cache misses",
     "requester context misses",

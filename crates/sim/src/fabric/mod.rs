@@ -150,7 +150,7 @@ impl Fabric {
     /// Remembers a port with new room that other ports wait for.
     #[inline(never)]
     fn remember_room(&mut self, port: PortId) {
-        assert!(self.made_room.is_none(), "an event makes room once");
+        assert!(self.made_room.is_none(), "an event makes room at one port at most");
         self.made_room = Some(port);
     }
 

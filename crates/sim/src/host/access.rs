@@ -46,7 +46,7 @@ impl Host {
     #[inline(never)]
     fn access_sized(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Access {
         let MemoryModel::Hierarchy(hierarchy) = &mut self.model else {
-            unreachable!("the other model was asked")
+            unreachable!("a host with cache sizes has the model Hierarchy")
         };
         let access = match who {
             Agent::Core(core) => hierarchy.core(at, core, lines, kind),

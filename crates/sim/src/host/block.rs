@@ -95,7 +95,7 @@ impl Block {
             read_touched(touched, 0, &mut bytes);
             *self = Block::Whole(bytes);
         }
-        let Block::Whole(bytes) = self else { unreachable!("it was made whole") };
+        let Block::Whole(bytes) = self else { unreachable!("the block was just made whole") };
         bytes
     }
 

@@ -16,8 +16,13 @@ impl FillBuffers {
         if self.there.len() < buffers {
             return at;
         }
-        let (first, free) =
-            self.there.iter().copied().enumerate().min_by_key(|(_, there)| *there).expect("there are some");
+        let (first, free) = self
+            .there
+            .iter()
+            .copied()
+            .enumerate()
+            .min_by_key(|(_, there)| *there)
+            .expect("all fill buffers are in use, and a core has at least one");
         self.there.swap_remove(first);
         free
     }

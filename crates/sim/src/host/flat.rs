@@ -363,7 +363,7 @@ impl Flat {
             }
             // Devices see the contents of caches.
             AccessKind::Flush => Access { done: at, woken: CoreSet::EMPTY },
-            AccessKind::Spin => unreachable!("only rings are spun on"),
+            AccessKind::Spin => unreachable!("threads spin only on rings"),
         }
     }
 

@@ -27,7 +27,10 @@ impl Host {
         payloads: &mut PayloadPool,
     ) -> bool {
         let writes = &mut self.lanes[usize::from(device)].writes;
-        debug_assert!(writes.back().is_none_or(|last| last.at <= write.at), "the link keeps their order");
+        debug_assert!(
+            writes.back().is_none_or(|last| last.at <= write.at),
+            "the PCIe link keeps the order of DMA writes"
+        );
         writes.push_back(write);
         // Watched lines follow their events.
         if writes.len() > KEPT && !self.lines_are_watched {

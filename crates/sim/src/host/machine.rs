@@ -17,7 +17,7 @@ use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 
 /// Why a checked address has memory behind it.
-pub(crate) const ALLOCATED: &str = "memory lives as long as the run, and regions lie within it";
+pub(crate) const ALLOCATED: &str = "allocations last as long as the run, and regions lie within allocations";
 
 /// A machine without its devices.
 pub(crate) struct Host {

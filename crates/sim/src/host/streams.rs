@@ -76,7 +76,8 @@ impl Streams {
             return there;
         }
         let there = asked + way.whole;
-        let oldest = self.0.iter_mut().min_by_key(|stream| stream.due).expect("there are some");
+        let oldest =
+            self.0.iter_mut().min_by_key(|stream| stream.due).expect("a core has at least one stream");
         *oldest = Stream { next, due: there + way.interval };
         there
     }

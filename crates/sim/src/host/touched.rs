@@ -24,7 +24,7 @@ impl<T: Copy + Default, const N: usize> Touched<T, N> {
     /// Elements within one part; `None` if the part is untouched and so all zeros.
     #[inline]
     pub(super) fn get(&self, range: Range<usize>) -> Option<&[T]> {
-        debug_assert!(range.end <= self.len, "{range:?} of {}", self.len);
+        debug_assert!(range.end <= self.len, "{range:?} is beyond the {} elements", self.len);
         let part = self.numbers[range.start / N].checked_sub(1)?;
         Some(&self.parts[part as usize][range.start % N..][..range.len()])
     }
@@ -32,7 +32,7 @@ impl<T: Copy + Default, const N: usize> Touched<T, N> {
     /// Mutable elements within one part, which is created if needed.
     #[inline]
     pub(super) fn get_mut(&mut self, range: Range<usize>) -> &mut [T] {
-        debug_assert!(range.end <= self.len, "{range:?} of {}", self.len);
+        debug_assert!(range.end <= self.len, "{range:?} is beyond the {} elements", self.len);
         let number = &mut self.numbers[range.start / N];
         if *number == 0 {
             self.parts.push([T::default(); N]);

@@ -159,7 +159,7 @@ impl Kernel {
         let Some(segment) = self.interrupts.merged.take() else { return };
         let mut held = std::mem::take(&mut self.interrupts.held);
         let SegmentTo::Socket(socket) = segment.to else {
-            unreachable!("nobody sends data to one who listens")
+            unreachable!("a listening socket receives no data")
         };
         self.input_data(at, socket, segment, &mut held);
         held.clear();

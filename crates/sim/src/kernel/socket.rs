@@ -224,7 +224,7 @@ impl Incoming {
 
     /// Adds received data.
     pub(crate) fn receive(&mut self, segment: &Segment, held: impl Iterator<Item = HeldBytes>) {
-        assert_eq!(segment.seq, self.next, "a fabric that loses no frame keeps their order");
+        assert_eq!(segment.seq, self.next, "a fabric that loses no frames keeps the order of segments");
         self.next += u64::from(segment.len);
         self.bytes += u64::from(segment.len);
         self.held.extend(held);

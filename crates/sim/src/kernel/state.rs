@@ -175,6 +175,6 @@ impl Kernel {
 fn new_buffer(host: &mut Host, bytes: u64) -> SocketBuffer {
     let mem = host
         .alloc_near(0, CoreId(0), bytes, PageSize::Small)
-        .expect("a profile's buffers are smaller than an allocation may be");
+        .expect("a profile's socket buffers are smaller than the largest allocation");
     SocketBuffer { addr: mem.addr(0), bytes }
 }

@@ -13,7 +13,7 @@ impl SimProvider<'_> {
         let start = mem.locate(offset, len);
         assert!(
             w.hosts[self.machine].memory.owns(mem),
-            "access to memory that machine {} does not have",
+            "machine {} accesses memory of another machine",
             self.machine.0
         );
         MemPlace { allocation: mem.allocation(), offset: start }

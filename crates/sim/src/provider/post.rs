@@ -99,7 +99,7 @@ impl SimProvider<'_> {
         let length = u32::try_from(wr.length()).unwrap_or(u32::MAX);
         let is_inline = wr.flags.contains(SendFlags::INLINE);
         if is_inline && wr.sg_list.iter().any(|s| host.memory.place(s.addr, u64::from(s.length)).is_none()) {
-            return invalid("inline data outside of the machine's memory".into());
+            return invalid("inline data lies outside the machine's memory".into());
         }
         let index = WqeId(slot.qp.post_send(wr)?);
         totals.posted += 1;
@@ -120,8 +120,10 @@ impl SimProvider<'_> {
             inline = payloads.take(length);
             let mut into = 0;
             for s in wr.sg_list {
-                let place =
-                    host.memory.place(s.addr, u64::from(s.length)).expect("inline data was looked for");
+                let place = host
+                    .memory
+                    .place(s.addr, u64::from(s.length))
+                    .expect("the addresses of inline data were checked");
                 let to = &mut payloads.bytes_mut(inline)[into..][..s.length as usize];
                 host.memory.read(place, to);
                 into += s.length as usize;
@@ -155,7 +157,10 @@ impl SimProvider<'_> {
         for (wqe, wr) in wqes.into_iter().zip(posted) {
             let mut inline = env.payloads.bytes_mut(slot.wqe(wqe).inline);
             for s in wr.sg_list.iter().filter(|_| wr.flags.contains(SendFlags::INLINE)) {
-                let place = host.memory.place(s.addr, u64::from(s.length)).expect("inline data was there");
+                let place = host
+                    .memory
+                    .place(s.addr, u64::from(s.length))
+                    .expect("the addresses of inline data were checked");
                 let (part, rest) = inline.split_at_mut(s.length as usize);
                 host.read_bytes(place, part);
                 inline = rest;

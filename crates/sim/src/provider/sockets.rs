@@ -81,7 +81,7 @@ impl SimProvider<'_> {
     fn call(&self) -> Result<(), SocketError> {
         let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| Ps(kernel.costs.call)));
         let Some(cost) = cost else {
-            let why = "the machine has no TCP: the profile of its host has no section [tcp], which says what it costs";
+            let why = "the machine has no TCP: its host's profile has no section [tcp] with the costs of TCP";
             return Err(SocketError::Unsupported(why.into()));
         };
         self.effect();
@@ -219,7 +219,7 @@ impl SimProvider<'_> {
         let unreachable = || SocketError::Errno { what: "connect", errno: EHOSTUNREACH };
         let machine = machine_at(to.ip()).ok_or_else(unreachable)?;
         if machine == self.machine {
-            let why = "a machine connects to others, not to itself: there is no loopback device";
+            let why = "a machine cannot connect to itself: there is no loopback device";
             return Err(SocketError::Unsupported(why.into()));
         }
         self.with(|w| {
@@ -251,7 +251,7 @@ impl Sockets for SimProvider<'_> {
         });
         match accepted {
             Some(socket) => Ok(SocketHandle(socket.index() as u32)),
-            None => invalid("a connection accepts none"),
+            None => invalid("the socket is not a listener, so it accepts no connections"),
         }
     }
 

@@ -143,13 +143,13 @@ impl Provider for SimProvider<'_> {
         self.make_in_turn();
         let needs_local = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
         if access.intersects(needs_local) && !access.contains(AccessFlags::LOCAL_WRITE) {
-            return invalid("remote write and atomic access need local write access".into());
+            return invalid("remote write access and remote atomic access need local write access".into());
         }
         self.with(|w| {
             let World { hosts, devices, .. } = w;
             let host = &mut hosts[self.machine];
             if !host.memory.owns(mem) {
-                return invalid("the memory is not this machine's".into());
+                return invalid("the memory belongs to another machine".into());
             }
             let device = self.device_of(pd.0);
             let region = Region { pd: pd.0, addr: mem.addr(0), len: mem.len(), access };
@@ -247,11 +247,13 @@ impl Provider for SimProvider<'_> {
             let sges_fit = cap.max_send_sge.max(cap.max_recv_sge) <= limits.max_sge;
             if !queues_fit || !sges_fit || cap.max_inline_data > limits.max_inline {
                 return invalid(format!(
-                    "a QP has at most {} work requests a queue, {} SGEs and {} bytes of inline data, not {cap:?}",
+                    "a QP has at most {} work requests per queue, {} SGEs and {} bytes of inline data, \
+                     not {cap:?}",
                     limits.max_qp_wr, limits.max_sge, limits.max_inline
                 ));
             }
-            let exists = |handle: u32, cq: CqId| of_device(handle) && d.cqs.get(cq).is_some_and(Option::is_some);
+            let exists =
+                |handle: u32, cq: CqId| of_device(handle) && d.cqs.get(cq).is_some_and(Option::is_some);
             if !exists(objects.send_cq.0, send_cq) || !exists(objects.recv_cq.0, recv_cq) {
                 return invalid("there is no such CQ".into());
             }

@@ -43,7 +43,7 @@ fn packet_name(packet: &Packet) -> String {
         Body::ReadRequest(_) => "READ request".into(),
         Body::ReadResponse { .. } => with_size("READ response"),
         Body::Atomic { .. } => "atomic request".into(),
-        Body::AtomicAck { .. } => "atomic answer".into(),
+        Body::AtomicAck { .. } => "atomic response".into(),
         Body::Ack(Syndrome::Ack) => "ACK".into(),
         Body::Ack(Syndrome::RnrNak(_)) => "RNR NAK".into(),
         Body::Ack(Syndrome::Nak(_)) => "NAK".into(),
@@ -52,7 +52,7 @@ fn packet_name(packet: &Packet) -> String {
 
 /// Faults of a packet, in words; none on a good link.
 fn comment(&Flight { lost, twice, .. }: &Flight, late: Ps) -> Option<String> {
-    let late = (late > Ps::ZERO).then(|| format!("held up by {} ps", late.0));
+    let late = (late > Ps::ZERO).then(|| format!("delayed by {} ps", late.0));
     let all = [lost.then(|| "lost on its link".into()), twice.then(|| "arrives twice".into()), late];
     let said: Vec<String> = all.into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(", "))
@@ -157,7 +157,7 @@ impl Tracer {
             ReadPurpose::Atomic { flight } => ("word of an atomic", Some(flight), OperationStage::AtomicRead),
             ReadPurpose::Segment => ("descriptor", None, OperationStage::WqeRead),
             ReadPurpose::WqeAgain { .. } => ("WQE again", None, OperationStage::WqeRead),
-            ReadPurpose::Refetch => ("missed in a cache", None, OperationStage::WqeRead),
+            ReadPurpose::Refetch => ("after a cache miss", None, OperationStage::WqeRead),
         };
         let from = now - view.devices[device].completions(&read);
         self.drawing.slice(TrackPlace::ReadCompletions(device), what, from, now, None);

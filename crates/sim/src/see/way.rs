@@ -81,7 +81,7 @@ impl Wait {
             Wait::Port => "waits for the port",
             Wait::ReceivingUnit => "waits for a receiving unit",
             Wait::PcieLink => "waits for PCIe",
-            Wait::Answer => "waits for an answer",
+            Wait::Answer => "waits for a response",
             Wait::Timeout => "waits for a time-out or NAK",
             Wait::Poll => "waits for a poll",
         }

@@ -33,8 +33,7 @@ impl World {
         }
         match self.env.queue.pop() {
             Some(event) => {
-                let thread =
-                    event.thread().expect("what is left when all other events are processed is a turn");
+                let thread = event.thread().expect("an event that is left after all other events is a turn");
                 self.env.now = self.env.now.max(key.time);
                 self.cause = key;
                 Next::Thread(thread)
@@ -66,7 +65,7 @@ impl World {
             if next >= key || next.is_turn() {
                 return;
             }
-            let event = self.env.queue.pop().expect("an event whose key was seen");
+            let event = self.env.queue.pop().expect("the queue holds the event of its next key");
             self.env.now = next.time;
             self.cause = next;
             self.env.totals.note(next);
@@ -94,7 +93,10 @@ impl World {
         let World { tracer: Some(tracer), env, hosts, devices, threads, .. } = self else { return };
         if let SimEvent::MmioOut { device, thread } = event.event() {
             let Thread { machine, core, .. } = threads[thread];
-            let mmio = hosts[machine].cores[core].mmio.front().expect("a core writes what leaves it");
+            let mmio = hosts[machine].cores[core]
+                .mmio
+                .front()
+                .expect("an MMIO write that leaves a core is in the core's queue");
             return tracer.mmio((machine, core), &devices[device], mmio);
         }
         if !tracer.event(env, devices, event.event()) {
@@ -221,7 +223,7 @@ impl World {
         let World { env, hosts, kernels, devices, .. } = self;
         let device = &mut devices[device];
         let machine = device.machine;
-        let kernel = kernels[machine].as_mut().expect("frames come to machines that have TCP");
+        let kernel = kernels[machine].as_mut().expect("only machines with TCP receive frames");
         let span = run(kernel, &mut hosts[machine], device, env);
         let core = kernel.core();
         if span > Ps::ZERO {

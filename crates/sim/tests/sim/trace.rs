@@ -111,7 +111,7 @@ fn packets_that_are_doubled_or_held_up_are_marked() {
     let with = |what: &str| {
         seen.packets.iter().filter(|c| c.comment.as_ref().is_some_and(|c| c.contains(what))).count()
     };
-    assert!(with("arrives twice") > 3 && with("held up by") > 3);
+    assert!(with("arrives twice") > 3 && with("delayed by") > 3);
     assert!(seen.packets.is_sorted_by_key(|c| c.time));
     assert_eq!(seen.trace.operations().len(), 200);
 }

@@ -102,7 +102,7 @@ impl<T: Copy + Default> SetCache<T> {
         most: usize,
         alike: impl Fn(&T) -> bool,
     ) -> Option<(LineId, T)> {
-        debug_assert!(!self.has(line), "a line is held once");
+        debug_assert!(!self.has(line), "the cache does not hold the new line yet");
         self.make(line);
         let drawn = match self.replacement {
             Replacement::Lru => 0,
