@@ -20,7 +20,10 @@ schema! {
         outstanding: u32 = Field::count(1, 512),
         /// Clients send a window of operations, wait for all of them, and then send the next window.
         windows: bool = Field::switch()
-            .flags(&[Flag::no("continuous", "Replace each operation at once, rather than wait for a whole window")]),
+            .flags(&[Flag::no(
+                "continuous",
+                "Replace each completed operation at once, instead of waiting for a whole window",
+            )]),
     }
 }
 
@@ -72,7 +75,8 @@ impl Seats {
         let cores = sockets * cores_per_socket;
         if *per_machine > cores {
             return Err(format!(
-                "{per_machine} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {cores}"
+                "{per_machine} clients per machine need {per_machine} cores, but {sockets} sockets of \
+                 {cores_per_socket} cores have {cores}"
             ));
         }
         Ok(())
@@ -195,7 +199,7 @@ impl<const TOGETHER: bool> OneByOne<TOGETHER> {
         let clients = self.0.clients;
         match TOGETHER && clients > MOST_OF_MACHINE {
             true => Err(format!(
-                "clients are {clients}, but on the one machine that they share are {MOST_OF_MACHINE} at most"
+                "clients is {clients}, but all clients share one machine, which has at most {MOST_OF_MACHINE}"
             )),
             false => Ok(()),
         }
@@ -240,7 +244,8 @@ impl Workers {
         if reply.transport() != QpType::Ud && self.queues > 1 {
             let (queues, reply) = (self.queues, reply.name());
             return Err(format!(
-                "queues is {queues}, but replies by {reply} go by the client's connection: queues are for send-ud"
+                "queues is {queues}, but replies by {reply} use the client's connection: only send-ud has \
+                 several queues"
             ));
         }
         Ok(())

@@ -60,7 +60,7 @@ impl Latencies {
         self.sum = self.sum.saturating_add(other.sum);
         other.few.iter().for_each(|ns| self.keep(*ns));
         if let Some(many) = &other.many {
-            self.many.get_or_insert_with(empty).add(many).expect("histograms of equal bounds");
+            self.many.get_or_insert_with(empty).add(many).expect("the histograms have equal bounds");
         }
     }
 

@@ -1,6 +1,9 @@
 //! The measured time of a run, and the observations of its threads. The time is fixed beforehand, or decided
 //! while the run goes on.
-#![expect(clippy::disallowed_types, reason = "who measures is no part of the system; that shares `Mem`")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "measuring is no part of the system; threads of the system share `Mem`"
+)]
 
 use crate::series::{CompletionSeries, SeriesPoint};
 use doorbell_verbs::{Span, Time};

@@ -66,10 +66,10 @@ pub(crate) fn from_bytes<R: Record>(bytes: &[u8]) -> Result<R, String> {
     match bytes.split_first() {
         Some((1, rest)) => {
             let words: Vec<u64> = rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-            R::from_words(&words).ok_or_else(|| "what it handed back is not of its kind".into())
+            R::from_words(&words).ok_or_else(|| "its result is not of the expected type".into())
         }
         Some((_, text)) => Err(String::from_utf8_lossy(text).into_owned()),
-        None => Err("it handed back nothing".into()),
+        None => Err("it returned no result".into()),
     }
 }
 

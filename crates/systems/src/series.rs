@@ -226,6 +226,6 @@ impl CompletionSeries {
 /// The sum of all these histograms.
 pub fn together(some: &[Histogram<u32>]) -> Histogram<u32> {
     let mut all = empty();
-    some.iter().for_each(|one| all.add(one).expect("histograms of equal bounds"));
+    some.iter().for_each(|one| all.add(one).expect("the histograms have equal bounds"));
     all
 }

@@ -412,7 +412,10 @@ where
 
     fn run<P: Provider>(self, p: P) {
         // Clients would wait in vain. The panic ends them, too.
-        let ended = self.program.run(p.clone()).unwrap_or_else(|error| panic!("the server: {error}"));
+        let ended = self
+            .program
+            .run(p.clone())
+            .unwrap_or_else(|error| panic!("a thread of the server failed: {error}"));
         p.publish(&served_key(self.thread), &record::to_bytes::<Measured>(Ok(ended.into())));
     }
 }

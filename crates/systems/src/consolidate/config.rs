@@ -61,20 +61,23 @@ impl Consolidate {
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Consolidate { block, theta, modification, blocks, marked, clients, .. } = self;
         if !block.is_multiple_of(*modification) {
-            return Err(format!("a block of {block} bytes does not consist of writes of {modification}"));
+            return Err(format!(
+                "block is {block}, but must be a multiple of a write's {modification} bytes (modification)"
+            ));
         }
         if marked > blocks {
-            return Err(format!("{marked} blocks are marked, but there are {blocks}"));
+            return Err(format!("{marked} blocks are marked, but there are only {blocks}"));
         }
         if *theta == 1 && *marked > 0 {
             return Err(format!(
-                "{marked} blocks are marked to be consolidated, but with theta 1 each write goes direct: use a theta of at least 2"
+                "{marked} blocks are marked for consolidation, but with theta 1 each write is posted at \
+                 once: use a theta of at least 2"
             ));
         }
         let all = self.region().saturating_mul(clients.clients.into());
         if all > LARGEST {
             return Err(format!(
-                "the blocks of all clients are {all} bytes, but at most {LARGEST} are possible"
+                "the blocks of all clients take {all} bytes, but at most {LARGEST} are possible"
             ));
         }
         if clients.windows {

@@ -230,7 +230,7 @@ impl<P: Provider> Consolidator<P> {
         let end = offset.checked_add(len as u64).filter(|end| *end <= self.region.1);
         let Some(end) = end else {
             return SystemError::config(format!(
-                "{len} bytes from {offset} on are not in a region of {} bytes",
+                "{len} bytes at offset {offset} do not lie in the region of {} bytes",
                 self.region.1
             ));
         };

@@ -12,7 +12,7 @@ use doorbell_verbs::{AccessFlags, Cluster, Span};
 impl System for Consolidate {
     const NAME: &'static str = "consolidate";
     const ABOUT: &'static str =
-        "Small writes that are held back, and posted block by block (IO consolidation)";
+        "Small writes that clients hold back and post block by block (IO consolidation)";
 
     /// Values of the paper's Figure 8: writes of 32 bytes, blocks of 1 kB, one thread. The paper does not
     /// state how many blocks its random writes spread over, how many are outstanding, or the time-out. Here
@@ -45,7 +45,7 @@ impl System for Consolidate {
             // A client READs and writes each of its blocks once, one after the other.
             warmed_bytes: u64::from(self.blocks) * u64::from(self.block.max(2048)),
             client_bytes,
-            latency_of: Some("a write, from when it is held back until its block is at the target"),
+            latency_of: Some("a write, from the time it is held back until its block is at the target"),
             held_back: Some(("time_out", self.time_out.span())),
             ..SystemShape::of(&self.clients)
         }

@@ -68,17 +68,17 @@ impl Rules {
         let Rules { block, theta, held, outstanding, .. } = self;
         if [*block, *theta, *held, *outstanding].contains(&0) {
             return SystemError::config(
-                "block, theta, held and outstanding of a consolidator are at least 1",
+                "block, theta, held and outstanding of a consolidator must be at least 1",
             );
         }
         if region == 0 || !region.is_multiple_of(u64::from(*block)) {
             return SystemError::config(format!(
-                "a region of {region} bytes is not of blocks of {block} bytes"
+                "a region of {region} bytes does not consist of blocks of {block} bytes"
             ));
         }
         if self.writes() > queue {
             return SystemError::config(format!(
-                "a block may be posted by {} WRITEs, but the send queue has {queue}",
+                "a block may need {} WRITEs, but the send queue has {queue} slots",
                 self.writes()
             ));
         }

@@ -234,7 +234,10 @@ impl<P: Provider> Items<P> {
             Stage::Unlock => {
                 let seen = cpu.load_u64(mem, buffer);
                 if seen != self.mark() {
-                    return Err(SystemError::Protocol(format!("lock {} was taken away: {seen}", o.item)));
+                    return Err(SystemError::Protocol(format!(
+                        "lock {} was taken by another client: its word is {seen}",
+                        o.item
+                    )));
                 }
             }
         }

@@ -124,7 +124,10 @@ impl ColdPut {
                 self.look(turn, claim, whole)
             }
             Writing::Placing(number) => Ok(OpStep::Ended(number)),
-            Writing::Waiting(_) => panic!("a write of key {} that waits has nothing posted", self.key),
+            Writing::Waiting(_) => panic!(
+                "a list completed for a write of key {}, but the write waits and has posted none",
+                self.key
+            ),
         }
     }
 
@@ -191,7 +194,7 @@ impl ColdPut {
     /// If the write does not wait.
     pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let Writing::Waiting(claim) = self.writing else {
-            panic!("a write of key {} was resumed that does not wait: {:?}", self.key, self.writing)
+            panic!("a write of key {} was resumed, but does not wait: {:?}", self.key, self.writing)
         };
         self.writing = Writing::Looking(claim);
         self.posted = look_at(turn, self.record)?;

@@ -52,7 +52,10 @@ schema! {
         /// Write a cold version only once the version before it in its slot is done, so that a late writer
         /// harms nothing.
         guard: bool = Field::switch()
-            .flags(&[Flag::no("no-guard", "Write a cold version as soon as its number is drawn, as if no writer were ever late")]),
+            .flags(&[Flag::no(
+                "no-guard",
+                "Write a cold version as soon as its number is drawn, without protection from late writers",
+            )]),
         /// How a thread reaches memory at a remote socket with another number than its own.
         path: Path = Field::name(Path::NAMES),
         /// Sockets of each machine; sockets of equal number match.
@@ -147,11 +150,13 @@ impl Hashtable {
         let Hashtable { clients, table_lease: lease, drift, .. } = self;
         self.seats().refuse()?;
         if clients.windows {
-            return Err("hashtable has no windows: a front-end goes on as soon as there is room".into());
+            return Err(
+                "hashtable has no windows: a front-end begins an operation as soon as there is room".into()
+            );
         }
         if self.move_permille > 0 && self.table().blocks == 0 {
             return Err(format!(
-                "move_permille is {}, but no key is hot: of {} keys with hot {} no block of {} is full",
+                "move_permille is {}, but no key is hot: {} keys with hot {} do not fill a block of {}",
                 self.move_permille,
                 self.pairs.pairs,
                 self.hot,
@@ -160,24 +165,24 @@ impl Hashtable {
         }
         if self.backoff > self.backoff_most {
             return Err(format!(
-                "backoff is {}, longer than the longest wait, backoff_most: {}",
+                "backoff is {}, but the longest wait, backoff_most, is {}",
                 self.backoff, self.backoff_most
             ));
         }
         let (clients, most) = (clients.clients, word::CLIENTS);
         if clients > most {
-            return Err(format!("clients are {clients}, but a lock with a lease has {most} at most"));
+            return Err(format!("clients is {clients}, but a lock with a lease has at most {most} clients"));
         }
         if lease.span().as_ps().saturating_add(drift.span().as_ps()) > word::LONGEST.as_ps() {
             let longest = Duration::new(word::LONGEST);
             return Err(format!(
-                "table_lease is {lease} and drift {drift}, but together they are {longest} at most"
+                "table_lease is {lease} and drift is {drift}, but their sum must be at most {longest}"
             ));
         }
         let bytes = self.bytes();
         if bytes > LARGEST {
             return Err(format!(
-                "the table takes {bytes} bytes of all back-ends, but at most {LARGEST} are possible"
+                "the table takes {bytes} bytes on all back-ends together, but at most {LARGEST} are possible"
             ));
         }
         Ok(())

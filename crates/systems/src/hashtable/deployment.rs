@@ -17,7 +17,8 @@ use doorbell_verbs::{AccessFlags, Cluster, Span};
 
 impl System for Hashtable {
     const NAME: &'static str = "hashtable";
-    const ABOUT: &'static str = "Hashtable in memory of back-ends, by one-sided verbs: versions of cold keys, blocks of hot ones that front-ends hold back";
+    const ABOUT: &'static str = "Hashtable in the memory of back-ends, accessed by one-sided verbs: cold \
+                                 keys have versions, and front-ends hold back blocks of hot keys";
 
     /// The paper says: Zipf's law, all writes, and 64 bytes. It does not say the other parameters.
     /// docs/hashtable.md has the results of other choices.

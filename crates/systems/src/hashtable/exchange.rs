@@ -121,7 +121,7 @@ impl Exchange {
     pub(super) fn resume<P: Provider>(&mut self, turn: &OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match &self.exchanging {
             Exchanging::Taking => self.asking.resume(turn),
-            other => panic!("an exchange was resumed that waits for no lock: {other:?}"),
+            other => panic!("an exchange was resumed, but does not wait for a lock: {other:?}"),
         }
     }
 
@@ -139,7 +139,9 @@ impl Exchange {
             return self.resign(turn, true);
         }
         if owner >= turn.table().pairs {
-            return Err(SystemError::Protocol(format!("a block has key {owner}, which there is not")));
+            return Err(SystemError::Protocol(format!(
+                "a block has key {owner}, but the table has no such key"
+            )));
         }
         let version = turn.word(ScratchPart::Body, at + OWNER);
         let mut block = vec![0; turn.table().block() as usize];
@@ -210,7 +212,9 @@ impl Exchange {
             return self.resign(turn, false);
         }
         if !count.is_marked() || !entry::is_whole(key, left) {
-            return Err(SystemError::Protocol(format!("key {key} is in its block, and {count:?}")));
+            return Err(SystemError::Protocol(format!(
+                "key {key} is in its block, but its count is not marked or its entry is not whole: {count:?}"
+            )));
         }
         let KeyRecord { area, at } = turn.table().record(key);
         let slot_at = at + turn.table().slots() + version % versions * size;

@@ -137,7 +137,9 @@ impl OpTask {
             OpTask::Get(get) => get.completed(turn),
             OpTask::Hot(get) => get.completed(turn),
             OpTask::Move(moves) | OpTask::MoveToWrite(moves, _) => moves.completed(turn),
-            OpTask::Hold(hot, _) => panic!("a value for {hot:?} that waits for room has nothing posted"),
+            OpTask::Hold(hot, _) => panic!(
+                "a list completed for a value of {hot:?}, but the value waits for room and has posted none"
+            ),
         }
     }
 
@@ -150,7 +152,7 @@ impl OpTask {
             OpTask::Put(put) => put.resume(turn),
             OpTask::Move(moves) | OpTask::MoveToWrite(moves, _) => moves.resume(turn),
             OpTask::Hold(..) => Ok(OpStep::Ended(0)),
-            OpTask::Get(_) | OpTask::Hot(_) => panic!("a read was resumed, which never waits: {self:?}"),
+            OpTask::Get(_) | OpTask::Hot(_) => panic!("a read was resumed, but reads never wait: {self:?}"),
         }
     }
 
@@ -160,7 +162,7 @@ impl OpTask {
     /// If this operation never ends elsewhere.
     fn elsewhere<P: Provider>(self, turn: &OpTurn<'_, P>, key: u64) -> Result<OpTask, SystemError> {
         let Some(hot) = turn.table().entry_of(key) else {
-            let why = format!("key {key} has left its record, but there are no blocks");
+            let why = format!("key {key} has left its record, but the table has no blocks");
             return Err(SystemError::Protocol(why));
         };
         Ok(match self {
@@ -168,7 +170,9 @@ impl OpTask {
             OpTask::MoveToWrite(_, value) => OpTask::Put(ColdPut::begin(turn, key, value)?),
             OpTask::Get(_) => OpTask::Hot(HotGet::begin(turn, (key, hot))?),
             OpTask::Hot(_) => OpTask::Get(ColdGet::begin(turn, key, true)?),
-            OpTask::Move(_) | OpTask::Hold(..) => panic!("key {key} is nowhere else for {self:?}"),
+            OpTask::Move(_) | OpTask::Hold(..) => {
+                panic!("key {key} has moved, but {self:?} has no other place for it")
+            }
         })
     }
 }
@@ -435,7 +439,7 @@ impl<P: Provider> FrontEnd<P> {
         for nth in 0..self.completed.len() {
             let slot = self.completed[nth];
             let Some(mut running) = self.running[slot.0 as usize].take() else {
-                panic!("nothing is under way in {slot:?}, of which a list has completed")
+                panic!("a list of {slot:?} completed, but the slot has no operation in flight")
             };
             let turn = &mut self.turn(slot);
             let step = match &mut running.task {
@@ -487,7 +491,7 @@ impl<P: Provider> FrontEnd<P> {
                         let key = strays.key;
                         Task::Stray(strays, task.elsewhere(turn, key)?)
                     }
-                    Task::Publish(publish) => panic!("a block is nowhere else: {publish:?}"),
+                    Task::Publish(publish) => panic!("a block has no other place: {publish:?}"),
                 };
                 Ok(Some(running))
             }

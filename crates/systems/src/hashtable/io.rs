@@ -70,7 +70,8 @@ impl<P: Provider> Io<P> {
         let socket = config.socket(number);
         if config.path == Path::Home && cpu.num_devices() > 1 {
             return SystemError::config(
-                "path is home, but a machine has several devices, whose atomics are not atomic to each other: use direct",
+                "path is home, but a machine has several devices, and their atomics are not atomic to each \
+                 other: use direct",
             );
         }
         let end = SocketEnd::open(cpu, socket)?;
@@ -215,7 +216,7 @@ impl<P: Provider> Io<P> {
                 let Some(AskedList { slot, area, first, second }) = self.channels.next(asker)? else { break };
                 self.cpu.work(work::REQUEST);
                 let Some(AreaWay::Qp(qp, remote)) = self.ways.get(area as usize).copied() else {
-                    return Err(SystemError::Protocol(format!("a proxy was asked for area {area}")));
+                    return Err(SystemError::Protocol(format!("a proxy has no QP to area {area}")));
                 };
                 let (to, of, wr_id) =
                     ((qp, remote), (&asker.scratch, slot), FOR_OTHERS | n << ASKER | u64::from(slot.0));

@@ -33,7 +33,7 @@ impl BlockLocks {
     /// If an operation of this front-end asks for it already.
     pub(super) fn ask(&mut self, block: u32) {
         let asked = std::mem::replace(&mut self.asked[block as usize], true);
-        assert!(!asked, "the lock of block {block} is asked for twice");
+        assert!(!asked, "the lock of block {block} is requested twice");
     }
 
     /// Notes that no operation asks for a block's lock any more.

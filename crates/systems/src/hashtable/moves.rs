@@ -103,7 +103,10 @@ impl Move {
                 let posted = *posted;
                 self.looked(turn, posted)
             }
-            Moving::Watching => panic!("a move of key {} that waits has nothing posted", self.key),
+            Moving::Watching => panic!(
+                "a list completed for a move of key {}, but the move waits and has posted none",
+                self.key
+            ),
             Moving::Marking(posted) => {
                 let (posted, before) = (*posted, Count::of(turn.answer()));
                 self.settle(turn, before, posted)
@@ -139,7 +142,7 @@ impl Move {
             Moving::Exchanging(exchange) => exchange.resume(turn),
             Moving::Watching => self.begin_again(turn),
             Moving::Finding(_) | Moving::Looking(_) | Moving::Marking(_) | Moving::Freeing { .. } => {
-                panic!("a move of key {} was resumed that does not wait: {:?}", self.key, self.moving)
+                panic!("a move of key {} was resumed, but does not wait: {:?}", self.key, self.moving)
             }
         }
     }
@@ -194,7 +197,7 @@ impl Move {
     /// If the move does not wait for writers.
     fn look_again<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let Moving::Settling(Settling { count: marked, claims, posted }) = &mut self.moving else {
-            panic!("a move of key {} waits for nobody: {:?}", self.key, self.moving)
+            panic!("a move of key {} does not wait for writers: {:?}", self.key, self.moving)
         };
         let (count, done) = head_of(turn);
         if !count.is_same_mark(*marked) {

@@ -177,10 +177,9 @@ impl<P: Provider> Channels<P> {
         let asked = AskedList::of_words(words);
         let waits = asked.and_then(|asked| asker.waits.get(asked.slot.0 as usize));
         waits.inspect(|waits| waits.set(true));
-        asked
-            .filter(|_| waits.is_some())
-            .map(Some)
-            .ok_or_else(|| SystemError::Protocol(format!("a front-end asked its proxy for {words:?}")))
+        asked.filter(|_| waits.is_some()).map(Some).ok_or_else(|| {
+            SystemError::Protocol(format!("a front-end's request to its proxy is not valid: {words:?}"))
+        })
     }
 
     /// Reports how an asker's list has completed. Returns whether it did: each list is answered once.

@@ -62,7 +62,8 @@ impl<P: Provider> HerdClient<P> {
         config.check()?;
         if number >= config.clients || outstanding == 0 {
             return SystemError::config(format!(
-                "client {number} of {} with {outstanding} requests outstanding cannot be",
+                "client {number} of {} with {outstanding} outstanding requests is not possible: clients \
+                 count from 0, and requests from 1",
                 config.clients
             ));
         }
@@ -115,7 +116,7 @@ impl<P: Provider> HerdClient<P> {
         request.encode(&mut self.scratch);
         let (length, most) = (self.scratch.len(), self.config.max_request);
         if length > most as usize {
-            return SystemError::config(format!("a request has up to {most} bytes, not {length}"));
+            return SystemError::config(format!("a request has at most {most} bytes, not {length}"));
         }
         if !self.has_room(worker) {
             return SystemError::config(format!("the window of worker {worker} is full"));
@@ -164,7 +165,7 @@ impl<P: Provider> HerdClient<P> {
             let outcome = match status {
                 Status::Malformed => RpcOutcome::Malformed,
                 Status::Ok => RpcOutcome::Reply(R::decode(text).ok_or_else(|| {
-                    SystemError::Protocol(format!("a reply of {} bytes is none", text.len()))
+                    SystemError::Protocol(format!("a reply of {} bytes is not valid", text.len()))
                 })?),
             };
             done.push(Done { tag: pending.tag, sent: pending.sent, outcome });

@@ -51,13 +51,15 @@ impl Config {
         ];
         self.replies.to(self.requests).map_err(SystemError::Config)?;
         if !self.window.is_power_of_two() {
-            return SystemError::config(format!("window is a power of two, not {}", self.window));
+            return SystemError::config(format!("window must be a power of two, not {}", self.window));
         }
         match ranges.iter().find(|(_, value, range)| !range.contains(value)) {
             None => Ok(()),
-            Some((name, value, range)) => {
-                SystemError::config(format!("{name} is {} to {}, not {value}", range.start(), range.end()))
-            }
+            Some((name, value, range)) => SystemError::config(format!(
+                "{name} must be {} to {}, not {value}",
+                range.start(),
+                range.end()
+            )),
         }
     }
 
@@ -137,13 +139,13 @@ pub(in crate::herd) mod tests {
     fn parameters_out_of_range_are_refused() {
         config().check().unwrap();
         let bad = Config { queues: 0, ..config() };
-        assert_eq!(bad.check().unwrap_err().to_string(), "queues is 1 to 64, not 0");
+        assert_eq!(bad.check().unwrap_err().to_string(), "queues must be 1 to 64, not 0");
         let bad = Config { window: 3, ..config() };
-        assert_eq!(bad.check().unwrap_err().to_string(), "window is a power of two, not 3");
+        assert_eq!(bad.check().unwrap_err().to_string(), "window must be a power of two, not 3");
         let bad = Config { requests: Requests::SendUd, max_request: 5000, ..config() };
-        assert_eq!(bad.check().unwrap_err().to_string(), "max_request is 0 to 4000, not 5000");
+        assert_eq!(bad.check().unwrap_err().to_string(), "max_request must be 0 to 4000, not 5000");
         let bad = Config { requests: Requests::WriteRc, replies: Replies::WriteRc, ..config() };
-        assert_eq!(bad.check().unwrap_err().to_string(), "queues is 1 to 1, not 2");
+        assert_eq!(bad.check().unwrap_err().to_string(), "queues must be 1 to 1, not 2");
         let bad = Config { replies: Replies::WriteRc, ..config() };
         assert!(bad.check().is_err());
     }

@@ -177,7 +177,9 @@ impl<P: Provider> RequestLine<P> {
 
     /// A WRITE into a worker's part of the region.
     fn write_request<'a>(&self, worker: u32, to: u64, sge: &'a [Sge; 1]) -> SendWr<'a> {
-        let RequestWay::Write { regions, .. } = &self.way else { panic!("requests are SENT") };
+        let RequestWay::Write { regions, .. } = &self.way else {
+            panic!("only requests by WRITE have regions")
+        };
         let remote = regions[self.connection(worker)].at(u64::from(worker) * self.config.part() + to);
         inlined(SendWr::new(0, SendOp::Write(remote), sge), sge[0].length, self.inline)
     }

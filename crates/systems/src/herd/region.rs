@@ -177,7 +177,7 @@ fn connect<P: Provider>(
 ) -> Result<(Mr<P>, Vec<Outbox<P>>), SystemError> {
     if region.len() < config.region_bytes() {
         return SystemError::config(format!(
-            "the region has {} bytes, not {}",
+            "the region has {} bytes, but needs {}",
             region.len(),
             config.region_bytes()
         ));

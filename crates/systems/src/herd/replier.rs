@@ -158,7 +158,7 @@ impl<P: Provider> Replier<P> {
         if let Some(reply) = reply {
             reply.encode(&mut self.scratch);
         }
-        assert!(self.scratch.len() <= self.config.max_reply as usize, "a reply longer than `max_reply`");
+        assert!(self.scratch.len() <= self.config.max_reply as usize, "a reply is longer than `max_reply`");
         let status = if reply.is_some() { Status::Ok } else { Status::Malformed };
         let length = self.scratch.len() as u16;
         let slot = self.slot(answer);

@@ -102,7 +102,7 @@ impl Replies {
         match back == QpType::Ud || back == there {
             true => Ok(()),
             false => Err(format!(
-                "replies over {back} go by the connection that brings the requests, but these are over {there}"
+                "replies over {back} use the connection of the requests, but the requests are over {there}"
             )),
         }
     }

@@ -9,7 +9,7 @@ use doorbell_verbs::Cluster;
 
 impl System for HerdKv {
     const NAME: &'static str = "herd-kv";
-    const ABOUT: &'static str = "MICA-like store over HERD's RPCs";
+    const ABOUT: &'static str = "Key-value store like MICA over HERD's RPCs";
 
     fn usual() -> HerdKv {
         HerdKv {

@@ -112,7 +112,7 @@ impl HerdKvServer {
         let partitions = self.config.workers;
         if self.tables.len() != bytes * u64::from(partitions) || self.value > self.layout.max_value {
             return SystemError::config(format!(
-                "{partitions} partitions with values of {} bytes do not fit {} bytes of {:?}",
+                "{partitions} partitions with values of {} bytes do not fit {} bytes of memory with {:?}",
                 self.value,
                 self.tables.len(),
                 self.layout
@@ -208,7 +208,9 @@ impl Program for HerdKvClient {
                     RpcOutcome::Reply(Reply::Ok) => how.header_only = true,
                     RpcOutcome::Reply(Reply::NotFound) => how.missed = true,
                     outcome => {
-                        return Err(SystemError::Protocol(format!("a key of the population: {outcome:?}")));
+                        return Err(SystemError::Protocol(format!(
+                            "an operation on an existing key ended with {outcome:?}"
+                        )));
                     }
                 }
                 measured.operation(&interval, d.sent, p.now(), how);

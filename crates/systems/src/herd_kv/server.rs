@@ -47,7 +47,7 @@ impl StoreServer {
     }
 
     /// Fills the partitions; each of two threads fills half of them.
-    #[expect(clippy::disallowed_methods, reason = "it is done before the run")]
+    #[expect(clippy::disallowed_methods, reason = "partitions are filled before the run")]
     fn fill(
         &self,
         tables: &mut [u8],

@@ -154,12 +154,12 @@ impl Join {
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.shuffle().check().map_err(|why| why.replace("shuffle", "join"))?;
         if u64::from(self.entry) < TUPLE {
-            return Err(format!("entry is {}, but a tuple has {TUPLE} bytes at least", self.entry));
+            return Err(format!("entry is {}, but a tuple has at least {TUPLE} bytes", self.entry));
         }
         let all = self.memory();
         if all > LARGEST {
             return Err(format!(
-                "the memories of all executors are {all} bytes, but at most {LARGEST} are possible"
+                "all executors together take {all} bytes of memory, but at most {LARGEST} are possible"
             ));
         }
         Ok(())

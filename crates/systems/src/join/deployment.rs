@@ -19,7 +19,8 @@ const LLC: u64 = 20 << 20;
 
 impl System for Join {
     const NAME: &'static str = "join";
-    const ABOUT: &'static str = "Executors that join two relations: both are shuffled, then each builds a hash map and probes it; the server takes no part";
+    const ABOUT: &'static str = "Executors that join two relations: they shuffle both relations, then each \
+                                 executor builds a hash map and probes it; the server takes no part";
 
     /// As in the paper's Figure 16: 16 million tuples of each relation, four executors, two to a machine. The
     /// tuples that are joined are a sample of these. The paper does not say how large a tuple is. Here it is
@@ -69,7 +70,9 @@ impl System for Join {
             moved_bytes: Some(self.entry.into()),
             competes: self.zipf,
             latency_of: Some(
-                "a join of all tuples of both relations, before the end of which others begin the next; the rate counts tuples. All joins of a run have the same relations, which --seed draws",
+                "a join of all tuples of both relations. An executor may begin the next join before other \
+                 executors end theirs. The rate counts tuples. All joins of a run have equal relations, \
+                 drawn with --seed",
             ),
             ..SystemShape::of(&self.clients)
         }
@@ -77,7 +80,7 @@ impl System for Join {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let Some(strategy) = self.strategy.strategy() else {
-            return Err(SiteError::Said("strategy is auto, which only vector-io has".into()));
+            return Err(SiteError::Said("strategy is auto, but only vector-io has auto".into()));
         };
         let plan = self.plan(strategy);
         let inboxes = put_up_inboxes(site, &plan, self.memory_of_executors())?;

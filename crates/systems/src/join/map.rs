@@ -73,7 +73,7 @@ impl Map {
         (self.used, self.len, self.building) = (buckets(tuples), 0, self.building + 1);
         match self.building >> 32 {
             0 => Ok(()),
-            _ => Err(SystemError::Protocol("a map was built 2^32 times".into())),
+            _ => Err(SystemError::Protocol("a hash map was built 2^32 times".into())),
         }
     }
 
@@ -84,7 +84,7 @@ impl Map {
         // The shuffle uses the upper bits.
         let bucket = (hash(key) & (self.used - 1)) * BUCKET;
         if cpu.compare_swap_u64(self.buckets, bucket, 0, 1) != 0 {
-            return Err(SystemError::Protocol("somebody else has a lock of a map".into()));
+            return Err(SystemError::Protocol("another thread holds a lock of a hash map".into()));
         }
         let first = cpu.load_u64(self.buckets, bucket + 8);
         Ok((bucket, self.node(first)))
@@ -106,7 +106,7 @@ impl Map {
     pub fn insert<P: Provider>(&mut self, cpu: &P, tuple: Tuple) -> Result<(), SystemError> {
         let (bucket, first) = self.lock(cpu, tuple.key)?;
         if (self.len + 1) * NODE > self.nodes.len() {
-            return Err(SystemError::Protocol("a map is full".into()));
+            return Err(SystemError::Protocol("a hash map is full".into()));
         }
         let mut node = [0; 24];
         node[..16].copy_from_slice(&tuple.to_bytes());

@@ -194,7 +194,9 @@ impl Program for JoinClient {
             let joined = joining.join((0..own, own..2 * own), plan.receivers, ends, &interval)?;
             // Each join has equal relations, so it must have an equal result.
             if last.replace(joined).is_some_and(|before| before != joined) {
-                return Err(SystemError::Protocol(format!("a join gave {joined:?}, and before {last:?}")));
+                return Err(SystemError::Protocol(format!(
+                    "a join gave {joined:?}, but the join before gave {last:?}"
+                )));
             }
         }
         Ok(joining.leave())

@@ -31,7 +31,7 @@ impl Tuple {
     pub(super) fn at<P: Provider>(cpu: &P, mem: Mem, offset: u64) -> Tuple {
         let mut bytes = [0; TUPLE as usize];
         cpu.read(mem, offset, &mut bytes);
-        let ([key, payload], _) = bytes.as_chunks() else { unreachable!("two words are two words") };
+        let ([key, payload], _) = bytes.as_chunks() else { unreachable!("a tuple has exactly two words") };
         Tuple { key: u64::from_ne_bytes(*key), payload: u64::from_ne_bytes(*payload) }
     }
 }

@@ -34,7 +34,7 @@ impl Cpu for Plain<'_> {
     fn pause(&self, _: Time) {}
 
     fn alloc(&self, _: u64, _: PageSize) -> Result<Mem, VerbsError> {
-        Err(VerbsError::NoRoom("a partition that is being filled has no other memory".into()))
+        Err(VerbsError::NoRoom("no memory can be allocated while a partition is filled".into()))
     }
 
     fn alloc_near(&self, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
@@ -123,7 +123,7 @@ pub fn fill(
     stopped: &impl Fn() -> bool,
 ) -> Result<Vec<Filled>, SystemError> {
     if value > layout.max_value {
-        return SystemError::config(format!("values have up to {} bytes, not {value}", layout.max_value));
+        return SystemError::config(format!("values have at most {} bytes, not {value}", layout.max_value));
     }
     let store = |bytes: &mut [u8]| PartitionStore::new(Mem::new(0, 0, bytes.len() as u64), layout);
     let mut stores = Vec::new();

@@ -61,14 +61,15 @@ impl Layout {
     pub fn check(&self) -> Result<(), SystemError> {
         if !self.buckets.is_power_of_two() || self.buckets > 1 << 32 {
             return SystemError::config(format!(
-                "buckets are a power of two up to 2^32, not {}",
+                "buckets must be a power of two up to 2^32, not {}",
                 self.buckets
             ));
         }
         let least = entry_bytes(self.max_value);
         if self.max_value > LONGEST_VALUE || !self.log.is_multiple_of(LINE) || self.log < least {
             return SystemError::config(format!(
-                "values have up to {LONGEST_VALUE} bytes, the log a multiple of {LINE} of at least {least}, not {self:?}"
+                "values must have at most {LONGEST_VALUE} bytes, and the log a multiple of {LINE} bytes, at \
+                 least {least}, not {self:?}"
             ));
         }
         Ok(())
@@ -343,7 +344,11 @@ impl PartitionStore {
     /// # Panics
     /// If the value is longer than [`Layout::max_value`].
     pub fn put<C: Cpu>(&mut self, cpu: &C, key: &Key, value: &[u8]) -> u32 {
-        assert!(value.len() <= self.layout.max_value as usize, "a value of {} bytes", value.len());
+        assert!(
+            value.len() <= self.layout.max_value as usize,
+            "a value of {} bytes is longer than max_value",
+            value.len()
+        );
         let found = self.find(cpu, key);
         self.write(cpu, found, key, value)
     }

@@ -25,7 +25,7 @@ const BEYOND_CACHES: u64 = 64 << 20;
 impl System for LocalMemory {
     const NAME: &'static str = "local-memory";
     const ABOUT: &'static str =
-        "Loads or stores of pieces of a machine's own memory; the server takes no part";
+        "Loads or stores in a machine's own memory, piece by piece; the server takes no part";
 
     /// A thread that goes over memory of its socket line by line, as Intel's Memory Latency Checker does.
     fn usual() -> LocalMemory {
@@ -49,13 +49,12 @@ impl System for LocalMemory {
         let each = if self.region <= WHOLE { self.region } else { WHOLE + self.region / NUMBERED };
         let store_bytes = each * u64::from(self.clients.clients().clients);
         let small = self.region < BEYOND_CACHES;
-        let needs_sizes = small.then(|| {
-            ("region", format!("{}, within what caches may hold (below {BEYOND_CACHES})", self.region))
-        });
+        let needs_sizes = small
+            .then(|| ("region", format!("{}, small enough for caches (below {BEYOND_CACHES})", self.region)));
         SystemShape {
             cores: vec![("memory_core", self.memory_core)],
             store_bytes,
-            latency_of: Some("an operation; on a device with the clock that is read for it"),
+            latency_of: Some("an operation; on a device, this includes reading the clock"),
             needs_sizes,
             one_machine: true,
             moved_bytes: Some(self.size.into()),

@@ -105,7 +105,7 @@ impl CompletionOf {
     fn of_id(id: u64) -> CompletionOf {
         use CompletionOf::{Ends, Records, Reservation, Word};
         let found = [Reservation, Records, Ends, Word].into_iter().find(|of| of.id() == id);
-        found.unwrap_or_else(|| panic!("a completion has wr_id {id}, which no appender posts"))
+        found.unwrap_or_else(|| panic!("a completion has wr_id {id}, but no appender posts this wr_id"))
     }
 }
 
@@ -206,7 +206,8 @@ impl<P: Provider> Appender<P> {
         if queue > device.attr.max_qp_wr {
             let most = device.attr.max_qp_wr;
             return SystemError::config(format!(
-                "{} appends under way of {} records may be {queue} work requests, but a send queue has {most} at most",
+                "{} outstanding appends of {} records may need {queue} work requests, but a send queue has \
+                 at most {most}",
                 terms.outstanding, terms.most
             ));
         }
@@ -275,14 +276,15 @@ impl<P: Provider> Appender<P> {
         let (most, len) = (self.terms.most as usize, self.terms.layout.record);
         if !self.has_room() || records.is_empty() || records.len() > most {
             let why = format!(
-                "an append of {} records, of which {most} may be, to {} under way",
+                "an append of {} records is not possible: an append has 1 to {most} records, and {} appends \
+                 are outstanding",
                 records.len(),
                 self.batches.len()
             );
             return Err(SystemError::Protocol(why));
         }
         if let Some(record) = records.iter().find(|record| record.len() != len) {
-            let why = format!("a record of {} bytes, where all have {len}", record.len());
+            let why = format!("a record has {} bytes, but all records have {len}", record.len());
             return Err(SystemError::Protocol(why));
         }
         let number = self.begun;
@@ -339,7 +341,7 @@ impl<P: Provider> Appender<P> {
                     assert_eq!(
                         self.word,
                         EngineWord::Posted,
-                        "an engine's word completed that was not waited for"
+                        "an engine's word completes only after it was posted"
                     );
                     self.word = EngineWord::Active;
                     self.ask()?;
@@ -373,7 +375,7 @@ impl<P: Provider> Appender<P> {
     /// If an append is in flight, or a verb fails or has failed before.
     pub fn rest(&mut self) -> Result<(), SystemError> {
         if !self.batches.is_empty() {
-            let why = format!("{} appends are under way: an engine does not rest", self.batches.len());
+            let why = format!("{} appends are outstanding, so the engine cannot rest", self.batches.len());
             return Err(SystemError::Protocol(why));
         }
         if self.word == EngineWord::Idle {
@@ -411,7 +413,7 @@ impl<P: Provider> Appender<P> {
     /// If every append in flight has positions.
     fn has_position(&mut self, position: u64) {
         let batch = &mut self.batches[self.reserved];
-        assert_eq!(batch.state, BatchState::Begun, "an append has positions twice");
+        assert_eq!(batch.state, BatchState::Begun, "an append gets its positions only once");
         batch.state = BatchState::Reserved(position);
         self.reserved += 1;
     }
@@ -422,7 +424,7 @@ impl<P: Provider> Appender<P> {
     /// If no READ of the head was posted.
     fn has_looked(&mut self) {
         let Room::Looks { since, again } = self.room else {
-            panic!("the head was READ unasked: {:?}", self.room)
+            panic!("a READ of the head completed, but none was posted: {:?}", self.room)
         };
         self.head = self.cpu.load_u64(self.buffers.answers.mem(), HEAD);
         self.room = Room::Waits { since, again };
@@ -442,7 +444,7 @@ impl<P: Provider> Appender<P> {
         let outcome = match self.batches.pop_front().map(|batch| batch.state) {
             Some(BatchState::Written(position)) => AppendOutcome::At(position),
             Some(BatchState::Voided | BatchState::Refused) => AppendOutcome::Refused,
-            state => panic!("an append ended for which nothing was posted: {state:?}"),
+            state => panic!("an append ended, but nothing was posted for it: {state:?}"),
         };
         self.posted -= 1;
         self.reserved -= 1;
@@ -488,8 +490,10 @@ impl<P: Provider> Appender<P> {
             Room::Waits { since, again } | Room::Looks { since, again } => (since, again),
         };
         if now.since(since) > self.terms.patience {
-            let why =
-                format!("the log was full for {} us: nobody reads it", self.terms.patience.as_ns() / 1000);
+            let why = format!(
+                "the log was full for {} us, because no reader reads it",
+                self.terms.patience.as_ns() / 1000
+            );
             return Err(SystemError::Timeout(why));
         }
         if matches!(self.room, Room::Looks { .. }) || now < again {

@@ -80,7 +80,7 @@ schema! {
         /// Copy records of tables at the second socket together into a buffer at the first, and WRITE them
         /// from there.
         merge: bool = Field::switch()
-            .flags(&[Flag::no("no-merge", "Have the NIC take records from wherever the tables are")]),
+            .flags(&[Flag::no("no-merge", "Let the NIC gather records from the tables at both sockets")]),
         /// Cores of a socket; cores are numbered socket by socket.
         cores_per_socket: u32 = Field::count(1, 256),
         /// Largest WRITE that is inline, in bytes, if its pieces are copied or it has one piece.
@@ -157,29 +157,31 @@ impl Log {
         }
         if u64::from(*records) > *log_slots {
             return Err(format!(
-                "an append of {records} records does not fit a log of {log_slots} (log_slots)"
+                "an append of {records} records does not fit in a log of {log_slots} records (log_slots)"
             ));
         }
         let under_way = records.saturating_mul(clients.outstanding);
         if under_way > *table {
             return Err(format!(
-                "table is {table}, but {} appends of {records} records that are under way take {under_way} of it",
+                "table is {table}, but {} outstanding appends of {records} records need {under_way}",
                 clients.outstanding
             ));
         }
         let bytes = self.layout().bytes();
         if bytes > LARGEST {
             return Err(format!(
-                "a log of {log_slots} records of {record} bytes takes {bytes} bytes, but at most {LARGEST} are possible"
+                "a log of {log_slots} records of {record} bytes takes {bytes} bytes, but at most {LARGEST} \
+                 are possible"
             ));
         }
         if clients.clients > ENGINES {
-            return Err(format!("clients are {}, but a log has {ENGINES} engines at most", clients.clients));
+            return Err(format!("clients is {}, but a log has at most {ENGINES} engines", clients.clients));
         }
         let (last, cores) = (self.last_core(), 2 * self.cores_per_socket);
         if self.has_far() && last >= cores {
             return Err(format!(
-                "clients of a machine are to be at cores up to {last}, but two sockets of {} have {cores}",
+                "clients of a machine need cores up to number {last}, but two sockets of {} cores have \
+                 {cores}",
                 self.cores_per_socket
             ));
         }
@@ -204,18 +206,19 @@ mod tests {
         };
         for (log, said) in [
             (log(|log| log.record = 12), "record is 12, but a record consists of words: use a multiple of 8"),
-            (log(|log| log.log_slots = 31), "an append of 32 records does not fit a log of 31 (log_slots)"),
             (
-                log(|log| log.table = 31),
-                "table is 31, but 1 appends of 32 records that are under way take 32 of it",
+                log(|log| log.log_slots = 31),
+                "an append of 32 records does not fit in a log of 31 records (log_slots)",
             ),
+            (log(|log| log.table = 31), "table is 31, but 1 outstanding appends of 32 records need 32"),
             (
                 log(|log| (log.log_slots, log.record) = (1 << 20, 1024)),
-                "a log of 1048576 records of 1024 bytes takes 1082131008 bytes, but at most 1073741824 are possible",
+                "a log of 1048576 records of 1024 bytes takes 1082131008 bytes, but at most 1073741824 are \
+                 possible",
             ),
             (
                 log(|log| (log.clients, log.clients_at) = (Clients::new(9, 9, 1, false), At::Far)),
-                "clients of a machine are to be at cores up to 16, but two sockets of 8 have 16",
+                "clients of a machine need cores up to number 16, but two sockets of 8 cores have 16",
             ),
             (
                 log(|log| log.clients.windows = true),

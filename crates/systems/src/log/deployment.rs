@@ -64,8 +64,8 @@ impl LogMachine {
 
 impl System for Log {
     const NAME: &'static str = "log";
-    const ABOUT: &'static str =
-        "Log that engines append to: positions reserved by fetch-and-add, records gathered from their tables";
+    const ABOUT: &'static str = "Log that engines append to: they reserve positions by fetch-and-add, and \
+                                 the NIC gathers records from their tables";
 
     /// The paper does not say how long a record is, how many appends an engine has in flight, or how large
     /// log and tables are. Here a record is as long as the values of the paper's hashtable. An engine has one
@@ -105,7 +105,7 @@ impl System for Log {
             inline_bytes: Some(self.inline_bytes),
             sockets: self.has_far().then_some((2, self.cores_per_socket)),
             latency_of: Some(
-                "a record, from when its transaction begins to change the table until its append has ended",
+                "a record, from the time its transaction begins to change the table until its append ends",
             ),
             // A log that wraps uses new memory on its first lap.
             round: (self.log_full == Full::Wrap).then_some(Round::Operations(self.log_slots)),

@@ -46,7 +46,8 @@ impl LogEngine {
         let SystemError::Completion(status) = error else { return error };
         let patience = self.log.hole_patience;
         SystemError::Config(format!(
-            "an engine lost its connection to the log ({status:?}): it had not written what it had reserved within {patience} (hole_patience), or the log machine is gone"
+            "an engine lost its connection to the log ({status:?}): it did not write its reserved positions \
+             within {patience} (hole_patience), or the log machine is gone"
         ))
     }
 }

@@ -124,7 +124,7 @@ impl<P: Provider> PositionAsker<P> {
         match self.done.pop().map(|done| done.outcome) {
             Some(herd::RpcOutcome::Reply(position)) => Ok(Some(position)),
             Some(herd::RpcOutcome::Malformed) => {
-                Err(SystemError::Protocol("the log machine did not understand what it was asked".into()))
+                Err(SystemError::Protocol("the log machine did not understand the request".into()))
             }
             None => Ok(None),
         }

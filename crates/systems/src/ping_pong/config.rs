@@ -81,7 +81,7 @@ impl PingPong {
     pub(super) fn refuse(&self) -> Result<(), String> {
         let PingPong { message, size, .. } = *self;
         if size == 0 && message.is_written() {
-            return Err("size is 0, but who waits for a WRITE looks at its last byte: use at least 1".into());
+            return Err("size is 0, but the receiver of a WRITE polls the last byte: use at least 1".into());
         }
         if size > LARGEST {
             return Err(format!("size is {size}, but a message of ping-pong has at most {LARGEST} bytes"));

@@ -12,8 +12,7 @@ const ALONE: Clients = Clients::new(1, 1, 1, false);
 
 impl System for PingPong {
     const NAME: &'static str = "ping-pong";
-    const ABOUT: &'static str =
-        "Ping-pong, as perftest's latency tests: half a round trip, of READs a whole one";
+    const ABOUT: &'static str = "Ping-pong like perftest's latency tests: half a round trip, or a whole READ";
 
     /// perftest's defaults.
     fn usual() -> PingPong {

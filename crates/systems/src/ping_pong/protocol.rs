@@ -155,7 +155,7 @@ impl<P: Provider> PingPongEnd<P> {
                 if found {
                     check(&wc[0])?;
                     if wc[0].byte_len != self.inbox_bytes() {
-                        let why = format!("{} bytes came, not {}", wc[0].byte_len, self.inbox_bytes());
+                        let why = format!("{} bytes arrived, not {}", wc[0].byte_len, self.inbox_bytes());
                         return Err(SystemError::Protocol(why));
                     }
                     self.expect()?;

@@ -11,7 +11,8 @@ use doorbell_verbs::{AccessFlags, Cluster, PageSize};
 
 impl System for Proxy {
     const NAME: &'static str = "proxy";
-    const ABOUT: &'static str = "READs of the memory of a machine's sockets: by QPs to each, by that to one's own match, or by a proxy socket";
+    const ABOUT: &'static str = "READs of memory at the sockets of a machine: with a QP to each socket, with \
+                                 one QP to the matching socket, or by a proxy socket";
 
     /// Two machines with two sockets, and a client thread at each socket of one machine. The paper states
     /// neither the outstanding READs nor their size.

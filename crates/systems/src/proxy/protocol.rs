@@ -207,7 +207,7 @@ impl<'a, P: Provider> Running<'a, P> {
     /// Posts a READ for the client itself.
     fn post(&mut self, read: Read) -> Result<(), SystemError> {
         let Some(slot) = self.own.iter().position(Option::is_none) else {
-            return SystemError::config("more READs than are outstanding");
+            return SystemError::config("too many READs are outstanding");
         };
         let each = (self.bytes.len() as u64).next_multiple_of(64);
         let sge = self.buffers.sge(slot as u64 * each, self.bytes.len() as u32);
@@ -225,7 +225,7 @@ impl<'a, P: Provider> Running<'a, P> {
     ) -> Result<(), SystemError> {
         let (qp, memory) = &self.ways[socket as usize];
         let Some(qp) = qp.as_ref().or(self.ways[self.socket as usize].0.as_ref()) else {
-            return SystemError::config("a thread has a QP to its own socket's match");
+            return SystemError::config("a thread needs a QP to the socket that matches its own");
         };
         let sge = [sge];
         let wr = SendWr::new(wr_id, SendOp::Read(memory.at(offset)), &sge);
@@ -242,7 +242,9 @@ impl<'a, P: Provider> Running<'a, P> {
                 self.cpu.work(work::REQUEST);
                 // The request comes from another thread of this machine, and may be wrong.
                 if offset > MEMORY - self.bytes.len() as u64 {
-                    return Err(SystemError::Protocol(format!("a request for offset {offset}")));
+                    return Err(SystemError::Protocol(format!(
+                        "a request has offset {offset}, beyond the memory"
+                    )));
                 }
                 let sge = self.results[n].0.sge(channel.result_at(number), self.bytes.len() as u32);
                 self.read(self.socket, offset, sge, FOR_OTHERS)?;
@@ -297,7 +299,7 @@ impl<'a, P: Provider> Running<'a, P> {
         fill(read.socket, read.offset, &mut expected);
         if self.bytes != expected {
             let why = format!(
-                "memory at socket {} from {} on was read as {:?}",
+                "a READ at socket {} from offset {} on found wrong bytes: {:?}",
                 read.socket, read.offset, self.bytes
             );
             return Err(SystemError::Protocol(why));

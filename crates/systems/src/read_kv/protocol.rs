@@ -269,7 +269,7 @@ impl Program for ReadKvClient {
             }
             for d in put.drain(..) {
                 if d.outcome != RpcOutcome::Reply(Reply::Ok) {
-                    return Err(SystemError::Protocol(format!("a PUT: {:?}", d.outcome)));
+                    return Err(SystemError::Protocol(format!("a PUT failed: {:?}", d.outcome)));
                 }
                 measured.operation(&interval, d.sent, p.now(), How::default());
             }

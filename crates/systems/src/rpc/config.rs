@@ -102,32 +102,33 @@ mod tests {
         for (asked, said) in [
             (
                 "request=write-uc reply=write-rc",
-                "reply is write-rc, request write-uc: replies over RC go by the connection that brings the \
-                 requests, but these are over UC",
+                "reply is write-rc, request write-uc: replies over RC use the connection of the requests, \
+                 but the requests are over UC",
             ),
             (
                 "request=send-ud reply=read-rc",
-                "reply is read-rc, request send-ud: replies over RC go by the connection that brings the \
-                 requests, but these are over UD",
+                "reply is read-rc, request send-ud: replies over RC use the connection of the requests, but \
+                 the requests are over UD",
             ),
             (
                 "request_size=64-5000 request=send-ud",
                 "request_size is up to 5000 bytes, but messages of send-ud have at most 4000",
             ),
             ("reply_size=4001", "reply_size is up to 4001 bytes, but messages of send-ud have at most 4000"),
-            ("arrivals=poisson", "arrivals are poisson, but nothing says at which rate"),
-            ("rate=1000", "rate is 1000, but arrivals are closed: a rate is for fixed and poisson"),
+            ("arrivals=poisson", "arrivals are poisson, but no rate is given"),
+            ("rate=1000", "rate is 1000, but arrivals are closed: a rate applies to fixed and poisson only"),
             (
                 "arrivals=fixed rate=1000 think=2us",
-                "think is 2us, but arrivals are fixed: clients think where they are closed",
+                "think is 2us, but arrivals are fixed: clients think only with closed arrivals",
             ),
             (
                 "arrivals=fixed rate=1000 windows=true",
-                "windows are asked for, but arrivals are fixed: windows are for closed ones",
+                "windows are asked for, but arrivals are fixed: windows apply to closed arrivals only",
             ),
             (
                 "request=write-rc reply=write-rc queues=2",
-                "queues is 2, but replies by write-rc go by the client's connection: queues are for send-ud",
+                "queues is 2, but replies by write-rc use the client's connection: only send-ud has several \
+                 queues",
             ),
         ] {
             assert_eq!(of(asked).unwrap_err(), said, "{asked}");

@@ -43,7 +43,7 @@ impl Rpc {
 
 impl System for Rpc {
     const NAME: &'static str = "rpc";
-    const ABOUT: &'static str = "Any RPC: verbs, sizes, work and arrivals are chosen";
+    const ABOUT: &'static str = "Any RPC: you choose verbs, sizes, work and arrivals";
 
     /// HERD's values.
     fn usual() -> Rpc {

@@ -203,7 +203,10 @@ impl<P: Provider> RpcAsker<'_, P> {
             }
         }
         if self.ended < limit {
-            return Err(SystemError::Timeout(format!("{} of {limit} requests were answered", self.ended)));
+            return Err(SystemError::Timeout(format!(
+                "only {} of {limit} requests were answered",
+                self.ended
+            )));
         }
         Ok(measured)
     }
@@ -235,7 +238,8 @@ impl<P: Provider> RpcAsker<'_, P> {
             let Some(since) = self.pace.take(p.now()) else { break };
             let length = self.client.load.requests.draw(&mut self.random);
             let text = Text::request(self.client.number, self.begun, length);
-            let free = asked.iter().position(Option::is_none).expect("fewer are under way than may be");
+            let free =
+                asked.iter().position(Option::is_none).expect("fewer requests are outstanding than allowed");
             self.caller.send(worker, &text, free as u64)?;
             asked[free] = Some(AskedRpc { since, text });
             self.begun += 1;
@@ -260,10 +264,12 @@ impl<P: Provider> RpcAsker<'_, P> {
         match &done.outcome {
             RpcOutcome::Reply(reply) if *reply == text.reply(reply.length()) => {}
             RpcOutcome::Reply(_) => {
-                let why = format!("a request of client {number} was answered by another's reply");
+                let why = format!("a request of client {number} got the reply to another request");
                 return Err(SystemError::Protocol(why));
             }
-            RpcOutcome::Malformed => return Err(SystemError::Protocol("a request was refused".into())),
+            RpcOutcome::Malformed => {
+                return Err(SystemError::Protocol("the server refused a request as malformed".into()));
+            }
         }
         self.ended += 1;
         self.pace.ended(now, (self.begun - self.ended) as u32);

@@ -64,7 +64,9 @@ impl FromStr for SizePart {
         let number = |text: &str, what: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let number = text.parse().ok().filter(|_| digits);
-            number.ok_or_else(|| format!("`{text}` is no {what}; write sizes as 64, 64-512 or 64:90,4096:10"))
+            number.ok_or_else(|| {
+                format!("`{text}` is not a {what}; write sizes as 64, 64-512 or 64:90,4096:10")
+            })
         };
         let (sizes, weight) = text.split_once(':').unwrap_or((text, "1"));
         let (least, most) = sizes.split_once('-').unwrap_or((sizes, sizes));
@@ -137,12 +139,12 @@ mod tests {
     fn what_is_no_size_is_refused_in_one_sentence() {
         let how = "write sizes as 64, 64-512 or 64:90,4096:10";
         for (text, said) in [
-            ("", format!("`` is no number of bytes; {how}")),
-            ("64,", format!("`` is no number of bytes; {how}")),
-            ("-5", format!("`` is no number of bytes; {how}")),
-            ("+5", format!("`+5` is no number of bytes; {how}")),
-            ("5000000000", format!("`5000000000` is no number of bytes; {how}")),
-            ("64:x", format!("`x` is no weight; {how}")),
+            ("", format!("`` is not a number of bytes; {how}")),
+            ("64,", format!("`` is not a number of bytes; {how}")),
+            ("-5", format!("`` is not a number of bytes; {how}")),
+            ("+5", format!("`+5` is not a number of bytes; {how}")),
+            ("5000000000", format!("`5000000000` is not a number of bytes; {how}")),
+            ("64:x", format!("`x` is not a weight; {how}")),
             ("64:0", "the weight of `64:0` is 0, but must be at least 1".into()),
             ("9-4:2", "`9-4` ends before it begins; write 4-9".into()),
         ] {

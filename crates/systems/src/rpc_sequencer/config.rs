@@ -37,9 +37,7 @@ impl RpcSequencer {
         let RpcSequencer { request, reply, travel, .. } = self;
         if travel.datagrams && *request != Requests::SendUd {
             let request = request.name();
-            return Err(format!(
-                "datagrams are asked for, which are requests by send-ud, but request is {request}"
-            ));
+            return Err(format!("datagrams need requests by send-ud, but request is {request}"));
         }
         self.workers.refuse(*request, *reply)
     }

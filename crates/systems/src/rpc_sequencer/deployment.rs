@@ -11,7 +11,7 @@ use doorbell_verbs::{Cluster, QpType};
 
 impl System for RpcSequencer {
     const NAME: &'static str = "rpc-sequencer";
-    const ABOUT: &'static str = "Sequencer over HERD's RPCs, or by other verbs";
+    const ABOUT: &'static str = "Sequencer over HERD's RPCs or other verbs";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("sequencer", "rpc"));
 
     /// Clients send windows of 32 requests. Multi-queue means 3 QPs per port.

@@ -95,7 +95,11 @@ impl Program for RpcSequencerClient {
             for d in done.drain(..) {
                 match d.outcome {
                     RpcOutcome::Reply(value) => drawer.got(value, d.sent, p.now(), false),
-                    RpcOutcome::Malformed => return Err(SystemError::Protocol("a draw was refused".into())),
+                    RpcOutcome::Malformed => {
+                        return Err(SystemError::Protocol(
+                            "the server refused a request as malformed".into(),
+                        ));
+                    }
                 }
             }
             let repeated = client.repeat()?;

@@ -167,40 +167,43 @@ impl Shuffle {
         let Shuffle { clients: Clients { clients, windows, .. }, .. } = self;
         if *clients > MOST_EXECUTORS {
             return Err(format!(
-                "clients is {clients}, but a shuffle has {MOST_EXECUTORS} executors at most"
+                "clients is {clients}, but a shuffle has at most {MOST_EXECUTORS} executors"
             ));
         }
         if self.give_up.span() < LEAST_PATIENCE {
             let least = Duration::new(LEAST_PATIENCE);
             return Err(format!(
-                "give_up is {}, but an executor that lives may see nothing new for a while: at least {least} is possible",
+                "give_up is {}, but must be at least {least}, because a live executor may see nothing new \
+                 for a while",
                 self.give_up
             ));
         }
         let Plan { senders, receivers, batch, entry, segment, .. } = self.plan(Strategy::Sgl);
         if senders > *clients || receivers > *clients || senders + receivers < *clients {
             return Err(format!(
-                "of {clients} executors {senders} are to send and {receivers} to receive, but each does one of them at least"
+                "of {clients} executors {senders} send and {receivers} receive, but each executor must send \
+                 or receive"
             ));
         }
         if !entry.is_multiple_of(8) {
-            return Err(format!("entry is {entry}, but entries are whole words of 8 bytes"));
+            return Err(format!("entry is {entry}, but an entry consists of words: use a multiple of 8"));
         }
         if segment / 2 < batch {
             return Err(format!(
-                "segment is {segment}, but has to hold twice the {batch} entries that are moved together (batch_entries)"
+                "segment is {segment}, but must hold at least two batches of {batch} entries (batch_entries)"
             ));
         }
         if *windows {
             return Err("shuffle has no windows: an executor posts as soon as there is room".into());
         }
         if self.strategy == Chosen::Auto {
-            return Err("strategy is auto, which only vector-io has: use sp, doorbell or sgl".into());
+            return Err("strategy is auto, but only vector-io has auto: use sp, doorbell or sgl".into());
         }
         let all = self.memory();
         if all > LARGEST {
             return Err(format!(
-                "the inboxes and inputs of all executors are {all} bytes, but at most {LARGEST} are possible: have fewer clients, a smaller segment, entry or round_entries"
+                "the inboxes and inputs of all executors take {all} bytes, but at most {LARGEST} are \
+                 possible: use fewer clients, or a smaller segment, entry or round_entries"
             ));
         }
         self.seats().refuse()

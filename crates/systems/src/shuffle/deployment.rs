@@ -50,7 +50,8 @@ pub fn put_up_inboxes<C: Cluster, R: Record, D: Dress>(
 
 impl System for Shuffle {
     const NAME: &'static str = "shuffle";
-    const ABOUT: &'static str = "Executors that distribute entries to each other by their keys, round by round; the server takes no part";
+    const ABOUT: &'static str = "Executors that distribute entries to each other by their keys, round by \
+                                 round; the server takes no part";
 
     /// Values of the paper's Figure 15: sixteen executors, one at each socket of eight machines. The paper
     /// does not state the size of an entry, the entries of a round or of a segment, or how many posts are
@@ -99,10 +100,10 @@ impl System for Shuffle {
             round: Some(Round::Operations(self.round_operations())),
             latency_of: Some(match self.transfer {
                 Transfer::Push => {
-                    "an entry, from when its post's first entry is looked at until the post has completed"
+                    "an entry, from the time the first entry of its post is read until the post completes"
                 }
                 Transfer::Pull => {
-                    "an entry, from when the READ that fetches it is posted until that has completed"
+                    "an entry, from the time the READ that fetches it is posted until the READ completes"
                 }
             }),
             ..SystemShape::of(&self.clients)
@@ -111,7 +112,7 @@ impl System for Shuffle {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let Some(strategy) = self.strategy.strategy() else {
-            return Err(SiteError::Said("strategy is auto, which only vector-io has".into()));
+            return Err(SiteError::Said("strategy is auto, but only vector-io has auto".into()));
         };
         let (plan, seats) = (self.plan(strategy), self.seats());
         let memory = Inboxes { seats, placement: self.placement };

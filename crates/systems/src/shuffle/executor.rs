@@ -202,7 +202,9 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         self.executor.cpu.work(work::DESTINATION);
         let receiver = rule(key);
         if receiver >= self.executor.outgoing.receivers() {
-            return Err(SystemError::Config(format!("the rule has no receiver {receiver}")));
+            return Err(SystemError::Config(format!(
+                "the rule names receiver {receiver}, but there is no such receiver"
+            )));
         }
         let batch = u64::from(self.executor.plan.batch);
         let mut listed = self.executor.outgoing.list(receiver, input.piece(number), began);

@@ -51,7 +51,8 @@ impl Config {
         let positive = [self.workers, self.clients, self.outstanding, self.queues, self.gather];
         if positive.contains(&0) || self.gather > 1024 {
             return SystemError::config(format!(
-                "workers, clients, outstanding, queues and gather (up to 1024) are at least 1, not {self:?}"
+                "workers, clients, outstanding, queues and gather must be at least 1, and gather at most \
+                 1024, not {self:?}"
             ));
         }
         Ok(())

@@ -136,7 +136,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         }
         // A client that has lost the lock may have read anything. A client that kept the lock may not.
         if count == HALF_WRITTEN {
-            return Err(SystemError::Protocol(format!("what lock {lock} guards was half written")));
+            return Err(SystemError::Protocol(format!("the data of lock {lock} was half written")));
         }
         self.held.counts[lock as usize] = count;
         Ok(true)

@@ -70,7 +70,10 @@ schema! {
         drift: Duration = Field::time(),
         /// Publish the data of a lock with a lease on release, rather than write it in place.
         fencing: bool = Field::switch()
-            .flags(&[Flag::no("no-fencing", "Write what a lock with a lease guards in place, as if no holder were ever late")]),
+            .flags(&[Flag::no(
+                "no-fencing",
+                "Write the data of a lock with a lease in place, without protection from late holders",
+            )]),
     }
 }
 
@@ -102,16 +105,17 @@ impl Locks {
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Locks { data, backoff, backoff_most, .. } = self;
         if !data.is_multiple_of(8) {
-            return Err(format!("data is {data}, but what a lock guards are words: use a multiple of 8"));
+            return Err(format!("data is {data}, but a lock's data consists of words: use a multiple of 8"));
         }
         if backoff > backoff_most {
             return Err(format!(
-                "backoff is {backoff}, longer than the longest wait, backoff_most: {backoff_most}"
+                "backoff is {backoff}, but the longest wait, backoff_most, is {backoff_most}"
             ));
         }
         if backoff.span() == Span::ZERO && *backoff_most != Locks::USUAL.backoff_most {
             return Err(format!(
-                "backoff_most is {backoff_most}, but without backoff, the first wait, there is none: give both"
+                "backoff_most is {backoff_most}, but clients do not wait without backoff, the first wait: \
+                 give both"
             ));
         }
         Ok(())
@@ -134,26 +138,25 @@ impl RemoteSpinlock {
         if !self.is_leased() {
             return match fencing {
                 true if *drift == Self::USUAL_DRIFT => Ok(()),
-                true => Err(format!("drift is {drift}, but means nothing without a lease: give both")),
-                false => {
-                    Err("fencing (--no-fencing) is turned off, but means nothing without a lease".into())
-                }
+                true => Err(format!("drift is {drift}, but has no effect without a lease: give both")),
+                false => Err("fencing is off (--no-fencing), but has no effect without a lease".into()),
             };
         }
         if *release == Release::Write {
             return Err(
-                "release is write, but a lock with a lease may have been taken over: only cas sees that"
+                "release is write, but another client may have taken over a lock with a lease: only cas \
+                 detects this"
                     .into(),
             );
         }
         let (clients, most) = (clients.clients().clients, word::CLIENTS);
         if clients > most {
-            return Err(format!("clients are {clients}, but a lock with a lease has {most} at most"));
+            return Err(format!("clients is {clients}, but a lock with a lease has at most {most} clients"));
         }
         if lease.span().as_ps().saturating_add(drift.span().as_ps()) > word::LONGEST.as_ps() {
             let longest = Duration::new(word::LONGEST);
             return Err(format!(
-                "lease is {lease} and drift {drift}, but together they are {longest} at most"
+                "lease is {lease} and drift is {drift}, but their sum must be at most {longest}"
             ));
         }
         Ok(())
@@ -178,35 +181,36 @@ mod tests {
         for (spinlock, said) in [
             (
                 locks(|locks| locks.data = 12),
-                "data is 12, but what a lock guards are words: use a multiple of 8",
+                "data is 12, but a lock's data consists of words: use a multiple of 8",
             ),
             (
                 locks(|locks| locks.backoff = Duration::new(Span::from_us(65))),
-                "backoff is 65us, longer than the longest wait, backoff_most: 64us",
+                "backoff is 65us, but the longest wait, backoff_most, is 64us",
             ),
             (
                 locks(|locks| locks.backoff_most = Duration::new(Span::from_us(65))),
-                "backoff_most is 65us, but without backoff, the first wait, there is none: give both",
+                "backoff_most is 65us, but clients do not wait without backoff, the first wait: give both",
             ),
             (
                 RemoteSpinlock { drift: us(20), ..usual() },
-                "drift is 20us, but means nothing without a lease: give both",
+                "drift is 20us, but has no effect without a lease: give both",
             ),
             (
                 RemoteSpinlock { fencing: false, ..usual() },
-                "fencing (--no-fencing) is turned off, but means nothing without a lease",
+                "fencing is off (--no-fencing), but has no effect without a lease",
             ),
             (
                 RemoteSpinlock { release: Release::Write, ..leased() },
-                "release is write, but a lock with a lease may have been taken over: only cas sees that",
+                "release is write, but another client may have taken over a lock with a lease: only cas \
+                 detects this",
             ),
             (
                 RemoteSpinlock { clients: OneByOne::new(600, 16), ..leased() },
-                "clients are 600, but a lock with a lease has 511 at most",
+                "clients is 600, but a lock with a lease has at most 511 clients",
             ),
             (
                 RemoteSpinlock { drift: us(500_000), ..leased() },
-                "lease is 50us and drift 500ms, but together they are 500ms at most",
+                "lease is 50us and drift is 500ms, but their sum must be at most 500ms",
             ),
         ] {
             assert_eq!(spinlock.check().unwrap_err(), said);

@@ -16,7 +16,7 @@ use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, Span};
 
 /// The span that a latency covers.
-const LATENCY: &str = "a lock, from the first attempt to where it has been given back";
+const LATENCY: &str = "a lock, from the first attempt to acquire it until its release";
 
 impl Locks {
     /// The work that each client repeats.
@@ -92,7 +92,7 @@ impl System for LocalSpinlock {
 impl System for RemoteSpinlock {
     const NAME: &'static str = "remote-spinlock";
     const ABOUT: &'static str =
-        "Spinlock by RDMA compare-and-swap on the server's memory, with a lease or without";
+        "Spinlock by RDMA compare-and-swap on the server's memory, with or without a lease";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "remote"));
 
     /// The paper does not say how a lock is released. The default is the way that costs a NIC less.
@@ -151,7 +151,7 @@ impl System for RemoteSpinlock {
 
 impl System for RpcSpinlock {
     const NAME: &'static str = "rpc-spinlock";
-    const ABOUT: &'static str = "Spinlock that a thread of the server keeps, asked by RC SEND";
+    const ABOUT: &'static str = "Spinlock kept by a thread of the server, with requests by RC SEND";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "rpc"));
 
     fn usual() -> RpcSpinlock {

@@ -36,7 +36,7 @@ impl Leased {
         if clients > word::CLIENTS {
             let most = word::CLIENTS;
             return Err(SiteError::Said(format!(
-                "a lock with a lease has {most} clients at most, not {clients}"
+                "a lock with a lease has at most {most} clients, not {clients}"
             )));
         }
         let layout = Leased::layout(clients, (locks, data), fencing);

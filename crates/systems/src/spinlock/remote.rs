@@ -35,7 +35,7 @@ pub(super) fn reach<P: Provider>(cpu: &P, number: u32, layout: &Layout) -> Resul
 pub(super) fn given_back(lock: u32, seen: u64, mark: u64) -> Result<(), SystemError> {
     match seen == mark {
         true => Ok(()),
-        false => Err(SystemError::Protocol(format!("lock {lock} of client {mark} was taken away by {seen}"))),
+        false => Err(SystemError::Protocol(format!("lock {lock} of client {mark} was taken by {seen}"))),
     }
 }
 

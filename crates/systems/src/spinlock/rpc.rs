@@ -156,7 +156,7 @@ impl<P: Provider> LockAsker<P> {
         }
         match done.first().map(|done| &done.outcome) {
             Some(RpcOutcome::Reply(did)) => Ok(Some(*did == 1)),
-            _ => Err(SystemError::Protocol("the server did not understand what it was asked".into())),
+            _ => Err(SystemError::Protocol("the server did not understand the request".into())),
         }
     }
 }
@@ -180,7 +180,7 @@ impl<P: Provider> Lock for LockAsker<P> {
         }
         match self.ask(lock, true, interval)? {
             Some(false) => {
-                Err(SystemError::Protocol(format!("lock {lock} was taken away from {}", self.client)))
+                Err(SystemError::Protocol(format!("lock {lock} was taken away from client {}", self.client)))
             }
             answered => Ok(answered.is_some()),
         }

@@ -127,7 +127,7 @@ impl Touch {
             return Err(format!("step is {step}, but must be a power of two, at most 64"));
         }
         if self.stack == Stack::Tcp && self.response != Response::Send {
-            return Err("response is for the stack rdma: over TCP, responses are sent".into());
+            return Err("response applies to the stack rdma only: over TCP, responses are sent".into());
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ mod tests {
             (vec![("step", Value::Number(0))], "step is 0, but must be at least 1"),
             (
                 vec![("stack", text("tcp")), ("response", text("read"))],
-                "response is for the stack rdma: over TCP, responses are sent",
+                "response applies to the stack rdma only: over TCP, responses are sent",
             ),
         ] {
             assert_eq!(of(&values).unwrap_err(), said);

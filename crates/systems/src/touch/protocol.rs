@@ -170,7 +170,10 @@ impl TouchClient {
             number += 1;
         }
         if self.limit > number {
-            return Err(SystemError::Timeout(format!("{number} of {} requests were answered", self.limit)));
+            return Err(SystemError::Timeout(format!(
+                "only {number} of {} requests were answered",
+                self.limit
+            )));
         }
         Ok(measured)
     }

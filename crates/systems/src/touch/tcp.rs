@@ -77,7 +77,8 @@ impl<P: Provider> TcpClient<P> {
     /// A connected end that receives the response into all of `buffer`.
     pub(super) fn new(p: &P, buffer: Mem) -> Result<TcpClient<P>, SystemError> {
         let address = String::from_utf8_lossy(&p.lookup(ADDRESS)).parse();
-        let address = address.map_err(|_| SystemError::Protocol("the server's address is none".into()))?;
+        let address =
+            address.map_err(|_| SystemError::Protocol("the server's address is not valid".into()))?;
         Ok(TcpClient(TcpEnd::new(p, TcpStream::connect(p, address)?, buffer)?))
     }
 }

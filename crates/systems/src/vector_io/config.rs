@@ -46,7 +46,8 @@ impl VectorIo {
         if self.bytes() > LARGEST {
             let VectorIo { iovcnt, piece, .. } = self;
             return Err(format!(
-                "{iovcnt} pieces of {piece} bytes are {} bytes, but a call of vector-io has at most {LARGEST}",
+                "{iovcnt} pieces of {piece} bytes are {} bytes, but a call of vector-io has at most \
+                 {LARGEST}",
                 self.bytes()
             ));
         }

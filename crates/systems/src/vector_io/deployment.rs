@@ -10,7 +10,8 @@ use doorbell_verbs::{AccessFlags, Cluster};
 
 impl System for VectorIo {
     const NAME: &'static str = "vector-io";
-    const ABOUT: &'static str = "Calls that write many small pieces side by side: copied, as a list of WRITEs, or gathered by the NIC";
+    const ABOUT: &'static str = "Calls that write many small pieces side by side: copied together, as a list \
+                                 of WRITEs, or gathered by the NIC";
 
     /// One thread and one target machine, as in the paper's Figures 3 and 4. The paper does not state how
     /// many calls are outstanding.
@@ -38,7 +39,7 @@ impl System for VectorIo {
             warmed_bytes,
             client_bytes: warmed_bytes,
             inline_bytes: Some(self.inline_bytes),
-            latency_of: Some("a call, from before its pieces are copied or its list is made"),
+            latency_of: Some("a call, with the time to copy its pieces or to make its list"),
             ..SystemShape::of(&self.clients)
         }
     }
@@ -51,7 +52,8 @@ impl System for VectorIo {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let Some(strategy) = self.strategy.strategy() else {
-            let why = "strategy is auto, which a profile decides, but nothing here says what things cost: use sp, doorbell or sgl";
+            let why = "strategy is auto, but there is no profile with the costs to decide by: use sp, \
+                       doorbell or sgl";
             return Err(SiteError::Said(why.into()));
         };
         let clients = self.clients.clients;

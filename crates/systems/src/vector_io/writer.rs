@@ -177,12 +177,13 @@ impl<P: Provider> Writer<P> {
     ) -> Result<u64, SystemError> {
         let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.len())).sum();
         if bytes == 0 || bytes > self.longest {
-            let why = format!("a call of {bytes} bytes, where there may be 1 to {}", self.longest);
+            let why = format!("a call has {bytes} bytes, but must have 1 to {}", self.longest);
             return Err(SystemError::Protocol(why));
         }
         let needed = work_requests(strategy, pieces.len(), self.limits.sges);
         if needed > self.limits.queue {
-            let why = format!("a call of {needed} WRITEs, but the send queue has {}", self.limits.queue);
+            let why =
+                format!("a call needs {needed} WRITEs, but the send queue has {} slots", self.limits.queue);
             return Err(SystemError::Protocol(why));
         }
         self.wait_for_room(needed)?;

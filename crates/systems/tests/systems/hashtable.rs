@@ -210,23 +210,20 @@ fn what_cannot_be_is_refused_in_one_sentence() {
     };
     assert_eq!(
         said(&|c| (c.pairs.pairs, c.versions) = (1 << 20, 64)),
-        "the table takes 6434062336 bytes of all back-ends, but at most 1073741824 are possible"
+        "the table takes 6434062336 bytes on all back-ends together, but at most 1073741824 are possible"
     );
     assert_eq!(
         said(&|c| (c.hot, c.move_permille) = (Share::of_percent(0), 7)),
-        "move_permille is 7, but no key is hot: of 24 keys with hot 0% no block of 4 is full"
+        "move_permille is 7, but no key is hot: 24 keys with hot 0% do not fill a block of 4"
     );
-    assert_eq!(
-        said(&|c| c.backoff = us(65)),
-        "backoff is 65us, longer than the longest wait, backoff_most: 64us"
-    );
+    assert_eq!(said(&|c| c.backoff = us(65)), "backoff is 65us, but the longest wait, backoff_most, is 64us");
     assert_eq!(
         said(&|c| c.drift = us(500_000)),
-        "table_lease is 100us and drift 500ms, but together they are 500ms at most"
+        "table_lease is 100us and drift is 500ms, but their sum must be at most 500ms"
     );
     assert_eq!(
         said(&|c| (c.clients.clients_per_machine, c.sockets, c.cores_per_socket) = (5, 2, 2)),
-        "5 clients of a machine need as many cores, but 2 sockets of 2 have 4"
+        "5 clients per machine need 5 cores, but 2 sockets of 2 cores have 4"
     );
     assert!(small(3).check().is_ok());
 }

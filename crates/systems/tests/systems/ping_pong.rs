@@ -65,7 +65,7 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         |message, size| PingPong::of(message, size, Timing::USUAL).check().expect_err("it cannot be");
     assert_eq!(
         refused(Message::WriteUc, 0),
-        "size is 0, but who waits for a WRITE looks at its last byte: use at least 1"
+        "size is 0, but the receiver of a WRITE polls the last byte: use at least 1"
     );
     assert_eq!(
         refused(Message::SendRc, 1 << 27),
