@@ -218,7 +218,10 @@ impl<P: Provider> Checking<'_, P> {
                 return self.compare_posted();
             }
             if self.cpu.now() >= late {
-                return wrong(format!("a block is held, long after a time-out of {} ns", timeout.as_ns()));
+                return wrong(format!(
+                    "a block is still held long after the time-out of {} ns",
+                    timeout.as_ns()
+                ));
             }
             if idle {
                 self.cpu.pause(self.consolidator.due().min(late));
@@ -236,7 +239,7 @@ impl<P: Provider> Checking<'_, P> {
         self.consolidator.fence()?;
         self.poll()?;
         if self.told != self.modified {
-            return wrong(format!("{} modifications were completed, of {}", self.told, self.modified));
+            return wrong(format!("only {} of {} modifications completed", self.told, self.modified));
         }
         let found = self.observer.look()?;
         let clients = u64::from(self.case.clients);
@@ -281,7 +284,7 @@ impl Program for ConsolidateChecker {
         for step in 0..case.steps {
             checking.step()?;
             if interval.end() <= p.now() {
-                return wrong(format!("only {step} of {} steps in time", case.steps));
+                return wrong(format!("only {step} of {} steps ended in time", case.steps));
             }
         }
         checking.compare()?;
@@ -370,7 +373,7 @@ impl Program for Stopping {
             }
             consolidator.fence()?;
             if consolidator.held() == 0 {
-                return wrong("nothing is held that could be lost".into());
+                return wrong("the writer holds no block, so a stop loses nothing".into());
             }
             drop(consolidator);
             p.publish(STOPPED, &[]);
@@ -416,7 +419,7 @@ impl Program for Again {
                 p.pause(next.min(consolidator.due()));
             }
         }
-        wrong("nothing was posted".into())
+        wrong("the writer posted nothing".into())
     }
 }
 
@@ -533,7 +536,7 @@ fn writers<C: Cluster>(cluster: &mut C, scale: &Scale, holding: Holding) -> Resu
     let survive = if holding == Holding::Shared { 2 } else { 1 };
     match two_writers(cluster, holding, scale.patience)? {
         Some(found) if found != survive => {
-            Err(format!("bytes of {found} writers are left, not of {survive}"))
+            Err(format!("bytes of {found} writers are left, but should be bytes of {survive}"))
         }
         _ => Ok(()),
     }

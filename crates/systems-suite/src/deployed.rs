@@ -64,5 +64,5 @@ fn run<S: System, C: Cluster>(cluster: &mut C, scale: &Scale, times: u64) -> Res
     let done: Vec<u64> = ended.clients.iter().map(|client| client.done).collect();
     // A real processor may not have run each client.
     let served = if cluster.is_virtual() { done.iter().all(|n| *n > 0) } else { done.iter().any(|n| *n > 0) };
-    if served { Ok(()) } else { Err(format!("clients saw {done:?} operations done")) }
+    if served { Ok(()) } else { Err(format!("too few clients completed operations: {done:?}")) }
 }

@@ -124,7 +124,7 @@ impl<S: Sequencer> DrawingCase<S> {
         let mut draws: Vec<Draw> = drawn.iter().flat_map(|d| d.draws.clone()).collect();
         draws.sort_by_key(|d| d.value);
         if let Some(pair) = draws.windows(2).find(|pair| pair[0].value == pair[1].value) {
-            return Err(format!("{:?} and {:?} drew the same", pair[0], pair[1]));
+            return Err(format!("{:?} and {:?} drew one number twice", pair[0], pair[1]));
         }
         // In order of value, no draw may have ended before the latest begin so far.
         let mut latest = draws[0];
@@ -140,7 +140,7 @@ impl<S: Sequencer> DrawingCase<S> {
         let end = self.first + draws.len() as u64;
         if lowest < self.first || S::is_dense(self) && highest >= end {
             return Err(format!(
-                "numbers from {lowest} to {highest}, not from {} to {}",
+                "clients drew numbers {lowest} to {highest}, not {} to {}",
                 self.first,
                 end - 1
             ));

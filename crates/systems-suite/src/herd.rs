@@ -160,7 +160,9 @@ impl HerdAsker {
                     text.len()
                 )))
             }
-            RpcOutcome::Malformed => Err(SystemError::Protocol(format!("request {number} was refused"))),
+            RpcOutcome::Malformed => {
+                Err(SystemError::Protocol(format!("the server refused request {number} as malformed")))
+            }
         }
     }
 }
@@ -193,7 +195,7 @@ impl Program for HerdAsker {
             answered.again += again;
             if !busy && again == 0 {
                 if p.now() >= self.end {
-                    let text = format!("{} of {} replies came", answered.replies, self.case.requests);
+                    let text = format!("only {} of {} replies arrived", answered.replies, self.case.requests);
                     return Err(SystemError::Timeout(text));
                 }
                 p.pause(self.end.min(caller.due()));

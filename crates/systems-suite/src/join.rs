@@ -98,7 +98,7 @@ impl JoinCase {
         let had = stage::run(stage)?;
         match had.iter().all(|had| had.rounds == self.joins) {
             true => Ok(()),
-            false => Err(format!("not all had {} joins: {had:?}", self.joins)),
+            false => Err(format!("not all executors completed {} joins: {had:?}", self.joins)),
         }
     }
 
@@ -162,7 +162,7 @@ impl JoinChecker {
         for join in 0.. {
             let is_all = join == case.joins;
             if says_so && joining.is_over()? != is_all {
-                return shuffle::wrong(format!("executor {number} was told a wrong end before join {join}"));
+                return shuffle::wrong(format!("executor {number} received a wrong end before join {join}"));
             }
             if is_all {
                 break;
@@ -178,7 +178,7 @@ impl JoinChecker {
             had.rounds += 1;
             had.entries += found.pairs;
             if p.now() >= self.interval.end() {
-                return Err(SystemError::Timeout("has not joined in time".into()));
+                return Err(SystemError::Timeout("the joins did not end in time".into()));
             }
         }
         joining.leave();

@@ -45,7 +45,7 @@ impl Program for Compared {
         match wrong.or(differs.map(|at| at as u64)) {
             None => Ok(measured),
             Some(at) => {
-                Err(SystemError::Protocol(format!("byte {at} of {REGION} is not what was stored there")))
+                Err(SystemError::Protocol(format!("byte {at} of {REGION} differs from the stored byte")))
             }
         }
     }

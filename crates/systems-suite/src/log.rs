@@ -70,7 +70,7 @@ pub(crate) fn name_of(record: &doorbell_systems::log::Record) -> Result<u64, Sys
     match Name::read(&record.bytes).filter(|name| name.engine == record.engine) {
         Some(name) => Ok(name.word()),
         None => {
-            let why = format!("the record at {} is torn, or was never written", record.position);
+            let why = format!("the record at position {} is torn or was never written", record.position);
             Err(SystemError::Protocol(why))
         }
     }
@@ -319,11 +319,13 @@ impl LogCase {
             _ => None,
         });
         let readers: Vec<_> = readers.collect();
-        let Some(&(voids, missed, next, records)) = readers.first() else { return Err("nobody read".into()) };
+        let Some(&(voids, missed, next, records)) = readers.first() else {
+            return Err("no reader returned records".into());
+        };
         let log: BTreeMap<u64, Name> = records.iter().map(|(at, name)| (*at, Name::of(*name))).collect();
         if missed > 0 || log.len() as u64 + voids != next {
             return Err(format!(
-                "{} records and {voids} voids are not {next} positions ({missed} missed)",
+                "{} records and {voids} voids do not fill {next} positions ({missed} missed)",
                 log.len()
             ));
         }
@@ -350,7 +352,7 @@ impl LogCase {
         let mut seen = HashMap::new();
         for (at, name) in log {
             if let Some(before) = seen.insert(*name, *at) {
-                return Err(format!("{name:?} is at {before} and {at}"));
+                return Err(format!("{name:?} is at position {before} and again at {at}"));
             }
         }
         Ok(())
@@ -367,7 +369,9 @@ impl LogCase {
             let at = position + u64::from(index);
             let (expected, found) = (Name { engine, append, index }, log.get(&at));
             if found != Some(&expected) {
-                return Err(format!("an acknowledged append: {found:?} is at {at}, not {expected:?}"));
+                return Err(format!(
+                    "an acknowledged append has {found:?} at position {at}, not {expected:?}"
+                ));
             }
         }
         Ok(())
@@ -394,7 +398,7 @@ impl LogCase {
                     self.whole(log, (number, append), position)?;
                     if last.is_some_and(|last| last >= position) {
                         return Err(format!(
-                            "append {append} of engine {number} is not behind the one before"
+                            "append {append} of engine {number} is not behind its previous append"
                         ));
                     }
                     last = Some(position);
@@ -404,7 +408,7 @@ impl LogCase {
                         log.iter().find(|(_, name)| (name.engine, name.append) == (number, append))
                     {
                         return Err(format!(
-                            "append {append} of engine {number} was refused, but is at {at}"
+                            "append {append} of engine {number} was refused, but is at position {at}"
                         ));
                     }
                 }
@@ -414,9 +418,9 @@ impl LogCase {
         let more =
             log.values().find(|name| name.engine == number && name.append != LAST && name.append >= ended);
         match more.filter(|_| !failed) {
-            Some(name) => Err(format!("{name:?} is there, of {ended} appends")),
+            Some(name) => Err(format!("the log has {name:?}, but its engine ended only {ended} appends")),
             None if !failed && !closes && ended != self.appends => {
-                Err(format!("engine {number} had {ended} appends, not {}", self.appends))
+                Err(format!("engine {number} ended {ended} appends, not {}", self.appends))
             }
             None => Ok(()),
         }
@@ -428,12 +432,14 @@ impl LogCase {
             let first = Name { engine, append, index: 0 };
             let Some((at, _)) = log.iter().find(|(_, name)| **name == first) else {
                 return Err(format!(
-                    "append {append} of killed engine {engine} was acknowledged, but is not there"
+                    "append {append} of killed engine {engine} was acknowledged, but is not in the log"
                 ));
             };
             self.whole(log, (engine, append), *at)?;
             if append + 1 == count && *at != last {
-                return Err(format!("append {append} of killed engine {engine} is at {at}, not {last}"));
+                return Err(format!(
+                    "append {append} of killed engine {engine} is at position {at}, not {last}"
+                ));
             }
         }
         Ok(())
@@ -443,10 +449,14 @@ impl LogCase {
 /// Checks that another reader found these records too.
 fn same(log: &BTreeMap<u64, Name>, missed: u64, records: &[(u64, u64)]) -> Result<(), String> {
     if let Some((at, name)) = records.iter().find(|(at, name)| log.get(at) != Some(&Name::of(*name))) {
-        return Err(format!("one reader found {:?} at {at}, another {:?}", Name::of(*name), log.get(at)));
+        return Err(format!(
+            "one reader found {:?} at position {at}, another reader {:?}",
+            Name::of(*name),
+            log.get(at)
+        ));
     }
     if missed == 0 && records.len() != log.len() {
-        return Err(format!("one reader found {} records, another {}", records.len(), log.len()));
+        return Err(format!("one reader found {} records, another reader {}", records.len(), log.len()));
     }
     Ok(())
 }
@@ -457,7 +467,9 @@ fn in_order(mut all: Vec<(u64, u64, u64)>) -> Result<(), String> {
     let mut earliest = u64::MAX;
     for (position, began, ended) in all.into_iter().rev() {
         if earliest < began {
-            return Err(format!("the append at {position} began after one behind it had ended"));
+            return Err(format!(
+                "the append at position {position} began after the end of an append with a later position"
+            ));
         }
         earliest = earliest.min(ended);
     }
@@ -507,7 +519,7 @@ impl Program for Orphan {
         let ended = appending.append(self.case.appends, |_| ());
         match appending.had(ended).map_err(text)? {
             Had::Engine { failed, .. } => Ok((failed, p.now())),
-            had => Err(format!("an engine had {had:?}")),
+            had => Err(format!("an engine returned {had:?}")),
         }
     }
 }
@@ -663,7 +675,7 @@ impl Program for Reads {
             over |= case.full == Full::Refuse && reader.next() >= layout.slots;
             if p.now() >= interval.end() {
                 return Err(SystemError::Timeout(format!(
-                    "the log was not read in time beyond {}",
+                    "a reader did not read the log beyond position {} in time",
                     reader.next()
                 )));
             }

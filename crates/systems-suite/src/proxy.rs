@@ -31,7 +31,9 @@ fn run<C: Cluster>(cluster: &mut C, scale: &Scale, path: Path, trouble: Trouble)
     let expected = if path == Path::Proxy { all } else { 0 };
     match (done, by_proxy) == (all, expected) {
         true => Ok(()),
-        false => Err(format!("{done} READs ended, {by_proxy} by a proxy; not {all} and {expected}")),
+        false => Err(format!(
+            "{done} READs ended, {by_proxy} of them by a proxy, but expected were {all} and {expected}"
+        )),
     }
 }
 

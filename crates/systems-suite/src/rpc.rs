@@ -131,7 +131,10 @@ impl RpcCase {
         let Some(ended) = stage.run().map_err(text)? else { return Ok(()) };
         let done: Vec<u64> = ended.clients.iter().map(|client| client.done).collect();
         if done.iter().any(|done| *done != self.limit) {
-            return Err(format!("of {} requests each, clients saw {done:?} end", self.limit));
+            return Err(format!(
+                "each client has {} requests, but the clients completed {done:?}",
+                self.limit
+            ));
         }
         let (posted, asked) = (ended.server.replies, u64::from(self.clients) * self.limit);
         let as_many = match (self.by.1, self.retry) {
@@ -154,7 +157,7 @@ fn check<C: Cluster>(name: &str, case: RpcCase, part: u32, trouble: Trouble) -> 
 
 /// The checks of RPCs.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let sizes = |text: &str| text.parse::<Sizes>().expect("these are sizes");
+    let sizes = |text: &str| text.parse::<Sizes>().expect("the text is a valid list of sizes");
     let mixed =
         RpcCase { requests: sizes("0-200:3,1500"), replies: sizes("0:1,32-900:3"), ..RpcCase::usual() };
     let long = RpcCase { requests: sizes("1"), replies: sizes("20000-40000"), ..RpcCase::usual() };

@@ -122,7 +122,7 @@ impl ShuffleCase {
         let whole = |had: &Had| had.rounds == self.rounds && !had.gave_up;
         match had.iter().all(whole) {
             true => Ok(had),
-            false => Err(format!("not all had {} rounds: {had:?}", self.rounds)),
+            false => Err(format!("not all executors completed {} rounds: {had:?}", self.rounds)),
         }
     }
 
@@ -208,7 +208,7 @@ impl ShuffleChecker {
             let mut sink = |taken: TakenEntries| self.compare(p, &mut to_come, round, taken, &mut entries);
             let is_all = round == case.rounds;
             if !case.known && executor.is_over(&mut sink)? != is_all {
-                return wrong(format!("executor {number} was told a wrong end in round {round}"));
+                return wrong(format!("executor {number} received a wrong end in round {round}"));
             }
             if is_all {
                 break;
@@ -225,12 +225,12 @@ impl ShuffleChecker {
             let spoilt = vec![0x5a; plan.entry as usize];
             (0..sent).rev().for_each(|number| p.write(source.mem(), number * u64::from(plan.entry), &spoilt));
             if let Some((sender, _)) = (0..).zip(&mut to_come).find_map(|(n, left)| Some((n, left.next()?))) {
-                return wrong(format!("executor {number} has not all of sender {sender} in round {round}"));
+                return wrong(format!("executor {number} lacks entries of sender {sender} in round {round}"));
             }
             had.rounds += 1;
             had.entries += entries;
             if p.now() >= self.interval.end() {
-                return Err(SystemError::Timeout("has not had all rounds in time".into()));
+                return Err(SystemError::Timeout("the rounds did not end in time".into()));
             }
         }
         executor.leave();
@@ -264,7 +264,7 @@ impl ShuffleChecker {
             let expected = to_come[taken.sender as usize].next();
             if taken.round != round || expected.as_ref() != Some(&found) {
                 return wrong(format!(
-                    "executor {} took {found:?} in {taken:?}, round {round}, not {expected:?}",
+                    "executor {} took {found:?} in {taken:?} of round {round}, not {expected:?}",
                     self.number
                 ));
             }

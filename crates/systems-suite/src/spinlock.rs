@@ -109,7 +109,7 @@ impl<D: Design> Program for Dying<D> {
         let interval = self.interval.begin(&p);
         while !lock.attempt(0, &interval)? {
             if p.now() >= interval.end() {
-                return Err(SystemError::Timeout("never had the lock".into()));
+                return Err(SystemError::Timeout("the client never acquired the lock".into()));
             }
             p.pause(p.now());
         }
@@ -202,7 +202,7 @@ impl SpinlockCase {
         }
         let each = clients.map(|client| format!("{} ({} attempts failed)", client.sections, client.again));
         let each = each.collect::<Vec<_>>().join(", ");
-        Err(format!("clients had {each} sections in time, but all were to have {}", self.sections))
+        Err(format!("clients ended {each} sections in time, but each should end {}", self.sections))
     }
 }
 

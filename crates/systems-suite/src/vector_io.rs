@@ -120,13 +120,13 @@ impl Program for VectorChecker {
                 p.read(back.mem(), 0, &mut found);
                 if let Some(at) = found.iter().zip(&expected).position(|(found, expected)| found != expected)
                 {
-                    let why = format!("after call {call} byte {at} is {}, not {}", found[at], expected[at]);
+                    let why = format!("after call {call}, byte {at} is {}, not {}", found[at], expected[at]);
                     return Err(SystemError::Protocol(why));
                 }
             }
             measured.done += 1;
             if interval.end() <= p.now() {
-                let why = format!("only {call} of {calls} calls in time");
+                let why = format!("only {call} of {calls} calls ended in time");
                 return Err(SystemError::Protocol(why));
             }
         }
@@ -213,7 +213,9 @@ impl Program for ByHand {
                 let mut found = vec![0; len as usize];
                 p.read(back.mem(), 0, &mut found);
                 if found != bytes[record.offset as usize..][..len as usize] {
-                    return Err(SystemError::Protocol(format!("{name}: other bytes at {place}")));
+                    return Err(SystemError::Protocol(format!(
+                        "{name}: the bytes at {place} differ from the written bytes"
+                    )));
                 }
             }
         }

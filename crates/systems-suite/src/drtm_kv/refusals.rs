@@ -35,7 +35,11 @@ impl Program for OutOfItems {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         match self.get(&p, 0, KEYS + 1000) {
             Err(SystemError::Completion(WcStatus::RemAccessErr)) => {}
-            other => return Err(SystemError::Protocol(format!("a GET of an item out of range: {other:?}"))),
+            other => {
+                return Err(SystemError::Protocol(format!(
+                    "a GET of an item out of range ended with {other:?}"
+                )));
+            }
         }
         match self.get(&p, 1, 0)?.item {
             Some((key, ..)) if key == numbered(0) => Ok(0),

@@ -161,10 +161,10 @@ fn check_own(events: &[Event]) -> Result<(), String> {
             (EventKind::Wrote, None) => pending = Some(event.number),
             (EventKind::Published, _) if pending == Some(event.number) => pending = None,
             (EventKind::Read, None) if pending != Some(event.number) => {
-                return wrong("not its own last write was read as that", so_far);
+                return wrong("a front-end's read of its own last write found another value", so_far);
             }
             (EventKind::Read, Some(_)) if pending.is_some() => {
-                return wrong("its own last write was not read", so_far);
+                return wrong("a front-end did not read its own last write", so_far);
             }
             _ => {}
         }
@@ -172,14 +172,14 @@ fn check_own(events: &[Event]) -> Result<(), String> {
             // A write is newer than all versions that its front-end knows.
             let least = if event.kind == EventKind::Read { newest } else { newest + 1 };
             if version < least {
-                return wrong("versions went back", so_far);
+                return wrong("the versions of a key went back", so_far);
             }
             newest = version;
         }
     }
     match pending {
         None => Ok(()),
-        Some(_) => wrong("a write was not published in the end", events),
+        Some(_) => wrong("a write was never published", events),
     }
 }
 
@@ -197,7 +197,7 @@ fn check_versions(events: &[Event], missing: Missing) -> Result<(), String> {
     }
     let wrote: Vec<u64> = events.iter().filter(|e| e.kind == EventKind::Wrote).map(|e| e.number).collect();
     let unknown = events.iter().find(|event| event.number != 0 && !wrote.contains(&event.number));
-    unknown.map_or(Ok(()), |event| wrong("nobody wrote what was read", &[*event]))
+    unknown.map_or(Ok(()), |event| wrong("a read found a value that no front-end wrote", &[*event]))
 }
 
 /// An event with a version is no older than any event that had ended when it began. A write is newer.
@@ -217,7 +217,10 @@ fn check_times(events: &[Event]) -> Result<(), String> {
         }
         let Some((newest, before)) = newest else { continue };
         if version < newest || event.kind != EventKind::Read && version == newest {
-            return wrong("what had ended was not seen", &[before, event]);
+            return wrong(
+                "an operation missed the version of an operation that ended before",
+                &[before, event],
+            );
         }
     }
     Ok(())
@@ -230,7 +233,7 @@ fn check_end(events: &[Event], missing: Missing, looked: Option<Vec<Event>>) -> 
     match looked.as_deref() {
         Some([event]) if event.version == Some(newest) => Ok(()),
         Some([event]) if missing == Missing::OfTheKilled && event.version > Some(newest) => Ok(()),
-        Some(other) => wrong(&format!("version {newest} is not there in the end"), other),
+        Some(other) => wrong(&format!("version {newest} is missing in the end"), other),
         None => Ok(()),
     }
 }
@@ -262,24 +265,33 @@ mod tests {
             assert!(said.starts_with(what), "{said}");
         };
         assert!(checked(&[&[wrote], &[end(7, 1)]]).is_ok());
-        fails(&[&[wrote], &[end(0, 0)]], "what had ended was not seen");
-        fails(&[&[wrote, event(Read, 0, Some(0), (3, 4))], &[end(7, 1)]], "versions went back");
-        fails(&[&[wrote], &[event(Read, 0, Some(0), (3, 4))], &[end(7, 1)]], "what had ended was not seen");
-        fails(&[&[wrote], &[event(Read, 8, Some(1), (3, 4))], &[end(7, 1)]], "a version has two values");
-        fails(&[&[wrote], &[event(Read, 8, Some(2), (3, 4))], &[end(8, 2)]], "nobody wrote what was read");
-        let late = event(Wrote, 8, Some(2), (1, 50));
-        fails(&[&[wrote], &[late], &[end(7, 1)]], "what had ended was not seen");
-        // Two writes with no order between them. In the end the older one is there.
+        fails(&[&[wrote], &[end(0, 0)]], "an operation missed the version of an operation that ended before");
+        fails(&[&[wrote, event(Read, 0, Some(0), (3, 4))], &[end(7, 1)]], "the versions of a key went back");
         fails(
-            &[&[wrote], &[late], &[event(Read, 7, Some(1), (40, 41))]],
-            "version 2 is not there in the end",
+            &[&[wrote], &[event(Read, 0, Some(0), (3, 4))], &[end(7, 1)]],
+            "an operation missed the version of an operation that ended before",
         );
+        fails(&[&[wrote], &[event(Read, 8, Some(1), (3, 4))], &[end(7, 1)]], "a version has two values");
+        fails(
+            &[&[wrote], &[event(Read, 8, Some(2), (3, 4))], &[end(8, 2)]],
+            "a read found a value that no front-end wrote",
+        );
+        let late = event(Wrote, 8, Some(2), (1, 50));
+        fails(
+            &[&[wrote], &[late], &[end(7, 1)]],
+            "an operation missed the version of an operation that ended before",
+        );
+        // Two writes with no order between them. In the end the older one is there.
+        fails(&[&[wrote], &[late], &[event(Read, 7, Some(1), (40, 41))]], "version 2 is missing in the end");
         let pending = event(Wrote, 7, None, (1, 2));
         let published = event(Published, 7, Some(1), (3, 5));
         let own = event(Read, 7, None, (2, 3));
         assert!(checked(&[&[pending, own, published], &[end(7, 1)]]).is_ok());
-        fails(&[&[pending], &[end(0, 0)]], "a write was not published in the end");
-        fails(&[&[pending, event(Read, 0, Some(0), (2, 3)), published], &[end(7, 1)]], "its own last write");
-        fails(&[&[pending, published, own], &[end(7, 1)]], "not its own last write");
+        fails(&[&[pending], &[end(0, 0)]], "a write was never published");
+        fails(
+            &[&[pending, event(Read, 0, Some(0), (2, 3)), published], &[end(7, 1)]],
+            "a front-end did not read its own last write",
+        );
+        fails(&[&[pending, published, own], &[end(7, 1)]], "a front-end's read of its own last write");
     }
 }

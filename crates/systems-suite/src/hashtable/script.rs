@@ -69,7 +69,9 @@ impl Script {
         let ended = self.moved + events.filter(|event| event.kind != EventKind::Published).count() as u64;
         match ended == self.operations {
             true => Ok(self.history),
-            false => Err(SystemError::Timeout(format!("{ended} of {} operations ended", self.operations))),
+            false => {
+                Err(SystemError::Timeout(format!("only {ended} of {} operations ended", self.operations)))
+            }
         }
     }
 
@@ -88,7 +90,7 @@ impl Script {
         let mut expected = vec![0; value.len()];
         fill(key, number, &mut expected);
         if value != expected {
-            self.wrong.get_or_insert(format!("key {key} was read as {value:x?}"));
+            self.wrong.get_or_insert(format!("a read of key {key} found wrong bytes: {value:x?}"));
         }
         number
     }
@@ -148,8 +150,9 @@ impl Work for Script {
         self.history.waited = self.history.waited.max((began - since).as_ps());
         for &(key, version, count) in entries {
             let Some(number) = self.hot.get(&(key, count)).copied() else {
-                self.wrong
-                    .get_or_insert(format!("write {count} of key {key} was published, which never was"));
+                self.wrong.get_or_insert(format!(
+                    "write {count} of key {key} was published, but there was no such write"
+                ));
                 continue;
             };
             let (kind, version) = (EventKind::Published, Some(version));

@@ -37,7 +37,7 @@ fn outcome(op: KvOp, outcome: &RpcOutcome<Reply>, unchanged: Option<u64>) -> Res
         (KvOp::Insert(n, _), Reply::Ok | Reply::Exists) => KvOp::Insert(n, done),
         (KvOp::Update(n, _), Reply::Ok | Reply::NotFound) => KvOp::Update(n, done),
         (KvOp::Delete(_), Reply::Ok | Reply::NotFound) => KvOp::Delete(done),
-        _ => return Err(SystemError::Protocol(format!("{reply:?} to {op:?}"))),
+        _ => return Err(SystemError::Protocol(format!("the reply to {op:?} is {reply:?}"))),
     })
 }
 

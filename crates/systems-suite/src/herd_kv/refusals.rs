@@ -61,13 +61,13 @@ fn ask<P: Provider, M: Message>(
     client.send(worker, request, 0)?;
     while !client.poll(&mut done)? {
         if p.now() >= end {
-            return Err(SystemError::Timeout(format!("nothing came where {expected:?} should")));
+            return Err(SystemError::Timeout(format!("no reply arrived, but {expected:?} was expected")));
         }
         p.pause(end);
     }
     match done.iter().find(|d| d.outcome != *expected) {
         None => Ok(()),
-        Some(d) => Err(wrong(format!("{:?}, not {expected:?}", d.outcome))),
+        Some(d) => Err(wrong(format!("the reply is {:?}, not {expected:?}", d.outcome))),
     }
 }
 
@@ -80,7 +80,7 @@ impl Program for Misuse {
         let key = numbered(0);
         let own = owner(&key, config.workers);
         if client.send(own, &Junk(vec![1; 1000]), 0).is_ok() {
-            return Err(wrong("a request longer than a slot was sent".into()));
+            return Err(wrong("the client accepted a request longer than a slot".into()));
         }
         for junk in [vec![], vec![9; 30], vec![1; 10]] {
             ask(&p, client, (own, &Junk(junk)), &RpcOutcome::Malformed, self.end)?;

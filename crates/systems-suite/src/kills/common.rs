@@ -98,7 +98,7 @@ pub(super) fn live<P: Provider, T: Debug>(
 
 /// Panics. Other clients wait for the death of a client that is to be killed, so it must not end otherwise.
 pub(super) fn until_killed<T: Debug>(ended: Result<T, SystemError>) -> ! {
-    panic!("a client that is to be killed ended: {ended:?}");
+    panic!("a client ended before it was killed: {ended:?}");
 }
 
 pub(super) fn told_key(client: u32) -> String {
@@ -149,7 +149,8 @@ pub(super) fn end_without_machine<P: Provider, T: Debug>(
     match ended {
         Err(SystemError::Completion(_)) => Ok(p.now().as_ns()),
         ended => {
-            let why = format!("the machine that it asks was killed, but client {client} ended so: {ended:?}");
+            let why =
+                format!("the machine of the server was killed, but client {client} ended with {ended:?}");
             Err(SystemError::Protocol(why))
         }
     }
@@ -162,7 +163,7 @@ pub(super) fn in_time(ended: &[u64], scale: &Scale) -> Result<(), String> {
     let most = SILENCE + starved(scale);
     match ended.iter().all(|at| at.saturating_sub(*gone) <= most.as_ns()) {
         true => Ok(()),
-        false => Err(format!("the machine was gone at {gone} ns, but others ended at {ended:?} ns")),
+        false => Err(format!("the machine was gone at {gone} ns, but clients ended only at {ended:?} ns")),
     }
 }
 

@@ -108,7 +108,10 @@ impl ExecutorKills {
                 let (first, last) = (ends().min().unwrap_or(0), ends().max().unwrap_or(0));
                 Ok(Some(EndedExecutor { gone: gone.ended, first, last }))
             }
-            false => Err(format!("executor {} was killed, but others had {others:?}", self.victim)),
+            false => Err(format!(
+                "executor {} was killed, but the other executors returned {others:?}",
+                self.victim
+            )),
         }
     }
 }
@@ -134,7 +137,9 @@ fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: ExecutorKills) -> Resul
     let most = starved(scale) * 2 + RETRIES * 2;
     match last.saturating_sub(gone) <= most.as_ns() {
         true => Ok(()),
-        false => Err(format!("an executor was gone at {gone} ns, but others ended only at {last} ns")),
+        false => {
+            Err(format!("an executor was gone at {gone} ns, but the other executors ended only at {last} ns"))
+        }
     }
 }
 

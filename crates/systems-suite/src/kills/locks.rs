@@ -101,7 +101,7 @@ impl Counter {
         if (ended..=begun).contains(&count) {
             return Ok(counting.lost);
         }
-        let why = format!("{ended} sections ended, of {begun} that were begun, and {count} were counted");
+        let why = format!("{begun} sections began and {ended} ended, but the count is {count}");
         Err(SystemError::Protocol(why))
     }
 }
@@ -146,7 +146,7 @@ impl<P: Provider, L: Lock> Counting<'_, P, L> {
             }
             self.lost += 1;
         }
-        Err(SystemError::Timeout("a section was not had in time".into()))
+        Err(SystemError::Timeout("a client had no section in time".into()))
     }
 
     /// Adds one to all words, which must be equal. A client that has lost the lock may have read anything,
@@ -159,7 +159,7 @@ impl<P: Provider, L: Lock> Counting<'_, P, L> {
         if alike {
             Ok(count)
         } else {
-            Err(SystemError::Protocol("what the lock guards is half written".into()))
+            Err(SystemError::Protocol("the data of the lock is half written".into()))
         }
     }
 
@@ -228,7 +228,9 @@ impl Program for Wants {
         lookup_death(&p, HOLDER);
         for _ in 0..ATTEMPTS {
             if lock.attempt(LOCK, &self.interval)? {
-                return Err(SystemError::Protocol("a lock without a lease was given back by nobody".into()));
+                return Err(SystemError::Protocol(
+                    "a client acquired a lock without a lease after its holder was killed".into(),
+                ));
             }
         }
         Ok(0)

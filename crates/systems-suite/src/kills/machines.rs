@@ -101,6 +101,6 @@ impl ReadsOfDoomed {
                 }
             }
         }
-        Err(SystemError::Timeout("the log machine lives".into()))
+        Err(SystemError::Timeout("the log machine was not killed in time".into()))
     }
 }

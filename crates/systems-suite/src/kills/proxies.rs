@@ -70,7 +70,7 @@ fn run<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), Stri
     let done = case.run(cluster, scale.patience)?;
     match done.iter().all(|done| *done == reads) {
         true => Ok(()),
-        false => Err(format!("clients had {done:?} READs, not {reads} each")),
+        false => Err(format!("clients completed {done:?} READs, not {reads} each")),
     }
 }
 

@@ -104,7 +104,8 @@ impl DoomedFrontEnd {
                 let found = history.version(key).unwrap_or(0);
                 if found < kept {
                     let why = format!(
-                        "version {kept} of key {key}, which client {client} wrote, is lost: {found} is there"
+                        "version {kept} of key {key} by client {client} is lost: the table has version \
+                         {found}"
                     );
                     return Err(SystemError::Protocol(why));
                 }

@@ -204,7 +204,7 @@ impl Looker {
         let (all, may) = (self.case.all(), self.may_be(number, told));
         for (at, (found, may)) in (0..).zip(found.iter().zip(may)) {
             if self.case.owns(&all, number, at) && !may.contains(found) {
-                let why = format!("writer {number}: byte {at} is {found}, not one of {may:?}");
+                let why = format!("byte {at} of writer {number} is {found}, not one of {may:?}");
                 return Err(SystemError::Protocol(why));
             }
         }

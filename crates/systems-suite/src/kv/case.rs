@@ -86,7 +86,7 @@ impl Record for History {
 /// Pauses until `due`, or gives up with an error if `end` has passed.
 pub(crate) fn wait<P: Provider>(p: &P, end: Time, due: Time, ended: u64) -> Result<(), SystemError> {
     if p.now() >= end {
-        return Err(SystemError::Timeout(format!("{ended} operations ended")));
+        return Err(SystemError::Timeout(format!("only {ended} operations ended in time")));
     }
     p.pause(end.min(due));
     Ok(())

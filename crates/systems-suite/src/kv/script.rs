@@ -26,7 +26,7 @@ pub(crate) fn number(value: &[u8]) -> Result<u64, SystemError> {
     let number = value.first_chunk().map(|word| u64::from_le_bytes(*word));
     match number {
         Some(number) if value == self::value(number, value.len()) => Ok(number),
-        _ => Err(SystemError::Protocol(format!("a torn value: {value:x?}"))),
+        _ => Err(SystemError::Protocol(format!("a value is torn: {value:x?}"))),
     }
 }
 

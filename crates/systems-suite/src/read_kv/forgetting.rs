@@ -102,7 +102,8 @@ impl Program for Comparer {
             let known = model.get(&key).copied();
             if told != read || told.is_some() && told != known {
                 return Err(SystemError::Protocol(format!(
-                    "step {fresh}: of key {key} the server tells {told:?}, its tables {read:?}; it was {known:?}"
+                    "step {fresh}: for key {key} the server returns {told:?} and its tables {read:?}, but \
+                     the value was {known:?}"
                 )));
             }
             if told.is_none() && model.remove(&key).is_some() {
@@ -129,5 +130,5 @@ pub fn forgets<C: Cluster>(
     let end = stage.client_interval().end();
     stage.add_client(place(machines, 0), Comparer { steps, seed, end });
     let forgotten = stage::run::<C, u64>(stage)?.first().copied();
-    if forgotten == Some(0) { Err("nothing was forgotten".into()) } else { Ok(forgotten) }
+    if forgotten == Some(0) { Err("the store evicted no key".into()) } else { Ok(forgotten) }
 }
