@@ -26,7 +26,7 @@ fn sequence<P: Provider>(
     if b.is_requester() {
         b.meet()?;
         for (op, found) in steps(p.remote.at(64)) {
-            same(&format!("what {op:x?} found"), atomic(b, &p, op)?, found)?;
+            same(&format!("the value that {op:x?} found"), atomic(b, &p, op)?, found)?;
         }
         return b.meet();
     }
@@ -80,7 +80,7 @@ pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> CheckStep {
         |p: &Pair<P>| (0..50).map(|n| b.provider.load_u64(p.parts.mr.mem(), n * 8)).collect::<Vec<_>>();
     let mut all = [found(&pairs[0]), found(&pairs[1])].concat();
     all.sort_unstable();
-    same("what they found", all, (0..100).collect())?;
+    same("the list of values that the atomics found", all, (0..100).collect())?;
     Ok(())
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> CheckStep {
     for _ in 0..20 {
         let until = b.deadline();
         while atomic(b, p, SendOp::CompareSwap { remote: word, compare: 0, swap: 1 })? != 0 {
-            holds("the lock comes free in time", b.provider.now() < until)?;
+            holds("the lock becomes free in time", b.provider.now() < until)?;
         }
         p.post(2, SendOp::Read(counter), 64, 8)?;
         p.sent(2, WcStatus::Success)?;

@@ -360,7 +360,7 @@ impl<P: Provider> Pair<P> {
                 PATIENCE.as_secs_f64()
             )));
         };
-        same(&format!("the {what} that completed"), wc.wr_id, wr_id)?;
+        same(&format!("the wr_id of the completed {what}"), wc.wr_id, wr_id)?;
         same(&format!("the status of {what} {wr_id}"), wc.status, status)?;
         same(&format!("qp_num of {what} {wr_id}"), wc.qp_num, self.qp.qp_num())?;
         Ok(wc)

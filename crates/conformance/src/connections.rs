@@ -195,14 +195,15 @@ pub(crate) fn many_reads_at_a_time<P: Provider>(b: &Bench<P>) -> CheckStep {
 
 /// A connection with more outstanding READs than the device supports is refused.
 pub(crate) fn too_many_rd_atomic<P: Provider>(b: &Bench<P>) -> CheckStep {
-    needs("a limit on READs outstanding", b.device.max_qp_rd_atom < u8::MAX)?;
+    needs("limit on outstanding READs", b.device.max_qp_rd_atom < u8::MAX)?;
     let options = b.options(QpType::Rc);
     let parts = b.parts(&options)?;
     let qp = b.qp(&parts, &options)?;
     let mut connect = options.connect;
     connect.max_rd_atomic = b.device.max_qp_rd_atom.max(b.device.max_qp_init_rd_atom) + 1;
     let own = qp.endpoint(PORT)?;
-    crate::step::refused("max_dest_rd_atomic over the device's", qp.connect(PORT, &own, &connect)).map(drop)
+    crate::step::refused("max_dest_rd_atomic over the device's limit", qp.connect(PORT, &own, &connect))
+        .map(drop)
 }
 
 /// PSNs have 24 bits and wrap around.

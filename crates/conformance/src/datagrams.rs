@@ -69,7 +69,10 @@ pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
             Ok(()) => {
                 let wc = p.parts.send_cq.wait(b.deadline())?.map(|wc| (wc.wr_id, wc.status));
                 let taken = [Some((1, WcStatus::Success)), Some((1, WcStatus::LocLenErr))];
-                holds(&format!("it ends with success or a local length error: {wc:?}"), taken.contains(&wc))?;
+                holds(
+                    &format!("the SEND ends with success or a local length error: {wc:?}"),
+                    taken.contains(&wc),
+                )?;
             }
         }
         return b.meet();
@@ -159,7 +162,10 @@ pub(crate) fn bad_address_handles<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.pd.create_ah(&own)?;
     refused("an address handle on port 0", b.pd.create_ah(&AhAttr { port_num: 0, ..own }))?;
     let beyond = b.device.ports + 1;
-    refused("an address handle on a port too many", b.pd.create_ah(&AhAttr { port_num: beyond, ..own }))?;
+    refused(
+        "an address handle on a port beyond the last port",
+        b.pd.create_ah(&AhAttr { port_num: beyond, ..own }),
+    )?;
     if b.port.link_layer == LinkLayer::Ethernet {
         refused("an address handle without GID", b.pd.create_ah(&AhAttr { grh: None, ..own }))?;
     }

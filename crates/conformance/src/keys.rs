@@ -248,7 +248,7 @@ fn bad_local<P: Provider>(
         let sges = [sge(b, p.sge(0, 8))?];
         p.qp.post_send(&[p.signaled(1, op(p.remote), &sges)])?;
         let wc = p.parts.send_cq.wait(b.deadline())?.ok_or_else(|| failed("no completion"))?;
-        holds(&format!("a local protection error: {:?}", wc.status), right(wc.status))?;
+        holds(&format!("the status is a local protection error: {:?}", wc.status), right(wc.status))?;
         b.ends_in_error(&p.qp)?;
         return b.meet();
     }

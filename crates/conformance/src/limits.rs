@@ -14,7 +14,8 @@ fn is_full(error: &PostError) -> CheckStep {
 
 /// A device that the machine does not have.
 pub(crate) fn no_such_device<P: Provider>(b: &Bench<P>) -> CheckStep {
-    refused("opening a device too many", Context::open(&b.provider, b.provider.num_devices())).map(drop)
+    refused("opening a device beyond the last device", Context::open(&b.provider, b.provider.num_devices()))
+        .map(drop)
 }
 
 /// Queues, SGEs and CQs beyond the device's limits.
@@ -33,7 +34,7 @@ pub(crate) fn over_device_limits<P: Provider>(b: &Bench<P>) -> CheckStep {
     create("max_recv_sge over max_sge", &|cap| cap.max_recv_sge = b.device.max_sge + 1)?;
     create("max_inline_data of 1 MiB", &|cap| cap.max_inline_data = 1 << 20)?;
     if let Some(limit) = b.device.max_inline_data {
-        create("max_inline_data over the device's", &|cap| cap.max_inline_data = limit + 1)?;
+        create("max_inline_data over the device's limit", &|cap| cap.max_inline_data = limit + 1)?;
     }
     if b.device.max_cqe < u32::MAX {
         refused("a CQ over max_cqe", b.context.create_cq(b.device.max_cqe + 1))?;
@@ -67,7 +68,7 @@ fn bad_in_the_midst<P: Provider>(
             p.signaled(3, SendOp::Write(p.remote.at(60 << 10)), &good),
         ]),
     )?;
-    same("the index of the refused", error.index, 1)?;
+    same("the index of the refused work request", error.index, 1)?;
     p.sent(1, WcStatus::Success)?;
     b.silence();
     p.has_no_completions()?;
@@ -97,7 +98,7 @@ pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let bad = vec![p.sge(0, 1); b.device.max_sge as usize + 1];
     let list = [RecvWr { wr_id: 1, sg_list: &good }, RecvWr { wr_id: 2, sg_list: &bad }];
     let error = refused("a RECV with too many SGEs", p.qp.post_recv(&list))?;
-    same("the index of the refused", error.index, 1)?;
+    same("the index of the refused work request", error.index, 1)?;
     p.post(3, SendOp::Send, 64, 8)?;
     p.received(1, WcStatus::Success).map(drop)
 }
@@ -115,12 +116,15 @@ pub(crate) fn send_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     if b.is_requester() {
         let sges = [p.sge(0, 8)];
         let list: Vec<SendWr<'_>> = (0..1000).map(|n| p.signaled(n, SendOp::Send, &sges)).collect();
-        let error = refused("a list over the queue's length", p.qp.post_send(&list))?;
+        let error = refused("a list longer than the queue", p.qp.post_send(&list))?;
         is_full(&error)?;
-        holds(&format!("a queue of 16 takes 16 (it took {})", error.index), error.index >= 16)?;
-        let again = refused("one more", p.qp.post_send(&list[..1]))?;
+        holds(
+            &format!("a queue of 16 slots takes 16 work requests (it took {})", error.index),
+            error.index >= 16,
+        )?;
+        let again = refused("one more work request", p.qp.post_send(&list[..1]))?;
         is_full(&again)?;
-        same("the index of the refused", again.index, 0)?;
+        same("the index of the refused work request", again.index, 0)?;
         b.say(&(error.index as u64).to_be_bytes());
         for wr_id in 0..error.index as u64 {
             p.sent(wr_id, WcStatus::Success)?;
@@ -145,9 +149,12 @@ pub(crate) fn recv_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&options)?;
     let sges = [p.sge(0, 8)];
     let list: Vec<RecvWr<'_>> = (0..1000).map(|wr_id| RecvWr { wr_id, sg_list: &sges }).collect();
-    let error = refused("a list over the queue's length", p.qp.post_recv(&list))?;
+    let error = refused("a list longer than the queue", p.qp.post_recv(&list))?;
     is_full(&error)?;
-    holds(&format!("a queue of 16 takes 16 (it took {})", error.index), error.index >= 16)?;
+    holds(
+        &format!("a queue of 16 slots takes 16 work requests (it took {})", error.index),
+        error.index >= 16,
+    )?;
     p.post(1, SendOp::Send, 64, 8)?;
     p.received(0, WcStatus::Success)?;
     p.qp.post_recv(&list[..1])?;
@@ -162,9 +169,9 @@ pub(crate) fn srq_full<P: Provider>(b: &Bench<P>) -> CheckStep {
     let srq = b.pd.create_srq(&SrqAttr { max_wr: 16, max_sge: 1 })?;
     let sges = [mr.sge(0, 8)];
     let list: Vec<RecvWr<'_>> = (0..1000).map(|wr_id| RecvWr { wr_id, sg_list: &sges }).collect();
-    let error = refused("a list over the queue's length", srq.post_recv(&list))?;
+    let error = refused("a list longer than the queue", srq.post_recv(&list))?;
     is_full(&error)?;
-    holds(&format!("a queue of 16 takes 16 (it took {})", error.index), error.index >= 16)
+    holds(&format!("a queue of 16 slots takes 16 work requests (it took {})", error.index), error.index >= 16)
 }
 
 /// An empty list is posted without effect.

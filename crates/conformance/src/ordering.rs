@@ -200,7 +200,7 @@ pub(crate) fn atomics_in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
         }
         for n in 0..32 {
             p.sent(n, WcStatus::Success)?;
-            same("what fetch-and-add found", b.provider.load_u64(p.parts.mr.mem(), n * 8), n)?;
+            same("the value that fetch-and-add found", b.provider.load_u64(p.parts.mr.mem(), n * 8), n)?;
         }
     }
     Ok(())

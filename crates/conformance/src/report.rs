@@ -72,7 +72,7 @@ impl Report {
             match (&c.outcome, difference) {
                 (Outcome::Failed(_), None) => Some(c.to_string()),
                 (Outcome::Passed, Some(known)) => {
-                    Some(format!("{} passed, where this is known: {}", c.name, known.reason))
+                    Some(format!("{} passed, but this difference is known: {}", c.name, known.reason))
                 }
                 _ => None,
             }
@@ -117,6 +117,6 @@ mod tests {
         assert_eq!(report().surprises(&[known("a/fails"), known("a/lacks")]), Vec::<String>::new());
         assert_eq!(report().surprises(&[]), ["FAILED   a/fails: why"]);
         let surprises = report().surprises(&[known("a/fails"), known("a/passes")]);
-        assert_eq!(surprises, ["a/passes passed, where this is known: it says no"]);
+        assert_eq!(surprises, ["a/passes passed, but this difference is known: it says no"]);
     }
 }

@@ -108,7 +108,7 @@ fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> Chec
         &p.parts.recv_cq
     };
     let wc = cq.wait(b.deadline())?.ok_or_else(|| failed("no completion"))?;
-    same("the work request that completed", wc.wr_id, 7)?;
+    same("the wr_id of the completed work request", wc.wr_id, 7)?;
     look(wc.status)?;
     b.ends_in_error(&p.qp)?;
     if b.is_requester() { Ok(()) } else { p.is_untouched(u64::from(len) - 1, 1024) }
@@ -117,7 +117,7 @@ fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> Chec
 /// A message longer than its RECV fails on both sides, moves both QPs to Err, and writes nothing behind the
 /// buffer.
 pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> CheckStep {
-    let fails = |status| holds(&format!("an error status: {status:?}"), status != WcStatus::Success);
+    let fails = |status| holds(&format!("the status is an error: {status:?}"), status != WcStatus::Success);
     too_long(b, 65, fails)?;
     too_long(b, 2 * b.mtu(QpType::Rc), fails)
 }

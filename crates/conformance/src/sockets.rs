@@ -17,7 +17,7 @@ const UNTOUCHED: u8 = 0xEE;
 /// A listener. The check is skipped if the provider has no TCP.
 fn listener<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     match TcpListener::bind(&b.provider) {
-        Err(SocketError::Unsupported(why)) => Err(CheckStop::Skipped(format!("no TCP here: {why}"))),
+        Err(SocketError::Unsupported(why)) => Err(CheckStop::Skipped(format!("TCP is not available: {why}"))),
         bound => Ok(bound?),
     }
 }
@@ -85,10 +85,13 @@ fn send<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, len
 fn take<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, most: u64) -> CheckStep<u64> {
     b.provider.write(mem, 0, &vec![UNTOUCHED; most as usize + 16]);
     let taken = stream.recv(mem, 8, most)?;
-    holds("at most as many bytes are taken as were asked for", taken <= most)?;
+    holds("recv takes at most the requested number of bytes", taken <= most)?;
     has(b, mem, 8, at, taken)?;
     let beside = [bytes(b, mem, 0, 8), bytes(b, mem, 8 + taken, most + 8 - taken)].concat();
-    holds("nothing beside what was taken has changed", beside.iter().all(|byte| *byte == UNTOUCHED))?;
+    holds(
+        "recv leaves the memory around the received bytes unchanged",
+        beside.iter().all(|byte| *byte == UNTOUCHED),
+    )?;
     Ok(taken)
 }
 
@@ -142,7 +145,7 @@ pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut at = take(b, &stream, mem, 0, 4)?;
     while at < 10 {
         let taken = take(b, &stream, mem, at, 1000)?;
-        holds("bytes come before the end", taken > 0)?;
+        holds("bytes arrive before the end of the stream", taken > 0)?;
         at += taken;
     }
     b.say(&[]);
@@ -181,11 +184,11 @@ pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     for stream in [listener.accept()?, listener.accept()?] {
         stream.recv_exact(mem, 0, 300)?;
         let taken = bytes(b, mem, 0, 300);
-        holds("all bytes are of one connection", taken.iter().all(|byte| *byte == taken[0]))?;
+        holds("all bytes are from one connection", taken.iter().all(|byte| *byte == taken[0]))?;
         numbers.push(taken[0]);
     }
     numbers.sort_unstable();
-    same("the connections that were accepted", numbers, vec![0, 1])
+    same("the list of accepted connections", numbers, vec![0, 1])
 }
 
 /// A connection is established, and buffers bytes, before it is accepted. A listener with such a connection
@@ -199,18 +202,20 @@ pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> CheckStep {
         return b.until_peer_ends();
     }
     let (listener, address) = match b.provider.tcp_listen() {
-        Err(SocketError::Unsupported(why)) => return Err(CheckStop::Skipped(format!("no TCP here: {why}"))),
+        Err(SocketError::Unsupported(why)) => {
+            return Err(CheckStop::Skipped(format!("TCP is not available: {why}")));
+        }
         listening => listening?,
     };
     let soon = b.provider.now() + Span::from_ms(1);
-    same("what has something to take", b.provider.tcp_poll(&[listener], soon)?, None)?;
+    same("the index of the ready socket", b.provider.tcp_poll(&[listener], soon)?, None)?;
     b.say(address.to_string().as_bytes());
     b.hear()?;
-    same("what has something to take", b.provider.tcp_poll(&[listener], b.deadline())?, Some(0))?;
+    same("the index of the ready socket", b.provider.tcp_poll(&[listener], b.deadline())?, Some(0))?;
     let stream = b.provider.tcp_accept(listener)?;
     b.provider.tcp_close(listener);
     let taken = b.provider.tcp_recv(stream, mem, 0, 100)?;
-    holds("bytes that were sent before are there", taken > 0)?;
+    holds("bytes sent before the listener was closed arrive", taken > 0)?;
     has(b, mem, 0, 0, taken)
 }
 
@@ -223,9 +228,13 @@ pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> CheckStep {
         return b.until_peer_ends();
     }
     same("the length of the stream", take_all(b, &stream, mem, 0)?, 5000)?;
-    same("what comes after the end", stream.recv(mem, 0, 100)?, 0)?;
-    holds("the end is something to take", stream.poll(b.deadline())?)?;
-    same("exactly one byte more", stream.recv_exact(mem, 0, 1), Err(SocketError::Reset))
+    same("the number of bytes after the end", stream.recv(mem, 0, 100)?, 0)?;
+    holds("poll reports the end of the stream", stream.poll(b.deadline())?)?;
+    same(
+        "the outcome of receiving one byte after the end",
+        stream.recv_exact(mem, 0, 1),
+        Err(SocketError::Reset),
+    )
 }
 
 /// Sent bytes arrive even if the sender closes while they are in flight.
@@ -255,9 +264,10 @@ pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> CheckStep {
     if b.is_requester() {
         flood(b, &stream, mem)?;
         let done = b.provider.now();
-        let heard = <[u8; 8]>::try_from(b.hear()?).map_err(|_| failed("a time has 8 bytes"))?;
+        let heard = <[u8; 8]>::try_from(b.hear()?)
+            .map_err(|_| failed("the peer's message is not a time of 8 bytes"))?;
         let begun = Time::from_ps(u64::from_le_bytes(heard));
-        return holds("the sender waited until bytes were taken", done >= begun);
+        return holds("the sender waits until the receiver takes bytes", done >= begun);
     }
     b.silence();
     b.say(&b.provider.now().as_ps().to_le_bytes());
@@ -293,9 +303,9 @@ pub(crate) fn peer_gone<P: Provider>(b: &Bench<P>) -> CheckStep {
         holds("sending ends", b.provider.now() < deadline)?;
         b.sleep(Span::from_ms(1));
     }
-    same("what comes afterwards", stream.send(mem, 0, 100), Err(SocketError::Reset))?;
+    same("the outcome of sending after the reset", stream.send(mem, 0, 100), Err(SocketError::Reset))?;
     let after = stream.recv(mem, 0, 100);
-    holds("nothing comes from there", matches!(after, Ok(0) | Err(SocketError::Reset)))
+    holds("no bytes arrive after the reset", matches!(after, Ok(0) | Err(SocketError::Reset)))
 }
 
 /// A connection to a closed listener is refused.
@@ -324,25 +334,25 @@ pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = &b.provider;
     let nothing = || -> CheckStep {
         let deadline = p.now() + Span::from_ms(20);
-        same("whether there is something to take", stream.poll(deadline)?, false)?;
-        holds("the deadline has come", p.now() >= deadline)
+        same("the outcome of a poll without bytes", stream.poll(deadline)?, false)?;
+        holds("a poll without bytes lasts until its deadline", p.now() >= deadline)
     };
     nothing()?;
-    same("whether there was something to take", stream.poll(Time::START)?, false)?;
+    same("the outcome of a poll with a past deadline", stream.poll(Time::START)?, false)?;
     b.say(&[]);
-    holds("there is something to take", stream.poll(b.deadline())?)?;
+    holds("poll reports bytes that arrive", stream.poll(b.deadline())?)?;
     let mut at = 0;
     while at < 10 {
         holds(
-            "what is there has a poll return, its deadline long gone",
+            "a poll with a past deadline reports bytes that have arrived",
             at > 0 || stream.poll(Time::START)?,
         )?;
         at += take(b, &stream, mem, at, 7)?;
     }
     nothing()?;
     b.say(&[]);
-    holds("the end is something to take", stream.poll(b.deadline())?)?;
-    same("what is left", stream.recv(mem, 0, 10)?, 0)
+    holds("poll reports the end of the stream", stream.poll(b.deadline())?)?;
+    same("the number of bytes left", stream.recv(mem, 0, 10)?, 0)
 }
 
 /// A poll of several sockets returns the first one that is ready.
@@ -356,13 +366,13 @@ pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> CheckStep {
             p.tcp_send(*stream, mem, 0, 1)?;
         }
         b.say(&[]);
-        same("what has something", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
+        same("the index of the ready stream", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
         b.say(&[]);
         // Both are ready once the bytes for the last one have arrived.
-        same("what has something", p.tcp_poll(&streams[2..], b.deadline())?, Some(0))?;
-        same("what has something", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
-        same("what has something", p.tcp_poll(&[streams[2], streams[1]], b.deadline())?, Some(0))?;
-        same("none of none", p.tcp_poll(&[], p.now())?, None)?;
+        same("the index of the ready stream", p.tcp_poll(&streams[2..], b.deadline())?, Some(0))?;
+        same("the index of the ready stream", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
+        same("the index of the ready stream", p.tcp_poll(&[streams[2], streams[1]], b.deadline())?, Some(0))?;
+        same("the ready stream of an empty list", p.tcp_poll(&[], p.now())?, None)?;
         return Ok(());
     }
     let listener = listen(b)?;
@@ -388,7 +398,10 @@ pub(crate) fn wrong_sockets<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.tcp_close(closed);
     let invalid = |what: &str, outcome: Result<(), SocketError>| -> CheckStep {
         let refusal = refused(what, outcome)?;
-        holds(&format!("{what}: {refusal:?} is Invalid"), matches!(refusal, SocketError::Invalid(_)))
+        holds(
+            &format!("the refusal of {what} is Invalid: {refusal:?}"),
+            matches!(refusal, SocketError::Invalid(_)),
+        )
     };
     for socket in [closed, SocketHandle(u32::MAX)] {
         invalid("accept", p.tcp_accept(socket).map(drop))?;

@@ -7,7 +7,7 @@ use crate::KnownDifference;
 pub const SOFT_ROCE_DIFFERENCES: &[KnownDifference] = &[
     KnownDifference {
         check: "states/sqd_holds_back",
-        reason: "what was posted in Sqd stays where it is after the return to Rts",
+        reason: "work requests posted in Sqd stay in the queue after the return to Rts",
     },
     KnownDifference { check: "keys/wrong_lkey_status", reason: "the status is LocQpOpErr" },
     KnownDifference { check: "keys/lkey_of_other_pd_status", reason: "the status is LocQpOpErr" },
@@ -18,6 +18,6 @@ pub const SOFT_ROCE_DIFFERENCES: &[KnownDifference] = &[
     },
     KnownDifference {
         check: "flush/recvs_posted_in_error",
-        reason: "posting a RECV does not wake the kernel, so it is not flushed",
+        reason: "posting a RECV does not wake the kernel, so the RECV is not flushed",
     },
 ];

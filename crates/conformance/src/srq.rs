@@ -83,7 +83,7 @@ pub(crate) fn no_own_recvs<P: Provider>(b: &Bench<P>) -> CheckStep {
     qp.connect(crate::bench::PORT, &qp.endpoint(crate::bench::PORT)?, &options.connect)?;
     let list = [RecvWr { wr_id: 1, sg_list: &[parts.mr.sge(0, 8)] }];
     let error = refused("a RECV on a QP with a shared receive queue", qp.post_recv(&list))?;
-    same("the index of the refused", error.index, 0)
+    same("the index of the refused work request", error.index, 0)
 }
 
 /// A QP that goes to Err leaves the RECVs of a shared receive queue to the remaining QPs.

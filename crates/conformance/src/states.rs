@@ -188,7 +188,7 @@ pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> CheckStep {
                 qp.modify(&to_state(b, &qp, state)?)?;
             }
             let error = refused(&format!("a WRITE on {qp_type} in {state:?}"), qp.post_send(&[write]))?;
-            same("the index of the refused", error.index, 0)?;
+            same("the index of the refused work request", error.index, 0)?;
         }
         b.provider.write(parts.mr.mem(), 0, &[1; 8]);
         qp.modify(&to_state(b, &qp, QpState::Rts)?)?;
@@ -236,7 +236,7 @@ pub(crate) fn rtr_receives<P: Provider>(b: &Bench<P>) -> CheckStep {
     qp.modify(&QpAttr { ah_attr: Some(path), dest_qp_num: Some(peer.qpn), ..rtr })?;
     b.meet()?;
     let wc = parts.recv_cq.wait(b.deadline())?;
-    same("the RECV that completed", wc.map(|wc| (wc.wr_id, wc.status)), Some((7, WcStatus::Success)))?;
+    same("the completed RECV", wc.map(|wc| (wc.wr_id, wc.status)), Some((7, WcStatus::Success)))?;
     same("the state", qp.state()?, QpState::Rtr)
 }
 

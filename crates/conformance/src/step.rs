@@ -42,7 +42,7 @@ pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: T, want: T) -> CheckSt
 /// Fails unless the condition holds.
 #[track_caller]
 pub(crate) fn holds(what: &str, condition: bool) -> CheckStep {
-    if condition { Ok(()) } else { Err(failed(format!("not so: {what}"))) }
+    if condition { Ok(()) } else { Err(failed(format!("this does not hold: {what}"))) }
 }
 
 /// Fails unless the verb was refused. Returns the refusal.
@@ -77,7 +77,7 @@ pub(crate) fn outcome(sides: &[(&str, CheckStep)]) -> Outcome {
     });
     match skip {
         Some(why) => Outcome::Skipped(why),
-        None if stops().next().is_some() => Outcome::Failed("a side stopped without saying why".into()),
+        None if stops().next().is_some() => Outcome::Failed("a side stopped without a reason".into()),
         None => Outcome::Passed,
     }
 }

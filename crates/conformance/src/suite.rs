@@ -58,7 +58,7 @@ fn run_check<C: Cluster>(mut cluster: C, check: TableCheck) -> Outcome {
             (Some(step), _) => steps.push((side.name(), step)),
             // The run's own error gives the reason.
             (None, Err(_)) => {}
-            (None, Ok(())) => steps.push((side.name(), Err(failed("did not come to its end")))),
+            (None, Ok(())) => steps.push((side.name(), Err(failed("did not end")))),
         }
     }
     if let Err(error) = ran {

@@ -168,7 +168,7 @@ fn refuses<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
             &format!("{opcode:?} on {qp_type}"),
             p.qp.post_send(&[p.signaled(1, op(opcode, p.remote), &[p.sge(0, 8)])]),
         )?;
-        same("the index of the refused", error.index, 0)?;
+        same("the index of the refused work request", error.index, 0)?;
         holds(
             &format!("the refusal of {opcode:?} on {qp_type} is EINVAL or EOPNOTSUPP"),
             matches!(error.cause, VerbsError::Invalid(_) | VerbsError::Unsupported(_)),

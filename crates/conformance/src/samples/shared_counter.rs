@@ -41,7 +41,7 @@ impl Program for Counter {
             let mine = [p.fetch_add_u64(self.shared, COUNT, 1), increment(&p, self.shared)];
             for number in mine {
                 if last.is_some_and(|last| number <= last) {
-                    return Err(format!("drew {number} after {last:?}").into());
+                    return Err(format!("a thread drew {number} after {last:?}").into());
                 }
                 last = Some(number);
             }
@@ -75,6 +75,10 @@ impl Program for SumChecker {
             p.pause(deadline);
         }
         let (sum, expected) = (p.load_u64(self.shared, COUNT), 2 * COUNTERS * INCREMENTS);
-        if sum == expected { Ok(()) } else { Err(format!("counted to {sum} instead of {expected}").into()) }
+        if sum == expected {
+            Ok(())
+        } else {
+            Err(format!("the threads counted to {sum} instead of {expected}").into())
+        }
     }
 }

@@ -58,7 +58,7 @@ impl Program for DatagramSide {
             let flags = if signalled { SendFlags::INLINE | SendFlags::SIGNALED } else { SendFlags::INLINE };
             qp.post_send(&[SendWr::new(round, SendOp::Send, &payload).flags(flags).to(dest)])?;
             if signalled {
-                let wc = sent.wait(patience(&p))?.ok_or("no completion came")?;
+                let wc = sent.wait(patience(&p))?.ok_or("no completion arrived")?;
                 if (wc.wr_id, wc.status, wc.opcode) != (round, WcStatus::Success, WcOpcode::Send) {
                     return Err(format!("round {round}: {wc:?}").into());
                 }
@@ -86,7 +86,7 @@ fn receive<P: Provider>(
     from: &Endpoint,
     round: u64,
 ) -> SampleEnded {
-    let wc = cq.wait(patience(p))?.ok_or_else(|| format!("datagram {round} did not come"))?;
+    let wc = cq.wait(patience(p))?.ok_or_else(|| format!("datagram {round} did not arrive"))?;
     let expected = Wc {
         wr_id: (round - 1) % RECVS,
         opcode: WcOpcode::Recv,

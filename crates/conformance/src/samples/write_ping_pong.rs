@@ -55,7 +55,7 @@ impl Program for WriteSide {
             let flags = if signalled { SendFlags::INLINE | SendFlags::SIGNALED } else { SendFlags::INLINE };
             qp.post_send(&[SendWr::new(round, SendOp::Write(target), &payload).flags(flags)])?;
             if signalled {
-                let wc = cq.wait(patience(&p))?.ok_or("no completion came")?;
+                let wc = cq.wait(patience(&p))?.ok_or("no completion arrived")?;
                 if (wc.wr_id, wc.status) != (round, WcStatus::Success) {
                     return Err(format!("round {round}: {wc:?}").into());
                 }
@@ -81,10 +81,10 @@ fn wait_for<C: Cpu + Provider>(p: &C, inbox: Mem, value: u64) -> SampleEnded {
             return Ok(());
         }
         if seen != value - 1 {
-            return Err(format!("the inbox holds {seen} while {value} is expected").into());
+            return Err(format!("the inbox holds {seen}, but {value} is expected").into());
         }
         if p.now() >= deadline {
-            return Err(format!("round {value} did not come").into());
+            return Err(format!("round {value} did not arrive").into());
         }
         p.pause(deadline);
     }
