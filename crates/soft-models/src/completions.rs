@@ -41,7 +41,7 @@ impl SharedRing {
     }
 
     fn record(&self) -> &CqRecord {
-        self.segment.cq(0).expect("there is a CQ")
+        self.segment.cq(0).expect("the segment has a CQ")
     }
 
     fn place(number: u64, capacity: u32) -> RingPlace {
@@ -57,7 +57,8 @@ impl SharedRing {
     }
 
     fn ring(&self, number: u64, capacity: u32) -> CompletionRing<'_> {
-        CompletionRing::at(&self.segment, SharedRing::place(number, capacity)).expect("it is in the segment")
+        CompletionRing::at(&self.segment, SharedRing::place(number, capacity))
+            .expect("the ring is in the segment")
     }
 
     /// Writes a word and puts a completion in, `times` times. Returns how many completions the ring had room
@@ -95,7 +96,7 @@ impl Poller {
         let ring = shared.ring(self.number, self.capacity);
         let is_there = ring.tail() > self.head;
         let notice = ring.get(self.head);
-        assert!(notice.is_some() || !is_there, "what lies before the tail is there");
+        assert!(notice.is_some() || !is_there, "each completion before the tail is in the ring");
         let Some(notice) = notice else { return false };
         self.head += 1;
         ring.pass(self.head);
@@ -135,7 +136,7 @@ pub fn two_producers() -> u64 {
         poller.poll();
         let room = producers.map(|producer| producer.join().expect("a producer does not panic"));
         while poller.poll() {}
-        assert_eq!(poller.got, room, "each completion for which there was room, once");
+        assert_eq!(poller.got, room, "the owner polls each pushed completion once");
     })
 }
 
@@ -151,7 +152,7 @@ pub fn forgotten() -> u64 {
         assert!(poller.poll());
         let room = producers.map(|producer| producer.join().expect("a producer does not panic"));
         while poller.poll() {}
-        assert_eq!(poller.got, room, "each completion for which there was room, once");
+        assert_eq!(poller.got, room, "the owner polls each pushed completion once");
     })
 }
 
@@ -186,6 +187,6 @@ pub fn asleep() -> u64 {
         arm(shared.record(), Armed::Next);
         let is_awake = poller.poll();
         producer.join().expect("a producer does not panic");
-        assert!(is_awake || events() == 1, "the program sleeps, and a completion is there");
+        assert!(is_awake || events() == 1, "the program is awake if the ring has a completion");
     })
 }

@@ -72,7 +72,7 @@ impl SharedRecvs {
         }
         self.turn().set_state(SlotState::posted(0, GENERATION));
         rq.capacity.store(self.capacity, Release);
-        let cq = self.segment.cq(0).expect("there is a CQ");
+        let cq = self.segment.cq(0).expect("the segment has a CQ");
         let place = RingPlace::new(RING, CQE);
         CompletionRing::begin(&self.segment, place, 1).expect("the ring is in the segment");
         cq.cqe.store(CQE, Relaxed);
@@ -80,20 +80,20 @@ impl SharedRecvs {
     }
 
     fn rq(&self) -> &RqRecord {
-        self.segment.rq(0).expect("there is a receive queue")
+        self.segment.rq(0).expect("the segment has a receive queue")
     }
 
     fn qp(&self) -> &QpRecord {
-        self.segment.qp(0).expect("there is a QP")
+        self.segment.qp(0).expect("the segment has a QP")
     }
 
     fn turn(&self) -> &SenderTurn {
-        self.segment.in_heap(TURN).expect("it is in the segment")
+        self.segment.in_heap(TURN).expect("the turn is in the segment")
     }
 
     fn slot(&self, position: u64) -> &RqSlot {
         let index = position & u64::from(self.capacity - 1);
-        self.segment.in_heap(SLOTS + index * stride(1)).expect("it is in the segment")
+        self.segment.in_heap(SLOTS + index * stride(1)).expect("the slot is in the segment")
     }
 
     fn completer(&self, claimer: u32) -> Completer<'_> {
@@ -111,7 +111,7 @@ impl SharedRecvs {
         show_posted(queue, self.slot(position), (position, GENERATION), &[SharedRecvs::buffer(position)]);
         if self.taken_by == TakenBy::Several {
             let index = position & u64::from(self.capacity - 1);
-            let cell = self.segment.in_heap(ORDER + 8 * index).expect("it is in the segment");
+            let cell = self.segment.in_heap(ORDER + 8 * index).expect("the cell is in the segment");
             order_slot(cell, position, index as u32);
         }
     }
@@ -123,7 +123,11 @@ impl SharedRecvs {
         let (position, buffer) = (front.position, front.sge(0)?);
         let completer = self.completer(claimer);
         let claim = front.claim(&completer)?;
-        assert_eq!(buffer, SharedRecvs::buffer(position), "what was read was posted, as the claim succeeds");
+        assert_eq!(
+            buffer,
+            SharedRecvs::buffer(position),
+            "a successful claim has the buffer of a posted RECV"
+        );
         // SAFETY: this sender has claimed the RECV.
         unsafe { *self.buffers[position as usize].get_mut() = claimer };
         let done = RecvDone { byte_len: claimer, ..RecvDone::of_send(QPN, 0) };
@@ -148,10 +152,12 @@ impl SharedRecvs {
     /// The positions in the CQ's notices. Called after all threads have ended.
     fn told(&self) -> Vec<u64> {
         let ring =
-            CompletionRing::at(&self.segment, RingPlace::new(RING, CQE)).expect("it is in the segment");
+            CompletionRing::at(&self.segment, RingPlace::new(RING, CQE)).expect("the ring is in the segment");
         let notices = (ring.head()..).map_while(|at| ring.get(at));
         notices
-            .map(|notice| (0..).find(|position| notice.is_at(*position)).expect("it is of a RECV"))
+            .map(|notice| {
+                (0..).find(|position| notice.is_at(*position)).expect("each notice belongs to a RECV")
+            })
             .collect()
     }
 }
@@ -199,7 +205,7 @@ pub fn flushed() -> u64 {
         let mut told = shared.told();
         told.sort_unstable();
         assert_eq!(told, [0, 1], "each RECV is completed once");
-        let done = [0, 1].map(|position| shared.take(position).expect("it is complete"));
+        let done = [0, 1].map(|position| shared.take(position).expect("each RECV is complete"));
         let filled = done.iter().filter(|done| done.status == 0).count();
         assert_eq!(filled, sent);
     })
@@ -215,7 +221,7 @@ pub fn two_senders() -> u64 {
         shared.post(1);
         let mut sent: Vec<u64> = senders.into_iter().filter_map(join).collect();
         sent.sort_unstable();
-        assert!([&[0][..], &[0, 1]].contains(&&sent[..]), "{sent:?} are the oldest");
+        assert!([&[0][..], &[0, 1]].contains(&&sent[..]), "the senders take the oldest RECVs, not {sent:?}");
         let taken = [0, 1].into_iter().filter(|position| shared.take(*position).is_some());
         assert_eq!(taken.collect::<Vec<u64>>(), sent);
     })
@@ -234,6 +240,6 @@ pub fn lane_ended() -> u64 {
         let is_untaken = shared.slot(0).is_untaken(Some(shared.turn()), 0, GENERATION);
         let sent = join(sender).is_some();
         let is_told = !shared.told().is_empty();
-        assert!(!sent || is_told || !is_untaken, "a completion is lost");
+        assert!(!sent || is_told || !is_untaken, "the owner sees that the sender took the RECV");
     })
 }

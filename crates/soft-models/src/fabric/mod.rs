@@ -11,7 +11,7 @@ pub(crate) mod peer {
         /// This process.
         This,
         /// There is no peer.
-        #[expect(dead_code, reason = "gives the lifetime a use")]
+        #[expect(dead_code, reason = "the variant uses the lifetime")]
         Peer(std::convert::Infallible, PhantomData<&'a ()>),
     }
 }

@@ -54,7 +54,7 @@ impl Segment {
     /// for them.
     pub(crate) fn in_heap<T: 'static>(&self, at: u64) -> Option<&T> {
         let found = self.heap.get(&at)?.downcast_ref();
-        assert!(found.is_some(), "what lies at {at} is of another type");
+        assert!(found.is_some(), "the value at {at} has another type");
         found
     }
 }

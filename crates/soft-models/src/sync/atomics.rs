@@ -141,7 +141,7 @@ impl<T> LockedCell<T> {
     /// # Safety
     /// Nobody else uses the value as long as the reference lives.
     #[track_caller]
-    #[expect(clippy::mut_from_ref, reason = "the lock sees to it that there is one reference")]
+    #[expect(clippy::mut_from_ref, reason = "the lock guarantees that there is one reference")]
     pub(crate) unsafe fn get_mut(&self) -> &mut T {
         // SAFETY: the caller promises it, and loom checks it.
         self.0.with_mut(|value| unsafe { &mut *value })
