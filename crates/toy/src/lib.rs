@@ -37,5 +37,6 @@ pub const EXPERIMENTS: &[&Experiment] = &[&window::EXPERIMENT];
 /// # Panics
 /// If the file is malformed. A test checks that it is not.
 pub fn claims() -> Vec<Claim> {
-    claims::parse("claims.toml", include_str!("../claims.toml")).expect("claims.toml is tested")
+    claims::parse("claims.toml", include_str!("../claims.toml"))
+        .expect("a test checks that claims.toml is well-formed")
 }

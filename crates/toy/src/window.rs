@@ -25,7 +25,7 @@ fn workload(outstanding: u32) -> SystemWorkload {
     (ping.clients.clients, ping.clients.outstanding) = (1, outstanding);
     ping.service = Duration::new(Span::from_us(1));
     let entry = SystemEntry::new::<Ping>();
-    SystemWorkload::of(entry.with(&ping.given()).expect("its values are in their ranges"))
+    SystemWorkload::of(entry.with(&ping.given()).expect("the values of the ping are in their ranges"))
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
