@@ -16,8 +16,8 @@ struct Collector<'t> {
     left_out: usize,
 }
 
-/// The passages of a Markdown text whose first line is line `first_line` of its file. Code blocks, HTML and the texts of
-/// images are left out.
+/// The passages of a Markdown text. The text's first line is line `first_line` of its file. Code blocks, HTML
+/// and the texts of images are left out.
 pub fn markdown(source: &str, first_line: usize) -> Vec<Passage> {
     let empty = Passage { form: Form::Paragraph, text: String::new(), lines: Vec::new() };
     let mut collector =

@@ -59,8 +59,8 @@ impl Measure {
     pub fn breaches(&self, limits: &Limits) -> Vec<Breach> {
         let all = [
             ("mean words a sentence", self.mean(), limits.mean),
-            ("% of sentences above 35 words", self.long_percent(), limits.long_percent),
-            ("% of sentences with an odd beginning", self.odd_percent(), limits.odd_percent),
+            ("percent of sentences above 35 words", self.long_percent(), limits.long_percent),
+            ("percent of sentences with an odd beginning", self.odd_percent(), limits.odd_percent),
             ("reference words per 100 words", self.references_per_100(), limits.references_per_100),
         ];
         let beyond = all.into_iter().filter(|(_, value, limit)| value > limit);

@@ -3,7 +3,8 @@
 use crate::markdown::markdown;
 use crate::passage::{Form, Passage};
 
-/// A comment line: its line in the file, its marker (`//`, `///` or `//!`), its text, and whether it follows code.
+/// A comment line: its line in the file, its marker (`//`, `///` or `//!`), its text, and whether it follows
+/// code.
 pub(crate) struct CommentLine<'t> {
     pub(crate) line: usize,
     marker: &'static str,

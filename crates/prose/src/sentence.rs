@@ -34,8 +34,8 @@ const ABBREVIATIONS: [&str; 11] = ["e.g", "i.e", "vs", "cf", "etc", "fig", "sec"
 /// A fragment of more words is a sentence even without a known verb.
 const LONGEST_FRAGMENT: usize = 12;
 
-/// The sentences of a passage. A full stop, a question mark or an exclamation mark before a capital, a digit, inline
-/// code or the passage's end ends a sentence; a colon or a semicolon does not.
+/// The sentences of a passage. A full stop, a question mark or an exclamation mark ends a sentence if a
+/// capital, a digit, inline code or the passage's end follows. A colon or a semicolon ends no sentence.
 pub fn sentences(passage: &Passage) -> Vec<Sentence> {
     let mut all = Vec::new();
     let mut begin = 0;
@@ -80,7 +80,8 @@ fn sentence(passage: &Passage, begin: usize, end: usize) -> Option<Sentence> {
     })
 }
 
-/// A word in lower case without the punctuation around it; inline code keeps its mark, so that it equals no word.
+/// A word in lower case without the punctuation around it. Inline code keeps its mark, so that it equals no
+/// word.
 fn bare(word: &str) -> String {
     let trimmed = word.trim_matches(|c: char| !c.is_alphanumeric() && c != CODE);
     trimmed.to_lowercase()

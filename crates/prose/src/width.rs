@@ -5,8 +5,8 @@ use crate::rust_source::comment_lines;
 /// Columns of a line at most.
 pub const MOST_COLUMNS: usize = 110;
 
-/// The lines of a Markdown page that are too wide, from 1. Code blocks, table rows and lines without a space behind
-/// their first 30 columns (a link alone) may be wider, because Markdown cannot break them.
+/// The lines of a Markdown page that are too wide, from 1. Code blocks, table rows and lines without a space
+/// behind their first 30 columns (a link alone) may be wider, because Markdown cannot break them.
 pub fn too_wide_lines(page: &str) -> Vec<usize> {
     let mut in_code = false;
     let mut all = Vec::new();
