@@ -98,7 +98,10 @@ pub(crate) fn link_layer() -> LinkLayer {
         Ok("roce") => LinkLayer::Ethernet,
         Err(_) | Ok("ib") => LinkLayer::Infiniband,
         Ok(other) => {
-            say(format_args!("{} is {other:?}, must be ib or roce; the port is InfiniBand", variables::LINK));
+            say(format_args!(
+                "{} is {other:?}, but must be ib or roce; the port is InfiniBand",
+                variables::LINK
+            ));
             LinkLayer::Infiniband
         }
     })
@@ -113,7 +116,8 @@ fn id() -> (u32, u32) {
             text.split_once(':').and_then(|(vendor, part)| Some((vendor.parse().ok()?, part.parse().ok()?)));
         told.unwrap_or_else(|| {
             say(format_args!(
-                "{DEVICE_ID} is {text:?}, must be two numbers as 713:4113; the device says what it is"
+                "{DEVICE_ID} is {text:?}, but must be two numbers such as 713:4113; the device shows its own \
+                 ID"
             ));
             OWN_ID
         })

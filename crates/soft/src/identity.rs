@@ -96,7 +96,9 @@ impl FabricPlace {
             return Ok(FabricPlace { folder: SHARED_MEMORY.into(), prefix, rest, is_joined: false });
         };
         let rest = fabric.ok_or_else(|| {
-            let why = format!("{MEET} is set without {FABRIC}, which names the fabric that meets there");
+            let why = format!(
+                "{MEET} is set without {FABRIC}; set {FABRIC} to the name of the fabric that meets there"
+            );
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
         Ok(FabricPlace { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
@@ -124,7 +126,8 @@ fn fabric() -> io::Result<Option<String>> {
     match fabric.to_str().filter(|fabric| is_fabric_name(fabric)) {
         Some(fabric) => Ok(Some(fabric.to_owned())),
         None => {
-            let why = format!("{FABRIC} is {fabric:?}: only 1 to 100 letters, digits, - and _ can be in it");
+            let why =
+                format!("{FABRIC} is {fabric:?}, but a fabric's name has 1 to 100 letters, digits, - and _");
             Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
     }

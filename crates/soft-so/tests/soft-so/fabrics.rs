@@ -288,7 +288,7 @@ fn messages_that_nobody_takes_are_counted() {
     assert_eq!(of_qps(&report, "work_requests"), json!([3, 9, 4, 5, 4]));
     assert_eq!(of_qps(&report, "undelivered"), json!([3, 7, 3, 0, 3]));
     assert_eq!(report["total"]["undelivered"], 16);
-    assert!(said.contains("undelivered 16 messages of UC or UD, which nobody took"), "{said}");
+    assert!(said.contains("undelivered 16 messages of UC or UD that no receiver took"), "{said}");
     assert_eq!(said.matches("undelivered").count(), 1 + 4, "{said}");
 }
 
@@ -384,8 +384,8 @@ fn meet_unreachable(cause: &str) {
 #[test]
 fn a_peer_that_cannot_be_opened_is_told_of_once() {
     let causes = [
-        ("files", "target RC", "ulimit -n says how many files"),
-        ("memory", "target RC", "ulimit -v says how much"),
+        ("files", "target RC", "ulimit -n limits the open files"),
+        ("memory", "target RC", "ulimit -v limits the addresses"),
         ("rights", "hidden", "Permission denied"),
     ];
     for (cause, target, why) in causes {

@@ -134,7 +134,10 @@ fn retries_are_used_up() {
     let (told, errors) = run(&with("drop=1", 1), "lost");
     assert_eq!(told, ["1", "3"]);
     for times in told {
-        assert!(errors.contains(&format!("--fault drop has lost it each of {times} times")), "{errors}");
+        assert!(
+            errors.contains(&format!("--fault drop lost each transmission, {times} in total")),
+            "{errors}"
+        );
     }
 }
 
@@ -165,7 +168,7 @@ fn sends() {
 fn a_responder_seems_to_have_no_recv() {
     let (_, errors) = run(&with("rnr=1", 1), "no-recv");
     assert!(
-        errors.contains("--fault rnr has it answered each of 3 times as if no RECV were posted"),
+        errors.contains("--fault rnr answered each transmission as if no RECV were posted, 3 in total"),
         "{errors}"
     );
     assert!(errors.contains(", 3 RNR, "), "{errors}");
@@ -210,7 +213,7 @@ fn killed() {
 #[test]
 fn a_qp_ends_by_its_work_request_of_that_number() {
     let (_, errors) = run(&with("kill-qp@3", 1), "killed");
-    assert_eq!(errors.matches("Here: --fault kill-qp has killed the QP").count(), 2, "{errors}");
+    assert_eq!(errors.matches("Local cause: --fault kill-qp killed the QP").count(), 2, "{errors}");
     assert_eq!(errors.matches("work request 3 (RDMA_WRITE, wr_id 0x2,").count(), 2, "{errors}");
     assert!(errors.contains(", 2 QPs killed, "), "{errors}");
 }

@@ -256,7 +256,7 @@ fn exchange(launch: &Launch, apart: [bool; 2], what: &str) {
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("doorbell: ")).collect();
         let [line] = lines[..] else { panic!("{what}: {said}") };
         assert!(
-            line.contains("is in error") && line.contains("is not all within the region of rkey"),
+            line.contains("is in error") && line.contains("is not entirely within the region of rkey"),
             "{line}"
         );
         // In another namespace a process number means nothing.
@@ -437,7 +437,7 @@ fn that_a_process_does_not_answer_is_said() {
     kill_program(&stands, libc::SIGSTOP);
     tires.tell("stopped");
     let said = tires.end("who tires");
-    assert!(said.contains("has not answered: it is stopped, or has no processor"), "{said}");
+    assert!(said.contains("has not answered: the thread is stopped, or gets no processor"), "{said}");
     kill_program(&stands, libc::SIGCONT);
     stands.tell("enough");
     stands.end("who was stopped");

@@ -104,7 +104,7 @@ fn no_more_is_traced_than_is_to_be() {
     let launch = Launch { trace: Some((path.clone(), 4)), ..launch(Link::Ib) };
     let output = own_program(&launch, HERE, "posts").spawn().expect("it starts").wait_with_output();
     let output = output.expect("it can be heard");
-    assert!(text(&output).contains("doorbell: the trace ends: process "), "{}", text(&output));
+    assert!(text(&output).contains(" ends at the limit of 4 work requests"), "{}", text(&output));
     let begun: usize = slices(&events(&path)).values().map(|(begun, _)| begun).sum();
     assert_eq!(begun, 4);
 }

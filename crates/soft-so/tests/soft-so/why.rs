@@ -147,7 +147,12 @@ fn fail(case: &str) {
             post(write(RemoteAddr { rkey, addr }), &[(0, 64)], WcStatus::RemAccessErr);
             both(
                 access,
-                &[hex(addr), format!("the region of rkey {rkey:#x} is of protection domain 2, the QP of 1")],
+                &[
+                    hex(addr),
+                    format!(
+                        "the region of rkey {rkey:#x} belongs to protection domain 2, but the QP belongs to 1"
+                    ),
+                ],
             );
         }
         "bounds" => {
@@ -155,7 +160,7 @@ fn fail(case: &str) {
             let remote = there.at(BYTES - 32);
             post(SendOp::Read(remote), &[(0, 64)], WcStatus::RemAccessErr);
             let (begin, end) = (there.memory.addr, there.memory.addr + BYTES as u64);
-            let range = format!("[{:#x}, {:#x}) is not all within", remote.addr, remote.addr + 64);
+            let range = format!("[{:#x}, {:#x}) is not entirely within", remote.addr, remote.addr + 64);
             both(access, &[range, format!("rkey {:#x}, which is [{begin:#x}, {end:#x})", remote.rkey)]);
         }
         "rights" => {
@@ -172,7 +177,10 @@ fn fail(case: &str) {
             post(write(there.at(0)), &[(0, 64)], WcStatus::RemInvReqErr);
             both(
                 invalid,
-                &[hex(there.memory.addr), "its qp_access_flags lack IBV_ACCESS_REMOTE_WRITE".into()],
+                &[
+                    hex(there.memory.addr),
+                    "the responder's qp_access_flags lack IBV_ACCESS_REMOTE_WRITE".into(),
+                ],
             );
         }
         "no-resources" => {
@@ -181,7 +189,7 @@ fn fail(case: &str) {
                 0
             });
             post(SendOp::Read(there.at(0)), &[(0, 64)], WcStatus::RemInvReqErr);
-            both(invalid, &[hex(there.memory.addr), "its max_dest_rd_atomic is 0".into()]);
+            both(invalid, &[hex(there.memory.addr), "the responder's max_dest_rd_atomic is 0".into()]);
         }
         "misaligned" => {
             connect();
@@ -189,14 +197,14 @@ fn fail(case: &str) {
             let addr = there.memory.addr + 4;
             both(
                 invalid,
-                &["ATOMIC_FETCH_AND_ADD".into(), format!("{addr:#x} is no address of 8 aligned bytes")],
+                &["ATOMIC_FETCH_AND_ADD".into(), format!("the bytes at {addr:#x} are not aligned")],
             );
         }
         "short-recv" => {
             connect();
             node.post_recv(1, 1, &[(4096, 32)]);
             post(SendOp::Send, &[(0, 64)], WcStatus::RemInvReqErr);
-            both(invalid, &["its RECV has room for 32 bytes, and the message has 64".into()]);
+            both(invalid, &["the RECV has room for 32 bytes, but the message has 64 bytes".into()]);
         }
         "recv-lkey" => {
             connect();
@@ -206,7 +214,9 @@ fn fail(case: &str) {
             post(SendOp::Send, &[(0, 64)], WcStatus::RemOpErr);
             both(
                 "IBV_WC_REM_OP_ERR. ",
-                &[format!("the RECV's lkey {lkey:#x} is of protection domain 2, the QP of 1")],
+                &[format!(
+                    "the RECV's lkey {lkey:#x} belongs to protection domain 2, but the QP belongs to 1"
+                )],
             );
         }
         "immediate" => {
@@ -221,7 +231,7 @@ fn fail(case: &str) {
             let mut sge = ibv_sge { addr: 0x77, length: 64, lkey: 0xdead_0001 };
             post_sge(node, &mut sge);
             failed(node, WcStatus::LocProtErr);
-            alone("IBV_WC_LOC_PROT_ERR. Here: ", &["no region has lkey 0xdead0001".into()]);
+            alone("IBV_WC_LOC_PROT_ERR. Local cause: ", &["no region has lkey 0xdead0001".into()]);
         }
         "lkey-bounds" => {
             connect();
@@ -229,7 +239,7 @@ fn fail(case: &str) {
             post_sge(node, &mut sge);
             failed(node, WcStatus::LocProtErr);
             let key = format!("within the region of lkey {:#x}, which is", sge.lkey);
-            alone("IBV_WC_LOC_PROT_ERR. Here: ", &[format!("[{:#x}, ", sge.addr), key]);
+            alone("IBV_WC_LOC_PROT_ERR. Local cause: ", &[format!("[{:#x}, ", sge.addr), key]);
         }
         "no-initiator" => {
             ends.node.connect_altered(0, to_lid(there.lid), there.qpn, RETRIES, |attr| {
@@ -238,7 +248,7 @@ fn fail(case: &str) {
             });
             ends.node.connect_with(1, &here, RETRIES);
             post(SendOp::Read(there.at(0)), &[(0, 64)], WcStatus::LocQpOpErr);
-            alone("IBV_WC_LOC_QP_OP_ERR. Here: ", &["the QP's max_rd_atomic is 0".into()]);
+            alone("IBV_WC_LOC_QP_OP_ERR. Local cause: ", &["the requester's max_rd_atomic is 0".into()]);
         }
         "no-recv" => {
             connect();
@@ -247,7 +257,7 @@ fn fail(case: &str) {
                 "IBV_WC_RNR_RETRY_EXC_ERR. ",
                 &[
                     format!("QP {:#x} of process {} refused it: ", there.qpn, std::process::id()),
-                    "no RECV was posted there, nor within 1 RNR retries".into(),
+                    "the responder had no RECV posted, even after 1 RNR retries".into(),
                 ],
             );
         }
@@ -255,13 +265,16 @@ fn fail(case: &str) {
         "state" => {
             node.connect_with(0, &there, RETRIES);
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
-            alone(silent, &[format!("QP {:#x} of", there.qpn), "it is in state IBV_QPS_INIT".into()]);
+            alone(
+                silent,
+                &[format!("QP {:#x} of", there.qpn), "the responder is in state IBV_QPS_INIT".into()],
+            );
         }
         "dest" => {
             node.connect_with(0, &there, RETRIES);
             node.connect_with(1, &there, RETRIES);
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
-            alone(silent, &[format!("its dest_qp_num is {:#x}", there.qpn)]);
+            alone(silent, &[format!("the responder's dest_qp_num is {:#x}", there.qpn)]);
         }
         "psn" => {
             ends.connect(|attr| {
@@ -269,7 +282,7 @@ fn fail(case: &str) {
                 0
             });
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
-            alone(silent, &["its rq_psn is 0x1234, and sq_psn here is 0x0".into()]);
+            alone(silent, &["the responder's rq_psn is 0x1234, but the requester's sq_psn is 0x0".into()]);
         }
         "nobody" => {
             // A number in another process's range.
@@ -278,20 +291,23 @@ fn fail(case: &str) {
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
             alone(
                 silent,
-                &[format!("QP {nobody:#x} did not answer"), "no process has a QP of that number".into()],
+                &[format!("QP {nobody:#x} did not answer"), "no process has a QP with this number".into()],
             );
         }
         "lid" => {
             node.connect_by(0, to_lid(there.lid ^ 1), there.qpn, RETRIES);
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
-            alone(silent, &[format!("no port has LID {:#x}", there.lid ^ 1)]);
+            alone(silent, &[format!("no port has the LID of the path, {:#x}", there.lid ^ 1)]);
         }
         "gid" => {
             let mut gid = node.gid(0);
             gid.raw[15] ^= 1;
             node.connect_by(0, to_gid(0, gid), there.qpn, RETRIES);
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
-            alone(silent, &[format!("no port has GID {}", std::net::Ipv6Addr::from(gid.raw))]);
+            alone(
+                silent,
+                &[format!("no port has the GID of the path, {}", std::net::Ipv6Addr::from(gid.raw))],
+            );
         }
         "type" => {
             let mut other = Node::open(4096, 0);
@@ -300,7 +316,7 @@ fn fail(case: &str) {
             let uc = other.endpoint(uc);
             node.connect_with(0, &uc, RETRIES);
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
-            alone(silent, &["it is of type UC".into()]);
+            alone(silent, &["the responder is of type UC".into()]);
         }
         _ => panic!("no case {case}"),
     }
@@ -342,14 +358,14 @@ fn fill_cq(node: &Node, here: Endpoint) {
     node.post(0, &[Wr { op: SendOp::Send, buffers: &[], flags: SIGNALED }]);
     failed(node, WcStatus::RemOpErr);
     let status =
-        "work request 2 (SEND, wr_id 0x0, 0 bytes; first PSN of the QP 0x0) ended with IBV_WC_REM_OP_ERR. ";
+        "work request 2 (SEND, wr_id 0x0, 0 bytes; first PSN of the QP 0x0) failed with IBV_WC_REM_OP_ERR. ";
     expect(&[(
         "one",
         here.qpn,
         &[
             status.to_owned(),
             format!("QP {:#x} of", there.qpn),
-            "the CQ of its RECVs was full, with 1 completions".into(),
+            "the CQ of the responder's RECVs was full with 1 completions".into(),
         ],
     )]);
 }
@@ -488,7 +504,7 @@ fn both_processes_say_why() {
         };
         let number = |n: u32| format!("{n:#x}");
         let bounds = format!("[{outside}, ");
-        let not_there = format!("has the 16 bytes at {gone}, but no memory is mapped");
+        let not_there = format!("contains the 16 bytes at {gone}, but some of their memory is not mapped");
         has(
             &requests,
             &[
@@ -507,7 +523,7 @@ fn both_processes_say_why() {
         has(
             &responds,
             &[
-                format!("QP {} (RC) is in error by work request 3 (RDMA_WRITE)", number(qps[1][0])),
+                format!("QP {} (RC) is in error because of work request 3 (RDMA_WRITE)", number(qps[1][0])),
                 format!("of QP {} of process {}", number(qps[0][0]), pids[0]),
                 bounds,
             ],
@@ -569,7 +585,7 @@ fn a_peer_that_has_ended_is_named() {
         }
         stays.tell("go");
         let said = stays.end("who stays");
-        assert!(said.contains(&format!("its process {pid} has ended")), "{said}");
+        assert!(said.contains(&format!("the responder's process {pid} has exited or was killed")), "{said}");
     }
 }
 
@@ -602,7 +618,7 @@ fn many_qps_in_error_are_not_told_of_each() {
     };
     let lines = said(&launch(Link::Ib));
     assert_eq!(lines.len(), 21, "{lines:#?}");
-    assert_eq!(lines[20], "doorbell: of further QPs in error is not said why");
+    assert_eq!(lines[20], "doorbell: further QPs in error are not explained");
     assert_eq!(said(&Launch { quiet: true, ..launch(Link::Ib) }), Vec::<String>::new());
 }
 

@@ -120,8 +120,8 @@ impl Host {
                 Ok(ip) if is_of_one_host(ip) => Host::Of(ip.to_canonical()),
                 _ => {
                     say(format_args!(
-                        "{IP} is {text:?}, must be an IP address of one host, not of the loopback network; this \
-                         process has the machine's addresses"
+                        "{IP} is {text:?}, but must be the IP address of one host, outside the loopback \
+                         network; this process uses the machine's addresses"
                     ));
                     Host::Machine
                 }

@@ -57,7 +57,7 @@ fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
         }
     };
     if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
-        let why = format!("{} is not a directory of this user alone (mode 0700)", path.display());
+        let why = format!("{} must be a directory that only this user can use (mode 0700)", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(path)
@@ -209,8 +209,8 @@ fn check_layout(alive: &File, own: &str) -> io::Result<()> {
         return Ok(());
     }
     let why = format!(
-        "processes of this fabric use a library of another version ({}, this one is of {}): all must use the same, or \
-         another fabric",
+        "processes of this fabric use another version of Doorbell's library ({}; this process uses {}): use \
+         one version for all, or another fabric",
         theirs.trim(),
         own.trim()
     );
@@ -224,7 +224,7 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.mode(0o600).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() || found.uid() != user() || found.mode() & 0o077 != 0 {
-        let why = format!("{} is not a file of this user alone (mode 0600)", path.display());
+        let why = format!("{} must be a file that only this user can use (mode 0600)", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(file)
@@ -341,7 +341,7 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o620);
         std::fs::set_permissions(&path, mode).expect("its mode");
         let refused = opened(&path).expect_err("others may write it").to_string();
-        assert!(refused.ends_with("is not a file of this user alone (mode 0600)"), "{refused}");
+        assert!(refused.ends_with("must be a file that only this user can use (mode 0600)"), "{refused}");
         assert!(open(Path::new("/dev/null"), OpenOptions::new().read(true)).is_err(), "no file");
     }
 }

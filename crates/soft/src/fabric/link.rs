@@ -198,7 +198,7 @@ impl Meeting {
                 let link = Link { socket: Mutex::new(Some(Arc::new(self.socket))), asked };
                 Ok(Met { link, segment: segment.into(), process })
             }
-            _ => Err(Err(io::Error::other("it is of another version of the library"))),
+            _ => Err(Err(io::Error::other("the process uses another version of Doorbell's library"))),
         }
     }
 }

@@ -280,15 +280,17 @@ pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
     if SAID.lock().insert(error.raw_os_error()) {
         let hint = match error.raw_os_error() {
             Some(libc::EMFILE) => {
-                "; ulimit -n says how many files a process may have open, and meeting a peer takes one"
+                "; each peer needs an open file, and ulimit -n limits the open files of a process"
             }
             Some(libc::ENOMEM) => {
-                "; ulimit -v says how much a process may map, and each peer takes eight gigabytes of addresses, and those of its buffers"
+                "; each peer needs eight gigabytes of addresses and the size of its buffers, and ulimit -v \
+                 limits the addresses of a process"
             }
             _ => "",
         };
         say(format_args!(
-            "the process of QP {qpn:#x} cannot be reached, and what is sent to it is not received: {error}{hint}"
+            "the process of QP {qpn:#x} cannot be reached and receives nothing from this process: \
+             {error}{hint}"
         ));
     }
 }

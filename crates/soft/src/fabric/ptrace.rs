@@ -16,8 +16,9 @@ pub(crate) fn open() {
     let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
     if is_wanted() && helps(&scope) && set_ptracer(PTracer::Any).is_ok() {
         say(format_args!(
-            "every process of this user may now read and write process {} (PR_SET_PTRACER_ANY), as its peers do; \
-             `doorbell run --ptrace no` leaves it closed, and has its own thread serve them",
+            "every process of this user may now read and write the memory of process {} \
+             (PR_SET_PTRACER_ANY), because its peers need this access; with `doorbell run --ptrace no` a \
+             thread of the process serves the peers instead",
             std::process::id()
         ));
     }
@@ -31,7 +32,10 @@ pub(crate) fn is_wanted() -> bool {
         Ok(other) => {
             static ONCE: std::sync::Once = std::sync::Once::new();
             ONCE.call_once(|| {
-                say(format_args!("{PTRACE} is {other:?}, must be yes or no; memory stays closed"));
+                say(format_args!(
+                    "{PTRACE} is {other:?}, but must be yes or no; peers cannot access this \
+                     process's memory directly"
+                ));
             });
             false
         }

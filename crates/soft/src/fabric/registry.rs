@@ -64,8 +64,9 @@ impl Registry {
     pub(crate) fn join(&self, fd: u32) -> io::Result<u32> {
         let me = match self.is_joined {
             true => FabricMember::joined()?,
-            false => FabricMember::of(std::process::id(), fd)?
-                .ok_or_else(|| io::Error::other("/proc/self/stat does not tell when this process started"))?,
+            false => FabricMember::of(std::process::id(), fd)?.ok_or_else(|| {
+                io::Error::other("/proc/self/stat does not contain the start time of this process")
+            })?,
         };
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
@@ -77,7 +78,9 @@ impl Registry {
                 return Ok(slot);
             }
         }
-        Err(io::Error::other(format!("{PROCESSES} processes use the device already")))
+        Err(io::Error::other(format!(
+            "the device is already used by {PROCESSES} processes, the most it allows"
+        )))
     }
 
     /// Frees the slot. The last process to leave removes the fabric.
@@ -187,7 +190,10 @@ mod tests {
         std::fs::write(directory.join("alive"), "doorbell layout 1, 0x1").expect("it can be written");
         let error = open().expect_err("another version").to_string();
         assert!(
-            error.contains("another version (doorbell layout 1, 0x1, this one is of doorbell layout"),
+            error.contains(
+                "another version of Doorbell's library (doorbell layout 1, 0x1; this process uses \
+                 doorbell layout"
+            ),
             "{error}"
         );
         std::fs::remove_dir_all(&directory).expect("it can be removed");

@@ -230,61 +230,72 @@ impl Display for Cause {
         let Cause { check, key, addr, len, found, other } = *self;
         match check {
             Check::Changed => {
-                f.write_str("the cause could not be found again, as something has changed meanwhile")
+                f.write_str("the cause is no longer known because something has changed since the failure")
             }
             Check::Key(memory, error) => self.key_text(memory, error, f),
             Check::NotThere(memory) => write!(
                 f,
-                "the region of {} {key:#x} has the {len} bytes at {addr:#x}, but no memory is mapped for all of them, or \
-                 not for that access",
+                "the region of {} {key:#x} contains the {len} bytes at {addr:#x}, but some of their memory \
+                 is not mapped, or not for this access",
                 key_name(memory)
             ),
             Check::NotBound => {
-                write!(f, "rkey {found:#x} names no memory window of type 2 that it has bound")
+                write!(f, "the responder has bound no memory window of type 2 with rkey {found:#x}")
             }
-            Check::NoSrq => write!(f, "no SRQ of its XRC domain has the number {found:#x}"),
-            Check::NotEnabled => write!(f, "its qp_access_flags lack {}", rights(found)),
-            Check::NoResources => f.write_str("its max_dest_rd_atomic is 0"),
-            Check::NoInitiator => f.write_str("the QP's max_rd_atomic is 0"),
-            Check::Misaligned => write!(f, "{addr:#x} is no address of 8 aligned bytes, as an atomic needs"),
+            Check::NoSrq => write!(f, "no SRQ of the responder's XRC domain has the number {found:#x}"),
+            Check::NotEnabled => write!(f, "the responder's qp_access_flags lack {}", rights(found)),
+            Check::NoResources => f.write_str("the responder's max_dest_rd_atomic is 0"),
+            Check::NoInitiator => f.write_str("the requester's max_rd_atomic is 0"),
+            Check::Misaligned => {
+                write!(f, "an atomic needs 8 aligned bytes, but the bytes at {addr:#x} are not aligned")
+            }
             Check::RecvTooSmall => {
-                write!(f, "its RECV has room for {found} bytes, and the message has {len}")
+                write!(f, "the RECV has room for {found} bytes, but the message has {len} bytes")
             }
-            Check::CqFull => write!(f, "the CQ of its RECVs was full, with {found} completions"),
-            Check::NoRecv if found == 0 => f.write_str("no RECV was posted there"),
-            Check::NoRecv => write!(f, "no RECV was posted there, nor within {found} RNR retries"),
-            Check::Lid => write!(f, "the path leads nowhere: no port has LID {found:#x}"),
+            Check::CqFull => write!(f, "the CQ of the responder's RECVs was full with {found} completions"),
+            Check::NoRecv if found == 0 => f.write_str("the responder had no RECV posted"),
+            Check::NoRecv => write!(f, "the responder had no RECV posted, even after {found} RNR retries"),
+            Check::Lid => write!(f, "no port has the LID of the path, {found:#x}"),
             Check::Gid => {
                 let gid = Ipv6Addr::from(u128::from(found) << 64 | u128::from(other));
-                write!(f, "the path leads nowhere: no port has GID {gid}")
+                write!(f, "no port has the GID of the path, {gid}")
             }
-            Check::NoProcess => f.write_str("no process has a QP of that number"),
-            Check::Ended if found == 0 => f.write_str("its process has ended"),
-            Check::Ended => write!(f, "its process {found} has ended"),
-            Check::OutOfReach => {
-                f.write_str("its process is out of reach, as was said, or shows nothing that makes sense")
-            }
-            Check::NoAnswer => {
-                f.write_str("the thread of its process that serves others has not answered: it is stopped, or has no processor")
-            }
-            Check::State => write!(f, "it is in state {}", state_name(found)),
+            Check::NoProcess => f.write_str("no process has a QP with this number"),
+            Check::Ended if found == 0 => f.write_str("the responder's process has exited or was killed"),
+            Check::Ended => write!(f, "the responder's process {found} has exited or was killed"),
+            Check::OutOfReach => f.write_str(
+                "the responder's process cannot be reached, as an earlier message explains, or \
+                 its shared data is invalid",
+            ),
+            Check::NoAnswer => f.write_str(
+                "the thread of the responder's process that serves peers has not answered: the \
+                 thread is stopped, or gets no processor",
+            ),
+            Check::State => write!(f, "the responder is in state {}", state_name(found)),
             Check::Type => {
                 let name = match found as u32 {
                     IBV_QPT_XRC_SEND => "XRC_SEND".into(),
                     IBV_QPT_XRC_RECV => "XRC_RECV".into(),
                     other => QpType::from_c(other).map_or("unknown".into(), |known| known.to_string()),
                 };
-                write!(f, "it is of type {name}")
+                write!(f, "the responder is of type {name}")
             }
-            Check::Dest => write!(f, "its dest_qp_num is {found:#x}"),
-            Check::Psn => write!(f, "its rq_psn is {found:#x}, and sq_psn here is {other:#x}"),
-            Check::Qkey => write!(f, "its Q_Key is {found:#x}, and the datagram's {other:#x}"),
-            Check::Lost => write!(f, "--fault drop has lost it each of {found} times"),
+            Check::Dest => write!(f, "the responder's dest_qp_num is {found:#x}"),
+            Check::Psn => {
+                write!(f, "the responder's rq_psn is {found:#x}, but the requester's sq_psn is {other:#x}")
+            }
+            Check::Qkey => {
+                write!(f, "the responder's Q_Key is {found:#x}, but the datagram's Q_Key is {other:#x}")
+            }
+            Check::Lost => write!(f, "--fault drop lost each transmission, {found} in total"),
             Check::Feigned => {
-                write!(f, "--fault rnr has it answered each of {found} times as if no RECV were posted")
+                write!(
+                    f,
+                    "--fault rnr answered each transmission as if no RECV were posted, {found} in total"
+                )
             }
-            Check::PortDown => f.write_str("--fault port-down has the port down"),
-            Check::Killed => f.write_str("--fault kill-qp has killed the QP"),
+            Check::PortDown => f.write_str("--fault port-down took the port down"),
+            Check::Killed => f.write_str("--fault kill-qp killed the QP"),
         }
     }
 }
@@ -296,15 +307,17 @@ impl Cause {
         match error {
             KeyError::Unknown => write!(f, "no region has {name} {key:#x}"),
             KeyError::ProtectionDomain => match domain_text(found) {
-                Some(whose) => write!(f, "{name} {key:#x} is that of a memory window, {whose}"),
+                Some(whose) => write!(f, "{name} {key:#x} belongs to a memory window {whose}"),
                 None => write!(
                     f,
-                    "the region of {name} {key:#x} is of protection domain {found}, the QP of {other}"
+                    "the region of {name} {key:#x} belongs to protection domain {found}, but the QP belongs \
+                     to {other}"
                 ),
             },
             KeyError::Bounds => write!(
                 f,
-                "[{addr:#x}, {:#x}) is not all within the region of {name} {key:#x}, which is [{found:#x}, {:#x})",
+                "[{addr:#x}, {:#x}) is not entirely within the region of {name} {key:#x}, which is \
+                 [{found:#x}, {:#x})",
                 end(addr, len),
                 end(found, other)
             ),

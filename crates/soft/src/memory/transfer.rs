@@ -307,9 +307,10 @@ fn refusal(error: std::io::Error) -> Unreachable {
             static ONCE: std::sync::Once = std::sync::Once::new();
             ONCE.call_once(|| {
                 say(format_args!(
-                    "the kernel does not let this process at another's memory (process_vm_writev: {error}); run the other \
-                     by `doorbell run --ptrace no`, or both with --meet, so that its own thread serves its memory, or both as \
-                     the same user, without setuid, and with Yama's ptrace_scope at most 1"
+                    "the kernel denies this process access to a peer's memory (process_vm_writev: {error}). \
+                     Run the peer with `doorbell run --ptrace no`, or both processes with --meet: then a \
+                     thread of the peer serves its memory. Or run both processes as one user, without \
+                     setuid, and with Yama's ptrace_scope at most 1"
                 ));
             });
             Unreachable::Memory

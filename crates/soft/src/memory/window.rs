@@ -36,10 +36,10 @@ pub(crate) fn domain_like(domain: u32, pd: u32, qpn: u32) -> Option<u32> {
 pub(crate) fn domain_text(domain: u64) -> Option<String> {
     let domain = u32::try_from(domain).ok()?;
     match domain & (WINDOW | OF_QP) {
-        _ if domain == NOBODYS => Some("which is not bound".into()),
+        _ if domain == NOBODYS => Some("that is not bound".into()),
         0 | OF_QP => None,
         WINDOW => Some(format!("for QPs of protection domain {}", domain & !WINDOW)),
-        _ => Some(format!("for QP {:#x} alone", domain & !(WINDOW | OF_QP))),
+        _ => Some(format!("for QP {:#x} only", domain & !(WINDOW | OF_QP))),
     }
 }
 

@@ -49,16 +49,16 @@ pub(crate) enum WindowError {
     #[error("there is no such memory window")]
     Unknown,
     /// The window and the QP are of different protection domains.
-    #[error("the memory window is of another protection domain than the QP")]
+    #[error("the memory window and the QP belong to different protection domains")]
     Domain,
     /// The new rkey changes bits above the lowest 8. These belong to the window.
-    #[error("the rkey that it is to have differs from its own in more than the lowest 8 bits")]
+    #[error("the new rkey differs from the memory window's rkey in more than the lowest 8 bits")]
     Key,
     /// A window of type 2 must be invalidated before it is bound again.
-    #[error("a memory window of type 2 that is bound has to be invalidated before it is bound again")]
+    #[error("a bound memory window of type 2 must be invalidated before it is bound again")]
     Bound,
     /// A window of type 2 cannot be bound to nothing, unlike one of type 1.
-    #[error("a memory window of type 2 cannot be bound to nothing: IBV_WR_LOCAL_INV invalidates it")]
+    #[error("a memory window of type 2 cannot be bound to 0 bytes; invalidate it with IBV_WR_LOCAL_INV")]
     Empty,
     /// There is no such region, or it belongs to another protection domain.
     #[error("no memory region of the protection domain has the lkey")]
@@ -67,13 +67,13 @@ pub(crate) enum WindowError {
     #[error("the memory region was registered without IBV_ACCESS_MW_BIND, or with IBV_ACCESS_ZERO_BASED")]
     NoBind,
     /// A peer could write through the window where this process itself may not.
-    #[error("the memory region lacks IBV_ACCESS_LOCAL_WRITE, which a window to be written through needs")]
+    #[error("the memory region lacks IBV_ACCESS_LOCAL_WRITE, which a window for WRITEs or atomics needs")]
     Rights,
     /// The window does not lie within the region.
-    #[error("the memory window leaves the memory region")]
+    #[error("the memory window extends beyond the memory region")]
     Bounds,
     /// Only a bound window of type 2 can be invalidated.
-    #[error("the rkey names no memory window of type 2 that is bound")]
+    #[error("no bound memory window of type 2 has this rkey")]
     NotBound,
 }
 

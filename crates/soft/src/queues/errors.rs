@@ -47,7 +47,7 @@ fn say_line(line: &str) {
     static LINES: AtomicU32 = AtomicU32::new(0);
     match LINES.fetch_add(1, Relaxed) {
         0..MOST => say(line),
-        MOST => say("of further QPs in error is not said why"),
+        MOST => say("further QPs in error are not explained"),
         _ => {}
     }
 }
@@ -80,12 +80,12 @@ impl FailedSend<'_> {
         );
         // Writing to a string does not fail.
         if let Some(at) = op.remote() {
-            let _ = write!(line, " at {:#x} of rkey {:#x}", at.addr, at.rkey);
+            let _ = write!(line, " at {:#x} with rkey {:#x}", at.addr, at.rkey);
         }
         if *qp_type != QpType::Ud {
             let _ = write!(line, "; first PSN of the QP {:#x}", self.sq_psn);
         }
-        let _ = write!(line, ") ended with {}. {}: {}", status_name(*status), self.who(), self.cause);
+        let _ = write!(line, ") failed with {}. {}: {}", status_name(*status), self.who(), self.cause);
         say_line(&line);
     }
 
@@ -93,8 +93,8 @@ impl FailedSend<'_> {
     fn who(&self) -> String {
         let peer = format!("QP {:#x}{}", self.dest_qpn, of_process(self.pid.unwrap_or(0)));
         match self.status {
-            _ if matches!(self.cause.check, Check::Killed | Check::NoInitiator) => "Here".into(),
-            WcStatus::LocProtErr | WcStatus::LocQpOpErr => "Here".into(),
+            _ if matches!(self.cause.check, Check::Killed | Check::NoInitiator) => "Local cause".into(),
+            WcStatus::LocProtErr | WcStatus::LocQpOpErr => "Local cause".into(),
             WcStatus::RetryExcErr => format!("{peer} did not answer{}", self.patience),
             _ => format!("{peer} refused it"),
         }
@@ -118,8 +118,8 @@ impl FailedWindow {
     pub(crate) fn say(&self) {
         let FailedWindow { num, qp_type, number, name, wr_id, status, why } = self;
         say_line(&format!(
-            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({name}, wr_id {wr_id:#x}) ended with {}. \
-             Here: {why}",
+            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({name}, wr_id {wr_id:#x}) \
+             failed with {}. Local cause: {why}",
             status_name(*status)
         ));
     }
@@ -149,10 +149,11 @@ fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
     let Blame { from, pid, claimer: _, opcode, number, cause } = blame;
     let (opcode, process) = (opcode_name(*opcode), of_process(*pid));
     let mut line = format!(
-        "QP {num:#x} ({qp_type}) is in error by work request {number} ({opcode}) of QP {from:#x}{process}"
+        "QP {num:#x} ({qp_type}) is in error because of work request {number} ({opcode}) of QP \
+         {from:#x}{process}"
     );
     if cause.key != 0 || cause.addr != 0 {
-        let _ = write!(line, " for {} bytes at {:#x} of key {:#x}", cause.len, cause.addr, cause.key);
+        let _ = write!(line, " for {} bytes at {:#x} with key {:#x}", cause.len, cause.addr, cause.key);
     }
     let _ = write!(line, ": {cause}");
     line

@@ -21,7 +21,7 @@ fn own() -> Option<&'static (Faults, u64)> {
         match text.parse() {
             Ok(faults) => Some((faults, seed)),
             Err(error) => {
-                say(format_args!("there are no faults, as {FAULTS} cannot be read: {error}"));
+                say(format_args!("no faults are injected because {FAULTS} is not valid: {error}"));
                 None
             }
         }

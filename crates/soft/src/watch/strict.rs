@@ -78,8 +78,8 @@ pub(crate) fn deregistered(key: u32) {
         Holder::Recvs(index) => format!("{count} RECVs of receive queue {index}"),
     };
     violated(format_args!(
-        "the memory region of lkey {key:#x} is deregistered while {who} use it whose completions were not polled \
-         (ibv_dereg_mr(3))"
+        "the memory region of lkey {key:#x} is deregistered while {who} use it: their completions were not \
+         polled (ibv_dereg_mr(3))"
     ));
 }
 

@@ -25,7 +25,8 @@ fn tracer() -> Option<&'static Tracer> {
         let mut parts = value.splitn(3, ':');
         let (since, most) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let file = OpenOptions::new().append(true).open(parts.next()?);
-        let file = file.inspect_err(|error| say(format_args!("nothing is traced: {error}"))).ok()?;
+        let file =
+            file.inspect_err(|error| say(format_args!("the trace cannot be written: {error}"))).ok()?;
         Some(Tracer { file, since, most })
     };
     TRACER.get_or_init(open).as_ref()
@@ -84,7 +85,7 @@ impl Slice {
         if id >= tracer.most {
             if id == tracer.most {
                 say(format_args!(
-                    "the trace ends: process {} has posted {id} work requests",
+                    "the trace of process {} ends at the limit of {id} work requests",
                     std::process::id()
                 ));
             }

@@ -139,8 +139,8 @@ impl Qp {
         *compared = true;
         if own > there {
             violated(format_args!(
-                "QP {:#x} may have {own} READs and atomics outstanding (max_rd_atomic), and QP {dest_qpn:#x} has room for {there} \
-                 (max_dest_rd_atomic): a NIC refuses those beyond (ibv_modify_qp(3))",
+                "QP {:#x} may have {own} READs and atomics outstanding (max_rd_atomic), but QP {dest_qpn:#x} \
+                 accepts only {there} (max_dest_rd_atomic): a NIC refuses the excess (ibv_modify_qp(3))",
                 self.num()
             ));
         }
@@ -153,8 +153,8 @@ impl Qp {
         let freed = self.share.freed.load(Relaxed);
         if strict.is_some_and(|strict| strict.signaled <= freed) {
             violated(format_args!(
-                "the send queue of QP {:#x} is full with {} work requests of which none is signalled: no completion will ever \
-                 make room (ibv_post_send(3))",
+                "the send queue of QP {:#x} is full with {} work requests, and none of them is signalled: no \
+                 completion will ever make room (ibv_post_send(3))",
                 self.num(),
                 sends.posted - freed
             ));

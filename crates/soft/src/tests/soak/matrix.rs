@@ -35,13 +35,13 @@ impl Row {
     pub(super) fn skips(&self, harm: Harm) -> Option<&'static str> {
         match (self.role, harm) {
             (Role::Receiver, Harm::Stop) if self.point == Point::DomainAlone => {
-                Some("others are told to try again")
+                Some("other processes must retry")
             }
             (Role::Poster | Role::Faulter | Role::Receiver, Harm::FullShm) => Some("writes nothing there"),
             (Role::Poster | Role::Faulter | Role::Joiner | Role::Leaver, Harm::Hostile) => {
-                Some("nobody reads its segment")
+                Some("no process reads its segment")
             }
-            (Role::Leaver, Harm::NoFiles | Harm::NoMemory) => Some("needs neither"),
+            (Role::Leaver, Harm::NoFiles | Harm::NoMemory) => Some("needs neither files nor memory"),
             _ => None,
         }
     }

@@ -137,10 +137,10 @@ fn run_here(case: &Case) -> Came {
         match case.run() {
             Err(wrong) => return Came::Wrong(wrong),
             Ok(longest) if longest.0 <= case.most() => return Came::Right(longest, run > 0),
-            Ok((longest, call)) => slow = format!("a call ({call}) of another took {longest:?}"),
+            Ok((longest, call)) => slow = format!("a call ({call}) of another process took {longest:?}"),
         }
     }
-    Came::Wrong(format!("{slow}, and too long in {SLOW_RUNS} runs"))
+    Came::Wrong(format!("{slow}, and took too long in {SLOW_RUNS} runs"))
 }
 
 /// Whether a case fills /dev/shm, which must then be a private one.

@@ -81,13 +81,16 @@ impl Report {
         }
         let longest = self.cells.iter().max_by_key(|(_, cell)| cell.longest.0);
         if let Some((name, Cell { longest: (took, call), .. })) = longest {
-            let _ =
-                writeln!(text, "\nThe longest call of another: {}, {call} in {name}.", milliseconds(*took));
+            let _ = writeln!(
+                text,
+                "\nThe longest call of another process: {}, {call} in {name}.",
+                milliseconds(*took)
+            );
         }
         if self.slow_once > 0 {
             let _ = writeln!(
                 text,
-                "A call took too long in {} cases, and not when they were run again.",
+                "In {} cases a call took too long, but not when the case was run again.",
                 self.slow_once
             );
         }
