@@ -59,7 +59,7 @@ pub enum DecodeError {
     #[error("{0} bytes are too few for the headers")]
     Truncated(usize),
     /// More bytes than a UDP datagram holds.
-    #[error("{0} bytes are more than a UDP datagram holds")]
+    #[error("{0} bytes are too many for a UDP datagram")]
     TooLong(usize),
     /// The ICRC is wrong.
     #[error("the ICRC is {found:#010x}, must be {expected:#010x}")]

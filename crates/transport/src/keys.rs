@@ -39,13 +39,13 @@ impl Region {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// No region has this key.
-    #[error("the key names no memory region")]
+    #[error("no memory region has this key")]
     Unknown,
     /// The region belongs to another protection domain.
-    #[error("the memory region is of another protection domain")]
+    #[error("the memory region belongs to another protection domain")]
     ProtectionDomain,
     /// Not all of the bytes lie within the region.
-    #[error("the access leaves the memory region")]
+    #[error("the access extends beyond the memory region")]
     Bounds,
     /// The region does not grant this kind of access.
     #[error("the memory region does not grant this access")]

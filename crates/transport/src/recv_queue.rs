@@ -59,11 +59,14 @@ impl RecvQueue {
     pub fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), VerbsError> {
         let sges = wr.sg_list.len();
         if sges > self.max_sge as usize {
-            return Err(VerbsError::Invalid(format!("{sges} SGEs in a RECV, at most {}", self.max_sge)));
+            return Err(VerbsError::Invalid(format!(
+                "a RECV has {sges} SGEs; at most {} are allowed",
+                self.max_sge
+            )));
         }
         if self.len == self.depth {
             return Err(VerbsError::NoRoom(format!(
-                "all {} entries of the receive queue are posted",
+                "the receive queue is full: all {} entries are in use",
                 self.depth
             )));
         }

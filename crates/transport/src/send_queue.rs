@@ -153,7 +153,7 @@ impl SendQueue {
     pub(crate) fn post(&mut self, wr: &SendWr<'_>, len: u32) -> Result<u32, VerbsError> {
         if self.posted - self.freed >= u64::from(self.depth) {
             return Err(VerbsError::NoRoom(format!(
-                "all {} entries of the send queue are in use",
+                "the send queue is full: all {} entries are in use",
                 self.depth
             )));
         }

@@ -29,7 +29,9 @@ impl SendShape {
         // A list that is too long is refused before its SGEs are read, because they need not exist.
         let (sges, most) = (wr.sg_list.len(), self.max_send_sge);
         if sges > most as usize {
-            return Err(invalid(|| format!("{sges} SGEs in a send work request, at most {most}")));
+            return Err(invalid(|| {
+                format!("a send work request has {sges} SGEs; at most {most} are allowed")
+            }));
         }
         self.check_message(wr, wr.length(), wr.flags.contains(SendFlags::INLINE))
     }
@@ -65,16 +67,18 @@ impl SendShape {
     fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
         let opcode = wr.op.opcode();
         if len > u64::from(MAX_MESSAGE_BYTES) {
-            return Err(invalid(|| format!("a message of {len} bytes, at most {MAX_MESSAGE_BYTES}")));
+            return Err(invalid(|| {
+                format!("a message has {len} bytes; at most {MAX_MESSAGE_BYTES} are allowed")
+            }));
         }
         if self.qp_type == QpType::Ud && len > u64::from(self.path_mtu.bytes()) {
             let mtu = self.path_mtu.bytes();
-            return Err(invalid(|| format!("a UD message of {len} bytes, at most the MTU of {mtu}")));
+            return Err(invalid(|| format!("a UD message has {len} bytes, but the MTU allows {mtu}")));
         }
         if opcode.is_atomic() && (len != 8 || wr.sg_list.len() != 1) {
             let sges = wr.sg_list.len();
             return Err(invalid(|| {
-                format!("an atomic needs one SGE of 8 bytes, got {sges} with {len} bytes")
+                format!("an atomic needs one SGE of 8 bytes, but has {sges} with {len} bytes")
             }));
         }
         if inline {
@@ -82,7 +86,9 @@ impl SendShape {
                 return Err(invalid(|| format!("{opcode:?} cannot be inline, only SEND and WRITE can")));
             }
             if len > u64::from(self.max_inline_data) {
-                return Err(invalid(|| format!("{len} bytes inline, at most {}", self.max_inline_data)));
+                return Err(invalid(|| {
+                    format!("an inline payload has {len} bytes; at most {} are allowed", self.max_inline_data)
+                }));
             }
         }
         Ok(len as u32)
@@ -93,7 +99,7 @@ impl SendShape {
         match (self.qp_type, dest) {
             (QpType::Ud, None) => Err(invalid(|| "a UD SEND needs a destination".into())),
             (QpType::Ud, Some(dest)) if dest.qpn > 0xff_ffff => {
-                Err(invalid(|| format!("destination QP {:#x} is over 24 bits", dest.qpn)))
+                Err(invalid(|| format!("destination QP {:#x} has more than 24 bits", dest.qpn)))
             }
             (QpType::Rc | QpType::Uc, Some(_)) => {
                 Err(invalid(|| format!("a work request on {} takes no destination", self.qp_type)))
