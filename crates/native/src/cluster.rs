@@ -65,7 +65,9 @@ impl NativeCluster {
             let name = thread.name();
             if thread.machine >= self.machines {
                 let machines = self.machines;
-                return Err(RunError::Setup(format!("{name}: the cluster has {machines} machines, from 0")));
+                return Err(RunError::Setup(format!(
+                    "{name}: the cluster has {machines} machines, numbered from 0"
+                )));
             }
             if threads[..index].iter().any(|t| (t.machine, t.core) == (thread.machine, thread.core)) {
                 return Err(RunError::Setup(format!("{name} already has a thread")));
@@ -83,7 +85,9 @@ impl Cluster for NativeCluster {
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         if machine >= self.machines {
             let machines = self.machines;
-            return Err(VerbsError::Invalid(format!("no machine {machine}: there are {machines}, from 0")));
+            return Err(VerbsError::Invalid(format!(
+                "no machine {machine}: the cluster has {machines} machines, numbered from 0"
+            )));
         }
         self.shared.memory.alloc(machine, len, page)
     }

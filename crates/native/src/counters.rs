@@ -70,7 +70,7 @@ impl CacheCounters {
         let counted = counted.map_err(|error| NoCounters(reason(&error)))?;
         if counted.time_running() < counted.time_enabled() {
             let why =
-                "others had the processor's counters for a part of the time (the NMI watchdog takes one)";
+                "other programs used the processor's counters part of the time (the NMI watchdog uses one)";
             return Err(NoCounters(why.into()));
         }
         Ok(CacheCounts {
@@ -89,14 +89,15 @@ fn is_forbidden(error: &io::Error) -> bool {
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
-            "this machine has none (virtual machines mostly have not)".into()
+            "this machine has none (most virtual machines have none)".into()
         }
         Some(libc::ENOSYS) => "this kernel has none".into(),
         _ if is_forbidden(error) => {
             let setting = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
             let setting = setting.trim();
             format!(
-                "this machine's settings forbid them (perf_event_paranoid is {setting}; up to 2 allows a program its own)"
+                "this machine's settings forbid them (perf_event_paranoid is {setting}, but must be at most \
+                 2)"
             )
         }
         _ => error.to_string(),

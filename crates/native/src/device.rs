@@ -77,8 +77,9 @@ impl NativeDevice {
     /// Opens a new context of this device.
     pub(crate) fn context(&self) -> Result<IbvDevice, VerbsError> {
         let list = DeviceList::new(&self.library)?;
-        let device =
-            list.get(self.index).ok_or_else(|| VerbsError::NoDevice(format!("{} is gone", self.name)))?;
+        let device = list
+            .get(self.index)
+            .ok_or_else(|| VerbsError::NoDevice(format!("{} has disappeared", self.name)))?;
         // SAFETY: The device is an entry of the list, which is live.
         unsafe { IbvDevice::open(&self.library, device, &self.name) }
     }

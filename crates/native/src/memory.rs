@@ -75,7 +75,7 @@ impl ClusterMemory {
     /// Allocates `len` zeroed bytes for `machine`.
     pub(crate) fn alloc(&self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         if len == 0 {
-            return Err(VerbsError::Invalid("an allocation takes at least 1 byte, got 0".into()));
+            return Err(VerbsError::Invalid("an allocation needs at least 1 byte, got 0".into()));
         }
         let no_room = || VerbsError::NoRoom(format!("the machine cannot map {len} bytes"));
         let (mapping, base) = map(len, page).ok_or_else(no_room)?;
@@ -143,17 +143,17 @@ impl View {
     pub(crate) fn base(&self, mem: Mem) -> Result<*mut u8, VerbsError> {
         let allocation = self
             .allocation(mem.allocation())
-            .ok_or_else(|| VerbsError::Invalid("memory that this cluster did not allocate".into()))?;
+            .ok_or_else(|| VerbsError::Invalid("this cluster did not allocate the memory".into()))?;
         if allocation.machine != self.machine {
             return Err(VerbsError::Invalid(format!(
-                "memory of machine {}, used by a thread of machine {}",
+                "the memory belongs to machine {}, but a thread of machine {} uses it",
                 allocation.machine, self.machine
             )));
         }
         let (start, len) = (mem.start(), mem.len());
         let within = start <= allocation.len && len <= allocation.len - start;
         if !within || mem.addr(0) != allocation.base.addr() as u64 + start {
-            return Err(VerbsError::Invalid("memory that this cluster did not allocate as such".into()));
+            return Err(VerbsError::Invalid("the memory is not within an allocation of this cluster".into()));
         }
         // SAFETY: `start` is within the allocation, so it fits a usize.
         Ok(unsafe { allocation.base.add(start as usize) })
@@ -212,9 +212,9 @@ mod tests {
         assert!(view.base(mem.slice(8, 16)).is_ok());
         assert_eq!(
             refusal(&view, Mem::new(1, mem.addr(0), 1)),
-            "invalid: memory that this cluster did not allocate"
+            "invalid: this cluster did not allocate the memory"
         );
-        let as_such = "invalid: memory that this cluster did not allocate as such";
+        let as_such = "invalid: the memory is not within an allocation of this cluster";
         assert_eq!(refusal(&view, Mem::new(0, mem.addr(0), 4097)), as_such);
         assert_eq!(refusal(&view, Mem::new(0, mem.addr(1), 8)), as_such);
     }
@@ -223,7 +223,10 @@ mod tests {
     fn memory_of_another_machine_is_refused() {
         let view = view();
         let other = view.memory.alloc(1, 64, PageSize::Small).unwrap();
-        assert_eq!(refusal(&view, other), "invalid: memory of machine 1, used by a thread of machine 0");
+        assert_eq!(
+            refusal(&view, other),
+            "invalid: the memory belongs to machine 1, but a thread of machine 0 uses it"
+        );
         assert!(!view.covers(other.addr(0), 64));
     }
 

@@ -71,7 +71,7 @@ impl IbvDevice {
         else {
             // SAFETY: The context was just opened and is not used any more.
             unsafe { (library.ibv_close_device)(raw.as_ptr()) };
-            return Err(VerbsError::Unsupported(format!("{name} has no operations to post and poll")));
+            return Err(VerbsError::Unsupported(format!("{name} has no operations for posting and polling")));
         };
         let (library, name) = (library.clone(), name.to_owned());
         Ok(IbvDevice { library, name, raw, poll_cq, post_srq_recv, post_send, post_recv })
@@ -149,7 +149,7 @@ pub(crate) struct IbvCq {
 impl IbvCq {
     pub(crate) fn create(device: Rc<IbvDevice>, cqe: u32) -> Result<IbvCq, VerbsError> {
         let cqe = c_int::try_from(cqe)
-            .map_err(|_| VerbsError::Invalid(format!("a CQ takes at most 2^31 - 1 entries, got {cqe}")))?;
+            .map_err(|_| VerbsError::Invalid(format!("a CQ has at most 2^31 - 1 entries, got {cqe}")))?;
         // SAFETY: The context is open. A queue needs neither a user context nor a completion channel.
         let cq =
             unsafe { (device.library.ibv_create_cq)(device.raw(), cqe, ptr::null_mut(), ptr::null_mut(), 0) };
@@ -243,7 +243,7 @@ impl IbvQp {
     ) -> Result<IbvQp, VerbsError> {
         let devices = [&send_cq.device, &recv_cq.device].into_iter().chain(srq.iter().map(|s| &s.pd.device));
         if !devices.into_iter().all(|device| Rc::ptr_eq(device, &pd.device)) {
-            let what = "a QP, its CQs and its SRQ belong to one opened device, and these do not";
+            let what = "the QP, its CQs and its SRQ must belong to one opened device";
             return Err(VerbsError::Invalid(what.into()));
         }
         let mut init = ibv_qp_init_attr {

@@ -52,7 +52,7 @@ fn push_sges(sges: &mut Vec<ibv_sge>, list: &[Sge]) -> *mut ibv_sge {
 }
 
 fn num_sge(list: &[Sge]) -> Result<c_int, VerbsError> {
-    c_int::try_from(list.len()).map_err(|_| invalid("a work request has fewer than 2^31 SGEs"))
+    c_int::try_from(list.len()).map_err(|_| invalid("a work request must have fewer than 2^31 SGEs"))
 }
 
 /// The destination in C, if the transport needs one.
@@ -67,8 +67,10 @@ fn destination(
             let ah = ahs.get(dest.ah.0)?.raw();
             Ok(Some(ibv_send_wr_ud { ah, remote_qpn: dest.qpn, remote_qkey: dest.qkey }))
         }
-        (QpType::Ud, None) => Err(invalid("a work request on a UD QP needs a destination, and has none")),
-        (_, Some(_)) => Err(invalid(format!("a {transport} QP is connected: no destination can be given"))),
+        (QpType::Ud, None) => Err(invalid("a work request on a UD QP needs a destination")),
+        (_, Some(_)) => {
+            Err(invalid(format!("a {transport} QP is connected, so its work requests take no destination")))
+        }
         (_, None) => Ok(None),
     }
 }
@@ -97,7 +99,7 @@ fn check_inline(wr: &SendWr<'_>, view: &View) -> Result<(), VerbsError> {
         return Ok(());
     }
     if wr.op.opcode().returns_data() {
-        return Err(invalid(format!("{:?} has no payload that could go inline", wr.op.opcode())));
+        return Err(invalid(format!("{:?} has no payload to send inline", wr.op.opcode())));
     }
     match wr.sg_list.iter().find(|s| !view.covers(s.addr, s.length.into())) {
         None => Ok(()),
@@ -193,7 +195,7 @@ impl Scratch {
     /// ibv_post_recv(3).
     pub(crate) fn post_recv(&mut self, qp: &IbvQp, list: &[RecvWr<'_>]) -> Result<(), PostError> {
         if qp.has_srq() {
-            return Err(at_first(invalid("the QP's RECVs come from a shared receive queue: post there")));
+            return Err(at_first(invalid("the QP takes its RECVs from an SRQ; post them there")));
         }
         // IB specification vol. 1, 10.8.3.2.
         if qp.known_state() == Some(QpState::Reset) {

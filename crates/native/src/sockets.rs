@@ -97,9 +97,10 @@ impl NativeProvider {
         let socket = self.socket(handle)?;
         match *socket {
             Socket::Stream(_) => Ok(socket),
-            Socket::Listener(_) => {
-                Err(SocketError::Invalid(format!("socket {} listens: bytes go by a connection", handle.0)))
-            }
+            Socket::Listener(_) => Err(SocketError::Invalid(format!(
+                "socket {} only listens; send and receive on a connection",
+                handle.0
+            ))),
         }
     }
 }
@@ -161,7 +162,7 @@ impl Sockets for NativeProvider {
         let stream = self.stream(socket)?;
         if len == 0 {
             return Err(SocketError::Invalid(
-                "recv(2) of 0 bytes, whose outcome would look like the end".into(),
+                "recv(2) of 0 bytes would look like the end of the connection".into(),
             ));
         }
         let to = self.view().pointer(mem, offset, len);

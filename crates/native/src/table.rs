@@ -19,8 +19,9 @@ impl<T> HandleTable<T> {
     /// Adds an object and returns its number.
     pub(crate) fn insert(&self, object: T) -> Result<u32, VerbsError> {
         let mut entries = self.entries.borrow_mut();
-        let number = u32::try_from(entries.len())
-            .map_err(|_| VerbsError::NoRoom(format!("a thread makes at most 2^32 of: {}", self.kind)))?;
+        let number = u32::try_from(entries.len()).map_err(|_| {
+            VerbsError::NoRoom(format!("a thread can create at most 2^32 objects of kind {}", self.kind))
+        })?;
         entries.push(Some(Rc::new(object)));
         Ok(number)
     }
