@@ -10,7 +10,7 @@ const MODEL: [&str; 9] =
 
 fn main() {
     let lab = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"));
-    let crates = lab.parent().expect("the crate lies among others");
+    let crates = lab.parent().expect("the crate has a parent folder");
     let root = crates.parent().expect("the crates lie in the workspace");
     let mut files = vec![root.join("Cargo.lock")];
     for name in MODEL {

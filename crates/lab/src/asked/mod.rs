@@ -63,7 +63,7 @@ fn usual_on(profile: &Profile, entry: &SystemEntry, given: &Given) -> Given {
         let field = entry.fields.iter().find(|field| field.key == key && given.get(key).is_none());
         if let (Some(field), Some(Value::Number(usual))) = (field, entry.usual.get(key)) {
             let number = Value::Number(on_profile(*usual));
-            all.set(field, number).expect("a profile has cores, and what is usual is in range");
+            all.set(field, number).expect("a profile has cores, and usual values are in range");
         }
     };
     let cores = u64::from(profile.host.cores);

@@ -265,8 +265,8 @@ mod tests {
         for (before, now, wanted) in [
             (sweep(&[1]), sweep(&[2]), "a and b have no number in common"),
             (sweep(&[1]), result("1", "1"), "a is a sweep, but b is a result of simulate"),
-            ("{}".into(), sweep(&[1]), "a is no result: "),
-            (sweep(&[1]), "[".into(), "b is no JSON: "),
+            ("{}".into(), sweep(&[1]), "a is not a result: "),
+            (sweep(&[1]), "[".into(), "b is not JSON: "),
         ] {
             let error = against(("a", &before), ("b", &now), tolerance).unwrap_err();
             assert!(error.starts_with(wanted), "{error}");

@@ -29,7 +29,7 @@ impl Planned for SystemWorkload {
     }
 
     fn json(&self) -> serde_json::Value {
-        serde_json::to_value(self).expect("what is run is JSON")
+        serde_json::to_value(self).expect("a run is JSON")
     }
 
     fn number(&self, key: &str) -> Option<u64> {

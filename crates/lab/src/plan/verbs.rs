@@ -37,7 +37,7 @@ impl Planned for Arc<Resolved> {
     }
 
     fn json(&self) -> serde_json::Value {
-        serde_json::to_value(&**self).expect("what is run is JSON")
+        serde_json::to_value(&**self).expect("a run is JSON")
     }
 
     fn number(&self, key: &str) -> Option<u64> {

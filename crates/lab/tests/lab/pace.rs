@@ -122,7 +122,7 @@ fn where_more_is_due_than_completes_no_latency_is_given() {
 fn what_does_not_go_together_is_refused() {
     for (toml, said) in [
         ("arrivals = \"poisson\"", "arrivals are poisson, but no rate is given"),
-        ("rate = 7", "rate is 7, but arrivals are closed: a rate is for fixed and poisson"),
+        ("rate = 7", "rate is 7, but arrivals are closed: a rate applies to fixed and poisson only"),
         (
             "arrivals = \"fixed\"\nrate = 7\nthink = \"2us\"",
             "think is 2us, but arrivals are fixed: threads think only with closed arrivals",

@@ -362,7 +362,7 @@ fn regions_larger_than_the_nics_translations_miss() {
     assert!(random > 0.5, "{random} of 4 kB pages at random");
     assert!(huge < 0.01, "{huge} of 2 MB pages");
     let local = misses("huge_pages = false\nlocal_region = 67108864\naddresses = \"random\"");
-    assert!(local > 0.5, "{local} at who posts");
+    assert!(local > 0.5, "{local} at the poster");
 }
 
 #[test]
@@ -460,7 +460,7 @@ fn explanation_names_the_group_that_matters() {
         "{outcome:?}"
     );
     assert!(
-        outcome.bottleneck.text.contains("it is the dma-bw of machine 0 (cx) that matters"),
+        outcome.bottleneck.text.contains("the dma-bw of machine 0 (cx) matters"),
         "{}",
         outcome.bottleneck.text
     );
@@ -536,7 +536,11 @@ fn a_time_too_short_for_a_rate_is_told() {
     let short = simulate(&format!("{inbound}\nwarmup = \"200us\"\nduration = \"1ms\""));
     let why = short.interval.unsettled.expect("a millisecond is short beside its operations");
     assert!(
-        why.starts_with("an operation took 1") && why.contains("less than 4 times as long is measured"),
+        why.starts_with("an operation took 1")
+            && why.contains(
+                "the measured time is less than 4 times as \
+             long"
+            ),
         "{why}"
     );
     let nothing = simulate(
@@ -685,7 +689,7 @@ fn nothing_completes_where_operations_are_rare() {
     let rare = nothing("arrivals = \"poisson\"\nrate = 1\nmax_time = \"100us\"");
     assert_eq!(rare, "operations are due 1 times per second, so none may have been due");
     let thinking = nothing("think = \"5ms\"\nwarmup = \"2ms\"\nduration = \"1ms\"");
-    assert!(thinking.starts_with("threads think 5ms before an operation"), "{thinking}");
+    assert!(thinking.starts_with("threads think for 5ms before an operation"), "{thinking}");
     let waits = |text: &str| system(text).waits.unwrap();
     let held = waits(
         "system = \"consolidate\"\ntheta = 4096\ntime_out = \"1s\"\nwarmup = \"1us\"\nduration = \"9us\"",
@@ -698,7 +702,7 @@ fn nothing_completes_where_operations_are_rare() {
         "{held}"
     );
     let short = waits("system = \"local-memory\"\nwarmup = \"1us\"\nduration = \"1ps\"");
-    assert!(short.starts_with("it takes longer"), "{short}");
+    assert!(short.starts_with("an operation takes longer"), "{short}");
 }
 
 fn usual_reads() -> f64 {
