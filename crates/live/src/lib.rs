@@ -85,7 +85,7 @@ fn run_system<S: System>(
     let mut cluster = Counted::new(device, system.shape().machines, interrupt);
     let Timing { warmup, duration, .. } = *system.timing();
     let (Some(warmup), Some(duration)) = (warmup, duration) else {
-        unreachable!("what is usual of real time says both");
+        unreachable!("both have usual real times");
     };
     let course = Course::Together { warmup: warmup.span(), span: duration.span() };
     let ended = match system.run(&mut cluster, course) {
