@@ -319,7 +319,7 @@ impl Workload {
         let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
         for field in ["profile", "host", "machine"].into_iter().filter_map(field) {
             if let Some(value) = given.get(field.key).map(|value| moved(value, directory)) {
-                given.set(field, value).expect("it stays what it is: a name or a path");
+                given.set(field, value).expect("it remains a name or a path");
             }
         }
         Ok(given)
@@ -478,7 +478,7 @@ fn moved_group(group: &Given, directory: &Path) -> Given {
     let mut group = group.clone();
     for field in MachineGroup::FIELDS.iter().filter(|field| ["profile", "host"].contains(&field.key)) {
         if let Some(value) = group.get(field.key).map(|value| moved(value, directory)) {
-            group.set(field, value).expect("it stays what it is: a name or a path");
+            group.set(field, value).expect("it remains a name or a path");
         }
     }
     group
