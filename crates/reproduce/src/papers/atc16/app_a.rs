@@ -67,7 +67,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         ),
         Check::number("atc16-appA-doorbell-size", "cib", profile.device.generation.posting().doorbell),
         Check::number("atc16-appA-linklayer-overhead", "cib", link_layer_percent(profile, &by_mmio))
-            .note("of the bytes of the ten WQEs by MMIO, which has the smaller TLPs"),
+            .note("share of the bytes of the ten WQEs by MMIO, which has the smaller TLPs"),
     ];
     Ok(Findings { checks, ..Findings::default() })
 }

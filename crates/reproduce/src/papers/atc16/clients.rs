@@ -268,7 +268,7 @@ fn crossing(sweeps: &[DesignsByClients]) -> Check {
         None => format!("{}: nowhere", s.cluster),
     });
     Check::statement("doorbell-requests-cross", "any", holds, seen.collect::<Vec<_>>().join(", "))
-        .note(format!("of {CLIENTS:?} clients"))
+        .note(format!("with {CLIENTS:?} clients"))
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig11a",
     paper: "atc16",
-    title: "peak batched and non-batched UD SEND rates on cib, and what PCIe allows",
+    title: "peak batched and non-batched UD SEND rates on cib, and the limit of PCIe",
     claims: &[
         "atc16-send-nonbatch-peak",
         "atc16-send-batch-peak",

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig12",
     paper: "atc16",
-    title: "inbound READs and UC WRITEs by payload, and what the link allows",
+    title: "inbound READs and UC WRITEs by payload, and the limit of the link",
     claims: &[
         "atc16-read-transition-cx",
         "atc16-read-transition-cx3",

@@ -144,7 +144,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         number("atc16-seq-mq-gain-1core", both.at(1).mops / batching.at(1).mops),
         Check::rate("atc16-seq-6core", "cib", &six),
         number("atc16-seq-within-5pct", ((1.0 - six.mops / limit) * 100.0).max(0.0))
-            .note("of the limit that the paper states"),
+            .note("relative to the limit that the paper states"),
         number("atc16-seq-6core-batch", batch(both.at(6))).note(per_post),
         Check::rate("atc16-seq-10core", "cib", both.at(10)),
         number("atc16-seq-10core-batch", batch(both.at(10))).note(per_post),

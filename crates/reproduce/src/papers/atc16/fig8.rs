@@ -47,7 +47,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let added = single.iter().zip(&batched).filter(|(s, _)| s.mops < most);
     let added = added.map(|(s, b)| mean_us(b) - mean_us(s)).fold(f64::NEG_INFINITY, f64::max);
     let checks = vec![
-        Check::number("atc16-fig8-10cores", "cib", fewest as u32).note(format!("of {CORES:?} cores")),
+        Check::number("atc16-fig8-10cores", "cib", fewest as u32).note(format!("with {CORES:?} cores")),
         Check::number("atc16-fig8-batch-latency", "cib", added).note("while neither is saturated"),
         Check::statement(
             "atc16-s41-opportunistic",

@@ -66,7 +66,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number(id, CLUSTER, at(outcomes, SMALL)).note(note)
     };
     let flat = |outcomes: &[Arc<Outcome>]| flat_to(outcomes.iter().map(|o| o.mops), at(outcomes, SMALL));
-    let rule = format!("of READs, within 5% of the rate at {SMALL} B; of WRITEs {} B", flat(&write));
+    let rule = format!("READs within 5% of the rate at {SMALL} B; WRITEs {} B", flat(&write));
     let share = |size| {
         at(&read_own, size) * f64::from(size) * 1e6 / ctx.profile(CLUSTER).device.link.port_bytes_per_s as f64
     };

@@ -108,7 +108,7 @@ impl LockSeries {
 
     fn at(&self, threads: u32) -> &Outcome {
         let at = self.threads.iter().position(|n| *n == threads);
-        &self.outcomes[at.expect("the threads of claims are among those of the curves")]
+        &self.outcomes[at.expect("the curves have the numbers of threads of the claims")]
     }
 
     /// Acquisitions of all threads, acquisitions of one thread, and attempts of all, in millions per second.

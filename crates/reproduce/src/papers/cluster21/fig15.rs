@@ -165,7 +165,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         "cluster21/fig15",
         "SGL of 16, keys by Zipf's law",
         CLUSTER,
-        "entries of the fullest receiver, by those of one on average",
+        "entries of the fullest receiver, relative to an average receiver",
         "M entries/s",
         vec![(1.0, others[3]), (uneven, others[2])],
     );

@@ -61,7 +61,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             format!("{entry} B: {:.0} and {:.0} ns ({:.0} and {:.0} to post)", sp.0, sgl.0, sp.1, sgl.1)
         })
         .collect();
-    let seen = format!("of a core for an entry, SP and SGL, at {}", each.join("; "));
+    let seen = format!("core time for an entry, SP and SGL, at {}", each.join("; "));
     let last = ENTRIES.len() - 1;
     let note = format!("all but waiting; of posting alone {:.1}%; {seen}", less(sp[last].1, sgl[last].1));
     let checks = vec![

@@ -63,7 +63,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     };
     let knee_of = |us: &[f64]| knee(us).map_or(f64::NAN, f64::from);
     let rule = format!(
-        "of READs, the first payload with over {KNEE} times the latency of half the payload; of WRITEs {}",
+        "READs: the first payload with over {KNEE} times the latency of half the payload; WRITEs: {}",
         knee_of(&write)
     );
     let checks = vec![

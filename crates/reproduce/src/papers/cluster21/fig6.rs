@@ -151,7 +151,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let ([read, write], [reads, writes]) = (sizes, regions);
     let (read, write, reads, writes) = (read?, write?, reads?, writes?);
     let over = [&read, &write].map(sequential_over_others);
-    let seen = format!("at {LINE} B over the best of the others: READ {:.2}, WRITE {:.2}", over[0], over[1]);
+    let seen =
+        format!("at {LINE} B relative to the best other pattern: READ {:.2}, WRITE {:.2}", over[0], over[1]);
     let flat = [&read, &write].map(|rates| rates.each_ref().map(flat_to));
     let least = flat.iter().flatten().min().copied().unwrap_or(0);
     let flat_note = format!(

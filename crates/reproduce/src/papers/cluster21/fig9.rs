@@ -80,7 +80,7 @@ fn counts() -> [Check; 3] {
     let statement = |claim, holds, seen: &str| {
         Check::statement(claim, CLUSTERS[1], holds, seen.into())
             .formula()
-            .note("QPs at both ends of one machine's connections with m others, a thread at each socket")
+            .note("QPs at both ends of one machine's connections with m machines, a thread at each socket")
     };
     [
         statement("cluster21-s3d-qps-all", direct, "s*s*2*m"),

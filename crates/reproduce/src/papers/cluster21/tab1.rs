@@ -144,7 +144,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let lines = lines();
     let ascend = lines.is_sorted_by(|few, many| few < many);
     let changed = format!(
-        "of a program with a WRITE for each piece {} lines change for Doorbell, {} for SGL, {} for SP",
+        "lines that change in a program with a WRITE for each piece: {} for Doorbell, {} for SGL, {} for SP",
         lines[0], lines[1], lines[2]
     );
     let (all, loads) = (measure(ctx), loads(ctx));

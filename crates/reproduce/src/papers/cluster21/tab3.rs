@@ -114,7 +114,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (best, worst) = (table.at(Verb::Read, 1, 1).mops, table.at(Verb::Read, 4, 4).mops);
     let writes = (1.0 - table.at(Verb::Write, 4, 4).mops / table.at(Verb::Write, 1, 1).mops) * 100.0;
     let readings = readings(CLAIMS, |verb, row, column| table.at(verb, row, column).mops);
-    let note = format!("of READs, as the figure in the table; of WRITEs {writes:.1}%; {readings}");
+    let note = format!("READs, as the figure in the table; WRITEs {writes:.1}%; {readings}");
     let less = (1.0 - worst / best) * 100.0;
     checks.push(Check::number("cluster21-tab3-worst-tput-49", CLUSTER, less).note(note));
     Ok(Findings { checks, ..Findings::default() })

@@ -100,8 +100,7 @@ fn same_socket(table: &Table<f64>) -> Check {
 
 fn worst(table: &Table<f64>) -> Check {
     let more = |verb| (table.at(verb, 4, 4) / table.at(verb, 1, 1) - 1.0) * 100.0;
-    let note =
-        format!("of WRITE, close to the figure in the table (53.8%); of READ {:.1}%", more(Verb::Read));
+    let note = format!("WRITE, close to the figure in the table (53.8%); READ {:.1}%", more(Verb::Read));
     Check::number("cluster21-tab3-worst-lat-55", CLUSTER, more(Verb::Write)).note(note)
 }
 

@@ -53,7 +53,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let taken = of_sent(read.snp_hits_remote_rfo, &read);
     let forced = of_sent(write.implicit_wbs, &write);
     let kept = format!(
-        "of lines that are sent {taken:.1}% are snooped as REMOTE_RFO, {:.1}% as REMOTE_RD",
+        "{taken:.1}% of sent lines are snooped as REMOTE_RFO, {:.1}% as REMOTE_RD",
         of_sent(read.snp_hits_remote_rd, &read)
     );
     let checks = vec![

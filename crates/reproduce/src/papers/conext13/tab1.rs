@@ -64,7 +64,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let [[write_not, write], [read_not, read]] = [of(write), of(read)];
     let sent = |s: &Seen| s.hit > ALL;
     let other = |s: &Seen| s.hit < NONE && s.kept > ALL;
-    let state = "no snoop reaches the other buffer; a line's state comes from the scan, which is the same in both modes";
+    let state = "no snoop reaches the other buffer; a line's state comes from the scan, which is equal in \
+         both modes";
     let check = |id, holds, seen: &Seen| Check::statement(id, CLUSTER, holds, seen.text());
     Ok(Findings {
         checks: vec![
