@@ -143,7 +143,7 @@ fn draws_are_of_parameters_and_as_many_of_each() {
     let drawn = |name: &str| error_with("\"tx.send_ns\" =", &format!("\"{name}\" = [1.0]"));
     assert!(
         drawn("tx.sent_ns")
-            .ends_with("calibrated.draws has tx.sent_ns, which is no parameter of this profile")
+            .ends_with("calibrated.draws has tx.sent_ns, which is not a parameter of this profile")
     );
     assert!(drawn("tx.send_ns").ends_with(
         "calibrated.draws.\"tx.send_ns\" has 1 number, but all parameters must have equally many, and at \
@@ -500,7 +500,8 @@ fn a_profile_names_the_host_of_another() {
         ("base = \"cx3\"\n[host]\ncoresx = 3", "my.toml:5: "),
         (
             "base = \"cx3\"\nhost = \"e7520\"\n[host]\ncores = 3",
-            "my.toml:5: host is given twice: a file names the host of another profile, as host = \"e7520\", or has",
+            "my.toml:5: host is given twice: a file either names the host of another profile, such as host \
+             = \"e7520\", or has",
         ),
         ("base = \"cx3\"\nbase = \"cib\"", "my.toml:4: base is given twice"),
     ] {
