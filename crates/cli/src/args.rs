@@ -13,10 +13,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Exit codes for scripts, shown below the help of `doorbell`.
-const EXIT_CODES: &str = "Exit codes: 0 success; 2 bad input (standard error says in one sentence what \
-     would be right); 3 no operation completed; 4 compare: a difference beyond the tolerance; 130 \
-     interrupted, 143 terminated by SIGTERM (the results so far are printed); 127 run: no such program; 126 \
-     run: the program cannot be run; 1 any other failure";
+const EXIT_CODES: &str = "Exit codes: 0 success; 2 bad input, explained in one sentence on standard error; \
+     3 no operation completed; 4 compare: a difference beyond the tolerance. Interrupted: 130, or 143 by \
+     SIGTERM; the results so far are printed. run: 127 no such program, 126 the program cannot be run. 1 \
+     any other failure";
 
 /// A workbench for people who build systems on RDMA.
 #[derive(Parser)]

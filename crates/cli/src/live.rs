@@ -102,7 +102,7 @@ fn library(args: &LiveArgs) -> Result<PathBuf, Exit> {
     }
 }
 
-#[allow(unsafe_code, reason = "what a library does with memory cannot be checked")]
+#[allow(unsafe_code, reason = "the use of memory by a library cannot be checked")]
 fn open(library: &Path, device: usize) -> Result<NativeDevice, Exit> {
     // SAFETY: it is the software NIC's library beside this command, or the user vouches for it by naming it.
     unsafe { NativeDevice::open(Some(library), device) }.map_err(Exit::bad_input)

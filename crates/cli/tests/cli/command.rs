@@ -94,8 +94,7 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ("profiles cx --set tx.send=1", "set: tx.send is not a parameter of cx; did you mean tx.send_ns?"),
         (
             "simulate --system local-memory --region 1MiB",
-            "region is 1048576, within what caches may hold (below 67108864), but profile cib has no cache \
-             sizes",
+            "region is 1048576, small enough for caches (below 67108864), but profile cib has no cache sizes",
         ),
         (
             "simulate --system local-spinlock --clients 15",
@@ -108,7 +107,7 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ),
         (
             "simulate --system log --records 64 --log-slots 32",
-            "an append of 64 records does not fit a log of 32 (log_slots)",
+            "an append of 64 records does not fit in a log of 32 records (log_slots)",
         ),
         (
             "simulate --system spinlock --design spec-s0",
@@ -533,7 +532,7 @@ fn parameters_are_set_and_said_to_be() {
     let asked = "simulate --system vector-io --strategy auto --warmup 10us --duration 20us";
     let text = words(asked);
     let chosen = json(&format!("{asked} --json"))["workload"]["strategy"].as_str().unwrap().to_owned();
-    let row = format!("strategy       `{chosen}`, chosen by `auto` on this profile");
+    let row = format!("strategy        `{chosen}`, chosen by `auto` on this profile");
     assert!(chosen != "auto" && stdout(&text).contains(&row), "{text:?}");
     assert!(!stdout(&text).contains("strategy auto"), "{text:?}");
 
@@ -677,7 +676,7 @@ fn a_pattern_names_who_is_posted_to() {
         ("--verb read --pattern all-to-all --machines 8", "every machine posts to the others"),
         (
             "--verb read --pattern outbound --machines 8 --qps 2 --threads 3",
-            "machine 0 posts to machines 1 to 4, for",
+            "machine 0 posts to machines 1 to 4, because",
         ),
         ("--verb read --pattern outbound --machines 8 --qps 1 --threads 1", "machine 0 posts to machine 1"),
         ("--verb send --pattern outbound --machines 8 --qps 1 --threads 1", "machine 0 posts to the others"),
@@ -894,7 +893,7 @@ fn systems_are_simulated() {
     }
     for (line, what) in [
         ("simulate --system herd-kv --verb read", "verb (--verb) does not apply to herd-kv"),
-        ("simulate --system herd-kv --design atomics", "--system sequencer or spinlock only"),
+        ("simulate --system herd-kv --design atomics", "only to --system sequencer or spinlock"),
         (
             "simulate --system herd-kv --clients-per-machine 0",
             "clients_per_machine is 0, but must be at least 1",
@@ -904,11 +903,12 @@ fn systems_are_simulated() {
         ("simulate --system sequencer --cores 15", "cores is 15, but a machine of profile cib has 14 cores"),
         (
             "simulate --system herd-kv --profile cx --value 2044",
-            "value is 2044, but makes UD messages of 2049 bytes, which are one packet of at most 2048",
+            "value is 2044, which makes UD messages of 2049 bytes, but a UD message is one packet of at \
+             most 2048",
         ),
         (
             "simulate --system read-kv --profile cx --value 3000 --put-permille 100 --datagrams",
-            "value is 3000, but makes UD messages of 3021 bytes",
+            "value is 3000, which makes UD messages of 3021 bytes",
         ),
         ("simulate --system touch --stack tcp", "profile cib has no section [tcp] with the costs of TCP"),
         ("simulate --system touch --mode notouch", "mode is notouch, but profile cib has no cache sizes"),

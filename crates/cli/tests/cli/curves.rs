@@ -175,9 +175,9 @@ fn parts_together_are_the_whole() {
             "2 of 6 points are missing from all files; the first is point 2, which --shard 3/3",
         ),
         ("--merge 1.json 1.json", "point 0 is both in 1.json and in 1.json"),
-        ("--merge 1.json other.json", "1.json and other.json are parts of different sweeps: they go over"),
-        ("--merge no.json", "no.json is no part of a sweep"),
-        ("--merge 0.json", "`1/0` is no part of a sweep"),
+        ("--merge 1.json other.json", "1.json and other.json are parts of different sweeps: they sweep over"),
+        ("--merge no.json", "no.json is not a part of a sweep"),
+        ("--merge 0.json", "`1/0` is not a part of a sweep"),
         ("--merge none.json", "cannot read none.json"),
         ("--merge 1.json --verb read", "--merge takes only files, which already set verb"),
     ] {
@@ -210,7 +210,7 @@ fn the_knee_is_between_loads_that_were_tried() {
     assert_eq!((&none["knee"]["at"], &none["knee"]["exceeded_at"]), (&64.into(), &serde_json::Value::Null));
     assert!(
         refused(&directory, &line.replace("3us", "1us"))
-            .contains("even the least load, window=1, has a p99 of")
+            .contains("even the lowest load, window=1, has a p99 of")
     );
     assert!(refused(&directory, &line.replace("window", "size")).contains("size is not a load"));
 }
@@ -224,7 +224,7 @@ fn what_cannot_be_is_refused_with_its_point() {
             "--over qps=1,5 --transport rc --verb read --pattern inbound --inline",
             "at qps=1: a READ request carries no payload",
         ),
-        ("--over clients=1,2", "at clients=1: clients (--clients) is for systems"),
+        ("--over clients=1,2", "at clients=1: clients (--clients) applies to systems"),
         (
             "--over verb=read,write --svg /tmp/none.svg --machines 2 --threads 1 --duration 10us",
             "an SVG needs an option",
@@ -354,7 +354,7 @@ fn beyond_the_tolerance_is_exit_4() {
         ("compare --baseline none.json one.json", "cannot read none.json"),
         ("compare --baseline old.json cib cx3", "--baseline needs one file"),
         ("compare cib", "cib is the only side"),
-        ("compare cib cx9", "at cx9: `cx9` is no profile"),
+        ("compare cib cx9", "at cx9: `cx9` is not a profile"),
         ("compare cib qps=a", "at qps=a: qps is a, but must be a whole number"),
         ("compare cib sise=1", "at sise=1: `sise` is not an option"),
         ("compare cib threads=99", "at threads=99: threads is 99, but a machine of profile cib has 14 cores"),

@@ -57,7 +57,7 @@ fn numbers_and_addresses_that_cannot_be_are_refused_in_a_sentence() {
         (&["-n", "-3"], "`-3` is not a whole number from 1 to 2048"),
         (&["-n", "1000000000"], "`1000000000` is not a whole number from 1 to 2048"),
         (&["-n", "two"], "`two` is not a whole number from 1 to 2048"),
-        (&["--ip", "10.0.0.300"], "`10.0.0.300` is not an IP address, as 10.0.0.1 or fd00::1"),
+        (&["--ip", "10.0.0.300"], "`10.0.0.300` is not an IP address, such as 10.0.0.1 or fd00::1"),
         (
             &["--ip", "::1"],
             "::1 cannot be the address of a host: wildcard, broadcast, multicast, loopback and link-local \

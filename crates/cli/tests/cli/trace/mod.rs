@@ -177,7 +177,7 @@ fn caches_that_miss_and_queues_are_counted() {
     let line = "simulate --verb read --pattern outbound --machines 2 --threads 8 --qps 200 --warmup 20us --duration 20us";
     let t = traced("misses", line);
     let most = |name: &str| t.trace.counts.iter().filter(|(_, n, ..)| n == name).map(|c| c.3).max().unwrap();
-    for name in ["requester context misses", "QPs waiting for a sending unit", "DMA reads under way"] {
+    for name in ["requester context misses", "QPs waiting for a sending unit", "DMA reads outstanding"] {
         assert!(most(name) > 1, "{name}");
     }
     let misses = t.json["caches"].as_array().unwrap().iter().map(|c| c["misses"].as_u64().unwrap()).max();
@@ -243,7 +243,7 @@ fn a_trace_begins_when_it_is_asked_to() {
     assert!((5_000..10_000).contains(&first.from), "{first:?}");
     let late = traced("late", &format!("{ONE_READ} --trace-from 1s"));
     assert!(late.trace.slices.is_empty() && late.packets.is_empty());
-    let reason = ": no operation, as the run ended at 4";
+    let reason = ": no operation, because the run ended at 4";
     assert!(late.said.contains(reason) && late.said.contains(" before 1000000 us\n"), "{}", late.said);
     let one = traced("one", &format!("{ONE_READ} --trace-ops 1"));
     assert!(one.said.contains(": 1 operation, from 20 us to "), "{}", one.said);
@@ -298,10 +298,10 @@ fn what_cannot_be_written_is_said() {
         (format!("--trace {same} --pcap {same}"), "name one file"),
         (format!("--trace {same} --pcap {}", link.display()), "name one file"),
         ("--trace /dev/stdout".into(), "/dev/stdout is the output for the results"),
-        ("--pcap /dev/stderr".into(), "/dev/stderr is where messages are printed"),
+        ("--pcap /dev/stderr".into(), "/dev/stderr is the output for messages"),
         (format!("--trace {same} --pcap /dev/stdout"), "/dev/stdout is the output for the results"),
-        ("--trace-ops 5".into(), "are for --trace and --pcap"),
-        ("--trace-from 5us".into(), "are for --trace and --pcap"),
+        ("--trace-ops 5".into(), "need --trace or --pcap"),
+        ("--trace-from 5us".into(), "need --trace or --pcap"),
     ] {
         refused(&doorbell(&format!("{ONE_READ} {options}")), part);
     }
@@ -327,7 +327,7 @@ fn what_a_run_is_read_from_is_not_written_over() {
         (&files[0], format!("--trace {}", files[2])),
         (&system, format!("--pcap {}", files[2])),
     ] {
-        refused(&doorbell(&format!("simulate {what} {options}")), " is what the run is read from: ");
+        refused(&doorbell(&format!("simulate {what} {options}")), " is an input file of the run: ");
     }
     assert_eq!(std::fs::read_to_string(&workload).unwrap(), text);
     assert_eq!(std::fs::read_to_string(&profile).unwrap(), own);
