@@ -22,10 +22,10 @@ Runs the samples and the checks whose name contains FILTER on an RDMA device.
   --library PATH   libibverbs to use (default: the libibverbs.so.1 that the loader finds)
   --device INDEX   device to use, from 0 (default: 0)
   --soft-roce      the device is the kernel's Soft-RoCE in an emulated machine: it must fail the checks
-                   it is known to fail, and the systems' checks are short
-  --kills COUNT    instead of all that, kill COUNT processes of each role of the applications whose name contains
-                   FILTER, and tell how
-  --seed SEED      the first seed of that (default: 1)";
+                   that it is known to fail, and the checks of the systems are short
+  --kills COUNT    instead of the samples and checks, kill COUNT processes of each role of the applications
+                   whose name contains FILTER, and print the outcomes
+  --seed SEED      first seed of --kills (default: 1)";
 
 #[derive(Default)]
 struct Arguments {

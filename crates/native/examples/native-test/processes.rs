@@ -264,7 +264,7 @@ fn run_machine(device: &NativeDevice, board: Arc<Board>, part: &Part, scale: &Sc
             let mut cluster = Process { threads, machines, machine: part.machine, joined };
             check.run(&mut cluster, scale)
         }
-        None => Err(format!("no check is called {}", part.check)),
+        None => Err(format!("no check has the name {}", part.check)),
     }
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
     // The thread is not joined. It ends with the process.
     std::thread::spawn(move || {
         hears.listen(std::io::stdin(), |_, _| ());
-        hears.give_up("the process that started this one is gone".into());
+        hears.give_up("the parent process has exited or was killed".into());
     });
     let ended = run_machine(device, board.clone(), part, scale);
     board.tell(ENDED, ended.err().unwrap_or_default().as_bytes());
@@ -395,7 +395,7 @@ impl Others {
             Some(why) if why.is_empty() => {}
             Some(why) => self.board.give_up(format!("machine {machine}: {why}")),
             None if killed => self.is_dead(machine, lock(process).wait()),
-            None => self.board.give_up(format!("the process of machine {machine} ended before its time")),
+            None => self.board.give_up(format!("the process of machine {machine} ended too early")),
         }
     }
 
@@ -404,7 +404,7 @@ impl Others {
         if !ended.as_ref().is_ok_and(|status| status.signal() == Some(SIGKILL)) {
             return self
                 .board
-                .give_up(format!("machine {machine} was to be killed, but ended so: {ended:?}"));
+                .give_up(format!("machine {machine} should have been killed, but ended with {ended:?}"));
         }
         let key = format!("{DEAD}{machine}");
         self.board.insert(&key, Vec::new());

@@ -73,8 +73,8 @@ impl Watch {
     pub(crate) fn undelivered(&mut self) {
         if let Some(strict) = self.strict.as_mut().filter(|strict| !strict.undelivered) {
             strict.undelivered = true;
-            say("strict: no receiver took a message of UC or UD, which completed with success, as on a \
-                 network: no RECV was posted for the message, or no QP matches it; printed once for each QP");
+            say("strict: no receiver took a message of UC or UD, but it completed with success, as on a \
+                 network. No RECV was posted for the message, or no QP matches it. Printed once for each QP");
         }
         if let Some(counts) = &mut self.counts {
             counts.undelivered();
