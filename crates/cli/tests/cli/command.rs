@@ -56,7 +56,7 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ),
         (
             "simulate --system consolidate --theta 1 --marked 4",
-            "4 blocks are marked to be consolidated, but with theta 1",
+            "4 blocks are marked for consolidation, but with theta 1",
         ),
         ("simulate --profile=", "the name of the profile is empty; there are cib, "),
         ("simulate --size=-1", "size is -1, but must be at least 0"),
@@ -923,11 +923,11 @@ fn systems_are_simulated() {
         ("simulate --system spinlock --profile e7520-t4", "iWARP has no CompareSwap"),
         (
             "simulate --system spinlock --lease 30us --release write",
-            "release is write, but a lock with a lease",
+            "release is write, but another client may have taken over a lock with a lease",
         ),
         (
             "simulate --system local-spinlock --clients 300",
-            "clients are 300, but on the one machine that they share",
+            "clients is 300, but all clients share one machine",
         ),
         (
             "simulate --system touch --stack tcp --profile e7520-t4 --pcap x",

@@ -66,7 +66,7 @@ fn a_sweep_says_what_is_missing() {
     assert_eq!(sweep["missing"][missing - 1]["at"]["duration"], "901s");
     let text = interrupted(&mut doorbell(line));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains(" of 2 points are missing: ") && text.contains("duration=901s; where"), "{text}");
+    assert!(text.contains(" of 2 points are missing: ") && text.contains("duration=901s. If"), "{text}");
 }
 
 #[test]
