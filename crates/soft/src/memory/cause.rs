@@ -264,7 +264,7 @@ impl Display for Cause {
             Check::Ended if found == 0 => f.write_str("the responder's process has exited or was killed"),
             Check::Ended => write!(f, "the responder's process {found} has exited or was killed"),
             Check::OutOfReach => f.write_str(
-                "the responder's process cannot be reached, as an earlier message explains, or \
+                "the responder's process is unreachable, as an earlier message explains, or \
                  its shared data is invalid",
             ),
             Check::NoAnswer => f.write_str(
