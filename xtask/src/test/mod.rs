@@ -13,7 +13,7 @@ pub(crate) use steps::cargo;
 pub(crate) use summary::{CheckStep, Meter, run_steps};
 
 use crate::command::{Task, failed, run};
-use crate::{packages, rxe, wheels};
+use crate::{book, packages, rxe, wheels};
 use std::process::ExitCode;
 
 /// Checks that `cargo run --release`, as in the README, selects the right program and builds it.
@@ -37,12 +37,13 @@ fn soft_roce() -> Task<()> {
     }
 }
 
-const STEPS: [CheckStep<'static>; 9] = [
+const STEPS: [CheckStep<'static>; 10] = [
     ("formatting", &steps::formatting),
     ("lints", &steps::lints),
     ("documentation", &steps::documentation),
     ("programs for the tests", &packages::ensure_tested_programs),
     ("wheels for the tests", &wheels::ensure),
+    ("book", &book::build),
     ("tests", &tests),
     ("the first command", &the_command),
     ("instructions per verb", &instructions::check),
