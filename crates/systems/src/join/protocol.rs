@@ -193,9 +193,11 @@ impl Program for JoinClient {
             let ends = || number == 0 && p.now() >= interval.end();
             let joined = joining.join((0..own, own..2 * own), plan.receivers, ends, &interval)?;
             // Each join has equal relations, so it must have an equal result.
-            if last.replace(joined).is_some_and(|before| before != joined) {
+            if let Some(before) = last.replace(joined)
+                && before != joined
+            {
                 return Err(SystemError::Protocol(format!(
-                    "a join gave {joined:?}, but the join before gave {last:?}"
+                    "a join gave {joined:?}, but the join before gave {before:?}"
                 )));
             }
         }
