@@ -158,6 +158,7 @@ impl CqState {
     }
 
     /// The slot of the lane's next RECV, and its state as long as nothing came.
+    #[inline]
     pub(super) fn next_of_lane(&self) -> Option<(&'static RqSlot, SlotState)> {
         self.lane.as_ref()?.user.rq.next_slot()
     }
@@ -287,6 +288,7 @@ impl CqState {
     }
 
     /// What was told next; not what was told after `before`, a position in the newest ring.
+    #[inline(always)]
     fn next_told(&mut self, before: Option<u64>) -> Option<RecvNotice> {
         let CqRings { older, newest } = &mut self.rings;
         if let Some(what) = older.iter_mut().find_map(|own| own.next(self.process)) {
