@@ -117,6 +117,7 @@ fn invalid(why: impl FnOnce() -> String) -> VerbsError {
 }
 
 /// Checks that RECVs may be posted to a QP's own receive queue: in every state but Reset.
+#[inline]
 pub fn check_post_recv(state: QpState, uses_srq: bool) -> Result<(), VerbsError> {
     if uses_srq {
         return Err(VerbsError::Invalid("the QP takes its RECVs from an SRQ; post them there".into()));

@@ -141,6 +141,7 @@ impl<'a> SendWr<'a> {
     }
 
     /// Sum of the SGE lengths in bytes.
+    #[inline]
     pub fn length(&self) -> u64 {
         self.sg_list.iter().map(|s| u64::from(s.length)).sum()
     }

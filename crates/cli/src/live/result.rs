@@ -28,6 +28,7 @@ pub(super) struct Machine {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Device")]
 pub(super) struct LiveDevice {
     pub(super) name: String,
     pub(super) library: PathBuf,

@@ -162,6 +162,7 @@ impl CqState {
     }
 
     /// The slot of the lane's next RECV, and the state that it has until a message arrives.
+    #[inline]
     pub(super) fn next_of_lane(&self) -> Option<(&'static RqSlot, SlotState)> {
         self.lane.as_ref()?.user.rq.next_slot()
     }
@@ -291,6 +292,7 @@ impl CqState {
     }
 
     /// The next notice; none if its position in the newest ring is not before `before`.
+    #[inline(always)]
     fn next_told(&mut self, before: Option<u64>) -> Option<RecvNotice> {
         let CqRings { older, newest } = &mut self.rings;
         if let Some(what) = older.iter_mut().find_map(|own| own.next(self.process)) {
