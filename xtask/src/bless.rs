@@ -1,8 +1,8 @@
 //! Writes every generated file anew: pages, tables, schemas and pictures that tests compare with the code.
 
 use crate::command::{Task, run};
-use crate::packages;
 use crate::test::{CheckStep, cargo, run_steps};
+use crate::{packages, wheels};
 use std::process::ExitCode;
 
 /// Environment variable that makes these tests write instead of compare.
@@ -48,6 +48,7 @@ impl Generator {
         if self.package == "doorbell-soft-so" {
             // The generated page contains versions of installed packages.
             packages::ensure_tested_programs()?;
+            wheels::ensure()?;
         }
         let mut tests = cargo(&["test", "--quiet", "--package", self.package]);
         tests.args(self.program).args(["--", self.tests]).env(VARIABLE, "1");

@@ -4,6 +4,7 @@
 //!
 //! - `console`: this test executes its commands.
 //! - `console long`: `cargo xtask long` executes its commands.
+//! - `console ci`: the tests of `doorbell-soft-so` execute its commands.
 //! - `console illustration`: nothing executes its commands, because their output depends on the machine.
 //!
 //! A line `...` in an output stands for left-out lines. A `toml` block that begins with `# NAME.toml` is a file
@@ -180,7 +181,10 @@ fn checked(page: &Path, kind: &str) -> Vec<String> {
             let written: Vec<String> = written.into_iter().rev().collect();
             let blank = shown.len() - written.len();
             match executed(&folder, &command) {
-                Err(why) => failures.push(format!("{}: {why}", page.display())),
+                Err(why) => {
+                    failures.push(format!("{}: {why}", page.display()));
+                    new.extend(once(&command).chain(shown));
+                }
                 Ok(output) if is_as_shown(&written, &output) => new.extend(once(&command).chain(shown)),
                 Ok(output) => {
                     let should = as_shown(&written, &output);
@@ -225,7 +229,7 @@ fn pages_show_what_is_printed() {
 
 #[test]
 fn each_command_on_a_page_is_executed_or_marked() {
-    let kinds = ["console", "console long", "console illustration"];
+    let kinds = ["console", "console long", "console ci", "console illustration"];
     let mut unmarked = String::new();
     for page in pages() {
         let text = std::fs::read_to_string(&page).expect("a page is text");
