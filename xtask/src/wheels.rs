@@ -1,5 +1,5 @@
-//! Installs Python wheels in versions that were tried: two that run on the software NIC, and mdBook. They go to the folder
-//! `wheels` in cargo's target folder, where their tests look for them.
+//! Installs Python wheels in versions that were tried: two that run on the software NIC, and mdBook. They go
+//! to the folder `wheels` in cargo's target folder, where their users look for them.
 
 use crate::command::{Problem, Task, lines, program, run};
 use crate::workspace;

@@ -1,5 +1,5 @@
-//! Links of pages: each leads to a file and an anchor that exist. A link with the name of a file as its text leads to
-//! that file.
+//! Links of pages: each leads to a file and an anchor that exist. A link with the name of a file as its text
+//! leads to that file.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;

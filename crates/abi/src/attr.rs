@@ -1,6 +1,6 @@
 //! Attributes that verbs take and fill in.
 #![allow(non_camel_case_types)]
-#![expect(missing_docs, reason = "fields are those of infiniband/verbs.h")]
+#![expect(missing_docs, reason = "infiniband/verbs.h documents the fields")]
 
 use crate::{ibv_cq, ibv_srq};
 use libc::{c_char, c_int, c_void};

@@ -1,7 +1,7 @@
 //! Objects that libibverbs allocates and programs point to, with their work requests and completions. They
 //! share a module because they refer to each other.
 #![allow(non_camel_case_types)]
-#![expect(missing_docs, reason = "fields are those of infiniband/verbs.h")]
+#![expect(missing_docs, reason = "infiniband/verbs.h documents the fields")]
 
 use libc::{c_char, c_int, c_void, pthread_cond_t, pthread_mutex_t};
 use std::ptr::null_mut;

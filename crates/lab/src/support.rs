@@ -109,9 +109,9 @@ pub fn page(profile: &Profile) -> String {
     let name = &profile.name;
     let mut text = format!(
         "# Data behind {name}\n\n{}.\n\nEach line is one measurement. *Off* is Doorbell's error with the \
-         profile as it is. *Left out* is the error with a profile that is set without this number (to first \
-         order). Expect an error of this size within these ranges. The sources state the ranges; a range \
-         that a source does not state is not listed. Outside the ranges, only `doorbell simulate \
+         profile as it is. *Left out* is the\nerror with a profile that is set without this number (to first \
+         order). Expect an error of this size within\nthese ranges. The sources state the ranges; a range \
+         that a source does not state is not listed. Outside the\nranges, only `doorbell simulate \
          --uncertainty` estimates an error. Written from `profiles/{name}.toml`.\n\n",
         profile.title
     );

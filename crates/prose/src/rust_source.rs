@@ -69,13 +69,13 @@ fn message(literal: &str, line: usize) -> Vec<Passage> {
     lines.map(|text| Passage { form: Form::Paragraph, text, lines: vec![(0, line)] }).collect()
 }
 
-/// A format string with `{}` for each placeholder, because the names of variables are no words.
+/// A format string with `{X}` for each placeholder, because the names of variables are no words.
 fn without_placeholders(text: &str) -> String {
     let mut parts = text.split('{');
     let mut all = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let behind = part.find('}').map_or(part, |end| &part[end..]);
-        all += "{";
+        all += "{X";
         all += behind;
     }
     all
@@ -174,7 +174,7 @@ mod tests {
         let source = "fn f() {\n    g(\"short one\");\n    g(\"{count} processes of {user} have \\\n        exited\");\n    g(\"a = 1 b = 2 c = 3\");\n}\n#[cfg(test)]\nmod tests { const X: &str = \"this is no message of the code\"; }\n";
         let all = messages(source);
         let texts: Vec<(&str, usize)> = all.iter().map(|p| (&*p.text, p.line(0))).collect();
-        assert_eq!(texts, [("{} processes of {} have exited", 3)]);
+        assert_eq!(texts, [("{X} processes of {X} have exited", 3)]);
     }
 
     #[test]

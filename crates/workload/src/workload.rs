@@ -168,7 +168,7 @@ schema! {
     huge_pages: bool = Field::switch()
         .usual("true")
         .flags(&[Flag::no("small-pages", "Memory in pages of 4 kB instead of 2 MB")]),
-    /// Posting pattern: machine 0 to the others, the others to machine 0, or all to all.
+    /// Posting pattern: machine 0 to all other machines, these to machine 0, or all to all.
     pattern: Pattern = Field::name(Pattern::NAMES).usual("outbound for send and write and a mix of these, else inbound"),
     /// Virtual time before measurement begins, such as 500us.
     warmup: Duration | absent = Field::time().usual("until rate and latency are steady"),

@@ -159,7 +159,7 @@ impl Difference {
         OF_EVENTS.contains(&self.path.as_str())
     }
 
-    /// Whether two sentences differ that hold equal numbers; of refused runs, the exit codes must be equal, too.
+    /// Whether two sentences differ that hold equal numbers. Exit codes of refused runs must be equal, too.
     pub(crate) fn of_words(&self) -> bool {
         let is_sentence = |text: &str| text.contains(' ') && (text.starts_with('"') || self.path == ENDED);
         let numbers = |text: &str| {

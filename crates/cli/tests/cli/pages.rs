@@ -5,10 +5,10 @@
 //! - `console`: this test executes its commands.
 //! - `console long`: `cargo xtask long` executes its commands.
 //! - `console ci`: the tests of `doorbell-soft-so` execute its commands.
-//! - `console illustration`: nothing executes its commands, because their output depends on the machine.
+//! - `console illustration`: nothing executes its commands: their output depends on the machine.
 //!
-//! A line `...` in an output stands for left-out lines. A `toml` block that begins with `# NAME.toml` is a file
-//! of the page's commands.
+//! A line `...` in an output stands for left-out lines. A `toml` block that begins with `# NAME.toml` is a
+//! file of the page's commands.
 
 use similar::TextDiff;
 use std::fmt::Write;

@@ -488,7 +488,7 @@ mod tests {
     use doorbell_verbs::{RemoteAddr, SendOp, SendWr, Sge};
     use std::sync::atomic::AtomicU64;
 
-    /// The posts of a QP: what, how often, in lists of which length, to which slots.
+    /// The posts of a QP: verbs, counts, lengths of lists, and slots.
     struct Posts {
         transport: QpType,
         op: SendOp,

@@ -1,4 +1,4 @@
-//! A cluster whose machines are processes: this one and others that it starts.
+//! A cluster of processes as machines: this process starts the other ones.
 //!
 //! Each process runs one check with only the threads of its own machine. Published values go through pipes
 //! from every process to this one, and from here to all processes. All clocks start at one moment.

@@ -23,7 +23,8 @@ struct Step<'p> {
 
 /// The commands of all console blocks.
 fn steps(page: &str) -> Vec<Step<'_>> {
-    let blocks = page.split("```console ci\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let blocks =
+        page.split("```console ci\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
     let mut steps = Vec::<Step<'_>>::new();
     for line in blocks.flat_map(str::lines) {
         match line.strip_prefix("$ ") {

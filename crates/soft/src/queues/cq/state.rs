@@ -35,7 +35,7 @@ pub(crate) struct QpShare {
     /// The generation in the QP's record. Relaxed: a reset stores it before it takes the CQ's lock to forget
     /// completions.
     pub(crate) generation: AtomicU32,
-    /// Send work requests whose room is free again: all up to the last one whose completion was taken. It
+    /// Send work requests whose room is free again: all up to the last one with a taken completion. It
     /// changes under the lock of the CQ of its sends. A post that reads an old value finds less room than
     /// there is.
     pub(crate) freed: AtomicU64,
