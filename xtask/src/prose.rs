@@ -1,6 +1,6 @@
 //! Measures the sentences of pages and comments against the limits of `docs/notes/prose.md`.
 
-use crate::command::{Task, failed};
+use crate::command::{Problem, Task, failed};
 use crate::workspace::root;
 use doorbell_prose::{Limits, Measure, Passage, Sentence};
 use std::collections::BTreeMap;
@@ -94,6 +94,14 @@ pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
     list_worst(&units, options.worst);
     let beyond = list_breaches(&units);
     Ok(u8::from(beyond))
+}
+
+/// A step of `cargo xtask test`: fails if a page, or the comments or messages of a crate, are beyond a limit.
+pub(crate) fn check() -> Task<()> {
+    match list_breaches(&units(&[])?) {
+        false => Ok(()),
+        true => Err(Problem::Failed("prose is beyond the limits of docs/notes/prose.md".into())),
+    }
 }
 
 /// Prints the units that exceed limits. Returns whether there are any.

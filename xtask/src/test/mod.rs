@@ -13,7 +13,7 @@ pub(crate) use steps::cargo;
 pub(crate) use summary::{CheckStep, Meter, run_steps};
 
 use crate::command::{Task, failed, run};
-use crate::{book, packages, rxe, wheels};
+use crate::{book, packages, prose, rxe, wheels};
 use std::process::ExitCode;
 
 /// Checks that `cargo run --release`, as in the README, selects the right program and builds it.
@@ -37,10 +37,11 @@ fn soft_roce() -> Task<()> {
     }
 }
 
-const STEPS: [CheckStep<'static>; 10] = [
+const STEPS: [CheckStep<'static>; 11] = [
     ("formatting", &steps::formatting),
     ("lints", &steps::lints),
     ("documentation", &steps::documentation),
+    ("prose", &prose::check),
     ("programs for the tests", &packages::ensure_tested_programs),
     ("wheels for the tests", &wheels::ensure),
     ("book", &book::build),
