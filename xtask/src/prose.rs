@@ -5,7 +5,7 @@ use crate::workspace::root;
 use doorbell_prose::{Limits, Measure, Passage, Sentence};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Number of worst sentences to list, unless `--worst` states another.
@@ -13,6 +13,11 @@ const WORST: usize = 20;
 
 /// Most characters of a listed sentence that are printed.
 const SHOWN: usize = 200;
+
+/// Prints a line; a reader that has closed the pipe is no failure.
+macro_rules! say {
+    ($($text:tt)*) => { let _ = writeln!(std::io::stdout(), $($text)*); };
+}
 
 /// Options of the task.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,10 +82,10 @@ impl Unit {
 /// Measures pages and comments. The exit code is 1 if a unit exceeds a limit.
 pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
     let units = units(&options.paths)?;
-    println!("{:<44} sentences   mean  >35 %  odd %  refs/100", "");
+    say!("{:<44} sentences   mean  >35 %  odd %  refs/100", "");
     for unit in &units {
         let measure = unit.measure();
-        println!(
+        say!(
             "{:<44} {:>9} {:>6.1} {:>6.1} {:>6.1} {:>9.2}{}",
             unit.name,
             measure.sentences,
@@ -108,9 +113,9 @@ pub(crate) fn check() -> Task<()> {
 fn list_breaches(units: &[Unit]) -> bool {
     let beyond: Vec<&Unit> = units.iter().filter(|unit| !unit.breaches().is_empty()).collect();
     for unit in &beyond {
-        println!("{}: {}", unit.name, unit.breaches().join(", "));
+        say!("{}: {}", unit.name, unit.breaches().join(", "));
         for line in unit.wide.iter().take(WORST) {
-            println!("    {line} is too wide");
+            say!("    {line} is too wide");
         }
     }
     !beyond.is_empty()
@@ -123,9 +128,11 @@ fn list_worst(units: &[Unit], most: usize) {
     all.sort_by_key(|(weight, _, _)| std::cmp::Reverse(*weight));
     for (_, file, sentence) in all.iter().filter(|(weight, _, _)| *weight > 0).take(most) {
         let text: String = sentence.text.chars().take(SHOWN).collect();
-        println!(
+        say!(
             "{file}:{}: {} words, {} references: {text}",
-            sentence.line, sentence.words, sentence.references
+            sentence.line,
+            sentence.words,
+            sentence.references
         );
     }
 }

@@ -52,7 +52,8 @@ const BROKEN: f64 = 3.0;
 /// Weight of a number that lies `beyond` an end of a range: its full distance far outside, one half at the
 /// end, nothing far inside. A function with a corner at the end would hide from slopes what lies behind it.
 fn outside(beyond: f64) -> f64 {
-    (beyond + (beyond * beyond + 1.0).sqrt()) / 2.0
+    // An end at infinity would be minus infinity plus infinity.
+    if beyond == f64::NEG_INFINITY { 0.0 } else { (beyond + (beyond * beyond + 1.0).sqrt()) / 2.0 }
 }
 
 /// A datum that the model should reproduce.
@@ -230,6 +231,12 @@ mod tests {
         let error = Datum::of_run(&checking.id, 0.1).unwrap_err();
         assert!(error.contains("is checking, and no parameter is set from it"), "{error}");
         assert!(Datum::of_claim(&Profile::named("cib").unwrap(), "no-claim", 0.1).is_err());
+    }
+
+    #[test]
+    fn a_range_without_an_upper_end_is_kept_above_its_lower_end() {
+        let residual = |found| Target::Between(2.0, f64::INFINITY).residual(found, 0.1);
+        assert!(residual(1.0) < -5.0 && residual(100.0).abs() < 0.1, "{} {}", residual(1.0), residual(100.0));
     }
 
     #[test]

@@ -391,8 +391,13 @@ impl Resolved {
 
     /// The verbs in words.
     pub(crate) fn verb_names(&self) -> String {
-        let mut names: Vec<String> = self.operations().iter().map(|o| o.verb.to_string()).collect();
-        names.dedup();
+        let mut names = Vec::new();
+        for operation in self.operations() {
+            let name = operation.verb.to_string();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         names.join(" and ")
     }
 

@@ -38,17 +38,17 @@ pub struct MeasuredTime {
 /// of percentiles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Certainty {
-    /// Half-width for the rate, in millions per second; absent if not known.
+    /// Half-width for the rate, in millions per second; null if not known.
     pub mops: Option<f64>,
-    /// Half-width for the mean latency, in nanoseconds; absent if not known.
+    /// Half-width for the mean latency, in nanoseconds; null if not known.
     pub latency_ns: Option<f64>,
-    /// Interval of the median, in nanoseconds; absent if not known.
+    /// Interval of the median, in nanoseconds; null if not known.
     #[serde(default)]
     pub p50_ns: Option<(u64, u64)>,
-    /// Interval of the 99th percentile, in nanoseconds; absent if not known.
+    /// Interval of the 99th percentile, in nanoseconds; null if not known.
     #[serde(default)]
     pub p99_ns: Option<(u64, u64)>,
-    /// Interval of the 99.9th percentile, in nanoseconds; absent if not known.
+    /// Interval of the 99.9th percentile, in nanoseconds; null if not known.
     #[serde(default)]
     pub p999_ns: Option<(u64, u64)>,
     /// Whether operations are due faster than they complete. The backlog then grows, and no latency is given.

@@ -6,7 +6,7 @@ use doorbell_launch::say::say;
 use doorbell_transport::AtomicOp;
 use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
 /// A piece of memory of this process or of another, laid out as an `iovec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +120,8 @@ pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies so that the end of the message is stored after all other bytes: the last word if it is aligned,
-/// else the last byte. Aligned words of short messages are stored whole.
+/// Copies so that the end of the message is stored after all other bytes. The end is the longest aligned word of
+/// 8, 4, 2 or 1 bytes, stored whole. Aligned words of short messages are stored whole, too.
 ///
 /// # Safety
 /// Both ranges are mapped.
@@ -144,9 +144,16 @@ pub(crate) unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) 
             let word = from.add(body).cast::<u64>().read_unaligned();
             (*end.sub(8).cast::<AtomicU64>()).store(word, Release);
         } else {
-            std::ptr::copy(from, to, len - 1);
+            let fits = |width: &usize| len >= *width && (end as usize).is_multiple_of(*width);
+            let width = [4, 2].into_iter().find(fits).unwrap_or(1);
+            std::ptr::copy(from, to, len - width);
             std::sync::atomic::fence(Release);
-            end.sub(1).write_volatile(from.add(len - 1).read());
+            let (last, end) = (from.add(len - width), end.sub(width));
+            match width {
+                4 => (*end.cast::<AtomicU32>()).store(last.cast::<u32>().read_unaligned(), Release),
+                2 => (*end.cast::<AtomicU16>()).store(last.cast::<u16>().read_unaligned(), Release),
+                _ => (*end.cast::<AtomicU8>()).store(last.read(), Release),
+            }
         }
     }
 }
@@ -377,6 +384,33 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// A reader polls an aligned word of 2 or 4 bytes while a writer changes it.
+    #[test]
+    fn a_short_aligned_word_is_never_torn() {
+        let target = AtomicU64::new(0);
+        let at = (&raw const target).cast_mut().cast::<u8>();
+        let rounds = 200_000u32;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let at = (&raw const target).cast_mut().cast::<u8>();
+                for round in 0..rounds {
+                    let bytes = [if round % 2 == 0 { 0xff } else { 0 }; 4];
+                    for (offset, len) in [(0, 4), (4, 2)] {
+                        // SAFETY: within the word.
+                        unsafe { copy_ending_last(bytes.as_ptr(), at.add(offset), len) };
+                    }
+                }
+            });
+            for _ in 0..rounds {
+                // SAFETY: within the word, and aligned.
+                let (four, two) = unsafe {
+                    ((*at.cast::<AtomicU32>()).load(Acquire), (*at.add(4).cast::<AtomicU16>()).load(Acquire))
+                };
+                assert!([0, u32::MAX].contains(&four) && [0, u16::MAX].contains(&two), "{four:x} {two:x}");
+            }
+        });
     }
 
     #[test]
