@@ -1,4 +1,8 @@
 //! Sending units: from a WQE in the NIC to a packet on the wire.
+//!
+//! A *sending unit* is a processor of the NIC that makes one packet at a time, a request or a response. Each
+//! QP has at most one unit at a time. A packet's *cost* is the time for which its unit works on it. The
+//! packet may then hold its unit up ([`UnitHold`]): the unit stalls, or waits for its port.
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
@@ -17,7 +21,7 @@ use doorbell_transport::{Action, Queue, Source, TxPacket};
 use doorbell_verbs::{SendFlags, UdDest};
 
 impl SimDevice {
-    /// Queues the QP's requests for a sending unit.
+    /// Queues the QP's requests for a sending unit, unless they are queued already.
     pub(crate) fn kick(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         if !slot.active {
@@ -27,7 +31,7 @@ impl SimDevice {
         }
     }
 
-    /// Gives the QP to a sending unit, or queues it for one.
+    /// Gives the QP to an idle sending unit, or queues it for one.
     fn has_work(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         if !slot.served {
@@ -55,7 +59,7 @@ impl SimDevice {
         }
     }
 
-    /// Makes a sending unit stand still until the translations are there that its packet needs.
+    /// Stalls a sending unit until the address translations for its packet are there.
     fn tx_stands_still(&mut self, env: &mut Env, unit: UnitId, qp: QpId, stall: Ps) {
         let end = env.now + stall;
         let busy = env.window.overlap(env.now, end);
@@ -66,14 +70,14 @@ impl SimDevice {
         env.queue.push(end, SimEvent::TxOn { device: self.id, unit, qp });
     }
 
-    /// Lets a sending unit go on after the packet of a QP.
+    /// Starts a sending unit's next packet after a packet of this QP.
     pub(crate) fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
         let burst = &mut self.sending.units[unit].burst;
         *burst += 1;
         let is_over = *burst >= self.profile.device.tx.burst;
         let next = match is_over.then(|| self.sending.waiting.pop_front()).flatten() {
             Some(next) => {
-                // The QP goes behind the waiting QPs: QPs take turns on the units.
+                // The QP goes behind the waiting QPs, because QPs take turns after `tx.burst` packets.
                 self.sending.waiting.push_back(qp);
                 *burst = 0;
                 next
@@ -83,8 +87,8 @@ impl SimDevice {
         self.tx_serve(env, unit, next);
     }
 
-    /// Starts an idle sending unit on a task of the QP. If the QP has none after all, takes the next waiting
-    /// QP. A QP has one unit at a time.
+    /// Starts a sending unit's next packet, of this QP or else of the next waiting QP. If no QP has one, the
+    /// unit becomes idle.
     fn tx_serve(&mut self, env: &mut Env, unit: UnitId, mut qp: QpId) {
         loop {
             if let Some((flight, cost)) = self.next_work(env, qp) {
@@ -103,7 +107,7 @@ impl SimDevice {
         }
     }
 
-    /// The next packet of a QP, a response or a request, and its cost for a unit.
+    /// The next packet of a QP, a response or a request, and its cost.
     fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         loop {
             let slot = &mut self.qps[qp];
@@ -124,7 +128,7 @@ impl SimDevice {
         }
     }
 
-    /// The next request of a QP and its cost for the unit; none if the QP has nothing to send.
+    /// The next request packet of a QP and its cost; `None` if the QP has nothing to send.
     fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, Ps)> {
         let made = env.with_actions(|env, actions| self.make_request(env, qp, actions));
         self.arm_timer(env, qp);
@@ -134,7 +138,7 @@ impl SimDevice {
         made
     }
 
-    /// Makes the next request of a QP, and carries out the QP's resulting actions.
+    /// Makes the next request packet of a QP, and carries out the actions that `transport` returns.
     #[inline(always)] // It has one caller.
     fn make_request(&mut self, env: &mut Env, qp: QpId, actions: &mut Vec<Action>) -> Option<(FlightId, Ps)> {
         let slot = &mut self.qps[qp];
@@ -156,7 +160,7 @@ impl SimDevice {
         let link_bytes = self.costs.wire.bytes(&priced);
         let mut flight = Flight::new(packet, link_bytes, (self.id, qp), out, into);
         flight.gather = gather;
-        // On UC and UD the last completion belongs to this packet.
+        // On UC and UD, a work request completes when its last packet leaves.
         let mut others = &actions[..];
         if let [before @ .., Action::Complete { queue: Queue::Send, wc, slot, signaled, .. }] = others
             && *slot == wqe
@@ -170,8 +174,8 @@ impl SimDevice {
         Some((env.flights.insert(flight), cost))
     }
 
-    /// Time that a request takes its sending unit, including cache misses. Stores the number of its WQE in
-    /// the cache in `gather`.
+    /// The cost of a request packet, including cache misses. Stores the WQE's number in the cache in
+    /// `gather`.
     fn request_cost(
         &mut self,
         env: &mut Env,
@@ -196,7 +200,7 @@ impl SimDevice {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
-            // A WQE that the NIC read by DMA costs the unit as much when it is read again.
+            // A WQE that first came by DMA costs nothing extra: the cost above includes its read.
             if state.by_mmio {
                 time += Ps(self.costs.send.wqe_stall);
             }
@@ -221,12 +225,13 @@ impl SimDevice {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// Handles a request that is made and needs its payload. Returns how its sending unit is held up.
+    /// Handles a finished request packet, which needs its payload. Returns how it holds up its sending unit.
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> UnitHold {
         let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
-        // The QP was destroyed or reset, or the message was acknowledged during the repeated send.
+        // The QP was destroyed or reset. Or this is a retransmission, and the message was acknowledged
+        // meanwhile.
         if !slot.alive || slot.wqe(wqe).entered != entered {
             // The packet never leaves.
             env.flights[flight].completion = None;
@@ -239,7 +244,7 @@ impl SimDevice {
             if inline == Payload::EMPTY {
                 stall = self.gather(host, env, flight, gather);
             } else if env.flights[flight].completion.is_some() && offset == 0 {
-                // The only packet is sent only once, so the bytes need not be kept.
+                // A UC or UD message of one packet is never retransmitted, so its bytes need not be kept.
                 slot.wqe(wqe).inline = Payload::EMPTY;
                 env.flights[flight].payload = inline;
             } else {
@@ -260,7 +265,7 @@ impl SimDevice {
     }
 
     /// Reads a packet's part of a message from the buffers of its work request. Returns how long the unit
-    /// stands still.
+    /// stalls.
     fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> Ps {
         let Gather { wqe, offset, len, .. } = gather;
         let qp = env.flights[flight].from_qp;
@@ -283,7 +288,7 @@ impl SimDevice {
         stall
     }
 
-    /// Starts the DMA read of part of a packet's payload. Returns how long the unit stands still first.
+    /// Starts the DMA read of part of a packet's payload. Returns how long the unit stalls before.
     pub(super) fn read_payload(
         &mut self,
         host: &Host,
@@ -324,7 +329,7 @@ impl SimDevice {
         }
     }
 
-    /// Gives the responses that may leave to a sending unit, in order.
+    /// Queues a QP's ready responses for a sending unit, in order.
     pub(super) fn answers_ready(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
         let mut some = false;
@@ -340,7 +345,8 @@ impl SimDevice {
         }
     }
 
-    /// Sends a packet by its port, or queues it there together with its sending unit, if it has one.
+    /// Sends a packet by its port. If it may not leave yet, queues it there, together with its sending unit
+    /// if it has one.
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
@@ -352,8 +358,8 @@ impl SimDevice {
         UnitHold::for_event(!unit.is_none())
     }
 
-    /// Sends the packets of a port that may leave now. With `is_its_turn`, the first may take room that other
-    /// ports wait for, too.
+    /// Sends the queued packets of a port that may leave now. With `is_its_turn`, the first packet takes room
+    /// at the receiving port even if other ports wait for that room.
     pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId, mut is_its_turn: bool) {
         env.fabric.ports[port].stalled = false;
         while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {

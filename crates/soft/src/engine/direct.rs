@@ -1,9 +1,15 @@
-//! The direct path of a WRITE, and of a SEND whose payload fits into its completion. The responder took a
-//! message before.
+//! The direct path of a WRITE, and of a SEND whose payload fits into its completion.
 //!
-//! It uses facts that the usual path has verified. They hold as long as three versions are unchanged: those
-//! of the responder's QP record, of its region's record, and of this process's regions. The direct path
-//! verifies none itself.
+//! The *usual path* (`requester`, `responder`) checks everything that a message needs. After a responder has
+//! taken a message, the direct path reuses the checked facts for the next ones. They hold as long as three
+//! counters are unchanged:
+//! - the *version* of the responder QP's *record*, which describes the QP in its process's segment;
+//! - the version of the record of its region;
+//! - the *epoch* of this process's regions, which counts their changes.
+//!
+//! A *generation* tells the lives of a QP number apart. An *arena* is the part of a segment for program
+//! buffers. *Private memory* (`foreign`) is mapped in the peer alone. WRITEs to it are *gathered*: [`Batch`]
+//! moves them at the end of the *list*, the work requests of one ibv_post_send(3).
 
 use super::batch::Batch;
 use super::far_memory::FarMemory;
@@ -20,14 +26,14 @@ use doorbell_verbs::{AccessFlags, Opcode, RemoteAddr, SendFlags, SendOp, SendWr,
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-/// A responder that took a message, and the regions that the last messages used.
+/// The direct path to a responder, and the regions that the last messages used.
 #[derive(Debug)]
 pub(crate) struct Direct {
     to: DirectTo,
     regions: DirectRegions,
 }
 
-/// A responder that took a message.
+/// A responder that took a message, and the facts about it.
 #[derive(Debug)]
 struct DirectTo {
     peer: Arc<Peer>,
@@ -37,9 +43,9 @@ struct DirectTo {
 /// The regions that the last messages used.
 #[derive(Debug, Default)]
 struct DirectRegions {
-    /// The region of this process.
+    /// The region of this process that the last payload came from.
     source: Option<SourceRegion>,
-    /// Regions of the peer: the target of the last WRITE, and the buffer of the last RECV.
+    /// Regions of the peer: the target of the last WRITE, and the buffer of the last SEND's RECV.
     written: Option<WrittenRegion>,
     received: Option<ReceivedRegion>,
 }
@@ -49,7 +55,7 @@ struct DirectRegions {
 pub(crate) enum Written {
     /// The bytes are in place.
     Placed,
-    /// The WRITE goes to private memory and is gathered with others of the list.
+    /// The WRITE goes to private memory and is gathered with others of its list.
     Gathered,
     /// Nothing was done. The WRITE must take the usual path.
     Not,
@@ -58,7 +64,7 @@ pub(crate) enum Written {
 /// The result of a SEND on the direct path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// The message is received.
+    /// The SEND's RECV has completed.
     Received,
     /// Nothing was done. The SEND must take the usual path.
     Not,
@@ -66,8 +72,8 @@ pub(crate) enum Sent {
     CqFull,
 }
 
-/// A region of this process that this QP's messages may be taken from, and the address of its first byte.
-/// Both hold as long as the process's regions have this epoch.
+/// A region of this process from which this QP may send, and the address of its first byte. Valid as long as
+/// the process's regions have this epoch.
 #[derive(Clone, Copy, Debug)]
 struct SourceRegion {
     key: u32,
@@ -76,16 +82,16 @@ struct SourceRegion {
     at: u64,
 }
 
-/// A region of the peer that WRITEs may go to, and the address of its first byte.
+/// A region of the peer to which this QP may WRITE, and the address of its first byte.
 #[derive(Clone, Copy, Debug)]
 struct WrittenRegion {
     region: VerifiedRegion,
     at: u64,
-    /// Whether it is private memory of the peer, so that `at` is an address in the peer.
+    /// Whether the region is private memory of the peer. Then `at` is an address in the peer.
     is_foreign: bool,
 }
 
-/// A region of the peer that may be filled for RECVs of a queue with this protection domain.
+/// A region that RECVs may fill if their queue has this protection domain.
 #[derive(Clone, Copy, Debug)]
 struct ReceivedRegion {
     region: VerifiedRegion,
@@ -99,12 +105,12 @@ pub(crate) struct PlainWrite<'a> {
     pub(crate) remote: RemoteAddr,
     pub(crate) sge: &'a Sge,
     pub(crate) flags: SendFlags,
-    /// Number of the work request in its QP, from 1.
+    /// The work request's sequence number in its QP, from 1.
     pub(crate) number: u64,
 }
 
 impl PlainWrite<'_> {
-    /// Adds the WRITE to the gathered ones, if it can join them.
+    /// Adds the WRITE to the gathered WRITEs, if it can join them.
     #[inline(always)]
     fn gather(&self, batch: &mut Batch, from: u64, pid: u32, at: u64) -> Written {
         let PlainWrite { wr_id, remote, sge, flags, number } = *self;
@@ -118,13 +124,13 @@ impl PlainWrite<'_> {
 }
 
 impl DirectTo {
-    /// Whether the responder is unchanged.
+    /// Whether the facts about the responder hold.
     #[inline(always)]
     fn holds(&self) -> bool {
         !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
     }
 
-    /// The responder, to verify more facts about it.
+    /// The responder, for checks of further facts.
     fn responder(&self, process: &'static Process) -> Option<Responder<'_>> {
         Responder::of(process, (Owner::Peer(&self.peer), &self.peer.segment), self.verified.qpn, false)
     }
@@ -134,19 +140,19 @@ impl Direct {
     /// The direct path to a responder in another process, which has just taken a message from this QP.
     pub(super) fn new(peer: Arc<Peer>, verified: Verified) -> Option<Direct> {
         let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
-        // The generation was read before the version. If it is unchanged now, both belong to one QP.
+        // The generation was read before the version. If it is unchanged now, both belong to one life of the
+        // QP number.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
         let to = DirectTo { peer, verified };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
     }
 
-    /// Whether the responder is unchanged.
+    /// Whether the facts about the responder hold.
     pub(super) fn holds(&self) -> bool {
         self.to.holds()
     }
 
-    /// Carries out a WRITE of one SGE, or gathers it. The requester belongs to this process and this
-    /// protection domain.
+    /// Carries out a WRITE of one SGE, or gathers it. `own` is the QP's process and protection domain.
     #[inline(always)]
     pub(super) fn write(
         &mut self,
@@ -170,13 +176,13 @@ impl Direct {
         if !batch.is_empty() {
             return Written::Not;
         }
-        // SAFETY: the target was checked against its region, as for `transfer::write`. The source was too,
-        // unless it is inline data: then the program vouches for it.
+        // SAFETY: the target was checked against its region, as for `transfer::write`. So was the source,
+        // unless it is inline data: then the program promises that it is readable.
         unsafe { transfer::copy_ending_last(from as *const u8, at as *mut u8, len as usize) };
         Written::Placed
     }
 
-    /// Carries out a SEND of one SGE with a payload that fits into its completion. Only this QP sends to the
+    /// Carries out a SEND of one SGE whose payload fits into its completion, if only this QP sends to the
     /// receive queue.
     #[inline(always)]
     pub(super) fn send(
@@ -190,8 +196,8 @@ impl Direct {
         let (segment, len) = (&to.peer.segment, u64::from(sge.length));
         let Some(qp) = segment.qp(index_of(qpn) as usize) else { return Sent::Not };
         let Some(rq) = segment.rq(qp.rq.load(Relaxed) as usize) else { return Sent::Not };
-        // Acquire, and before the check that nothing has changed: a reset in between gives the queue another
-        // generation.
+        // Acquire, and before `holds`: if the queue is reset in between, its generation differs from this
+        // one.
         let rq_generation = rq.generation.load(Acquire);
         if !to.holds() || len == 0 || len > CARRIED_BYTES as u64 {
             return Sent::Not;
@@ -236,11 +242,11 @@ impl DirectRegions {
         Some(source.at + source.bounds.offset_of(sge.addr, sge.length.into())?)
     }
 
-    /// Looks up a region of this process that this QP may use.
+    /// Looks up a region of this process from which this QP may send.
     #[inline(never)]
     fn find_source(&mut self, caches: &mut Caches, (process, pd): (&Process, u32), key: u32) -> Option<()> {
-        // The epoch is read before the region is looked up, so that a change in between leads to another
-        // epoch.
+        // The epoch is read first. If a region changes before the lookup, the next message finds a newer
+        // epoch and looks the region up again.
         let epoch = process.regions.epoch();
         let place = caches.regions.find(&process.regions, key)?;
         let (region, need) = (&place.region, local_rights(Opcode::Write));
@@ -249,7 +255,7 @@ impl DirectRegions {
         Some(())
     }
 
-    /// The address of `len` bytes of the peer for a WRITE, and whether they are private memory of the peer.
+    /// The address for a WRITE of `len` bytes, and whether it is in private memory of the peer.
     #[inline(always)]
     fn target(
         &mut self,
@@ -266,8 +272,8 @@ impl DirectRegions {
         Some((at + region.offset_of(remote.addr, len)?, *is_foreign))
     }
 
-    /// Looks up a region of the peer that may be written through the QP. All of it must be mapped here, or be
-    /// private memory of a peer that others may access.
+    /// Looks up a region of the peer to which this QP may WRITE. It must be in the arena, or be private
+    /// memory that this process may access.
     #[inline(never)]
     fn find_written(
         &mut self,
@@ -276,21 +282,21 @@ impl DirectRegions {
         key: u32,
     ) -> Option<()> {
         let (need, responder) = (AccessFlags::REMOTE_WRITE, to.responder(process)?);
-        // The message that the responder took may have been a SEND, which needs no right of the QP.
+        // The message that the responder took may have been a SEND, which needs no right to WRITE.
         to.verified.check_enabled(need, 0).ok()?;
         let (region, memory, is_in_arena) = responder.region(caches, to.verified.remote(need), key).ok()?;
         let (at, is_foreign) = match memory {
             FarMemory::Reached(Far::Foreign { addr, .. }) => (addr, true),
             FarMemory::Reached(Far::Mapped(address)) if is_in_arena => (address as u64, false),
-            // A view of other shared memory may be dropped at any time.
+            // Other shared memory is mapped by a view, which may be dropped at any time.
             FarMemory::Reached(Far::Mapped(_)) | FarMemory::Served(..) => return None,
         };
         self.written = Some(WrittenRegion { region, at, is_foreign });
         Some(())
     }
 
-    /// Whether `len` bytes from `addr` on lie in a region with this lkey that RECVs with this protection
-    /// domain may fill.
+    /// Whether `len` bytes from `addr` on lie in the region with this lkey, and RECVs may fill it if their
+    /// queue has this protection domain.
     #[inline(always)]
     fn has_room(
         &mut self,
@@ -309,7 +315,7 @@ impl DirectRegions {
         self.received.as_ref().is_some_and(|received| received.region.offset_of(addr, len).is_some())
     }
 
-    /// Looks up a region of the peer that may be filled for RECVs of a queue with this protection domain.
+    /// Looks up a region that RECVs may fill if their queue has this protection domain.
     #[inline(never)]
     fn find_received(
         &mut self,

@@ -12,8 +12,8 @@
 //! |---|---|---|
 //! | its value is in | its own record, with its last V versions | an entry of a block that many keys share |
 //! | writers exclude each other by | versions and time | the lock of the block |
-//! | a write goes | to the back-end at once | to the front-end's cache, and to the block by a later *publication* |
-//! | a write is acknowledged | when its WRITEs have completed | when it is in the cache, before the publication |
+//! | a write goes | to the back-end at once | to the front-end's cache, later to the block by a *publication* |
+//! | a write is acknowledged | when its WRITEs have completed | when it is in the cache, not yet published |
 //! | a read takes | the newest version of the record | the front-end's own pending value, else the block's |
 //!
 //! | term | meaning |
