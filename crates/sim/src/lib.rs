@@ -1,9 +1,9 @@
 //! A verbs provider in virtual time.
 //!
-//! Each thread of a program is a coroutine with its own clock. It runs ahead of the rest of the world. Before
-//! it reads or changes anything that other parts of the world share, the world catches up. Everything else
-//! happens in the order of one event queue: machines with memory, PCIe and a NIC around `transport`. Equal
-//! seeds give equal runs, event by event.
+//! Each thread of a program is a coroutine with a clock of its own, and runs ahead of the event queue. Before
+//! the thread reads or changes shared state, the simulator processes all events up to the thread's clock.
+//! Hosts, PCIe and NICs run by events of one ordered queue. `transport` has the protocol. Equal seeds give
+//! equal runs, event by event.
 #![forbid(unsafe_code)]
 
 mod cluster;

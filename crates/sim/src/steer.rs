@@ -1,4 +1,4 @@
-//! Runs that are steered while they go on: when to meter and when to end.
+//! Control of a run while it is simulated: when metering begins and ends, and when the run ends.
 
 use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;

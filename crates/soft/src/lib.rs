@@ -1,11 +1,11 @@
 //! A software RDMA NIC in user space.
 //!
-//! The device lives in the processes that use it. The processes of one user find each other in a registry.
-//! Each process shares one segment with its memory regions, QPs and queues, and its peers read and change
-//! them. The requester does the work: to post a WRITE moves the bytes. To post a SEND takes a RECV of the
-//! peer, fills the RECV's buffers and writes the peer's completion. A request that cannot finish at once (no
-//! RECV, no answer) waits in the send queue. It is tried again when the program polls, and by one thread per
-//! process.
+//! There is no server: the device consists of the processes that use it. The processes of one user find each
+//! other in a registry. Each process shares one segment with its regions, QPs and queues, which its peers
+//! read and change. The requester does the work of both sides. When it posts a WRITE, it moves the bytes.
+//! When it posts a SEND, it takes a RECV of the peer, fills the RECV's buffers and writes the peer's
+//! completion. A request that cannot finish at once (no RECV, no answer) waits in the send queue. It is
+//! retried when the program polls, and by one thread per process.
 //!
 //! A module uses only modules above it in this list, which a test of `xtask` checks:
 //! - `memory`: segments and their records, regions, moving bytes;
@@ -21,8 +21,8 @@
 //! (atexit(3), pthread_atfork(3)), and the system calls that std and rustix lack. A comment marks each of
 //! these calls.
 //!
-//! `doorbell-launch` runs a program on the device. It holds the definitions that launcher and library share,
-//! among them the counts and the statistics. `counts` here counts for this process, and reports when it
+//! `doorbell-launch` runs a program on the device. It has the definitions that launcher and library share,
+//! such as those for counts and statistics. `counts` counts in this process, and reports when the process
 //! exits.
 
 pub mod capi;

@@ -1,15 +1,16 @@
-//! The cost of each thing on each resource. No other module computes these costs.
+//! The cost of each thing on each resource: times, and bytes on links. The simulator and the limits take all
+//! of them from here. Sizes of headers and WQEs are in [`crate::generation`].
 //!
-//! [`Costs`] holds a profile's numbers ready for use: integers of picoseconds and bytes, built once. Code
-//! that keeps a clock spends the costs packet by packet. Code that sums them goes over the packets of a
-//! message ([`MessageShape`]). Small types ([`PacketShape`], [`Wqe`], [`ReceiveWork`]) hold the properties
-//! that determine a cost.
+//! [`Costs`] holds all costs of a profile, as integers of picoseconds and bytes. The simulator spends them
+//! packet by packet. The limits sum them over the packets of a message ([`MessageShape`]), apart from
+//! [`SendCost::idle_qp`] and stalls, which only the simulator spends. [`PacketShape`], [`Wqe`] and
+//! [`ReceiveWork`] hold the properties that determine a cost.
 //!
 //! | resource | cost of | type |
 //! |---|---|---|
-//! | core | a WQE, a RECV, what is written to the NIC, a completion | [`CpuCost`] |
+//! | core | a WQE, a RECV, an MMIO write to the NIC, a completion | [`CpuCost`] |
 //! | PCIe | an MMIO line, a Doorbell, a DMA read or write | [`PcieCost`] |
-//! | sending unit | a request packet, an answer | [`SendCost`] |
+//! | sending unit | a request packet, a response packet | [`SendCost`] |
 //! | receiving unit | a packet, each DMA that it asks for | [`ReceiveCost`] |
 //! | link | a packet | [`WireCost`] |
 //! | core | a call on a socket, a segment of TCP, a frame, an interrupt | [`TcpCost`] |

@@ -1,8 +1,7 @@
-//! The event queue: ordered by time, then by the thing an event concerns, NIC events before threads.
+//! The event queue, ordered by time.
 //!
-//! Events of one picosecond are ordered by kind, machine, and port, unit or QP, so that the order does not
-//! depend on when an event was made. Only events that agree in all of these are taken in the order in which
-//! they were added.
+//! At one picosecond, the actions of threads come last. Other events are ordered by kind, machine, and port,
+//! unit or QP. The order in which events were added matters only for events that agree in all of these.
 
 use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId};
 use crate::core::ps::Ps;

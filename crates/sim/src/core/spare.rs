@@ -1,7 +1,7 @@
 //! Memory that a run got from the system, kept for the next run of the process.
 //!
-//! The system provides memory without pages behind it. The first use of each page takes a fault, which lasts
-//! as long as several events. Runs of an experiment are short and many, and they need similar memory.
+//! The first use of each new page takes a page fault, which lasts as long as several events. Experiments
+//! consist of many short runs, which need about equally much memory.
 
 use std::sync::{Mutex, MutexGuard};
 

@@ -1,4 +1,4 @@
-//! How work requests end: CQEs, and WQEs that must be read again.
+//! Ends of work requests: CQEs, and WQEs that the NIC reads again to learn where received data belongs.
 
 use super::nic::SimDevice;
 use super::qp::{Cqe, EndedSend, QpSlot};

@@ -1,8 +1,8 @@
 //! A NIC as a plain Ethernet NIC: it cuts TCP segments into frames, and writes received frames to memory.
 //!
-//! Sending: the NIC takes a doorbell, reads the segment's descriptor, then the data of one frame after
-//! another. It reads as far ahead of the departing frames as it has room. Receiving: it writes the frame to a
-//! buffer that the driver provided, and then a descriptor.
+//! To send, the NIC takes a doorbell, reads a segment's descriptor, and then reads the data of one frame
+//! after another. It reads further frames while its buffer has room for them, before earlier frames have
+//! left. To receive, it writes a frame to a buffer of the driver, and then a descriptor.
 
 use super::ethernet::{Ethernet, FRAME_AT, PostedSegment, ReceivedFrame, SocketBuffer};
 use super::nic::SimDevice;

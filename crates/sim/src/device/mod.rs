@@ -13,8 +13,8 @@
 //! - `frames`: a plain NIC for kernel TCP.
 //! - `view`: state that a trace shows.
 //!
-//! Handlers borrow their device, its host if memory matters, and the shared `Env`. They never
-//! see another device.
+//! A handler borrows its own device, that device's host if it accesses memory, and the shared `Env`. It never
+//! sees another device.
 
 mod atomics;
 mod caches;

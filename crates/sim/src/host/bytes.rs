@@ -1,5 +1,5 @@
-//! Bytes as cores see them. They are memory's bytes, unless devices are not coherent. Then caches may hold
-//! different bytes: devices do not see these, and caches do not see devices' writes.
+//! Bytes as cores see them. With coherent devices, these are memory's bytes. Otherwise caches may hold other
+//! bytes than memory. Devices do not see the caches' bytes, and caches do not see devices' writes.
 
 use super::machine::Host;
 use super::memory::{LINE, MemPlace};

@@ -1,5 +1,4 @@
-//! A memory model without cache sizes. A core's own cache and the last level hold everything that was
-//! touched, and each kind of access takes a constant time.
+//! A memory model without cache sizes. No cache evicts a line, and each kind of access takes a constant time.
 
 use super::fills::FillBuffers;
 use super::lines::{CoreSet, LineState, Sets};

@@ -1,8 +1,8 @@
 //! DMA writes on their way to memory.
 //!
 //! The PCIe link keeps writes in order, so each device's writes become visible one after another, line by
-//! line. When they do shows only when somebody reads. So visible writes are put into memory before any read.
-//! There is an event for each line only if threads sleep until a line is written.
+//! line. Only a read can observe when a line becomes visible. So all lines that are due are put into memory
+//! before each read. A line has an event of its own only if a thread sleeps until the line is written.
 
 use super::lanes::{DmaWrite, VisibleLine, WriteData, WriteLane};
 use super::machine::{ALLOCATED, Host};

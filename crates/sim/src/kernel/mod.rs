@@ -6,8 +6,8 @@
 //! - `interrupts`: the NIC's interrupts, and the driver's poll on the interrupted core.
 //! - `input`: a segment from the driver to its socket.
 //!
-//! Programs call `provider/sockets`. All of it takes time of a core, as the profile says: of the core that
-//! calls, or of the core that is interrupted.
+//! Programs call `provider/sockets`. The kernel takes time of the core that calls or is interrupted. The
+//! profile has these times.
 
 mod input;
 mod interrupts;

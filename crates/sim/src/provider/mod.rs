@@ -1,4 +1,4 @@
-//! A thread's verbs and processor in virtual time, and how the thread keeps in step with the world.
+//! A thread's verbs and processor in virtual time, and the synchronisation of its clock with the event queue.
 
 mod cpu;
 mod poll;

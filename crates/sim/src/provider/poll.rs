@@ -1,4 +1,4 @@
-//! Polling: the driver's part in handing completions over.
+//! Polling: the driver's work to return completions to the program.
 
 use super::{SimProvider, invalid, object};
 use crate::core::index::DeviceId;

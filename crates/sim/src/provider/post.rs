@@ -1,4 +1,4 @@
-//! Posting: the driver's work until the NIC knows of a work request.
+//! Posting: the driver's work until a work request is on its way to the NIC.
 
 use super::{SimProvider, invalid, object};
 use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};

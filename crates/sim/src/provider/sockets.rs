@@ -1,7 +1,7 @@
 //! Kernel TCP: system calls of a thread on sockets.
 //!
-//! A call spends its time before it has its effect, and events of that time come first. An interrupt may
-//! delay the thread, and may do the work that the thread was about to do.
+//! A call takes effect after its time has passed and all events up to then have been processed. An interrupt
+//! may delay the thread, and may do work that the thread was about to do.
 
 use super::SimProvider;
 use crate::core::index::{DeviceId, Id, MachineId, SocketId};

@@ -1,8 +1,9 @@
 //! Prefetches the data of the next events before their turn comes.
 //!
-//! A large cluster has more QPs, packets and threads than a processor's caches hold, and each event touches
-//! different ones. The processor would wait for each in turn. So their memory is prefetched some events
-//! ahead: first the data that an event names, then the data that it leads to. This changes no result.
+//! A large cluster has more QPs, packets and threads than the caches of the simulating processor hold, and
+//! each event touches different ones. Without prefetches, that processor would wait for memory at each event.
+//! So the data that an event names is prefetched some events ahead, and later the data that it points to.
+//! This changes no result.
 
 use super::state::{Fetched, World};
 use crate::core::fetch::{fetch, fetch_lines};

@@ -2,7 +2,7 @@
 //!
 //! - `state` holds the world.
 //! - `dispatch` gives events to their handlers.
-//! - `turns` decides which thread goes on, and when.
+//! - `turns` decides which thread runs, and when.
 //! - `thread` records a thread's passes.
 //! - `ahead` prefetches data for the next events.
 

@@ -1,13 +1,13 @@
 //! Threads in virtual time, and the skipping of empty passes.
 //!
-//! Between two `pause`s a thread makes a pass. If two passes in a row did exactly the same and had no effect,
-//! a third would repeat them until something that they looked at changes. So the thread sleeps until then,
-//! and goes on in the pass that was in progress at that moment. Looks before that moment get the recorded
-//! answers, and looks after it are made anew.
+//! A *pass* is what a thread does between two `pause`s. If two passes in a row are equal and have no effect,
+//! further passes repeat them until something that they read changes. So the thread sleeps until that moment,
+//! and then resumes in the middle of the pass that it would be in. Its reads before that moment return the
+//! recorded values. Its later reads are executed.
 //!
-//! A pass that was found to repeat is remembered. When the steps after a thread's last effect match the
-//! remembered pass, the thread is back in its loop and need not show it twice. A pass that looked at nothing
-//! is not remembered: a mere pause after an effect is no loop yet.
+//! A repeated pass is remembered. If the thread's steps after its last effect match the remembered pass, the
+//! thread sleeps after one pass instead of two. A pass that read nothing is not remembered, because a single
+//! pause after an effect is no loop yet.
 
 use crate::core::index::{CoreId, CqId, DeviceId, MachineId, ThreadId};
 use crate::core::ps::Ps;

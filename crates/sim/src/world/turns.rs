@@ -1,4 +1,4 @@
-//! Turns of threads: when threads go on, sleep and are woken.
+//! Turns of threads: when a thread runs, sleeps, and is woken.
 
 use super::state::World;
 use super::thread::{PassLook, Thread, Waiting};

@@ -1,8 +1,8 @@
 //! Gathers WRITEs or READs of one post list to the private memory of one other process. They are moved
-//! together, because a system call for each would take most of the time.
+//! together, because a system call for each of them would take most of the time.
 //!
-//! Gathered work requests are in the order of the list. They have passed all checks but the one by the page
-//! tables. They are moved when the list ends, and before the QP does anything else.
+//! Gathered work requests keep the order of the list. They have passed all checks except the kernel's check
+//! of the page tables. They are moved when the list ends, and before the QP does anything else.
 
 use super::request::{Request, RequestOp};
 use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};

@@ -1,5 +1,5 @@
-//! Receives messages that other processes bring to this process's thread because they cannot access its
-//! memory.
+//! Receives messages of processes that cannot access this process's memory. They bring their messages to a
+//! thread of this process.
 
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};

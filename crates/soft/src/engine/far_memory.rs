@@ -1,4 +1,4 @@
-//! Memory of the far side, accessed directly or through its process's thread.
+//! Memory of the responder, accessed directly or through the service thread of its process.
 
 use crate::fabric::link::{Link, Ticket};
 use crate::memory::transfer::{self, Far, Piece, Unreachable};

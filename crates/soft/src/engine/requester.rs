@@ -1,4 +1,4 @@
-//! The requester. It finds the memory and the responder of a work request, and acts for both sides.
+//! The requester. It finds the memory and the responder of a work request, and acts for both sides of it.
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::Batch;

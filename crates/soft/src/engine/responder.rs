@@ -1,8 +1,8 @@
-//! The responder. The requester plays its part, with the records that the responder's process shows. It
-//! trusts none of them.
+//! The responder's part of a work request, which the requester's thread carries out. It uses the records in
+//! the segment of the responder's process, and trusts none of them.
 //!
-//! The order of checks is the one of `doorbell_transport`'s responder (IB specification vol. 1, 9.7.5), which
-//! also decides the effects of each fault.
+//! The checks come in the order of the responder of `doorbell_transport` (IB specification vol. 1, 9.7.5),
+//! which also decides the effects of each fault.
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Batch;

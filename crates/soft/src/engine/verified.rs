@@ -1,8 +1,7 @@
-//! Facts about a responder that were verified before a message to it was carried out.
+//! Facts about a responder that were verified before a message was carried out.
 //!
-//! Each fact is verified in one place. The usual path verifies the facts that a message needs each time. The
-//! direct path keeps them, and uses them as long as the versions in the responder's records show that they
-//! hold.
+//! The usual path verifies the facts that a message needs, for each message. The direct path keeps these
+//! facts for later messages. It uses them as long as the versions in the responder's records are unchanged.
 
 use crate::memory::records::{QpRecord, Shown, index_of};
 use crate::memory::regions::Place;

@@ -1,5 +1,5 @@
-//! XRC requests. The QP that a request goes to decides whether it is taken. The SRQ in the request has the
-//! memory, in whichever process it is (IB specification vol. 1, annex A14).
+//! XRC requests. The addressed QP decides whether a request is taken. The SRQ that the request names has the
+//! memory, and may be in another process than the QP (IB specification vol. 1, annex A14).
 
 use super::attempt::{Attempt, Outcome};
 use super::refusal::Refusal;

@@ -1,9 +1,9 @@
-//! The link to a thread of another process. That thread accesses memory that this process cannot access
-//! itself.
+//! The link to the service thread of another process. That thread accesses memory that this process cannot
+//! access.
 //!
-//! One request is outstanding at a time. A caller stops waiting for the answer after a while, because the
-//! other process may be stopped. The request then stays outstanding, and nothing else is sent. The next
-//! caller first looks for its answer. So each request is carried out once, however often its work request is
+//! A link has at most one outstanding request. A caller stops waiting for the answer after a while, because
+//! the other process may be stopped. The request stays outstanding, and the link sends nothing else. The next
+//! caller first looks for that answer. So each request is carried out once, however often its work request is
 //! retried.
 
 use super::member::FabricMember;

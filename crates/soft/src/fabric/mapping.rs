@@ -1,15 +1,15 @@
-//! Memory that another process's program shares already. It is mapped here too and accessed by plain loads
+//! Memory that another process shares by means of its own. It is mapped here too, and accessed by plain loads
 //! and stores.
 //!
-//! Processes announce nothing. The first access to a peer's region asks the kernel what is mapped there
-//! (proc_pid_maps(5)). So no record can make a process map anything but memory of the peer. Only memory that
-//! cannot be taken away is mapped:
+//! Processes announce nothing. On the first access to a peer's region, this process asks the kernel what the
+//! peer has mapped there (proc_pid_maps(5)). So no record can make a process map anything but memory of the
+//! peer. Only memory that cannot be taken away is mapped:
 //! - System V segments, which never change their size;
 //! - memfds sealed with `F_SEAL_SHRINK`, if the peer still has a file descriptor for them.
 //!
 //! Any other file, such as one of shm_open(3), may be truncated at any time, even by a program that means no
-//! harm. An access would then kill this process with SIGBUS. Sealing a file here would change what its
-//! program may do. Such memory is accessed like private memory.
+//! harm. An access would then kill this process with SIGBUS. If this process sealed the file, it would change
+//! what the file's program may do. Such memory is accessed like private memory.
 
 use super::member::FabricMember;
 use crate::memory::maps::{self, addresses};

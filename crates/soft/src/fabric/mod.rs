@@ -1,5 +1,5 @@
-//! The processes that use the device: how they find, map and wake each other, and how one learns that another
-//! exited.
+//! The processes that use the device: how they find, map and wake each other, and how they detect that one
+//! has exited.
 
 pub(crate) mod domains;
 pub(crate) mod folder;

@@ -1,7 +1,7 @@
-//! Work requests that could not be carried out when they were posted.
+//! Retries of work requests that could not be carried out when they were posted.
 //!
-//! They are retried when the program polls, and by a thread. This process starts the thread when it first
-//! needs it. The thread also detects that peers exit.
+//! The program retries them when it polls. So does a helper thread, which this process starts when it is
+//! first needed. The thread also detects peers that exit.
 
 use super::peer::Peer;
 use crate::sync::lock;

@@ -1,8 +1,8 @@
-//! Opens the memory of this process to other processes of its user if Yama closes it.
+//! Gives other processes of this user access to this process's memory if Yama denies it.
 //!
 //! Peers move bytes to and from private memory by process_vm_writev(2), which needs the right to ptrace(2)
-//! the process. With a `ptrace_scope` of 1, Yama gives this right to parents alone. A process may give the
-//! right to one other process or to all, but not to the processes of a fabric.
+//! the process. With a `ptrace_scope` of 1, Yama gives this right to parents alone. A process may extend the
+//! right to one other process or to all processes, but not to the processes of a fabric.
 
 use doorbell_launch::say::say;
 use doorbell_launch::variables::PTRACE;

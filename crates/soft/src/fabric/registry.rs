@@ -1,9 +1,9 @@
 //! The registry, in which the processes of one user find each other.
 //!
-//! It is one file in the fabric's folder with a slot for each process. The slot's number is part of the
-//! process's QP numbers. A process holds a lock on its slot's bytes as long as it lives. No process waits for
-//! a lock, because its holder may be stopped. The file is never mapped, so that nothing done to it can crash
-//! a reader.
+//! The registry is a file in the fabric's folder with a slot for each process. The slot's number is part of
+//! the process's QP numbers. A process holds a lock on its slot's bytes as long as it lives. No process waits
+//! for such a lock, because its holder may be stopped. The file is never mapped, so that no change to it can
+//! crash a reader.
 
 use super::folder::{FabricFolder, in_own};
 use super::locks;

@@ -1,5 +1,5 @@
-//! The thread of this process that accesses its memory for other processes. They are in another PID
-//! namespace, or the kernel denies them the access.
+//! The service thread. It accesses this process's memory for processes that cannot, because they are in
+//! another PID namespace or because the kernel denies them the access.
 //!
 //! The thread waits for no process and trusts none. It looks up everything in this process's own regions.
 

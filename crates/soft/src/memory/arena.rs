@@ -1,7 +1,7 @@
-//! Program buffers that are allocated in shared memory.
+//! The arena: program buffers in the segment that this process shares.
 //!
-//! If the launcher asks for it, page-aligned allocations come from this process's segment. Peers reach these
-//! buffers by plain loads and stores. All other allocations stay where they are.
+//! If the launcher asks for it, page-aligned allocations of the program come from the arena. Peers access
+//! these buffers by plain loads and stores. Other allocations come from the C library, as without the arena.
 
 use super::segment::{ARENA_AT, ARENA_BYTES, Segment};
 use doorbell_launch::variables::SHARED_BUFFERS;

@@ -1,8 +1,8 @@
 //! Why a work request was refused or not answered: which check failed, and the values that the check met.
 //!
-//! Nothing here decides anything. A request is refused by the checks of `doorbell_transport`. The cause is
-//! found again afterwards and becomes a line of text for people. If a responder's QP fails, the cause is left
-//! in the segment of its process, so that this process can print it too.
+//! Nothing here decides anything: the checks of `doorbell_transport` refuse requests. The cause is found
+//! afterwards, and becomes a line of text for people. If a responder's QP fails, the requester leaves the
+//! cause in the segment of the responder's process, so that this process can print it too.
 
 use super::records::CauseRecord;
 use super::window::domain_text;

@@ -1,8 +1,8 @@
 //! The records that a process shows to its peers in its segment.
 //!
-//! Every field is atomic, so that a reference is sound whatever another process does to the bytes. Nothing
-//! read here is trusted. Indices and lengths are checked where they are used. A process also keeps in private
-//! memory everything that it needs to know of its own objects.
+//! Every field is atomic, so that a reference is sound whatever another process does to the bytes. Readers
+//! trust nothing: they check indices and lengths at each use. A process also keeps everything that it must
+//! know of its own objects in private memory.
 
 use crate::point::{Point, reach};
 use crate::sync::atomics::{AtomicU32, AtomicU64, Ordering::*, fence};

@@ -1,11 +1,11 @@
 //! Memory windows: rkeys for parts of regions. A program binds and invalidates them without a system call.
 //!
 //! A window has a slot in the table of regions and a record there, so that peers find it as they find a
-//! region. Its record has a domain that no region has in place of a protection domain. So its rkey is never a
-//! valid lkey. The check of a peer's access looks for windows only if it would otherwise refuse the access.
+//! region. In place of a protection domain, its record has a domain that no region has. So a window's rkey is
+//! never a valid lkey. The check of an access tries windows only if no region allows the access.
 //!
-//! The owner binds and frees a window, with one exception. The sender of a SEND with invalidate is in another
-//! process, and it clears the key in the window's record. The owner sees this when it next uses the window.
+//! Only the owner binds and frees a window. The sender of a SEND with invalidate, in another process, may
+//! clear the key in the window's record. The owner sees this when it next uses the window.
 
 use super::records::MrRecord;
 use super::regions::{RegionTable, Regions, find_in, show};

@@ -1,8 +1,8 @@
-//! The ring of a CQ, through which processes that complete RECVs notify the owner. The results are in the
-//! slots of the receive queues.
+//! The ring of a CQ. A process that completes a RECV tells the CQ's owner by this ring. The result is in the
+//! slot of the receive queue.
 //!
-//! A cell is one word, written by one compare-and-swap. So no cell is ever half written, and no process has
-//! to wait for another to finish one.
+//! A cell is one word, written by one compare-and-swap. So no cell is ever half written, and no process waits
+//! for another.
 
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;

@@ -1,5 +1,4 @@
-//! The queues that processes fill for each other, as they are stored in a segment. The owner and all senders
-//! use these functions.
+//! The queues in a segment that one process fills for another. The owner and all senders use these functions.
 
 pub(crate) mod completions;
 pub(crate) mod recvs;

@@ -1,13 +1,13 @@
 //! The slots of a receive queue: posted RECVs and their results.
 //!
 //! No process waits for another here, because the other one may be stopped. The owner posts a slot. A sender
-//! with a message for it claims the slot by a compare-and-swap that names the claimer, fills the slot, and
-//! marks it done. The owner repairs slots whose claimer exited.
+//! claims the slot by a compare-and-swap that names the sender, fills the slot, and marks it done. The owner
+//! repairs slots whose claimer exited.
 //!
-//! If only one sender takes RECVs, it claims them elsewhere, in its [`SenderTurn`]. So the cache line that
-//! the owner watches is written once for a message. A process that flushes the queue claims slots, but not
-//! the one whose turn it is. Either the sender sees that the QP is in Err, or the flushing process sees the
-//! turn claimed.
+//! A queue with only one sender has its claims in a [`SenderTurn`] instead. So the cache line that the owner
+//! polls is written once for a message. A process that flushes the queue claims all slots except the one
+//! whose turn it is. Either the sender sees that the QP is in Err, or the flushing process sees the claimed
+//! turn.
 
 use super::completions;
 use crate::fabric::peer::Owner;

@@ -1,15 +1,15 @@
 //! A lock for a value that one thread uses nearly always.
 //!
-//! A lock costs an atomic operation when it is acquired and another when it is released. Together they are
-//! much of the cost of a post or a poll. Mostly one thread posts to a queue, or polls it, again and again.
-//! This thread becomes the lock's favourite, and acquires the lock by plain stores. Another thread takes that
-//! right away first, which costs it a system call (membarrier(2)). From then on the lock is an ordinary one,
-//! until one thread has acquired it many times in a row.
+//! An ordinary lock costs two atomic operations, to acquire and to release it. They are much of the cost of a
+//! post or a poll. Mostly one thread posts to a queue, or polls it, again and again. This thread becomes the
+//! lock's *favourite*, and acquires the lock by plain stores. Any other thread first revokes this right, by a
+//! system call (membarrier(2)). From then on the lock is an ordinary one, until one thread has acquired it
+//! many times in a row.
 //!
-//! Everything except a favourite's two words happens behind the gate, a mutex. `favourite` is stored to
-//! behind the gate only. The favourite announces itself in `inside`, passes a fence, and checks whether it is
-//! still the favourite. A thread behind the gate ends the right, passes a fence, and checks whether the
-//! favourite is inside. One of the two sees the other (`platform`).
+//! All threads but the favourite pass the *gate*, a mutex. Only a thread behind the gate stores to
+//! `favourite`. The favourite stores to `inside`, passes a fence, and checks whether it is still the
+//! favourite. A thread behind the gate clears `favourite`, passes a fence, and checks whether the favourite
+//! is inside. At least one of the two sees the other's store (`platform`).
 
 use super::atomics::{
     AtomicBool, AtomicUsize, LockedCell, Mutex, MutexGuard, Ordering::*, TryLockError, yield_now,

@@ -4,7 +4,7 @@
 //! The fences keep two threads from missing each other. Each thread stores to a word of its own, passes its
 //! fence, and loads the other thread's word. At least one of the two loads sees the other thread's store. The
 //! thread that does this often passes [`light_fence`], which is no instruction. The other thread passes
-//! [`heavy_fence`], which is a system call.
+//! [`heavy_fence`], a system call.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};

@@ -1,8 +1,8 @@
-//! A memory model with cache sizes. Three levels of caches have limited room and are kept coherent with
-//! devices. Cores go on past a miss.
+//! A memory model with cache sizes. Three levels of caches have limited sizes and are kept coherent with
+//! devices. Cores continue past a cache miss.
 //!
-//! The last level includes the other levels. It knows the cores that hold a line, and whether one may write
-//! it. Toward other agents the socket answers for all its caches (`coherence`).
+//! The last level includes the other levels. For each of its lines it knows which cores hold the line, and
+//! whether one of them may write it. To other agents, a socket with its caches is one agent (`coherence`).
 
 mod cache;
 mod coherence;

@@ -1,14 +1,14 @@
 //! Completion queues.
 //!
-//! A CQ has three parts:
-//! - Completions of this process's sends go through a private queue.
-//! - Completions of RECVs are in the slots of their receive queues. Senders notify the CQ of them through a
-//!   ring in the segment.
-//! - A QP with a receive queue of its own may be the only one that receives here. Then its senders notify
-//!   nothing, because the CQ looks at that queue itself. The queue is then the CQ's lane.
+//! A CQ gets completions from three parts:
+//! - A private queue has the completions of this process's sends.
+//! - Receive queues have the completions of RECVs in their slots. Senders announce them to the CQ by a ring
+//!   in the segment.
+//! - A receive queue is the CQ's *lane* if its QP is the only one that receives at this CQ. The CQ polls the
+//!   lane itself, so senders announce nothing.
 //!
-//! Each completion of a send records the positions of the ring and the lane at that time. So completions are
-//! taken in the order in which they arrived.
+//! Each completion of a send records the positions of ring and lane at that time. So completions are returned
+//! in the order in which they arrived.
 
 mod shown;
 mod state;

@@ -1,4 +1,4 @@
-//! Carrying out the work requests of a QP: at once, gathered with others of their list, or later.
+//! Carries out the work requests of a QP: at once, gathered with others of their list, or later.
 
 use super::waiting::{SILENT_RETRY, WaitingWhat, WaitingWr, wait_again};
 use super::watching::SendTurn;

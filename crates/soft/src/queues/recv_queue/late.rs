@@ -1,4 +1,4 @@
-//! RECVs that were passed over because their senders do not go on.
+//! RECVs that were passed over because a sender has claimed them and does not continue.
 
 use crate::sync::lock;
 use std::sync::Mutex;

@@ -1,12 +1,11 @@
-//! Receive queues: those of QPs, and shared ones.
+//! Receive queues of QPs, and shared ones.
 //!
-//! Posted RECVs are in slots in the segment, where senders take them. The program's request is kept in
-//! private memory as well. Completions are made from the private copy, because peers could have changed the
-//! slot.
+//! Posted RECVs are in slots in the segment, where senders take them. This process also keeps a private copy
+//! of each RECV. It makes completions from this copy, because peers could have changed the slot.
 //!
-//! Only one sender takes from the queue of a connected QP, so its slots are taken and freed in the order in
-//! which they are posted. Other queues have a ring that names the slot of each RECV. There a slot is free as
-//! soon as its completion is taken, whatever happens to the RECVs before it.
+//! Only one sender takes RECVs from the queue of a connected QP, so the slots of that queue are taken and
+//! freed in the order of posting. Any other queue has a ring that names the slot of each RECV. Its slots are
+//! free as soon as their completions are taken, in any order.
 
 mod late;
 mod layout;
