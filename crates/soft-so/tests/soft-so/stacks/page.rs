@@ -9,21 +9,21 @@ use std::process::Command;
 const NOT: [(&str, &str); 5] = [
     (
         "`rping`, sometimes at its end",
-        "Its thread asks for an event after its channel was closed, and prints this as an error. A NIC disconnects more slowly.",
+        "A thread of rping asks for an event after rping closed the channel, and prints the error. A NIC disconnects more slowly than the software NIC.",
     ),
     (
         "`fio --verb=send`, sometimes",
-        "fio sets no retries after an RNR NAK. It waits forever if a SEND comes before the other side's RECV.",
+        "fio sets no retries after an RNR NAK. If a SEND arrives before the receiver posts a RECV, fio waits forever.",
     ),
     (
         "`rdma_xserver -c x`",
-        "librdmacm 44 creates its SRQ without a protection domain, but ibv_create_srq_ex(3) needs one.",
+        "librdmacm 44 creates the SRQ without a protection domain, but ibv_create_srq_ex(3) needs one.",
     ),
     (
         "`rstream -T a`, sometimes",
-        "Its client prints an error if it learns of the server's exit together with the last bytes, as on a busy machine.",
+        "On a busy machine, the client can notice the server's exit together with the last bytes, and prints an error.",
     ),
-    ("`udpong`", "Its client does not end, for an unknown reason."),
+    ("`udpong`", "The client does not end, for an unknown reason."),
 ];
 
 fn all() -> impl Iterator<Item = &'static Run> {
@@ -54,15 +54,15 @@ fn version(package: &str) -> String {
 fn page(version: impl Fn(&str) -> String) -> String {
     let mut page = String::from(
         "# Programs that run on the software NIC\n\n\
-         This page lists unmodified programs that tests run on the software NIC, and programs that fail there.\n\n\
-         - **Programs.** They are packages of Debian and PyPI. `doorbell run` starts all their processes, and\n  \
-         all transports but RDMA are off.\n\
-         - **Success.** The statistics of the NIC must hold at least the payload that the program reports, on the\n  \
-         named transport. The first run of each package must fail without the library. Mooncake is the\n  \
-         exception, because it then uses TCP.\n\
-         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs them and writes this page. Packages of PyPI run\n  \
-         only if `cargo xtask test` can get them.\n\n\
-         Other tests run a program of TCP under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
+         This page lists unmodified programs that tests run on the software NIC, and programs that fail on it.\n\n\
+         - **Programs.** All programs are packages of Debian or PyPI. `doorbell run` starts their servers and clients.\n  \
+         All transports but RDMA are off.\n\
+         - **Success.** A run succeeds if the software NIC counts at least the payload that the program reports, on\n  \
+         the transport in the table. Without Doorbell's library, the first run of each package must fail. Mooncake\n  \
+         is the exception, because it then uses TCP.\n\
+         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. Packages of PyPI\n  \
+         are tested only if `cargo xtask test` can get them.\n\n\
+         Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
          ThreadSanitizer and jemalloc (`runtimes.rs`). `net_ib.c` makes the calls of NCCL's network plugin. More\n\
          tests run ibverbs-utils and perftest over TCP (`programs.rs`), and pyverbs tests of rdma-core\n\
          (`pyverbs.rs`).\n\n\
