@@ -83,7 +83,7 @@ impl SimCluster {
         self.world.borrow_mut().end_at(look.into());
     }
 
-    /// Asks the [`Steer`] how to go on. Returns false if the run ends.
+    /// Asks the [`Steer`] when to stop next. Returns false if the run ends.
     fn look(&mut self) -> bool {
         let Some(steer) = &mut self.steer else { return false };
         let mut world = self.world.borrow_mut();
@@ -112,7 +112,7 @@ impl SimCluster {
         Metrics::of(&self.world.borrow())
     }
 
-    /// Lets a thread go on.
+    /// Resumes a thread.
     ///
     /// # Errors
     /// If the thread panicked.

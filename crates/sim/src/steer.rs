@@ -30,7 +30,7 @@ pub struct Ahead {
     pub writes: Span,
 }
 
-/// A run that stands still while a [`Steer`] looks at it.
+/// A run that is paused for a look of a [`Steer`].
 pub struct SteeredRun<'a>(pub(crate) &'a mut World);
 
 impl SteeredRun<'_> {
@@ -39,8 +39,8 @@ impl SteeredRun<'_> {
         self.0.env.now.time()
     }
 
-    /// The first moment that no work begun so far reaches beyond. No thread's clock is past it, and ports,
-    /// PCIe links and processing units have then finished the work they have accepted.
+    /// The earliest time at which all work begun so far has ended: no thread's clock is later, and ports,
+    /// PCIe links and processing units have finished the work that they have accepted.
     pub fn horizon(&self) -> Time {
         self.0.horizon().time()
     }

@@ -63,7 +63,7 @@ impl Ord for EventKey {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SimEvent {
-    /// A thread goes on.
+    /// A thread runs.
     Thread(ThreadId),
     /// A line of a DMA write becomes visible, and a thread may wait for it.
     Visible { device: DeviceId },
@@ -90,9 +90,9 @@ pub(crate) enum SimEvent {
     Unlock { device: DeviceId, lock: LockId },
     /// A sending unit is done with a packet.
     TxPu { device: DeviceId, unit: UnitId, flight: FlightId },
-    /// A sending unit, which stood still after a packet of a QP, goes on.
+    /// A sending unit ends its stall after a packet of a QP.
     TxOn { device: DeviceId, unit: UnitId, qp: QpId },
-    /// A port that had too much to send may take more.
+    /// A port that had too much to send may accept further packets.
     PortOut { device: DeviceId, port: u8 },
     /// A transport timer of a QP.
     Timer { device: DeviceId, qp: QpId },
@@ -117,7 +117,7 @@ pub(crate) enum TcpStep {
     FrameVisible,
     /// A NIC interrupts a core.
     Interrupt,
-    /// The driver's poll goes on.
+    /// The driver's poll takes its next step.
     DriverPoll,
     /// A socket's ACK has waited long enough for data to go with.
     DelayedAck,

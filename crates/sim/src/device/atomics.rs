@@ -17,7 +17,7 @@ impl SimDevice {
     }
 
     /// Acquires the lock of an atomic, or queues for it. Returns whether `unit`, which received the atomic,
-    /// waits too.
+    /// waits with it.
     pub(super) fn lock(
         &mut self,
         host: &Host,

@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::host::{ALLOCATED, Host, MemPlace};
 
 impl SimDevice {
-    /// Looks up a QP context. Returns how long the unit stands still for it.
+    /// Looks up a QP context. Returns how long the unit stalls for it.
     pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> Ps {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
         if cache.touch(qp.index() as u32, env.counts()) {
@@ -19,7 +19,7 @@ impl SimDevice {
     }
 
     /// Looks up the translations of the pages of `len` bytes at `addr`, and fetches missing ones. Returns the
-    /// place of the bytes, and how long the unit stands still.
+    /// place of the bytes, and how long the unit stalls.
     #[inline]
     pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, Ps) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);

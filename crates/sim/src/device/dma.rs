@@ -150,7 +150,7 @@ impl SimDevice {
     }
 
     /// Starts a DMA write of part of a payload. The payload's buffer then belongs to the write. Returns how
-    /// long the unit stands still first.
+    /// long the unit stalls before the write.
     pub(super) fn write_data(
         &mut self,
         host: &mut Host,

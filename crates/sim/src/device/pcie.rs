@@ -89,9 +89,9 @@ impl PcieLink {
         end
     }
 
-    /// How long a unit that has issued DMA writes at `now` stands still, until the waiting writes fit into
-    /// the NIC's buffer. PCIe takes no write without credits from the host, and waiting writes take buffer
-    /// space of inbound packets.
+    /// How long a unit that has issued DMA writes at `now` stalls, until the waiting writes fit into the
+    /// NIC's buffer. PCIe takes no write without credits from the host, and waiting writes take buffer space
+    /// of inbound packets.
     #[inline]
     pub(super) fn writes_hold_up(&self, now: Ps) -> Ps {
         self.to_host.free_at().saturating_sub(now + self.most_ahead)

@@ -40,8 +40,8 @@ impl SimDevice {
         }
     }
 
-    /// Handles the arrival of a packet. Its last bit would be at the port now if the port were not busy with
-    /// other packets.
+    /// Handles the arrival of a packet. If the port is busy with other packets, this packet's last bit
+    /// follows later.
     pub(crate) fn arrived(&mut self, env: &mut Env, flight: FlightId) {
         let Flight { link_bytes, in_port: into, .. } = env.flights[flight];
         let port = into.expect("an arriving packet has an inbound port");
@@ -84,7 +84,7 @@ impl SimDevice {
         }
     }
 
-    /// Lets a receiving unit go on after its packet.
+    /// Starts a receiving unit's next packet.
     pub(super) fn rx_goes_on(&mut self, env: &mut Env, unit: UnitId) {
         let id = self.receiving.units[unit].flow.expect(HAS_FLOW);
         let flow = self.flow(id);
@@ -123,7 +123,7 @@ impl SimDevice {
         env.fabric.make_room(into.expect(CAME_IN), link_bytes);
     }
 
-    /// Handles the end of a receiving unit's look at a packet.
+    /// Handles a packet that a receiving unit has looked at: carries out its effects, and issues its DMAs.
     pub(crate) fn received(&mut self, host: &mut Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let (qp, hold) = env.with_actions(|env, actions| {
             let Flight { packet, to_qp: to, .. } = &env.flights[flight];
@@ -295,7 +295,7 @@ impl SimDevice {
     }
 
     /// Writes part of the received payload to memory. `last` says that no other part follows. Returns how
-    /// long the unit stands still first.
+    /// long the unit stalls before the write.
     fn place(
         &mut self,
         host: &mut Host,

@@ -49,7 +49,7 @@ impl SimDevice {
         self.receiving.units[unit].since
     }
 
-    /// When a receiving unit has issued the DMAs of its last packet and goes on.
+    /// When a receiving unit has issued the DMAs of its last packet and is free for the next.
     pub(crate) fn issues_until(&self, unit: UnitId) -> Ps {
         self.receiving.units[unit].free_at
     }

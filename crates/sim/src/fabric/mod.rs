@@ -168,7 +168,7 @@ impl Fabric {
         if room < least_room.max(bytes) { None } else { self.ports[port].waiting.pop_front() }
     }
 
-    /// Queues a packet that may not leave at its port, with the sending unit that stands still for it.
+    /// Queues a packet that may not leave at its port, with the sending unit that waits for it.
     pub(crate) fn wait(&mut self, flight: FlightId, port: PortId, unit: Maybe<UnitId>) {
         self.ports[port].queue.push_back((flight, unit));
     }

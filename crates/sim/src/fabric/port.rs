@@ -15,7 +15,7 @@ pub(crate) struct Port {
     pub(crate) out: MeteredServer,
     pub(crate) into: MeteredServer,
     wire: WireCost,
-    /// Packets that may not leave yet, each with the sending unit that stands still for the packet.
+    /// Packets that may not leave yet, each with the sending unit that waits for it.
     pub(crate) queue: VecDeque<(FlightId, Maybe<UnitId>)>,
     /// Whether the port will be looked at again: at an event, or when its peer has room.
     pub(crate) stalled: bool,

@@ -96,8 +96,8 @@ impl Host {
         self.model.limit_cached(mem.allocation(), bytes);
     }
 
-    /// Prefetches a line and its state into the simulating processor's cache. They are used when the world
-    /// has caught up.
+    /// Prefetches a line and its state into the simulating processor's cache, for an access that is simulated
+    /// later.
     #[inline]
     pub(crate) fn fetch(&self, place: MemPlace) {
         self.memory.fetch(place);
@@ -133,8 +133,8 @@ impl Host {
         self.model.holds(place, core)
     }
 
-    /// Whether another poll of a CQE that the NIC has not written takes as long as the last, if nothing
-    /// happens.
+    /// Whether the next poll of a CQE that the NIC has not written takes as long as the last poll, if nothing
+    /// happens in between.
     pub(crate) fn spins_at_hand(&self, entry: Lines, core: CoreId) -> bool {
         match &self.model {
             MemoryModel::Flat(_) => true,
@@ -174,7 +174,8 @@ impl Host {
         self.model.work(at, core, span)
     }
 
-    /// When everything that a core has loaded by `at` is there. A core that needs the values goes on then.
+    /// When everything that a core has loaded by `at` is there, so that a core that needs the values
+    /// continues.
     #[inline]
     pub(crate) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         self.model.loaded(at, core)

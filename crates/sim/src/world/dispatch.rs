@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// Lets ports go on that wait for new room at a port: in turn, one packet each.
+    /// Sends packets of ports that wait for room at another port: one packet of each port, in turn.
     #[inline]
     fn give_room(&mut self) {
         if let Some(port) = self.env.fabric.take_made_room() {

@@ -86,7 +86,7 @@ impl Pass {
 pub(crate) enum Waiting {
     /// Waits for its turn.
     Turn,
-    /// Sleeps in its passes until something they look at changes, or until its deadline.
+    /// Sleeps in its passes until something that they read changes, or until its deadline.
     Pause {
         /// When the next pass would have begun.
         since: Ps,
@@ -131,7 +131,7 @@ pub(crate) struct Thread {
     replay: Option<usize>,
     /// Key up to which (exclusive) those answers hold.
     replay_until: EventKey,
-    /// Time that interrupts have taken of the core since the moment for which the thread was woken in a pass.
+    /// Time that interrupts have taken of the core since the change that woke the thread in a pass.
     owed: Ps,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: Ps,
@@ -207,7 +207,7 @@ impl Thread {
         self.owed += span;
     }
 
-    /// Makes the thread look at things anew from now on.
+    /// Makes the thread execute its reads from now on, instead of replaying recorded ones.
     #[inline]
     fn end_replay(&mut self) {
         self.replay = None;
@@ -223,8 +223,8 @@ impl Thread {
         self.put_off(owed);
     }
 
-    /// The recorded answer to the next step, if the recorded step matches and lies before the moment for
-    /// which the thread was woken. Advances the clock by the step's cost.
+    /// The recorded answer to the next step, if the recorded step matches and precedes the change that woke
+    /// the thread. Advances the clock by the step's cost.
     pub(crate) fn replayed(
         &mut self,
         thread: ThreadId,
@@ -274,9 +274,9 @@ impl Thread {
         &self.last.steps
     }
 
-    /// Puts a thread that sleeps in its passes into the pass in progress at `at.time`. If the rest of that
-    /// pass looks at nothing, the thread continues at the end of the pass. Returns the time of its turn, or
-    /// none if the thread does not sleep in passes or was already put there.
+    /// Resumes a thread that sleeps in its passes, in the pass in progress at `at.time`. If the rest of that
+    /// pass reads nothing, the thread continues at the end of the pass. Returns the time of its turn; `None`
+    /// if the thread does not sleep in passes or was resumed before.
     pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<Ps> {
         let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
             return None;

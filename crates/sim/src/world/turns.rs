@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Whether the thread waits for the turn that came. If so, the thread goes on.
+    /// Whether the thread waits for the turn that came. If so, the thread resumes.
     pub(crate) fn takes_turn(&mut self, thread: ThreadId) -> bool {
         let (cause, window) = (self.cause, self.env.window);
         let t = &mut self.threads[thread];
@@ -125,7 +125,7 @@ impl World {
         self.schedule(thread, clock);
     }
 
-    /// Describes the waits of the first threads that have not ended. Used when no thread can go on.
+    /// Describes the waits of the first threads that have not ended. Used when no thread can run.
     pub(crate) fn describe_waiting(&self) -> String {
         self.describe(|_| true)
     }

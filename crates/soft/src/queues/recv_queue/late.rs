@@ -1,4 +1,4 @@
-//! RECVs that were passed over because a sender has claimed them and does not continue.
+//! RECVs that were passed over because a sender has claimed them and not completed them for a while.
 
 use crate::sync::lock;
 use std::sync::Mutex;
