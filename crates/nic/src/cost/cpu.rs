@@ -56,7 +56,7 @@ impl CpuCost {
         self.build_wqe + self.inline_line * u64::from(wqe::lines(inlined))
     }
 
-    /// Taking `completions` with CQEs that the NIC has written out of a CQ, without the poll itself.
+    /// Taking `completions` out of a CQ, from CQEs that the NIC has written. Excludes the poll itself.
     #[inline]
     pub fn take(&self, completions: u64) -> u64 {
         (self.take_cqe + self.cqe) * completions

@@ -42,12 +42,12 @@ impl PacketShape {
         PacketShape { kind, begins: true, ends: true, imm: false, datagram: false, payload: 0 }
     }
 
-    /// Whether it is a request that is answered with data.
+    /// Whether the packet is a request that is answered with data: a READ or an atomic.
     pub const fn is_answered_with_data(&self) -> bool {
         matches!(self.kind, PacketKind::ReadRequest | PacketKind::Atomic)
     }
 
-    /// Whether it goes from responder to requester.
+    /// Whether the packet goes from responder to requester.
     pub const fn is_answer(&self) -> bool {
         matches!(self.kind, PacketKind::ReadResponse | PacketKind::AtomicAck | PacketKind::Ack)
     }

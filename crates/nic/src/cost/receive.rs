@@ -17,8 +17,8 @@ pub struct ReceiveWork {
 }
 
 impl ReceiveWork {
-    /// The work of a packet that meets RECVs like `recv`. A READ request causes no DMA here: each packet of
-    /// its answer causes one.
+    /// The work of a packet that arrives at a queue with RECVs like `recv`. A READ request causes no DMA
+    /// here: each packet of its response causes one.
     pub const fn of(packet: &PacketShape, nic: &Nic, recv: RecvShape) -> ReceiveWork {
         let recv_cqe = packet.ends && (matches!(packet.kind, PacketKind::Send) || packet.imm);
         let only = packet.begins && packet.ends && matches!(packet.kind, PacketKind::Send);
@@ -69,8 +69,8 @@ impl ReceiveCost {
         }
     }
 
-    /// Looking at a packet. The DMAs that the packet causes begin only afterwards. For an atomic this is the
-    /// whole cost.
+    /// Time to look at a packet. The DMAs that the packet causes begin only afterwards. For an atomic, this
+    /// is the whole cost.
     #[inline]
     pub fn look(&self, packet: &PacketShape) -> u64 {
         match packet.kind {

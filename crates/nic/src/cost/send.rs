@@ -9,7 +9,7 @@ use crate::Profile;
 pub struct Wqe {
     /// Cache lines of the WQE, at least 1.
     pub lines: u32,
-    /// Whether the CPU wrote it to the NIC. Otherwise the NIC read it.
+    /// Whether the CPU wrote the WQE to the NIC by MMIO. Otherwise the NIC read it by DMA.
     pub by_mmio: bool,
 }
 
@@ -63,8 +63,9 @@ impl SendCost {
         }
     }
 
-    /// A packet of a request. The first packet of a message also pays for its kind and its WQE. `dmas` are
-    /// the DMAs for the packet's own bytes ([`super::dmas`]; 0 for inline payload). Cache misses are extra.
+    /// Time of a request packet. The first packet of a message also pays for the message's kind and its WQE.
+    /// `dmas` are the DMAs for the packet's own bytes ([`super::dmas`]; 0 for inline payload). Cache misses
+    /// cost extra.
     #[inline]
     pub fn request(&self, packet: &PacketShape, wqe: Wqe, dmas: u32) -> u64 {
         let reading = self.reading(packet, dmas);
@@ -80,7 +81,7 @@ impl SendCost {
         reading + base + fetched + self.extra_line * u64::from(wqe.lines.saturating_sub(1))
     }
 
-    /// Added by the DMA reads of the packet's payload.
+    /// Additional time for the DMA reads of the packet's payload.
     #[inline]
     fn reading(&self, packet: &PacketShape, dmas: u32) -> u64 {
         match dmas {
@@ -89,7 +90,7 @@ impl SendCost {
         }
     }
 
-    /// A packet of an answer.
+    /// Time of a response packet.
     #[inline]
     pub fn answer(&self, packet: &PacketShape) -> u64 {
         let made = match packet.kind {
@@ -106,7 +107,7 @@ impl SendCost {
         self.wire.as_ref().map_or(0, |wire| wire.time(wire.bytes(packet).into()))
     }
 
-    /// Added if the payload does not fit the buffer.
+    /// Additional time if the payload does not fit into the buffer.
     #[inline]
     fn of_buffer(&self, packet: &PacketShape) -> u64 {
         if packet.payload > self.buffer { self.larger_payload } else { 0 }

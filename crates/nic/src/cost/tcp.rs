@@ -75,7 +75,7 @@ impl TcpCost {
         }
     }
 
-    /// Sending a segment with so many bytes of data.
+    /// Time to send a segment with `bytes` bytes of data; 0 for a mere ACK.
     pub fn segment_out(&self, bytes: u32) -> u64 {
         match bytes {
             0 => self.ack_out,

@@ -84,7 +84,7 @@ impl SimDevice {
         }
     }
 
-    /// Starts a receiving unit's next packet.
+    /// Gives a receiving unit its next packet.
     pub(super) fn rx_goes_on(&mut self, env: &mut Env, unit: UnitId) {
         let id = self.receiving.units[unit].flow.expect(HAS_FLOW);
         let flow = self.flow(id);

@@ -21,7 +21,7 @@ pub(crate) enum Attempt {
     Over(Outcome),
     /// The work request is gathered with others of its post list.
     Gathered,
-    /// Nothing was done. The gathered work requests must be carried out first.
+    /// Nothing was done: the work requests that were gathered before must be carried out first.
     AfterGathered,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Batch {
     vectors: Vectors,
     requests: Vec<Gathered>,
     sges: Vec<Sge>,
-    /// Index of the first work request that has not been moved, and the bytes of it that have.
+    /// Index of the first work request that is not completely moved, and the number of its bytes that are.
     next: usize,
     moved: usize,
 }
@@ -52,9 +52,9 @@ impl Batch {
         self.requests.is_empty()
     }
 
-    /// Whether a work request may join the gathered ones. Only one direction is gathered at a time. So no
-    /// READ fetches bytes that an earlier WRITE has not brought yet, and no WRITE sends bytes that an earlier
-    /// READ has not fetched yet.
+    /// Whether a work request may join the gathered ones. Only requests of one direction are gathered
+    /// together. Otherwise a READ could fetch bytes that an earlier WRITE has not moved yet, or a WRITE could
+    /// send bytes that an earlier READ has not fetched yet.
     #[inline]
     pub(crate) fn goes_with(&self, op: &RequestOp) -> bool {
         self.is_empty() || Direction::of(op) == Some(self.direction)
@@ -87,8 +87,8 @@ impl Batch {
         true
     }
 
-    /// Moves all work requests, or those before the first that cannot be moved. Returns the indices of the
-    /// moved ones and the reason why the next was not.
+    /// Moves the bytes of all gathered work requests, up to the first that cannot be moved. Returns the
+    /// indices of the moved ones and the reason why the next was not moved.
     pub(crate) fn transfer(&mut self) -> (Range<usize>, Option<Unreachable>) {
         let first = self.next;
         while !self.vectors.is_done() {

@@ -69,7 +69,7 @@ impl Scratch {
         (self.peer, self.srq_peer, self.direct) = (None, None, None);
     }
 
-    /// Ends a work request that has done nothing, if all earlier ones are done.
+    /// Ends a work request without any effect, if all earlier ones are done.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         if self.batch.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
     }
@@ -133,7 +133,7 @@ impl Requester {
         }
     }
 
-    /// The result of a SEND that took a RECV, but the CQ had no room for its completion.
+    /// The result of a SEND that took a RECV whose CQ had no room for the completion.
     #[cold]
     pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32, request: &Request<'_>) -> Outcome {
         match self.responder(scratch.peer.as_deref(), dest_qpn, false) {

@@ -10,8 +10,8 @@ use doorbell_transport::{Fault, Keys, check_enabled};
 use doorbell_verbs::AccessFlags;
 use std::sync::atomic::Ordering::*;
 
-/// A responder QP that takes the messages of a requester. The facts hold as long as its record shows this
-/// version.
+/// A responder QP that takes the messages of a requester. The facts hold as long as the QP's record shows
+/// this version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verified {
     /// State and version of the record. All other facts but the generation were read after it.

@@ -16,7 +16,7 @@ pub(crate) struct FabricMember {
     pub(crate) start_time: u64,
 }
 
-/// PID of a member that is identified by its slot and a random number alone. No process has this PID.
+/// In place of a PID, for a member that is identified by its slot and a random number alone.
 const NO_PID: u32 = u32::MAX;
 
 impl FabricMember {

@@ -93,8 +93,8 @@ pub(crate) struct QpRecord {
     pub(crate) processor: AtomicU32,
 }
 
-/// The state of a QP and a version counter of its record. If a reader finds it unchanged, all else in the
-/// record is unchanged too.
+/// The state of a QP and the version of its record, in one word. If a reader finds the word unchanged, the
+/// rest of the record is unchanged, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown(u32);
 

@@ -189,7 +189,7 @@ impl RegionCache {
     }
 }
 
-/// The record of a peer's region is being changed, or its owner was stopped while it changed the record.
+/// A peer's record that its owner is changing, or was stopped while changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsettled;
 

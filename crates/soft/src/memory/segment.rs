@@ -23,7 +23,7 @@ const DOMAINS_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
 const ESTABLISHED_AT: u64 = DOMAINS_AT + (RQS * size_of::<AtomicU64>()) as u64;
 const HEAP_AT: u64 = ESTABLISHED_AT + (QPS * size_of::<AtomicU32>()) as u64;
 
-/// Raise this when an entry of the registry or of a segment changes its meaning but not its size.
+/// Increment this when an entry of the registry or of a segment changes its meaning but not its size.
 const LAYOUT: u32 = 4;
 
 /// The layout as text. Processes understand each other's segments only if their texts are equal.

@@ -22,7 +22,7 @@ const _: () = {
     assert!(offset_of!(Piece, len) == offset_of!(iovec, iov_len));
 };
 
-/// Memory of the far side.
+/// Memory of the far side, which is the responder of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Far {
     /// The memory is mapped in this process too.
@@ -45,8 +45,8 @@ pub(crate) enum Unreachable {
     Memory,
 }
 
-/// Copies the pieces to the far side, one after the other. The last word or byte of the message becomes
-/// visible last.
+/// Copies the pieces to the far side, one after the other. The end of the message becomes visible last: see
+/// [`copy_ending_last`] and [`Vectors::push`].
 #[inline]
 pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     match far {
@@ -120,8 +120,8 @@ pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies so that the end of the message is stored after all other bytes. The end is the longest aligned word of
-/// 8, 4, 2 or 1 bytes, stored whole. Aligned words of short messages are stored whole, too.
+/// Copies so that the end of the message is stored after all other bytes. The end is the longest aligned word
+/// of 8, 4, 2 or 1 bytes, and is stored whole. So are aligned words of 8 bytes in short messages.
 ///
 /// # Safety
 /// Both ranges are mapped.
@@ -249,7 +249,8 @@ impl Vectors {
         self.far_at == self.far.len()
     }
 
-    /// Moves as much as one system call moves; returns the number of bytes.
+    /// Moves the bytes by one system call, which may move only some of them; returns the number of moved
+    /// bytes.
     pub(crate) fn call(&mut self, direction: Direction, pid: u32) -> Result<usize, Unreachable> {
         // By libc: rustix has neither call.
         let call = match direction {

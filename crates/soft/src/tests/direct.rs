@@ -1,5 +1,5 @@
-//! WRITEs and SENDs on the fast path: which ones take it, and that none does once anything has changed that
-//! the slow path checks.
+//! WRITEs and SENDs on the direct path: which ones take it, and that none does once anything has changed that
+//! the usual path checks.
 
 use super::Side;
 use super::peer::{BUFFER, Buffer, HOLE, Peer, RECV_BYTES, RECVS, buffer};
@@ -17,7 +17,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// A pair whose WRITEs take the fast path.
+    /// A pair whose WRITEs take the direct path.
     fn new() -> Pair {
         Pair::to(Peer::arena)
     }
@@ -39,7 +39,7 @@ impl Pair {
         assert!(self.goes(0, 8, |_, _| {}), "a WRITE like the one before");
     }
 
-    /// Whether a WRITE of `len` bytes to offset `to`, after `change`, takes the fast path. Otherwise it is
+    /// Whether a WRITE of `len` bytes to offset `to`, after `change`, takes the direct path. Otherwise it is
     /// not posted.
     fn goes(&self, to: usize, len: u32, change: impl Fn(&mut RemoteAddr, &mut Sge)) -> bool {
         let mut sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
@@ -48,7 +48,7 @@ impl Pair {
         self.side.qp.begin_post().write_directly(0, remote, &sge, SendFlags::SIGNALED)
     }
 
-    /// Posts a WRITE on the slow path, and returns its status.
+    /// Posts a WRITE on the usual path, and returns its status.
     fn write_long(&self) -> u64 {
         self.side.completions();
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
@@ -58,7 +58,7 @@ impl Pair {
         self.side.wait_for(1)[0][1]
     }
 
-    /// Asserts that a command to the peer ends the fast path, and that a WRITE then gets this status.
+    /// Asserts that a command to the peer ends the direct path, and that a WRITE then gets this status.
     fn ends(command: impl Fn(&Buffer) -> String, status: WcStatus) {
         let mut pair = Pair::new();
         let command = command(&pair.there);
@@ -190,7 +190,7 @@ fn no_more_writes_go_the_short_way_than_the_queue_has_room_for() {
 }
 
 impl Pair {
-    /// A pair whose SENDs take the fast path, as long as there are RECVs.
+    /// A pair whose SENDs take the direct path, as long as there are RECVs.
     fn of_sends() -> Pair {
         let process = Process::current().expect("this process can use the device");
         let mut peer = Peer::start();
@@ -204,13 +204,13 @@ impl Pair {
         pair
     }
 
-    /// Whether a SEND of `len` bytes takes the fast path. Otherwise it is not posted.
+    /// Whether a SEND of `len` bytes takes the direct path. Otherwise it is not posted.
     fn sends(&self, len: u32) -> bool {
         let sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
         self.side.qp.begin_post().send_directly(0, &sge, SendFlags::SIGNALED)
     }
 
-    /// Posts a SEND of 8 bytes on the slow path, and returns its status.
+    /// Posts a SEND of 8 bytes on the usual path, and returns its status.
     fn send_long(&self) -> u64 {
         self.side.completions();
         let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];

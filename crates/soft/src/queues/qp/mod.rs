@@ -99,7 +99,7 @@ pub(crate) struct Sends {
 }
 
 impl Sends {
-    /// Whether no request waits and no watch is set, so that a post may take the fast path.
+    /// Whether no request waits and no watch is set, so that a post may take the direct path.
     #[inline(always)]
     fn is_direct(&self) -> bool {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()

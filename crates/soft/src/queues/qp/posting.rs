@@ -13,7 +13,7 @@ use doorbell_transport::{SendShape, is_signaled};
 use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 
-/// Posts send work requests, until it is dropped.
+/// A call that posts a list of send work requests. The list ends when the object is dropped.
 pub(crate) struct Posting<'a> {
     pub(super) qp: &'a Qp,
     pub(super) sends: BiasedGuard<'a, Sends>,
@@ -78,7 +78,7 @@ impl Qp {
 }
 
 impl<'a> Posting<'a> {
-    /// Send work requests that still fit.
+    /// Number of send work requests for which the send queue has room.
     #[inline(always)]
     pub(crate) fn room(&self) -> u64 {
         let used = self.sends.posted.saturating_sub(self.qp.share.freed.load(Relaxed));
@@ -157,7 +157,7 @@ impl<'a> Posting<'a> {
         self.qp.qp_type()
     }
 
-    /// Whether a message of one SGE may take the fast path.
+    /// Whether a message of one SGE may take the direct path.
     #[inline(always)]
     fn may_go_directly(&self, sge: &Sge, flags: SendFlags) -> bool {
         let cap = &self.qp.cap;
@@ -165,7 +165,8 @@ impl<'a> Posting<'a> {
         cap.max_send_sge > 0 && fits && self.sends.is_direct() && self.room() > 0
     }
 
-    /// Posts a WRITE of one SGE on the fast path. `false` if it cannot go there; then nothing was done.
+    /// Posts a WRITE of one SGE on the direct path. `false` if the WRITE must take the usual path; then
+    /// nothing was done.
     #[inline(always)]
     pub(crate) fn write_directly(
         &mut self,
@@ -187,7 +188,8 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// Posts a SEND of one SGE on the fast path. `false` if it cannot go there; then nothing was done.
+    /// Posts a SEND of one SGE on the direct path. `false` if the SEND must take the usual path; then nothing
+    /// was done.
     #[inline(always)]
     pub(crate) fn send_directly(&mut self, wr_id: u64, sge: &Sge, flags: SendFlags) -> bool {
         if !self.may_go_directly(sge, flags) {
@@ -216,9 +218,9 @@ impl<'a> Posting<'a> {
 
     /// Whether to yield the processor to the peer when the list ends.
     ///
-    /// If processors are few, programs share one. A program that polls its memory keeps the other from
-    /// running as long as the kernel allows, which is milliseconds. So a program that posts one message at a
-    /// time, and thus probably waits for the answer, yields to a peer that posts on the same processor.
+    /// With few processors, programs share one. A program that polls its memory then keeps the other program
+    /// from running as long as the kernel allows, which is milliseconds. So a program that posts one message
+    /// at a time, and thus probably waits for the answer, yields to a peer that posts on the same processor.
     #[inline(always)]
     pub(crate) fn gives_way(&self) -> bool {
         self.idle && self.tells && self.meets_peer()

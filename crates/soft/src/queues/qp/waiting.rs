@@ -125,8 +125,8 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_ps() / 1000)
 }
 
-/// The work request meets an obstacle, for the first time or again. Returns the request's status if its
-/// retries are used up.
+/// Notes that the work request meets an obstacle, for the first time or again. Returns the request's status
+/// if its retries are used up.
 pub(super) fn wait_again(wait: &mut Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Option<WcStatus> {
     let same = wait.filter(|w| std::mem::discriminant(&w.obstacle) == std::mem::discriminant(&obstacle));
     if same.is_some_and(|wait| Instant::now() < wait.until) {
