@@ -19,6 +19,10 @@ pub(crate) fn build() -> Task<()> {
     for page in ROOT_PAGES {
         copy_page(&root().join(page), &folder.join("docs").join(page))?;
     }
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let file = root().join(licence);
+        fs::copy(&file, folder.join("docs").join(licence)).map_err(|error| failed(file.display(), error))?;
+    }
     let settings = root().join("book.toml");
     fs::copy(&settings, folder.join("book.toml")).map_err(|error| failed(settings.display(), error))?;
     let mut book = Command::new(wheels::folder()?.join("bin/mdbook"));

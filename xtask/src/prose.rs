@@ -152,7 +152,12 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
             std::io::stdin().read_to_string(&mut text).map_err(|error| failed("standard input", error))?;
             take(&mut units, Path::new("standard input"), &text, true);
         } else {
-            collect(&std::path::absolute(path).map_err(|error| failed(path.display(), error))?, &mut files)?;
+            let whole = path.canonicalize().map_err(|error| failed(path.display(), error))?;
+            let before = files.len();
+            collect(&whole, &mut files)?;
+            if files.len() == before {
+                return Err(failed(path.display(), "has no page, no Rust source and no schema"));
+            }
         }
     }
     if paths.is_empty() {
@@ -162,6 +167,8 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
             collect(&root().join(path), &mut files)?;
         }
     }
+    files.sort();
+    files.dedup();
     let root = root().canonicalize().map_err(|error| failed("the workspace", error))?;
     for file in files {
         let text = fs::read_to_string(&file).map_err(|error| failed(file.display(), error))?;

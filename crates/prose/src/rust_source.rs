@@ -46,7 +46,8 @@ pub fn messages(source: &str) -> Vec<Passage> {
             && rest.starts_with('"')
         {
             let line = 1 + source[..at].matches('\n').count();
-            all.extend(message(&rest[1..length.max(2) - 1], line));
+            let literal = &rest[1..length];
+            all.extend(message(literal.strip_suffix('"').unwrap_or(literal), line));
         }
         at += length.unwrap_or(c.len_utf8());
     }

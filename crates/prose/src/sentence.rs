@@ -29,7 +29,10 @@ const REFERENCE_PAIRS: [(&str, &str); 5] =
     [("that", "of"), ("those", "of"), ("of", "which"), ("of", "that"), ("the", "same")];
 
 /// Abbreviations that end with a full stop inside a sentence.
-const ABBREVIATIONS: [&str; 11] = ["e.g", "i.e", "vs", "cf", "etc", "fig", "sec", "no", "approx", "al", "p"];
+const ABBREVIATIONS: [&str; 5] = ["e.g", "i.e", "vs", "cf", "al"];
+
+/// Words that are abbreviations only before a number.
+const OF_NUMBERS: [&str; 5] = ["fig", "sec", "no", "approx", "p"];
 
 /// A fragment of more words is a sentence even without a known verb.
 const LONGEST_FRAGMENT: usize = 12;
@@ -56,6 +59,7 @@ fn ends_here(before: &str, behind: &str) -> bool {
     let last = before.rsplit([' ', '(']).next().unwrap_or_default().to_lowercase();
     closed.starts_with([' ', '\n'])
         && !ABBREVIATIONS.contains(&&*last)
+        && !(OF_NUMBERS.contains(&&*last) && next.is_ascii_digit())
         && (next == CODE || !next.is_lowercase())
 }
 
@@ -105,6 +109,12 @@ mod tests {
             all,
             ["One is 1.5 GB, e.g. here; two: a.\u{a0}B (see p. 3).", "Three?", "four is code.", "Five"]
         );
+    }
+
+    #[test]
+    fn an_abbreviation_of_numbers_ends_a_sentence_before_words() {
+        assert_eq!(of("The answer is no. It is wrong. Sizes, rates etc. The rest is fine.").len(), 4);
+        assert_eq!(of("See no. 3 and p. 4. Yes.").len(), 2);
     }
 
     #[test]

@@ -8,12 +8,13 @@ pub const MOST_COLUMNS: usize = 110;
 /// The lines of a Markdown page that are too wide, from 1. Code blocks, table rows and lines without a space
 /// behind their first 30 columns (a link alone) may be wider, because Markdown cannot break them.
 pub fn too_wide_lines(page: &str) -> Vec<usize> {
-    let mut in_code = false;
+    let mut fence = None::<usize>;
     let mut all = Vec::new();
     for (number, line) in page.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            in_code = !in_code;
-        } else if !in_code && !line.trim_start().starts_with('|') && is_too_wide(line) {
+        let ticks = line.trim_start().bytes().take_while(|byte| *byte == b'`').count();
+        if ticks >= fence.unwrap_or(3) {
+            fence = if fence.is_some() { None } else { Some(ticks) };
+        } else if fence.is_none() && !line.trim_start().starts_with('|') && is_too_wide(line) {
             all.push(number + 1);
         }
     }

@@ -164,9 +164,9 @@ impl Difference {
         let is_sentence = |text: &str| text.contains(' ') && (text.starts_with('"') || self.path == ENDED);
         let numbers = |text: &str| {
             let mut all: Vec<String> = text
-                .split(|c: char| !c.is_ascii_digit() && c != '.')
+                .split(|c: char| !c.is_ascii_digit() && !"+-.".contains(c))
                 .map(|number| number.trim_matches('.').to_owned())
-                .filter(|number| !number.is_empty())
+                .filter(|number| number.contains(|c: char| c.is_ascii_digit()))
                 .collect();
             all.sort();
             all
@@ -175,7 +175,11 @@ impl Difference {
             true => text.splitn(3, ": ").take(2).map(str::to_owned).collect::<Vec<_>>(),
             false => Vec::new(),
         };
-        is_sentence(&self.before)
+        // Nothing is known of a run that exceeded the time limit.
+        let late = Said::Late.text();
+        self.before != late
+            && self.now != late
+            && is_sentence(&self.before)
             && is_sentence(&self.now)
             && numbers(&self.before) == numbers(&self.now)
             && code(&self.before) == code(&self.now)
@@ -322,6 +326,8 @@ mod tests {
         };
         assert!(of_words("text", r#""10% more of cpu""#, r#""cpu +10% is the bottleneck""#));
         assert!(!of_words("text", r#""10% more of cpu""#, r#""11% more of cpu""#));
+        assert!(!of_words("text", r#""cpu changes it by +5.2%""#, r#""cpu changes it by -5.2%""#));
+        assert!(!of_words("end", &Said::Late.text(), &Said::Late.text()));
         assert!(!of_words("class", r#""cpu""#, r#""dma-bw""#), "a name is no sentence");
         assert!(!of_words("mops", "1.5", "1.5 2"));
         assert!(of_words("end", "exit status: 2: no 5 such", "exit status: 2: there is no 5"));

@@ -126,7 +126,8 @@ impl Shown {
                 warmed: course.warmed,
                 overrun,
             },
-            evened: series.is_evened(end).then(|| seen.rate() * 1e6),
+            // A run that is cut early may have no whole batch, and then no rate by batches.
+            evened: series.is_evened(end).then(|| seen.rate() * 1e6).filter(|mops| mops.is_finite()),
             // If the backlog grows, no latency lasts.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
             certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
