@@ -2,7 +2,7 @@
 
 use crate::command::{Problem, Task, failed};
 use crate::workspace::root;
-use doorbell_prose::{Limits, Measure, Passage, Sentence};
+use doorbell_prose::{Measure, Passage, ProseLimits, Sentence};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write as _};
@@ -46,7 +46,7 @@ impl ProseOptions {
 /// A page, or all comments of a crate.
 struct Unit {
     name: String,
-    limits: Limits,
+    limits: ProseLimits,
     /// Sentences, each with its file.
     sentences: Vec<(String, Sentence)>,
     /// Lines that are too wide, as `file:line`.
@@ -55,7 +55,7 @@ struct Unit {
 
 impl Unit {
     fn new(name: String) -> Unit {
-        let limits = if name.starts_with("docs/notes") { Limits::NOTES } else { Limits::USUAL };
+        let limits = if name.starts_with("docs/notes") { ProseLimits::NOTES } else { ProseLimits::USUAL };
         Unit { name, limits, sentences: Vec::new(), wide: Vec::new() }
     }
 

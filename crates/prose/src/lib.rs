@@ -13,7 +13,7 @@ mod verbs;
 mod width;
 
 pub use markdown::markdown;
-pub use measure::{Breach, Limits, Measure};
+pub use measure::{Breach, Measure, ProseLimits};
 pub use passage::{Form, Passage};
 pub use rust_source::{comments, messages};
 pub use sentence::{Sentence, sentences};

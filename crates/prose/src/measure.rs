@@ -56,7 +56,7 @@ impl Measure {
     }
 
     /// The limits that the measure goes beyond.
-    pub fn breaches(&self, limits: &Limits) -> Vec<Breach> {
+    pub fn breaches(&self, limits: &ProseLimits) -> Vec<Breach> {
         let all = [
             ("mean words a sentence", self.mean(), limits.mean),
             ("percent of sentences above 35 words", self.long_percent(), limits.long_percent),
@@ -68,9 +68,9 @@ impl Measure {
     }
 }
 
-/// Limits of a page, or of a crate's comments.
+/// ProseLimits of a page, or of a crate's comments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct ProseLimits {
     /// Mean words of a sentence.
     pub mean: f64,
     /// Sentences of more than 35 words, in percent.
@@ -81,14 +81,14 @@ pub struct Limits {
     pub references_per_100: f64,
 }
 
-impl Limits {
+impl ProseLimits {
     /// The limits of pages, comments and messages.
-    pub const USUAL: Limits =
-        Limits { mean: 18.0, long_percent: 2.0, odd_percent: 3.0, references_per_100: 0.6 };
+    pub const USUAL: ProseLimits =
+        ProseLimits { mean: 18.0, long_percent: 2.0, odd_percent: 3.0, references_per_100: 0.6 };
 
     /// The limits of notes: twice the usual ones.
-    pub const NOTES: Limits =
-        Limits { mean: 36.0, long_percent: 4.0, odd_percent: 6.0, references_per_100: 1.2 };
+    pub const NOTES: ProseLimits =
+        ProseLimits { mean: 36.0, long_percent: 4.0, odd_percent: 6.0, references_per_100: 1.2 };
 }
 
 /// A limit that a measure goes beyond.
@@ -123,7 +123,7 @@ mod tests {
         }
         let measure = Measure::of(&all);
         assert_eq!(measure, Measure { sentences: 11, words: 112, long: 1, odd: 2, references: 4 });
-        assert_eq!(measure.breaches(&Limits::USUAL).len(), 3);
-        assert_eq!(measure.breaches(&Limits { long_percent: 10.0, ..Limits::USUAL }).len(), 2);
+        assert_eq!(measure.breaches(&ProseLimits::USUAL).len(), 3);
+        assert_eq!(measure.breaches(&ProseLimits { long_percent: 10.0, ..ProseLimits::USUAL }).len(), 2);
     }
 }

@@ -206,7 +206,9 @@ fn foreign_memory(mut cluster: NativeCluster) -> Result<(), String> {
     let ended = (0..5).try_for_each(|way| {
         let task = cluster.spawn(0, 0, Foreign { memory, way });
         match (cluster.run(), task.take()) {
-            (Err(RunError::Panicked { message, .. }), _) if message.contains("memory of machine 1") => Ok(()),
+            (Err(RunError::Panicked { message, .. }), _) if message.contains("belongs to machine 1") => {
+                Ok(())
+            }
             (run, ended) => Err(format!("way {way}: {run:?}, {ended:?}")),
         }
     });

@@ -18,7 +18,7 @@ fn native_test() -> PathBuf {
 /// Runs the checks with `filter` in their names. All must pass.
 fn pass(launch: &Launch, program: &Path, filter: &str) {
     let child = common::command(launch, program, &[filter]).spawn().expect("it starts");
-    let output = common::finish(child, "native-test");
+    let output = common::finish_steps(child, "native-test");
     let said = common::text(&output);
     assert!(output.status.success(), "{said}");
     // No check was skipped.

@@ -179,6 +179,48 @@ pub(crate) fn output_of(child: Child) -> Output {
     output
 }
 
+/// Waits for a program that prints a line for each of its steps. Kills the program if it prints nothing for
+/// [`PATIENCE`], so a slow machine may take as long as it needs.
+pub(crate) fn finish_steps(mut child: Child, what: &str) -> Output {
+    let (prints, hears) = std::sync::mpsc::channel::<(bool, Vec<u8>)>();
+    let errors = prints.clone();
+    let stdout = child.stdout.take().expect("standard output is a pipe");
+    let stderr = child.stderr.take().expect("standard error is a pipe");
+    let readers = [
+        std::thread::spawn(move || send_lines(stdout, &|line| prints.send((false, line)).is_ok())),
+        std::thread::spawn(move || send_lines(stderr, &|line| errors.send((true, line)).is_ok())),
+    ];
+    let (mut output, mut hung) = ([Vec::new(), Vec::new()], false);
+    loop {
+        match hears.recv_timeout(PATIENCE) {
+            Ok((is_error, line)) => output[usize::from(is_error)].extend(line),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                hung = true;
+                let id = child.id().to_string();
+                let _ = Command::new("kill").args(["-9", &id, "--", &format!("-{id}")]).status();
+            }
+        }
+    }
+    readers.into_iter().for_each(|reader| reader.join().expect("no reader panics"));
+    let status = child.wait().expect("it is our child");
+    let [stdout, stderr] = output;
+    let output = Output { status, stdout, stderr };
+    assert!(!hung, "{what} was killed because it printed nothing for {PATIENCE:?}: {}", text(&output));
+    output
+}
+
+/// Sends each line of a pipe, until the pipe or the receiver is closed.
+fn send_lines(pipe: impl std::io::Read, send: &dyn Fn(Vec<u8>) -> bool) {
+    let mut pipe = std::io::BufReader::new(pipe);
+    let mut line = Vec::new();
+    while std::io::BufRead::read_until(&mut pipe, b'\n', &mut line).is_ok_and(|read| read > 0) {
+        if !send(std::mem::take(&mut line)) {
+            return;
+        }
+    }
+}
+
 /// The program's standard output, then its standard error.
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
