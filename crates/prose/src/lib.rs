@@ -1,6 +1,6 @@
 //! Measures the sentences of pages, comments and messages.
 //!
-//! [`markdown`] and [`comments`] turn a text into [`Passage`]s, [`sentences`] splits a passage, and
+//! [`markdown()`] and [`comments`] turn a text into [`Passage`]s, [`sentences`] splits a passage, and
 //! [`Measure`] counts. The rules are on the page `docs/notes/prose.md`.
 #![forbid(unsafe_code)]
 

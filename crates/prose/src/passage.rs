@@ -11,7 +11,7 @@ pub enum Form {
 
 /// A piece of running text: no sentence goes beyond it.
 ///
-/// Inline code is one word: it begins with [`CODE`], and its spaces are no-break spaces.
+/// Inline code is one word: it begins with U+0002, and its spaces are no-break spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
     /// The form.

@@ -12,9 +12,9 @@ pub struct Sentence {
     pub text: String,
     /// Words that hold a letter or a digit.
     pub words: usize,
-    /// Whether it begins with a word of [`ODD_BEGINNINGS`].
+    /// Whether it begins with a word of `ODD_BEGINNINGS`.
     pub odd: bool,
-    /// Reference words in it: [`REFERENCES`] and [`REFERENCE_PAIRS`].
+    /// Reference words in it: `REFERENCES` and `REFERENCE_PAIRS`.
     pub references: usize,
 }
 

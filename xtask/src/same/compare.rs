@@ -324,7 +324,7 @@ mod tests {
         let of_words = |path: &str, before: &str, now: &str| {
             Difference { path: path.into(), before: before.into(), now: now.into() }.of_words()
         };
-        assert!(of_words("text", r#""10% more of cpu""#, r#""cpu +10% is the bottleneck""#));
+        assert!(of_words("text", r#""10% more of cpu""#, r#""with cpu 10% faster""#));
         assert!(!of_words("text", r#""10% more of cpu""#, r#""11% more of cpu""#));
         assert!(!of_words("text", r#""cpu changes it by +5.2%""#, r#""cpu changes it by -5.2%""#));
         assert!(!of_words("end", &Said::Late.text(), &Said::Late.text()));
