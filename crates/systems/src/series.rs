@@ -176,9 +176,13 @@ impl CompletionSeries {
         series
     }
 
-    /// Whether completions up to a time come in lumps that are far shorter than that time.
+    /// Whether completions up to a time come in lumps that are far shorter than that time. After the cut by the
+    /// longest lump a whole batch must be left.
     pub fn is_evened(&self, at: Time) -> bool {
-        self.lag > 0 && LAGS.saturating_mul(self.lag) <= at.as_ps().saturating_sub(self.start)
+        let since = at.as_ps().saturating_sub(self.start);
+        self.lag > 0
+            && LAGS.saturating_mul(self.lag) <= since
+            && since.saturating_sub(self.lag) >= self.length()
     }
 
     /// Operations per picosecond over all batches.

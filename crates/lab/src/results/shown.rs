@@ -126,8 +126,7 @@ impl Shown {
                 warmed: course.warmed,
                 overrun,
             },
-            // A run that is cut early may have no whole batch, and then no rate by batches.
-            evened: series.is_evened(end).then(|| seen.rate() * 1e6).filter(|mops| mops.is_finite()),
+            evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // If the backlog grows, no latency lasts.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
             certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {

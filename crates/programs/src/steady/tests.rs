@@ -144,6 +144,15 @@ fn lumps_are_spread_over_the_time_they_took() {
 }
 
 #[test]
+fn lumps_are_not_spread_if_no_whole_batch_is_left() {
+    // The batch of 16 us is longer than the measured 10 us, although the lump took only 1 us.
+    let mut series = CompletionSeries::new(Time::START, 24, false);
+    series.add(SeriesPoint { since: Some(Time::from_ps(1_000_000)), ..seen(2_000_000, 64, None) });
+    assert!(!series.is_evened(Time::from_ps(10_000_000)) && series.is_evened(Time::from_ps(40_000_000)));
+    assert!(series.until(Time::from_ps(40_000_000)).rate().is_finite());
+}
+
+#[test]
 fn what_wanders_is_known_as_near_as_it_stays() {
     let mut series = CompletionSeries::new(Time::START, 10, false);
     (0..320u64).for_each(|i| series.add(seen(i << 10, 10_000 + i, None)));
