@@ -15,6 +15,6 @@ mod width;
 pub use markdown::markdown;
 pub use measure::{Breach, Measure, ProseLimits};
 pub use passage::{Form, Passage};
-pub use rust_source::{comments, messages};
+pub use rust_source::{comments, literal_length, messages};
 pub use sentence::{Sentence, sentences};
 pub use width::{MOST_COLUMNS, too_wide_comments, too_wide_lines};

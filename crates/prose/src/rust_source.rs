@@ -41,7 +41,7 @@ pub fn messages(source: &str) -> Vec<Passage> {
             at += rest.find('\n').unwrap_or(rest.len());
             continue;
         }
-        let length = literal(rest, source[..at].chars().next_back());
+        let length = literal_length(rest, source[..at].chars().next_back());
         if let Some(length) = length
             && rest.starts_with('"')
         {
@@ -111,7 +111,7 @@ pub(crate) fn comment_lines(source: &str) -> Vec<CommentLine<'_>> {
             all.push(comment_line(source, at, end));
             at = end;
         } else {
-            at += literal(rest, source[..at].chars().next_back()).unwrap_or(c.len_utf8());
+            at += literal_length(rest, source[..at].chars().next_back()).unwrap_or(c.len_utf8());
         }
     }
     all
@@ -134,8 +134,9 @@ fn comment_line(source: &str, at: usize, end: usize) -> CommentLine<'_> {
     }
 }
 
-/// The length of the string or character literal that begins here.
-fn literal(rest: &str, before: Option<char>) -> Option<usize> {
+/// The length in bytes of the string or character literal at the beginning of Rust code, if there is one.
+/// `before` is the character before the code.
+pub fn literal_length(rest: &str, before: Option<char>) -> Option<usize> {
     let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     if rest.starts_with('"') {
         return Some(quoted(rest, '"'));

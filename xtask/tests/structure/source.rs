@@ -1,5 +1,6 @@
 //! The code of every crate, module by module, without comments, string literals and tests.
 
+use doorbell_prose::literal_length;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ pub(crate) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let skipped = comment(rest).or_else(|| literal(rest, out.chars().next_back()));
+        let skipped = comment(rest).or_else(|| literal_length(rest, out.chars().next_back()));
         match skipped {
             Some(length) => {
                 // Keep line breaks, and a space between the words on both sides.
@@ -84,39 +85,6 @@ fn comment(rest: &str) -> Option<usize> {
         return Some(rest.find('\n').unwrap_or(rest.len()));
     }
     rest.starts_with("/*").then(|| rest.find("*/").map_or(rest.len(), |end| end + 2))
-}
-
-/// The length of the string or character literal that starts here.
-fn literal(rest: &str, before: Option<char>) -> Option<usize> {
-    let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    if rest.starts_with('"') {
-        return Some(quoted(rest, '"'));
-    }
-    if !in_word && rest.starts_with('r') {
-        let hashes = rest[1..].chars().take_while(|c| *c == '#').count();
-        if rest[1 + hashes..].starts_with('"') {
-            let end = format!("\"{}", "#".repeat(hashes));
-            let from = hashes + 2;
-            return Some(rest[from..].find(&end).map_or(rest.len(), |at| from + at + end.len()));
-        }
-    }
-    // Unlike a character literal, a lifetime has no quote behind its first letter.
-    let mut after = rest.strip_prefix('\'')?.chars();
-    let is_character = after.next() == Some('\\') || after.next() == Some('\'');
-    is_character.then(|| quoted(rest, '\''))
-}
-
-fn quoted(rest: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            _ if c == quote => return at + 1,
-            _ => {}
-        }
-    }
-    rest.len()
 }
 
 /// Bare code without items for tests only, and the names of the modules among these items.

@@ -1,5 +1,6 @@
 //! Tests of `doorbell sweep` and `doorbell compare`.
 
+use crate::common::split_words;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -15,18 +16,8 @@ fn directory(test: &str) -> PathBuf {
 fn command(directory: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     command.current_dir(directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
-    command.args(words(line));
+    command.args(split_words(line));
     command
-}
-
-/// Splits a line into words like a shell; double quotes hold words together.
-fn words(line: &str) -> Vec<String> {
-    let parts = line.split('"').enumerate();
-    let split = |(number, part): (usize, &str)| match number % 2 {
-        0 => part.split_whitespace().map(str::to_owned).collect(),
-        _ => vec![part.to_owned()],
-    };
-    parts.flat_map(split).collect()
 }
 
 fn doorbell(directory: &Path, line: &str) -> Output {

@@ -10,6 +10,7 @@
 //! A line `...` in an output stands for left-out lines. A `toml` block that begins with `# NAME.toml` is a
 //! file of the page's commands.
 
+use crate::common::split_words;
 use similar::TextDiff;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -80,24 +81,6 @@ fn commands(block: &FencedBlock) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// Splits a line into words like a shell; single and double quotes hold words together.
-fn words(line: &str) -> Vec<String> {
-    let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in line.chars() {
-        match (c, quote) {
-            (c, Some(q)) if c == q => quote = None,
-            ('"' | '\'', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (' ', None) => all.extend(word.take()),
-            (c, _) => word.get_or_insert_default().push(c),
-        }
-    }
-    all.extend(word);
-    all
-}
-
 /// Whether an output is as a page shows it.
 fn is_as_shown(shown: &[String], output: &[String]) -> bool {
     let Some(gap) = shown.iter().position(|line| line == LEFT_OUT) else {
@@ -134,7 +117,7 @@ fn as_shown(shown: &[String], output: &[String]) -> Vec<String> {
 
 /// Executes a command in the page's folder; its output lines without spaces at their ends.
 fn executed(folder: &Path, command: &str) -> Result<Vec<String>, String> {
-    let words = words(command);
+    let words = split_words(command);
     if words.first().is_none_or(|program| program != "doorbell") || command.contains([';', '|', '>', '\\']) {
         return Err(format!(
             "`{command}`: only commands of doorbell are executed; mark the block as an illustration"
@@ -257,5 +240,8 @@ fn gaps_stand_for_lines() {
         assert_eq!(is_as_shown(&lines(shown), &output), expected, "{shown}");
     }
     assert_eq!(as_shown(&lines("a 0\n...\nc 4\n..."), &output), lines("a 1\n...\nc 3\n..."));
-    assert_eq!(words("doorbell compare \"a b\" 'c' d=\"e f\""), ["doorbell", "compare", "a b", "c", "d=e f"]);
+    assert_eq!(
+        split_words("doorbell compare \"a b\" 'c' d=\"e f\""),
+        ["doorbell", "compare", "a b", "c", "d=e f"]
+    );
 }

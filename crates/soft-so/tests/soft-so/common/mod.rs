@@ -162,15 +162,19 @@ pub(crate) fn finish(child: Child, what: &str) -> Output {
     output
 }
 
+/// Kills a process, and its process group if it has one of its own: a process that outlives it may keep its
+/// output open.
+fn kill(id: u32) {
+    let _ = Command::new("kill").args(["-9", &id.to_string(), "--", &format!("-{id}")]).status();
+}
+
 /// Waits for the program to end in any way, and kills it if it hangs.
 pub(crate) fn output_of(child: Child) -> Output {
     let id = child.id();
     let (ended, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
         if hears.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            // Kills its process group too, if it has one of its own: a process that outlives it may keep its
-            // output open.
-            let _ = Command::new("kill").args(["-9", &id.to_string(), "--", &format!("-{id}")]).status();
+            kill(id);
         }
     });
     let output = child.wait_with_output().expect("its output can be read");
@@ -197,8 +201,7 @@ pub(crate) fn finish_steps(mut child: Child, what: &str) -> Output {
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
                 hung = true;
-                let id = child.id().to_string();
-                let _ = Command::new("kill").args(["-9", &id, "--", &format!("-{id}")]).status();
+                kill(child.id());
             }
         }
     }
