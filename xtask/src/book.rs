@@ -7,26 +7,45 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Pages outside of `docs` that the book has, too.
-const ROOT_PAGES: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LIMITATIONS.md"];
+/// Pages outside of `docs`, with their titles in the book. README is its first page.
+const ROOT_PAGES: [(&str, &str); 4] = [
+    ("README.md", "Doorbell"),
+    ("LIMITATIONS.md", "Limitations"),
+    ("ARCHITECTURE.md", "Architecture"),
+    ("CONTRIBUTING.md", "Contributing"),
+];
 
-/// Builds the book into `target/book`. mdBook fails if the summary names a page that does not exist.
+/// Files that the book holds as they are.
+const FILES: [&str; 3] = ["book.toml", "LICENSE-MIT", "LICENSE-APACHE"];
+
+/// Folders of code and data, which the book does not hold.
+const CODE: [&str; 4] = ["crates/", "profiles/", "papers/", "xtask/"];
+
+/// Builds the book into `target/book`. The pages lie in its source as in the repository, so links between pages
+/// hold. mdBook fails if the summary names a page that does not exist.
 pub(crate) fn build() -> Task<()> {
     wheels::ensure()?;
-    let folder = target()?.join("book-source");
-    let _ = fs::remove_dir_all(&folder);
-    copy_pages(&root().join("docs"), &folder.join("docs"))?;
-    for page in ROOT_PAGES {
-        copy_page(&root().join(page), &folder.join("docs").join(page))?;
+    let source = target()?.join("book-source");
+    let _ = fs::remove_dir_all(&source);
+    copy_pages(&root().join("docs"), &source.join("docs"))?;
+    for (page, _) in ROOT_PAGES {
+        copy_page(&root().join(page), &source.join(page))?;
     }
-    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        let file = root().join(licence);
-        fs::copy(&file, folder.join("docs").join(licence)).map_err(|error| failed(file.display(), error))?;
+    for file in FILES {
+        copy(&root().join(file), &source.join(file))?;
     }
-    let settings = root().join("book.toml");
-    fs::copy(&settings, folder.join("book.toml")).map_err(|error| failed(settings.display(), error))?;
+    let summary = source.join("docs/SUMMARY.md");
+    let text = fs::read_to_string(&summary).map_err(|error| failed(summary.display(), error))?;
+    let whole = source.join("SUMMARY.md");
+    fs::write(&whole, whole_summary(&text)).map_err(|error| failed(whole.display(), error))?;
     let mut book = Command::new(wheels::folder()?.join("bin/mdbook"));
-    run(book.arg("build").arg(&folder).arg("--dest-dir").arg(target()?.join("book")))
+    // The settings are for docs alone, as `mdbook build` in the repository uses them.
+    book.env("MDBOOK_BOOK__SRC", ".");
+    run(book.arg("build").arg(&source).arg("--dest-dir").arg(target()?.join("book")))
+}
+
+fn copy(from: &Path, to: &Path) -> Task<()> {
+    fs::copy(from, to).map(drop).map_err(|error| failed(from.display(), error))
 }
 
 /// Copies pages and pictures of a folder.
@@ -34,58 +53,53 @@ fn copy_pages(from: &Path, to: &Path) -> Task<()> {
     fs::create_dir_all(to).map_err(|error| failed(to.display(), error))?;
     for entry in fs::read_dir(from).map_err(|error| failed(from.display(), error))?.flatten() {
         let (path, to) = (entry.path(), to.join(entry.file_name()));
-        match path.extension().and_then(|ending| ending.to_str()) {
+        match path.extension() {
             _ if path.is_dir() => copy_pages(&path, &to)?,
-            Some("md") => copy_page(&path, &to)?,
-            _ => drop(fs::copy(&path, &to).map_err(|error| failed(path.display(), error))?),
+            Some(ending) if ending == "md" => copy_page(&path, &to)?,
+            _ => copy(&path, &to)?,
         }
     }
     Ok(())
 }
 
-/// Copies a page with the links of the book: its pages are in one folder, and it does not hold the code.
 fn copy_page(from: &Path, to: &Path) -> Task<()> {
     let text = fs::read_to_string(from).map_err(|error| failed(from.display(), error))?;
-    let is_of_docs =
-        from.parent().is_some_and(|folder| !folder.ends_with(root()) && folder.ends_with("docs"));
-    let is_note = from.parent().is_some_and(|folder| folder.ends_with("notes"));
-    let text = in_the_book(
-        &text,
-        if is_note {
-            "../../"
-        } else if is_of_docs {
-            "../"
-        } else {
-            ""
-        },
-    );
-    fs::write(to, text).map_err(|error| failed(to.display(), error))
+    fs::write(to, links_of_the_book(&text)).map_err(|error| failed(to.display(), error))
 }
 
-/// A page's text with its links changed; `up` leads from the page to the root of the repository.
-fn in_the_book(text: &str, up: &str) -> String {
-    let mut all = String::new();
-    let mut parts = text.split("](");
-    all += parts.next().unwrap_or_default();
-    for part in parts {
-        let (target, behind) = part.split_once(')').unwrap_or((part, ""));
-        let from_root = target.strip_prefix(up).filter(|_| !up.is_empty() || !target.starts_with("http"));
-        let (file, anchor) = from_root.map_or(("", ""), |t| t.split_once('#').unwrap_or((t, "")));
-        let notes = if up == "../../" { "../" } else { "" };
-        let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
-        let new = match file.strip_prefix("docs/") {
-            Some(page) if up.is_empty() => format!("{page}{anchor}"),
-            _ if ROOT_PAGES.contains(&file) => format!("{notes}{file}{anchor}"),
-            _ if ["crates/", "profiles/", "papers/", "xtask/", "workloads/"]
-                .iter()
-                .any(|f| file.starts_with(f)) =>
-            {
-                // The code is not part of the book: the link leads to the map of the code.
-                format!("{notes}ARCHITECTURE.md")
-            }
+/// A page whose links to code lead to the map of the code, because the book holds no code.
+fn links_of_the_book(text: &str) -> String {
+    with_targets(text, |target| {
+        let from_root = target.trim_start_matches("../");
+        let up = &target[..target.len() - from_root.len()];
+        let is_code = CODE.iter().any(|folder| from_root.starts_with(folder));
+        match from_root {
+            // mdBook makes the index of a page of this name.
+            "README.md" => format!("{up}index.html"),
+            _ if is_code => format!("{up}ARCHITECTURE.md"),
             _ => target.to_owned(),
-        };
-        all += &format!("]({new}){behind}");
+        }
+    })
+}
+
+/// The summary of `docs`, seen from the folder above, with the pages outside of `docs`.
+fn whole_summary(text: &str) -> String {
+    let [(first, first_title), others @ ..] = ROOT_PAGES;
+    let docs = with_targets(text, |target| format!("docs/{target}"));
+    let docs = docs.trim_start_matches("# Summary").trim();
+    let others: String = others.map(|(page, title)| format!("- [{title}]({page})\n")).concat();
+    format!("# Summary\n\n[{first_title}]({first})\n{docs}\n\n# The project\n\n{others}")
+}
+
+/// A text with the targets of its links changed.
+fn with_targets(text: &str, change: impl Fn(&str) -> String) -> String {
+    let mut parts = text.split("](");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(')').unwrap_or(0);
+        all += "](";
+        all += &change(&part[..end]);
+        all += &part[end..];
     }
     all
 }
@@ -95,16 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_of_pages_become_links_of_the_book() {
-        assert_eq!(in_the_book("a [b](docs/c.md#d) e", ""), "a [b](c.md#d) e");
-        assert_eq!(in_the_book("[b](../README.md#d) [x](y.md)", "../"), "[b](README.md#d) [x](y.md)");
-        assert_eq!(
-            in_the_book("[b](../../README.md) [c](../crates/x.rs)", "../../"),
-            "[b](../README.md) [c](../crates/x.rs)"
-        );
-        assert_eq!(
-            in_the_book("[c](../crates/x.rs) [h](http://x)", "../"),
-            "[c](ARCHITECTURE.md) [h](http://x)"
-        );
+    fn links_to_code_lead_to_the_map() {
+        assert_eq!(links_of_the_book("a [b](docs/c.md#d) e"), "a [b](docs/c.md#d) e");
+        assert_eq!(links_of_the_book("[b](../README.md) [h](http://x)"), "[b](../index.html) [h](http://x)");
+        assert_eq!(links_of_the_book("[c](../../crates/x.rs)."), "[c](../../ARCHITECTURE.md).");
+        assert_eq!(links_of_the_book("[c](xtask/x.rs) f](open"), "[c](ARCHITECTURE.md) f](open");
+    }
+
+    #[test]
+    fn the_summary_has_all_pages() {
+        let whole = whole_summary("# Summary\n\n[I](i.md)\n\n# Start\n\n- [S](s.md)\n");
+        assert!(whole.starts_with(
+            "# Summary\n\n[Doorbell](README.md)\n[I](docs/i.md)\n\n# Start\n\n- [S](docs/s.md)\n"
+        ));
+        assert!(whole.ends_with("\n# The project\n\n- [Limitations](LIMITATIONS.md)\n- [Architecture](ARCHITECTURE.md)\n- [Contributing](CONTRIBUTING.md)\n"));
     }
 }

@@ -150,7 +150,7 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
         if path == Path::new("-") {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| failed("standard input", error))?;
-            take(&mut units, Path::new("standard input"), &text, true);
+            take(&mut units, Path::new("standard input"), &text);
         } else {
             let whole = path.canonicalize().map_err(|error| failed(path.display(), error))?;
             let before = files.len();
@@ -173,7 +173,7 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
     for file in files {
         let text = fs::read_to_string(&file).map_err(|error| failed(file.display(), error))?;
         let file = file.canonicalize().unwrap_or(file);
-        take(&mut units, file.strip_prefix(&root).unwrap_or(&file), &text, false);
+        take(&mut units, file.strip_prefix(&root).unwrap_or(&file), &text);
     }
     Ok(units.into_values().collect())
 }
@@ -197,7 +197,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Task<()> {
 }
 
 /// Adds a file to its unit.
-fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str, is_page: bool) {
+fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str) {
     let shown = file.display().to_string();
     let mut add = |name: String, passages: &[Passage], wide: &[usize]| {
         units.entry(name.clone()).or_insert_with(|| Unit::new(name)).add(&shown, passages, wide);
@@ -219,11 +219,9 @@ fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str, is_page: bo
         }
         // A page in a crate's folder is a test's input.
         Some("md") if shown.starts_with("crates") => {}
-        Some("md") => {
+        // Standard input has no extension.
+        Some("md") | None => {
             add(shown.clone(), &doorbell_prose::markdown(text, 1), &doorbell_prose::too_wide_lines(text))
-        }
-        _ if is_page => {
-            add(shown.clone(), &doorbell_prose::markdown(text, 1), &doorbell_prose::too_wide_lines(text));
         }
         _ => {}
     }
