@@ -21,8 +21,8 @@ const FILES: [&str; 3] = ["book.toml", "LICENSE-MIT", "LICENSE-APACHE"];
 /// Folders of code and data, which the book does not hold.
 const CODE: [&str; 4] = ["crates/", "profiles/", "papers/", "xtask/"];
 
-/// Builds the book into `target/book`. The pages lie in its source as in the repository, so links between pages
-/// hold. mdBook fails if the summary names a page that does not exist.
+/// Builds the book into `target/book`. The pages lie in its source as in the repository, so links between
+/// pages hold. mdBook fails if the summary names a page that does not exist.
 pub(crate) fn build() -> Task<()> {
     wheels::ensure()?;
     let source = target()?.join("book-source");

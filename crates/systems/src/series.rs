@@ -176,8 +176,8 @@ impl CompletionSeries {
         series
     }
 
-    /// Whether completions up to a time come in lumps that are far shorter than that time. After the cut by the
-    /// longest lump a whole batch must be left.
+    /// Whether completions up to a time come in lumps that are far shorter than that time. After the cut by
+    /// the longest lump a whole batch must be left.
     pub fn is_evened(&self, at: Time) -> bool {
         let since = at.as_ps().saturating_sub(self.start);
         self.lag > 0
