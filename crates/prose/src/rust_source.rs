@@ -32,8 +32,7 @@ pub fn comments(source: &str) -> Vec<Passage> {
 /// The passages of the messages of a Rust source: string literals of at least five words outside of tests.
 /// Literals that hold code, TOML, JSON or tables are left out.
 pub fn messages(source: &str) -> Vec<Passage> {
-    let end = source.find("#[cfg(test)]\nmod ").unwrap_or(source.len());
-    let source = &source[..end];
+    let source = without_test_module(source);
     let (mut all, mut at) = (Vec::new(), 0);
     while let Some(c) = source[at..].chars().next() {
         let rest = &source[at..];
@@ -41,7 +40,7 @@ pub fn messages(source: &str) -> Vec<Passage> {
             at += rest.find('\n').unwrap_or(rest.len());
             continue;
         }
-        let length = literal_length(rest, source[..at].chars().next_back());
+        let length = literal_length(rest);
         if let Some(length) = length
             && rest.starts_with('"')
         {
@@ -52,6 +51,13 @@ pub fn messages(source: &str) -> Vec<Passage> {
         at += length.unwrap_or(c.len_utf8());
     }
     all
+}
+
+/// A source without the module of its tests, which is its last item. A module in a file of its own stays.
+fn without_test_module(source: &str) -> &str {
+    let mut starts = source.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at);
+    let holds_code = |at: &usize| source[*at..].lines().nth(1).is_some_and(|line| !line.ends_with(';'));
+    &source[..starts.find(holds_code).unwrap_or(source.len())]
 }
 
 /// The passages of a string literal that is a message: one for each of its lines.
@@ -111,7 +117,7 @@ pub(crate) fn comment_lines(source: &str) -> Vec<CommentLine<'_>> {
             all.push(comment_line(source, at, end));
             at = end;
         } else {
-            at += literal_length(rest, source[..at].chars().next_back()).unwrap_or(c.len_utf8());
+            at += literal_length(rest).unwrap_or(c.len_utf8());
         }
     }
     all
@@ -134,16 +140,15 @@ fn comment_line(source: &str, at: usize, end: usize) -> CommentLine<'_> {
     }
 }
 
-/// The length in bytes of the string or character literal at the beginning of Rust code, if there is one.
-/// `before` is the character before the code.
-pub fn literal_length(rest: &str, before: Option<char>) -> Option<usize> {
-    let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+/// The length in bytes of the string or character literal at the beginning of Rust code, if there is one. No
+/// word of Rust but a prefix of strings is followed by a quote, so an `r` before quotes begins a raw string.
+pub fn literal_length(rest: &str) -> Option<usize> {
     if rest.starts_with('"') {
         return Some(quoted(rest, '"'));
     }
-    if !in_word && rest.starts_with('r') {
-        let hashes = rest[1..].bytes().take_while(|byte| *byte == b'#').count();
-        if rest[1 + hashes..].starts_with('"') {
+    if let Some(raw) = rest.strip_prefix('r') {
+        let hashes = raw.bytes().take_while(|byte| *byte == b'#').count();
+        if raw[hashes..].starts_with('"') {
             let (end, from) = (format!("\"{}", "#".repeat(hashes)), hashes + 2);
             return Some(rest[from..].find(&end).map_or(rest.len(), |at| from + at + end.len()));
         }
@@ -177,6 +182,13 @@ mod tests {
         let all = messages(source);
         let texts: Vec<(&str, usize)> = all.iter().map(|p| (&*p.text, p.line(0))).collect();
         assert_eq!(texts, [("{X} processes of {X} have exited", 3)]);
+    }
+
+    #[test]
+    fn messages_stand_behind_a_test_module_in_another_file() {
+        let source = "#[cfg(test)]\nmod tests;\nconst A: &str = \"the message has more than four words\";\nconst B: &[u8] = br\"\\\"; // A comment of its own here.\n";
+        assert_eq!((messages(source).len(), comments(source).len()), (1, 1));
+        assert_eq!(messages("const A: &str = \"not ended, with an é").len(), 1);
     }
 
     #[test]

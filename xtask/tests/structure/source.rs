@@ -62,7 +62,7 @@ pub(crate) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let skipped = comment(rest).or_else(|| literal_length(rest, out.chars().next_back()));
+        let skipped = comment(rest).or_else(|| literal_length(rest));
         match skipped {
             Some(length) => {
                 // Keep line breaks, and a space between the words on both sides.
