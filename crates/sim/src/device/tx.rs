@@ -174,8 +174,8 @@ impl SimDevice {
         Some((env.flights.insert(flight), cost))
     }
 
-    /// The cost of a request packet, including cache misses. Stores the WQE's number in the cache in
-    /// `gather`.
+    /// The cost of a request packet, including cache misses. Sets `gather.entered` to the number of the WQE's
+    /// cache entry.
     fn request_cost(
         &mut self,
         env: &mut Env,
@@ -200,7 +200,7 @@ impl SimDevice {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
-            // A WQE that first came by DMA costs nothing extra: the cost above includes its read.
+            // If the NIC got the WQE by DMA, not by MMIO, the cost above already includes a read of the WQE.
             if state.by_mmio {
                 time += Ps(self.costs.send.wqe_stall);
             }
@@ -225,7 +225,8 @@ impl SimDevice {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// Handles a finished request packet, which needs its payload. Returns how it holds up its sending unit.
+    /// Requests the payload of a request packet when the sending unit has built the packet's headers.
+    /// Returns how the packet holds up the unit.
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> UnitHold {
         let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
@@ -288,7 +289,8 @@ impl SimDevice {
         stall
     }
 
-    /// Starts the DMA read of part of a packet's payload. Returns how long the unit stalls before.
+    /// Starts the DMA read of part of a packet's payload. Returns how long the unit stalls until this read
+    /// starts.
     pub(super) fn read_payload(
         &mut self,
         host: &Host,
