@@ -1,8 +1,8 @@
-//! The arithmetic of docs/cluster21.md, which needs no simulation.
+//! The arithmetic of docs/notes/cluster21.md, which needs no simulation.
 
 use crate::data::claims;
 
-const DOC: &str = include_str!("../../../../../docs/cluster21.md");
+const DOC: &str = include_str!("../../../../../docs/notes/cluster21.md");
 
 /// The number of a claim of the paper. `id` lacks the prefix that all ids share.
 fn claim(id: &str) -> f64 {
@@ -28,7 +28,7 @@ fn ns(mops: f64) -> f64 {
 #[track_caller]
 fn told(text: &str) {
     let doc = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(doc.contains(text), "docs/cluster21.md does not say {text:?}");
+    assert!(doc.contains(text), "docs/notes/cluster21.md does not say {text:?}");
 }
 
 /// Rates of READs of up to 32 B, and of 64 B, of one QP in the authors' own run, in millions per second.

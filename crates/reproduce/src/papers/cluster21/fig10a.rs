@@ -1,8 +1,8 @@
 //! CLUSTER'21, Figure 10a and III-E: spinlocks by threads of one machine.
 //!
 //! For the remote lock, "14% remaining" and "0.31 MOPS at eight threads" cannot refer to one quantity
-//! (docs/cluster21.md). So curves show each reading: acquisitions of all threads, acquisitions of one thread,
-//! and attempts. Claims with a unit are judged as acquisitions of all threads, the usual meaning of
+//! (docs/notes/cluster21.md). So curves show each reading: acquisitions of all threads, acquisitions of one
+//! thread, and attempts. Claims with a unit are judged as acquisitions of all threads, the usual meaning of
 //! throughput. The remaining share of the remote lock is not judged, because the paper does not name its
 //! quantity (`papers/not_checked.toml`).
 

@@ -1,8 +1,8 @@
 //! CLUSTER'21, Figure 12 and IV-B: a hashtable in the memory of other machines, by optimisation step and
 //! front-ends.
 //!
-//! docs/hashtable.md chooses the settings that the paper leaves open, and has the arithmetic of the paper's
-//! numbers.
+//! docs/notes/hashtable.md chooses the settings that the paper leaves open, and has the arithmetic of the
+//! paper's numbers.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;

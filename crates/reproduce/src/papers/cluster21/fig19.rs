@@ -1,5 +1,5 @@
-//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. docs/log.md chose the settings that
-//! the paper leaves open before anything was measured.
+//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. docs/notes/log.md chose the settings
+//! that the paper leaves open before anything was measured.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -166,7 +166,7 @@ fn batches(seven: &Curve, others: &[Curve]) -> Vec<Check> {
 mod tests {
     use crate::data::claims;
 
-    const DOC: &str = include_str!("../../../../../docs/log.md");
+    const DOC: &str = include_str!("../../../../../docs/notes/log.md");
 
     fn claim(id: &str) -> f64 {
         match claims::find(id).map(|claim| claim.value.clone()) {
@@ -178,7 +178,7 @@ mod tests {
     #[track_caller]
     fn told(text: &str) {
         let doc = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(doc.contains(text), "docs/log.md does not say {text:?}");
+        assert!(doc.contains(text), "docs/notes/log.md does not say {text:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! CLUSTER'21, Figure 1: latency by payload. The figure's latencies of small payloads are those in Table III
-//! for a responder whose core and memory are at the other socket (docs/cluster21.md), so the responder is
-//! placed there.
+//! for a responder whose core and memory are at the other socket (docs/notes/cluster21.md), so the responder
+//! is placed there.
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, latency};

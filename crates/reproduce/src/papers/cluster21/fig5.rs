@@ -1,5 +1,5 @@
 //! CLUSTER'21, Figure 5: vector I/O by number of threads. Calls have four pieces of 32 bytes, because with
-//! more pieces the figure's rates exceed the link (docs/cluster21.md).
+//! more pieces the figure's rates exceed the link (docs/notes/cluster21.md).
 
 use super::cluster::CLUSTER;
 use super::vectors::{Calls, Rates, explain};

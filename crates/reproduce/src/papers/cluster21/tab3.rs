@@ -1,5 +1,5 @@
 //! CLUSTER'21, Table III: rates by the sockets of cores and memory. The rows are the initiator's places, as
-//! the latencies show (docs/cluster21.md).
+//! the latencies show (docs/notes/cluster21.md).
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, rate};

@@ -1,6 +1,6 @@
 //! CLUSTER'21, Table III: latency by the sockets of cores and memory. Rows are read as the initiator's place:
 //! moving the core between rows adds twice as much to a READ as to a WRITE, as if WRITEs were timed in half
-//! round trips (docs/cluster21.md). WRITEs are measured so here.
+//! round trips (docs/notes/cluster21.md). WRITEs are measured so here.
 
 use super::cluster::CLUSTER;
 use super::perftest::latency;

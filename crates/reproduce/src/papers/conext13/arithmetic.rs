@@ -1,9 +1,9 @@
-//! The arithmetic of docs/conext13.md, which needs no simulation.
+//! The arithmetic of docs/notes/conext13.md, which needs no simulation.
 
 use super::runs::{CLUSTER, TABLE_3};
 use doorbell_nic::Profile;
 
-const DOC: &str = include_str!("../../../../../docs/conext13.md");
+const DOC: &str = include_str!("../../../../../docs/notes/conext13.md");
 
 /// Nanoseconds per byte at 10 Gb/s.
 const BYTE_NS: f64 = 0.8;
@@ -28,7 +28,7 @@ fn per_line(us: f64) -> f64 {
 #[track_caller]
 fn told(number: &str) {
     let doc = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(doc.contains(number), "docs/conext13.md does not say {number}");
+    assert!(doc.contains(number), "docs/notes/conext13.md does not say {number}");
 }
 
 #[test]
