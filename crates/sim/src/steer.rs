@@ -31,7 +31,7 @@ pub struct Ahead {
     pub writes: Span,
 }
 
-/// A run that is paused for a look of a [`Steer`].
+/// A run that is paused for a call of [`Steer::look`].
 pub struct SteeredRun<'a>(pub(crate) &'a mut World);
 
 impl SteeredRun<'_> {

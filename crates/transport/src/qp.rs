@@ -180,7 +180,7 @@ impl Qp {
         check_post_recv(self.state, self.uses_srq)
     }
 
-    /// Writes a work request to the send queue and returns its slot, less than the queue's depth. The NIC
+    /// Writes a work request to the send queue. Returns its slot, a number below the queue's depth. The NIC
     /// does not see it before [`Qp::ring`].
     ///
     /// Refuses a work request if the state, the transport, the queue's sizes or the message's length forbid
@@ -222,8 +222,8 @@ impl Qp {
         }
     }
 
-    /// Frees the slots of the send queue up to and including `slot`, and thus of earlier unsignalled work
-    /// requests. Call this when the CQE of `slot` is polled.
+    /// Frees the slots of the send queue up to and including `slot`. These include the slots of earlier
+    /// unsignalled work requests. Call this when the CQE of `slot` is polled.
     pub fn release(&mut self, slot: u32) {
         self.sq.release(slot, self.req.acked());
     }

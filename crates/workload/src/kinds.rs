@@ -154,7 +154,7 @@ impl Pieces {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// Its buffers, one after the other, and again from the first.
+    /// The buffers of the region, one after the other, and again from the first.
     Sequential,
     /// A random buffer for each operation.
     Random,

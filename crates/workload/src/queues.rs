@@ -23,9 +23,8 @@ pub struct QueueLimits {
 pub struct Queues {
     /// QPs that the thread creates.
     pub qps: u32,
-    /// RECVs to keep posted on each QP, or 0 if the QP receives no messages. The device's limits and
-    /// `UD_RECVS` permitting, they are at least twice the messages that the QP's senders can have
-    /// outstanding.
+    /// RECVs to keep posted on each QP, or 0 if the QP receives no messages. They are at least twice the
+    /// messages that the QP's senders can have outstanding, unless `UD_RECVS` or the device allows fewer.
     pub recv_depth: u32,
     /// CQs that the thread creates for its own operations: one, or one for each QP.
     pub send_cqs: u32,

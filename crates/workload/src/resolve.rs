@@ -116,8 +116,9 @@ impl Workload {
         Ok(resolved)
     }
 
-    /// The largest payload in bytes that is copied into WQEs, or `None` if no payload is. If one verb is to
-    /// be inline, this limit is not applied here: a payload that is too long is refused later.
+    /// The largest payload in bytes that is copied into WQEs, or `None` if no payload is. If a workload of
+    /// one verb requests inline payload, `limit` does not apply here: a payload that is too long is refused
+    /// later.
     fn inlines(&self, items: &[(Verb, u32, u32)], limit: u32) -> Option<u32> {
         // Options about the payload's memory imply that the payload is in memory.
         let of_memory = self.sges.is_some_and(|sges| sges > 1) || self.local_region.is_some();

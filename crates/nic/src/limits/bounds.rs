@@ -19,8 +19,8 @@ pub(super) struct Bounds<'a> {
     pub(super) group: &'a RoleGroup,
     /// Usable ports of each machine.
     pub(super) ports: u32,
-    /// Whether the responder may drop messages because no RECV is posted. If so, only the resources that a
-    /// dropped message also uses there are counted.
+    /// Whether the responder may drop messages because no RECV is posted. If so, resources that a dropped
+    /// message does not use are left out.
     pub(super) may_drop: bool,
 }
 
@@ -41,8 +41,8 @@ pub(super) const KINDS: [BoundKind; 8] = [
 
 /// The capacities of one machine in a microsecond, regardless of the users, in the order of [`KINDS`].
 ///
-/// It is `None` for cores, which classes of threads do not share, and for locks, because their capacity
-/// depends on the locks in use.
+/// A capacity is `None` for cores, because classes of threads do not share them, and for locks, because their
+/// capacity depends on the locks in use.
 pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.len()] {
     let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
     let ports = f64::from(ports.min(profile.device.link.ports));

@@ -10,8 +10,8 @@ use doorbell_verbs::Span;
 /// All bounds of a workload on groups of machines, the lowest first. The groups are in the order of machine
 /// numbers, and give the number of machines.
 ///
-/// If targets are random (all to all) and machines differ, a bound limits the average rate over the draws. A
-/// bound of a workload that draws kinds of operations does so, too.
+/// A bound limits the average rate over the draws if the workload draws kinds of operations, or if targets
+/// are random (all to all) and machines differ.
 pub fn limits_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Limit> {
     match alike(groups) {
         _ if groups.is_empty() || kinds.is_empty() => Vec::new(),

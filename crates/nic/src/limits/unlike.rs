@@ -131,7 +131,7 @@ fn posted(machines: &[Shared], all: f64) -> Vec<f64> {
     ranges.iter().map(|(low, high)| low + part * (high - low)).collect()
 }
 
-/// Whether messages are dropped if no RECV is posted. Then a slow receiver holds up no sender.
+/// Whether messages are dropped if no RECV is posted. Then a slow receiver does not delay its senders.
 fn drops(mix: &Mix) -> bool {
     mix.opcode.consumes_recv() && mix.qp_type != QpType::Rc
 }
@@ -201,7 +201,7 @@ impl<'a> UnlikeMachines<'a> {
         &self.sides[part.group]
     }
 
-    /// The parts of `others` that a machine of `part` exchanges operations with.
+    /// The parts of `others` with which a machine of `part` exchanges operations.
     fn peers<'b>(&self, part: &'b RolePart, others: &'b [RolePart]) -> impl Iterator<Item = &'b RolePart> {
         others.iter().filter(move |other| *other != part || part.len() > 1)
     }
@@ -220,8 +220,8 @@ impl<'a> UnlikeMachines<'a> {
         self.bound_of(kind, part, group, false)
     }
 
-    /// The bound that `group` sets. With `may_drop`, only the resources that a dropped message also uses are
-    /// counted.
+    /// The bound that `group` sets. With `may_drop`, resources that a dropped message does not use are left
+    /// out.
     fn bound_of(&self, kind: BoundKind, part: &RolePart, group: &RoleGroup, may_drop: bool) -> Limit {
         let others = if group.posts { &self.responders } else { &self.posters };
         let own = self.side(part);
@@ -244,7 +244,8 @@ impl<'a> UnlikeMachines<'a> {
         }
     }
 
-    /// The bounds of the posting machines add up. Machine 0 is bounded by all operations that arrive.
+    /// The bounds if the other machines post to machine 0. The bounds of the posting machines add up. Machine
+    /// 0 is bounded by all operations that arrive.
     fn inbound(&self) -> Vec<Limit> {
         let zero = &self.responders[0];
         let group = RoleGroup { who: self.who(zero).into(), ..self.mix.inbound_responder() };
@@ -282,7 +283,7 @@ impl<'a> UnlikeMachines<'a> {
         self.posters.iter().map(least).collect()
     }
 
-    /// Machine 0 posts to the others in turn.
+    /// The bounds if machine 0 posts to the other machines in turn.
     fn outbound(&self) -> Vec<Limit> {
         let zero = &self.posters[0];
         let mut all = self.posting(zero);
@@ -308,7 +309,8 @@ impl<'a> UnlikeMachines<'a> {
         self.mix.responders_among(self.who(part), &part.machines)
     }
 
-    /// Each machine is the target of its share of the operations that the others post.
+    /// The bounds if all machines post. Each machine is the target of its share of the operations that the
+    /// other machines post.
     fn all_to_all(&self) -> Vec<Limit> {
         let least = self.least_each();
         let most: Vec<f64> =

@@ -184,7 +184,7 @@ section! {
 section! {
     /// The locks under which atomics are executed.
     Atomics in "atomics" {
-        /// Locks; an address takes number `(address >> slot_low_bit) % slots`.
+        /// Number of locks. An address belongs to lock `(address >> slot_low_bit) % slots`.
         slots: u32 = "slots" Count 1..=65536;
         /// First address bit that chooses the lock.
         slot_low_bit: u32 = "slot_low_bit" Count 0..=48;

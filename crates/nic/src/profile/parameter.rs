@@ -497,7 +497,7 @@ fn within(name: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), Stri
     Err(format!("{name} is {value}, not within {low} to {high}"))
 }
 
-/// The number in an entry. The error is the kind of value that the unit asks for.
+/// The number in an entry. The error is the kind of value that the unit requires.
 fn number(value: &toml::Value, unit: Unit) -> Result<f64, &'static str> {
     match (value, unit) {
         (toml::Value::Boolean(flag), Unit::Flag) => Ok(f64::from(u8::from(*flag))),

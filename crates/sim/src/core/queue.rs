@@ -31,8 +31,8 @@ impl EventKey {
         EventKey { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
     }
 
-    /// Whether the event only wakes waiting threads and changes nothing else. Such an event exists only if a
-    /// thread waits for it.
+    /// Whether the event only wakes waiting threads and changes nothing else. Whether such events exist
+    /// depends on the threads that wait.
     pub(crate) const fn is_wake_up(self) -> bool {
         self.order < (kind::COMPLETION as u64 + 1) << KIND
     }

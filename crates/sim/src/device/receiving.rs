@@ -40,8 +40,9 @@ pub(crate) struct Flow {
     pub(super) waiting: Row,
     /// Whether the flow waits for a receiving unit or has one.
     pub(super) served: bool,
-    /// Time in the metering window in which a unit processed a packet of the flow, or in which such a packet
-    /// waited until the unit had issued the DMAs of its previous packet. It never exceeds the window.
+    /// Time in the metering window for which the flow was busy. It is busy while a unit processes one of its
+    /// packets, and while such a packet waits until the unit has issued the DMAs of the unit's previous
+    /// packet. The time never exceeds the window.
     pub(crate) busy: Ps,
 }
 

@@ -181,14 +181,15 @@ struct Times {
     dma_line: Ps,
     line_transfer: Ps,
     line_transfer_queued: Ps,
-    /// From DRAM of the core's own socket.
+    /// Fetch of a line from DRAM of the core's own socket.
     dram: FetchTime,
-    /// From DRAM of another socket.
+    /// Fetch of a line from DRAM of another socket.
     dram_elsewhere: FetchTime,
-    /// From the last-level cache of another socket, for a load that overlaps with earlier loads.
+    /// Fetch of a line from the last-level cache of another socket, by a load that overlaps with earlier
+    /// loads.
     cache_elsewhere: FetchTime,
-    /// From the last-level cache of another socket, for a load that does not overlap with earlier ones, or a
-    /// store.
+    /// Fetch of a line from the last-level cache of another socket, by a store or by a load that does not
+    /// overlap with earlier loads.
     cache_elsewhere_alone: FetchTime,
     /// Extra time if another socket has the line.
     hop: Ps,
@@ -318,7 +319,7 @@ impl Flat {
         sets.insert(&mut line.watchers, core);
     }
 
-    /// Prevents that a core's next load from the last level overlaps with earlier loads.
+    /// Lets a core's next load of a line outside its own cache wait for all earlier accesses.
     #[inline]
     pub(crate) fn serialize(&mut self, core: CoreId) {
         of_core(&mut self.cores, core).serialized = true;

@@ -239,7 +239,7 @@ impl LineState {
         self.holders.0 = self.holders.0 & !LineState::MODIFIED | LineState::mark(socket);
     }
 
-    /// Records that a core at this socket has changed the line. No other core holds it then.
+    /// Records that a core at this socket has changed the line. No other core holds the line then.
     #[inline]
     pub(crate) fn stored_by(&mut self, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) {
         sets.clear(&mut self.holders);

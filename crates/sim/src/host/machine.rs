@@ -119,7 +119,7 @@ impl Host {
         self.rings.add(self.sockets.of_core(core), queue, entries, bytes)
     }
 
-    /// The core with this number, which is below [`MAX_CORES`].
+    /// The core with this number. The number is below [`MAX_CORES`].
     pub(crate) fn core(&mut self, core: CoreId) -> &mut Core {
         while self.cores.get(core).is_none() {
             self.cores.push(Core::new());

@@ -1,5 +1,5 @@
 //! A socket: the data to send, the received data, and the rules of TCP for a fabric that loses nothing. Time
-//! and memory are not part of it.
+//! and memory are not modelled here.
 
 use crate::core::index::{PortId, SocketId, ThreadId};
 use crate::core::ps::Ps;

@@ -105,7 +105,7 @@ pub(crate) enum Waiting {
         since: Ps,
         /// When the sleep ends at the latest; [`Ps::NEVER`] if there is no deadline.
         deadline: Ps,
-        /// Time in the metering window that interrupts have taken of the core meanwhile.
+        /// Time in the metering window for which interrupts occupied the core during the sleep.
         interrupted: Ps,
     },
     /// The thread has ended.
@@ -135,7 +135,7 @@ pub(crate) struct Thread {
     owed: Ps,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: Ps,
-    /// Address in the thread's stack at which it stopped last, for [`crate::core::fetch`].
+    /// Address in the thread's stack at which the thread stopped last, for [`crate::core::fetch`].
     pub(crate) stopped_at: usize,
 }
 
@@ -274,9 +274,9 @@ impl Thread {
         &self.last.steps
     }
 
-    /// Resumes a thread that sleeps in its passes, in the pass in progress at `at.time`. If the rest of that
-    /// pass reads nothing, the thread continues at the end of the pass. Returns the time of its turn; `None`
-    /// if the thread does not sleep in passes or was resumed before.
+    /// Resumes a thread that sleeps in its passes. It continues in the pass that is in progress at `at.time`.
+    /// If the rest of that pass reads nothing, the thread continues at the end of the pass. Returns the time
+    /// of its turn; `None` if the thread does not sleep in passes or was resumed before.
     pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<Ps> {
         let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
             return None;

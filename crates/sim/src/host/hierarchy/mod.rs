@@ -44,7 +44,7 @@ struct HeldLine {
     state: Mesif,
     /// Cores that hold the line in their own caches, one bit each.
     holders: u64,
-    /// Whether the only holder may write the line without asking.
+    /// Whether the only holder may write the line without a request.
     owned: bool,
     /// Whether a prefetcher brought the line, and no core has asked for it since.
     prefetched: bool,
@@ -87,7 +87,7 @@ struct Io {
     read: CoherenceRequest,
     /// Whether devices' requests are coherent with the caches.
     coherent: bool,
-    /// Ways of the last level that a device's writes may take. At 0 they go to memory.
+    /// Ways of the last level that a device's writes may use. At 0, the writes go to memory.
     ways: usize,
 }
 
@@ -312,7 +312,7 @@ impl Hierarchy {
         done
     }
 
-    /// Asks for lines. Waits for a free buffer, but not for the lines.
+    /// Requests lines. Waits for a free buffer, but not for the lines.
     fn prefetch(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let mut now = at;
         for place in lines.places() {
@@ -345,7 +345,7 @@ impl Hierarchy {
         self.private(core).pipeline.store(&buffers, at, ready)
     }
 
-    /// Whether a core has a line in its first level and may write it without asking.
+    /// Whether a core has a line in its first level and may write the line without a request.
     fn may_write(&mut self, core: CoreId, line: LineId) -> bool {
         let Some(held) = self.llc.peek(line) else { return false };
         let may = held.state == Mesif::Modified && held.owned && held.holders == bit(core);
@@ -614,7 +614,7 @@ impl Hierarchy {
         std::mem::take(&mut self.woken)
     }
 
-    /// Wakes the threads that watch a line, so that they look at it again.
+    /// Wakes the threads that watch a line, so that they load it again.
     fn wake(&mut self, line: LineId) {
         if let Some(watchers) = self.watchers.remove(&line) {
             for core in self.sets.take(watchers) {

@@ -1,4 +1,4 @@
-//! Posting, and memory accesses of the processor meanwhile.
+//! Posts of work requests, and accesses of the processor to memory.
 
 use super::ledger::{Owner, Sent};
 use super::objects::QKEY;
