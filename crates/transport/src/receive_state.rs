@@ -32,8 +32,7 @@ pub(crate) struct Responder {
     pub(crate) epsn: u32,
     /// Messages completed, 24 bits.
     pub(crate) msn: u32,
-    /// Whether a NAK was already sent for the expected PSN: because it is missing, or because it found no
-    /// RECV.
+    /// Whether a NAK was already sent for the expected PSN, because its packet is missing or found no RECV.
     pub(crate) nak_sent: bool,
     /// Attribute `max_dest_rd_atomic`.
     pub(crate) rd_atomic: u8,

@@ -28,7 +28,7 @@ impl Qp {
     }
 
     /// Records that the driver has carried out the atomic of [`Source::Atomic`]. `original` is the previous
-    /// value of the word. It also answers duplicates.
+    /// value of the word. Duplicates are answered with this value.
     pub fn atomic_done(&mut self, resource: u8, original: u64) {
         if let Some(Some(atomic)) = self.resp.atomics.get_mut(usize::from(resource)) {
             atomic.original = Some(original);

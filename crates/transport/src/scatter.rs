@@ -3,8 +3,8 @@
 use crate::{Action, KeyError, Keys};
 use doorbell_verbs::{AccessFlags, Sge};
 
-/// Writes `len` payload bytes to the SGEs, from byte `skip` of the SGEs on. The caller has checked that they
-/// fit. If an lkey is not valid for the access, nothing is written.
+/// Writes `len` payload bytes to the SGEs, from byte `skip` of the SGEs on. The caller has checked that the
+/// bytes fit. If an lkey is not valid for the access, nothing is written.
 pub(crate) fn scatter(
     keys: &Keys,
     pd: u32,

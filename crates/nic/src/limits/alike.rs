@@ -35,7 +35,7 @@ pub(super) fn limits_of_kinds(profile: &Profile, kinds: &Kinds) -> Vec<Limit> {
 
 /// All bounds of several workloads that share a NIC, the lowest first. `parts` holds each workload with its
 /// number of operations. A bound adds up the amounts of one resource that all workloads use. A link has a
-/// bound for each direction. All workloads are taken to have the pattern of the first.
+/// bound for each direction. All bounds use the pattern of the first workload.
 pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
     let parts: Vec<(&Mix, u64)> = parts.iter().filter(|(_, n)| *n > 0).map(|(mix, n)| (mix, *n)).collect();
     if let [(mix, _)] = &parts[..] {

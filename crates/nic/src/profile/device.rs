@@ -200,7 +200,7 @@ section! {
     Caches in "caches" {
         /// Send WQEs that are not yet sent.
         wqe_entries: u32 = "wqe_entries" Count 1..=1048576;
-        /// How long a sending unit stalls on a missing WQE. The rest of the WQE's PCIe read is hidden.
+        /// How long a sending unit stalls on a missing WQE. Other work hides the rest of the WQE's PCIe read.
         wqe_stall: Span = "wqe_stall_ns" Nanoseconds 0..=100000;
         /// WQEs of READs and atomics that were sent and wait for their answers.
         read_wqe_entries: u32 = "read_wqe_entries" Count 1..=1048576;
@@ -239,8 +239,8 @@ impl Pcie {
 }
 
 impl Link {
-    /// The path MTU. Segments of iWARP have other sizes: there it is the largest MTU that is not above the
-    /// segment.
+    /// The path MTU. On iWARP, segments have other sizes. The result is then the largest MTU that is not
+    /// above the segment's size.
     pub fn mtu(&self) -> Mtu {
         Mtu::from_bytes(1 << self.mtu.clamp(256, 4096).ilog2()).unwrap_or(Mtu::Mtu4096)
     }

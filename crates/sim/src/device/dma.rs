@@ -84,7 +84,7 @@ impl SimDevice {
         }
     }
 
-    /// Reads WQEs or a descriptor from a ring. Returns when memory and caches have brought their lines.
+    /// Reads WQEs or a descriptor from a ring. Returns when memory and caches have delivered the lines.
     #[cold]
     fn load_ring(&mut self, host: &mut Host, now: Ps, purpose: ReadPurpose) -> Ps {
         match purpose {

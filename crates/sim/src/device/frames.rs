@@ -61,7 +61,7 @@ impl SimDevice {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Segment));
     }
 
-    /// Reads a descriptor from the ring. Returns when memory and caches have brought its lines.
+    /// Reads a descriptor from the ring. Returns when memory and caches have delivered its lines.
     pub(super) fn load_descriptor(&mut self, host: &mut Host, now: Ps) -> Ps {
         let agent = self.agent();
         let ethernet = self.ethernet();

@@ -79,7 +79,7 @@ impl SimDevice {
             self.receiving.waiting.push_back(id);
         }
         if let Some(copy) = copy {
-            // The copy follows the original, because of which the flow is already served.
+            // The flow is already served because of the original. The copy waits behind it.
             self.flow(id).waiting.push(copy, &mut env.flights);
         }
     }

@@ -4,8 +4,8 @@ use super::touched::Touched;
 use crate::core::spare::Spare;
 use std::ops::Range;
 
-/// Bytes of a block from which on the C library gets the block from the system, and gives it back as soon as
-/// it is freed.
+/// Least bytes of a block that the C library gets from the system, and gives back as soon as the block is
+/// freed.
 const LARGE: usize = 1 << 25;
 /// Number of spare blocks that are kept, and bytes of the largest of them.
 const MOST: usize = 4;

@@ -202,8 +202,8 @@ struct Times {
 }
 
 impl Times {
-    /// Time to transfer a line to a core that has `waited` for other cores. The longer the wait, the more of
-    /// the request's way was covered during the wait.
+    /// Time to transfer a line to a core that has `waited` for other cores. The longer the wait, the larger
+    /// the part of the request's travel time that the wait hid.
     fn transfer_after(&self, waited: Ps) -> Ps {
         let (alone, queued) = (self.line_transfer, self.line_transfer_queued);
         let saved = alone.saturating_sub(queued);

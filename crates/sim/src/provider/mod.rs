@@ -101,7 +101,7 @@ impl<'y> SimProvider<'y> {
         self.suspend();
     }
 
-    /// Lets all events and all actions of other threads happen that come before this thread's clock.
+    /// Lets everything before this thread's clock happen: events, and actions of other threads.
     fn sync(&self) {
         if std::thread::panicking() {
             return; // The thread is being dropped.

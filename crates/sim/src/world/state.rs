@@ -17,7 +17,7 @@ use doorbell_nic::cost::Costs;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Number of pending events from which on the data of a simulation exceed a processor's caches.
+/// Least number of pending events at which the data of a simulation exceed a processor's caches.
 pub(super) const CROWD: u32 = 4096;
 
 /// Buckets of the queue up to which data was prefetched. The first is for data that events name, the second
