@@ -35,7 +35,7 @@ pub(crate) struct PcieLink {
 }
 
 impl PcieLink {
-    /// A link on which DMA writes of `waiting` bytes may wait.
+    /// A link on which DMA writes of up to `waiting` bytes may be queued.
     pub(super) fn new(costs: PcieCost, waiting: u32) -> PcieLink {
         PcieLink {
             most_ahead: Ps(costs.write(waiting.into())),
@@ -103,7 +103,7 @@ impl PcieLink {
         self.last_visible.max(now + Ps(self.costs.write_latency))
     }
 
-    /// Shortest time of a DMA write to become visible.
+    /// Shortest time from the issue of a DMA write until it is visible.
     #[inline]
     pub(crate) fn least_write(&self) -> Ps {
         Ps(self.costs.write_latency)
