@@ -43,11 +43,13 @@ impl Means {
         let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
         let least = least(batches, length);
         let (count, each) = of_joined(batches, least, counts)?;
-        let batch = length as f64;
-        let length = batch * each as f64;
+        let length = length as f64;
+        let joined = length * each as f64;
+        let all = length * batches.len() as f64;
         // Any count may be off by one operation by chance, however regular the batches are.
-        let one = 1.0 / (batches.len() as f64 * batch);
-        let rate = Interval { mean: count.mean / length, half: (count.half / length).max(one) };
+        let half = (count.half / joined).max(1.0 / all);
+        // Like the rate that a run shows, the mean includes the left-over batches, which no joined batch has.
+        let rate = Interval { mean: Batch::all(batches).completed as f64 / all, half };
         Some(Means { rate, latency: latency(batches, least) })
     }
 }

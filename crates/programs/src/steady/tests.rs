@@ -169,3 +169,12 @@ fn one_operation_more_or_less_is_never_ruled_out() {
     let one = 1.0 / 32.0 * means.rate.mean;
     assert!((means.rate.half - one).abs() < 1e-9 * one, "{means:?}");
 }
+
+#[test]
+fn the_mean_of_a_rate_includes_left_over_batches() {
+    let mut series = CompletionSeries::new(Time::START, 10, false);
+    // 65 batches are joined in threes, so the first two are left over.
+    (0..65).for_each(|batch| series.add(seen(batch << 10, if batch < 2 { 1 } else { 50 + batch % 3 }, None)));
+    let means = Means::of(series.batches(), series.length()).unwrap();
+    assert!((means.rate.mean - series.rate()).abs() < 1e-9 * series.rate(), "{means:?} {}", series.rate());
+}
