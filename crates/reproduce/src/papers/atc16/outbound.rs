@@ -16,8 +16,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A WRITE of 32 bytes takes two lines. Each READ is signalled, and one WRITE in 16. The paper does not state
-/// how many operations are signalled.
+/// The WQE of a WRITE of 32 bytes takes two lines. Every READ is signalled, but only one WRITE in 16. The
+/// paper does not state how many operations are signalled.
 fn posting(verb: Verb) -> Workload {
     let workload = Workload {
         verb: Some(verb),
