@@ -134,7 +134,6 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
     }
 }
 
-/// Prints `value` as JSON.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
     let json = serde_json::to_string_pretty(value).map_err(Exit::failed)?;
     print(&(json + "\n"))

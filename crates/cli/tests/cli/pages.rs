@@ -41,7 +41,6 @@ fn pages() -> Vec<PathBuf> {
     all
 }
 
-/// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
 struct FencedBlock {
     /// Line number of the opening fence, counted from 0.

@@ -9,7 +9,7 @@ use crate::results::{Advice, Gain, MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
 use doorbell_schema::Duration;
 
-/// Most candidates to simulate.
+/// Largest number of candidates to simulate.
 const MOST: usize = 12;
 
 /// Rates that differ by less than this share count as equal. Among equal candidates, the likelier one comes

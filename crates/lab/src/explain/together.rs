@@ -7,7 +7,7 @@ use crate::results::{Gain, Outcome, Utilization};
 use doorbell_nic::{More, Part, Resource};
 use std::collections::BTreeMap;
 
-/// Most resources that are increased together.
+/// Largest number of resources that are increased together.
 const MOST: usize = 4;
 
 /// A resource that is busy for at least this share of the time may limit the rate together with other

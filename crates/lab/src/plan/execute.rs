@@ -16,7 +16,7 @@ use std::time::Instant;
 pub struct Control<'a> {
     /// Set to stop. Results computed so far are returned.
     pub interrupt: Arc<AtomicBool>,
-    /// Most runs at a time.
+    /// Largest number of concurrent runs.
     pub jobs: usize,
     /// Wall-clock time that a run may take. After this time the run ends with the result known so far.
     pub max_wall: Option<std::time::Duration>,
@@ -43,8 +43,8 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Most simulated threads of all concurrent runs together, because each thread has a stack.
-/// `doorbell_workload` has the limit of one run.
+/// Largest number of simulated threads of all concurrent runs together. It is limited because each thread has
+/// a stack. `doorbell_workload` has the limit of one run.
 const MOST_THREADS: u64 = 30_000;
 
 /// Resources of this machine that a run needs.

@@ -18,10 +18,11 @@ pub(crate) const MODEL: &str = env!("DOORBELL_MODEL");
 /// Suffix of result files. Files without this suffix are never touched.
 const ENDING: &str = ".result.json";
 
-/// Most bytes of all stored results: some hundred times the results of one paper.
+/// Largest size of all stored results together, in bytes: some hundred times the results of one paper.
 const LIMIT: u64 = 256 << 20;
 
-/// Results in a directory. The name of a file is a hash of the run and of the model.
+/// A store: a directory with a file for each result. The name of a file is a hash of the run and of the
+/// model.
 pub struct Stored {
     dir: PathBuf,
     /// Whether to ignore results that are already stored.
@@ -84,7 +85,6 @@ pub struct Size {
     pub bytes: u64,
 }
 
-/// The file of a result.
 struct StoredFile {
     path: PathBuf,
     bytes: u64,

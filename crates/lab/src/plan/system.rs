@@ -13,7 +13,7 @@ use doorbell_workload::Profiles;
 
 /// Bytes of this computer's memory for a client and its part of the server, rounded up.
 const CLIENT: u64 = 400_000;
-/// Most threads of a server.
+/// Largest number of threads of a server.
 const SERVER_THREADS: u64 = 256;
 
 /// Approximate upper bound of the messages that a system exchanges in a microsecond.

@@ -4,7 +4,6 @@ use super::shown::{Shown, ShownOfClass};
 use doorbell_programs::worker::{OfKind, ThreadResult};
 use doorbell_sim::Metrics;
 
-/// Raw results of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct RawRun {
     /// Results of all threads, each with the number of its machine.

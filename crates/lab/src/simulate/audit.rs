@@ -57,7 +57,7 @@ fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     let Accounts { posted, completed, outstanding, .. } = *a;
     let all = completed + outstanding == posted && of.posted == posted;
-    // The devices have ended at least the operations that threads counted as complete.
+    // The devices must have ended every operation that threads counted as complete.
     let ended = completed <= of.ended;
     (!all || !ended).then(|| {
         format!(
@@ -155,7 +155,7 @@ fn bus(profile: &Profile, of: &PcieUse, seconds: f64) -> Option<String> {
     ))
 }
 
-/// Most payload of one transfer, in bytes.
+/// Largest payload of one transfer, in bytes.
 fn transfer(profile: &Profile) -> u64 {
     profile.device.link.mtu.max(4096).into()
 }

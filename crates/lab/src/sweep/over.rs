@@ -3,7 +3,7 @@
 use crate::asked;
 use doorbell_schema::{Field, FieldKind, Value};
 
-/// Most values of an option.
+/// Largest number of values of an option.
 const MOST: usize = 10_000;
 
 /// A swept option and its values, in order.

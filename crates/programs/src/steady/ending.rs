@@ -35,8 +35,8 @@ pub struct Wanted {
     pub max_time: Span,
     /// The due operations of open loops.
     pub due: Vec<Due>,
-    /// Least think time of all threads: the time from the end of an operation to the start of the operation
-    /// that replaces it.
+    /// Shortest think time of all threads: the time from the end of an operation to the start of the
+    /// operation that replaces it.
     pub think: Span,
     /// An event of the system that recurs.
     pub round: Option<Round>,
@@ -177,8 +177,8 @@ pub struct Ending {
 }
 
 impl Wanted {
-    /// Returns the due operations, of a class or of all threads, whose completions lag ever further behind,
-    /// by the observations until `until`.
+    /// Returns the due operations whose completions lag ever further behind, judged by the observations until
+    /// `until`. They are the operations of a class, or of all threads.
     pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
         self.due.iter().find(|due| due.is_ahead_of(measurement, until))
     }

@@ -76,7 +76,7 @@ pub struct Due {
     pub class: Option<(usize, String)>,
     /// Operations that are due per second.
     pub rate: u64,
-    /// Most operations that may be outstanding.
+    /// Largest number of operations that may be outstanding.
     pub under_way: u64,
 }
 

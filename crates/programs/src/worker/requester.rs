@@ -17,7 +17,7 @@ use doorbell_workload::{Addresses, AtomicCounters, Buffers, Operation, Pattern, 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Most completions of one poll.
+/// Largest number of completions of one poll.
 const POLL: usize = 16;
 
 /// Upper bound of the random start delay in picoseconds, for threads that drain their windows. Used if the

@@ -39,7 +39,7 @@ pub(super) struct Session<'a, P: Provider> {
 #[derive(Clone, Copy)]
 struct Abilities {
     mtu: Mtu,
-    /// Most outstanding READs and atomics of a QP.
+    /// Largest number of outstanding READs and atomics of a QP.
     rd_atomic: u8,
 }
 

@@ -20,7 +20,8 @@ const LIST: usize = 64;
 pub struct Completed {
     /// Number of the block in the region.
     pub block: u64,
-    /// Number of modifications in the post: the oldest ones of the block that had not reached the target.
+    /// Number of modifications in the post. They are the oldest modifications of the block that had not
+    /// reached the target.
     pub writes: u32,
 }
 
@@ -29,7 +30,7 @@ pub struct Completed {
 pub struct Polled<'a> {
     /// Posts that have completed since the last call, in the order of posting.
     pub completed: &'a [Completed],
-    /// Blocks that this call posted because of the time-out.
+    /// Number of blocks that this call posted because of the time-out.
     pub posted: u32,
 }
 
@@ -162,7 +163,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Posts all held blocks, the block held longest first. Later writes do not reach the target before them.
+    /// Posts all held blocks, the block held longest first. Later writes do not reach the target before these
+    /// blocks.
     ///
     /// # Errors
     /// If a verb fails or has failed before.

@@ -8,7 +8,7 @@ use crate::spinlock::Waits;
 use crate::spinlock::word;
 use doorbell_schema::{Duration, Field, Flag, Share, schema};
 
-/// Most bytes that the areas of all back-ends may have together.
+/// Largest size in bytes that the areas of all back-ends may have together.
 const LARGEST: u64 = 1 << 30;
 
 schema! {
@@ -123,7 +123,7 @@ impl Hashtable {
         self.seats().proxy(self.clients.clients, client, socket)
     }
 
-    /// Most operations and publications that a front-end has in flight.
+    /// Largest number of operations and publications that a front-end has in flight.
     pub(super) fn operations(&self) -> u32 {
         2 * self.clients.outstanding
     }

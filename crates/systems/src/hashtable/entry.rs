@@ -18,7 +18,6 @@ fn check(key: u64, before: &[u8]) -> u64 {
     checksum(before) ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The version of an entry.
 pub(super) fn version(entry: &[u8]) -> u64 {
     word(entry)
 }

@@ -17,7 +17,7 @@ use crate::spinlock::Leased;
 use crate::{Interval, SystemError, work};
 use doorbell_verbs::{Provider, Time};
 
-/// Most operations that begin in a pass. After a pass the front-end polls for completions.
+/// Largest number of operations that begin in a pass. After a pass, the front-end polls for completions.
 const PASS: u32 = 16;
 
 /// An operation on a key.
@@ -95,10 +95,10 @@ pub trait Work {
     /// Whether no operation will ever begin again.
     fn is_over(&self) -> bool;
 
-    /// Takes the result of an operation that has ended.
+    /// Receives the result of an operation that has ended.
     fn done(&mut self, done: Done<'_>);
 
-    /// Takes the result of a publication.
+    /// Receives the result of a publication.
     fn published(&mut self, published: Published<'_>);
 }
 

@@ -15,7 +15,7 @@ use doorbell_verbs::{
 };
 use std::cell::Cell;
 
-/// Most work requests of a list.
+/// Largest number of work requests of a list.
 const LIST: u32 = 2;
 
 /// The name under which a back-end publishes its services.

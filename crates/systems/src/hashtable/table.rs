@@ -108,7 +108,6 @@ impl TableLayout {
         (block % self.areas, block / self.areas)
     }
 
-    /// Bytes of an area.
     pub(super) fn area_bytes(&self) -> u64 {
         self.locks().bytes() + self.pairs.div_ceil(u64::from(self.areas)) * self.record_bytes()
     }

@@ -14,7 +14,7 @@ use doorbell_verbs::{
     Ah, Cq, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest,
 };
 
-/// The key that a worker publishes when it knows its clients and takes requests.
+/// The key that a worker publishes when it knows its clients and accepts requests.
 pub(super) fn ready_key(worker: u32) -> String {
     format!("herd/ready/{worker}")
 }
@@ -130,8 +130,8 @@ impl<P: Provider> RequestLine<P> {
         Ok(RequestLine { cpu: cpu.clone(), config: config.clone(), number, outboxes, way, inline })
     }
 
-    /// Waits until every worker knows its clients and takes requests. If requests are datagrams, workers need
-    /// not know clients beforehand, so there is no wait.
+    /// Waits until every worker knows its clients and accepts requests. If requests are datagrams, workers
+    /// need not know clients beforehand, so there is no wait.
     pub(super) fn wait_for_workers(&self) {
         if self.config.requests != Requests::SendUd {
             (0..self.config.workers).for_each(|worker| drop(self.cpu.lookup(&ready_key(worker))));
@@ -208,7 +208,7 @@ impl<P: Provider> RequestLine<P> {
     /// Must be called after requests to a worker were posted again. Tells a worker that polls slots to
     /// examine this client's slots again. Returns when the repeated WRITEs have left. Otherwise the reply to
     /// a first WRITE could free its slot, and the repeated WRITE would carry the slot's next request. A
-    /// worker that takes SENDs needs no notice.
+    /// worker that receives SENDs needs no notice.
     pub(super) fn repeated(&mut self, images: &Images<P>, worker: u32) -> Result<(), SystemError> {
         let RequestWay::Write { bells, .. } = &mut self.way else { return Ok(()) };
         *bells = bells.wrapping_add(1);

@@ -34,7 +34,8 @@
 //! RECV is posted is lost, as in the network. There are RECVs for all requests that clients may have
 //! outstanding, but at most 8192 for each worker and port.
 //!
-//! All SENDs: a worker takes a request for a new one if it comes more than 2^21 sequence numbers late.
+//! All SENDs: a worker mistakes an old request for a new one if it arrives more than 2^21 sequence numbers
+//! late.
 //!
 //! The server identifies a sender of datagrams by its address, its QP number, and the low bits of its client
 //! number. The QP number of a client that has exited may be given to another client. The server tells these

@@ -1,4 +1,4 @@
-//! A worker that takes requests from RECVs.
+//! A worker that receives requests by RECVs.
 
 use super::config::Config;
 use super::immediates::{SEQUENCE_BITS, from_request_imm};
@@ -12,7 +12,7 @@ use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{Endpoint, Gid, Provider, QpType, Wc};
 use std::collections::HashMap;
 
-/// Most RECVs of a worker's QP. Requests may be lost if more than these are in flight.
+/// Largest number of RECVs of a worker's QP. Requests may be lost if more requests are in flight.
 const MOST_RECVS: u32 = 8192;
 
 /// The last sequence number that was executed in each slot of each client's window.
@@ -49,7 +49,8 @@ enum Senders {
 }
 
 /// The identity of a sender of datagrams. A QP number does not suffice: another client may get the QP number
-/// of a client that has exited. The worker would then take its first requests for old ones.
+/// of a client that has exited. The worker would then mistake the other client's first requests for old
+/// requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Sender {
     lid: u16,
@@ -59,7 +60,7 @@ struct Sender {
     client: u32,
 }
 
-/// A worker that takes requests from RECVs.
+/// A worker that receives requests by RECVs.
 pub(super) struct RecvWorker<P: Provider> {
     device: Device<P>,
     /// The inboxes, by port or by client.
@@ -161,7 +162,7 @@ impl<P: Provider> RecvWorker<P> {
     }
 }
 
-/// The parts of a worker that takes requests by RECVs, in the order of its fields.
+/// The parts of a worker that receives requests by RECVs, in the order of its fields.
 type Opened<P> = (Inboxes<P>, Replier<P>, Senders);
 
 /// Opens a UD QP for each port.

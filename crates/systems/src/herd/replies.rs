@@ -13,10 +13,10 @@ use crate::{SystemError, work};
 use doorbell_verbs::{AccessFlags, Mr, Provider, RemoteAddr, SendFlags, SendOp, SendWr, Wc};
 use std::collections::VecDeque;
 
-/// Most completions of a poll.
+/// Largest number of completions of a poll.
 const TAKEN: usize = 16;
 
-/// Takes a reply: its status, its request, and its bytes.
+/// The function that receives a reply: its status, its request, and its bytes.
 pub(super) type Each<'a> = dyn FnMut(Status, Pending, &[u8]) -> Result<(), SystemError> + 'a;
 
 /// Where the replies arrive.
@@ -217,7 +217,7 @@ impl<P: Provider> Intake<P> {
         }
     }
 
-    /// Takes replies and passes each to `each`. Returns whether there were any.
+    /// Receives replies and passes each to `each`. Returns whether any reply was there.
     pub(super) fn poll(
         &mut self,
         cpu: &P,
@@ -234,7 +234,7 @@ impl<P: Provider> Intake<P> {
     }
 }
 
-/// Takes replies from RECVs.
+/// Receives replies by RECVs.
 fn recv<P: Provider>(
     inboxes: &mut Inboxes<P>,
     cpu: &P,

@@ -49,7 +49,7 @@ impl Windows {
         lane.slots[self.slot(lane.next)].is_none()
     }
 
-    /// Takes a slot for the next request to a worker. The worker's window must [have
+    /// Reserves a slot for the next request to a worker. The worker's window must [have
     /// room](Windows::has_room).
     pub(super) fn take(&mut self, worker: u32, length: u16, tag: u64, now: Time) -> Pending {
         let sequence = self.lanes[worker as usize].next;

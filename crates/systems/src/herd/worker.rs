@@ -6,13 +6,13 @@ use super::{recvs, region};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Provider};
 
-/// How a worker takes requests.
+/// How a worker receives requests.
 enum Intake<P: Provider> {
     Region(region::RegionWorker<P>),
     Recvs(recvs::RecvWorker<P>),
 }
 
-/// A worker takes requests, has the handler execute them, and replies.
+/// A worker receives requests, lets the handler execute them, and replies.
 pub struct Worker<P: Provider>(Intake<P>);
 
 impl<P: Provider> Worker<P> {

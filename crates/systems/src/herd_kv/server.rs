@@ -8,7 +8,7 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, SystemError, herd};
 use doorbell_verbs::{Cluster, Mem, RunError};
 
-/// Fewest bytes that a core has in its own caches: 128 lines.
+/// A core has at least this many bytes in its own caches: 128 lines.
 const OWN_CACHE: u64 = 8 << 10;
 
 /// A store's server.

@@ -10,7 +10,7 @@ use crate::shuffle::{Full, Placement, Plan, Shuffle};
 use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 
-/// Most bytes of all memories.
+/// Largest size of all memories together, in bytes.
 const LARGEST: u64 = 4 << 30;
 
 schema! {

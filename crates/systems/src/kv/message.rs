@@ -38,7 +38,7 @@ pub enum Reply {
 /// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The value is longer than the store takes.
+    /// The value is longer than the store accepts.
     TooLong,
     /// The key belongs to another worker.
     OtherPartition,

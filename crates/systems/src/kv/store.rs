@@ -49,8 +49,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A layout for `pairs` pairs with values of `value` bytes. Four slots of eight are in use, as HERD has,
-    /// and the log has room for all pairs.
+    /// A layout for `pairs` pairs with values of `value` bytes. On average, at most four of a bucket's eight
+    /// slots are in use, as in HERD. The log has room for all pairs.
     pub fn for_pairs(pairs: u64, value: u32) -> Layout {
         let buckets = pairs.div_ceil(4).max(1).next_power_of_two();
         Layout { buckets, log: (pairs + 1) * entry_bytes(value), max_value: value }
@@ -212,7 +212,7 @@ pub(crate) fn checksum_work(value: usize) -> doorbell_verbs::Span {
 pub(crate) enum IfNot {
     /// The key has the known version.
     Same,
-    /// The key's other version, and its value; `None` if the key is absent.
+    /// The key has this other version and this value. `None` if the key is absent.
     Other(Option<(u32, Vec<u8>)>),
 }
 
@@ -232,7 +232,7 @@ pub struct PartitionStore {
     layout: Layout,
     /// The log's head: the number of lines ever appended, including lines that were skipped at the log's end.
     head: u64,
-    /// The version that was given last.
+    /// The version that was assigned last.
     version: u32,
 }
 
@@ -391,7 +391,7 @@ impl PartitionStore {
         self.version
     }
 
-    /// Marks an entry dead. A client that READs the entry after this does not take it for the key's value.
+    /// Marks an entry dead. A client that READs the entry after this does not mistake it for the key's value.
     fn bury<C: Cpu>(&self, cpu: &C, old: &FoundEntry) {
         cpu.store_u64(self.mem, old.entry, Header { alive: false, ..old.header }.to_word());
     }
@@ -408,8 +408,8 @@ impl PartitionStore {
         if self.head % log + lines > log {
             let rest = IndexSlot::new(0, self.head);
             self.advance(cpu, self.head.next_multiple_of(log));
-            // The log skips the lines at its end, so their entries no longer count. Zeros keep clients that
-            // READ the tables from finding them.
+            // The log skips the lines at its end, so their entries no longer count. The lines are zeroed, so
+            // that clients that READ the tables do not find these entries.
             let zeros = vec![0; (self.layout.head() - self.layout.entry(rest)) as usize];
             cpu.write(self.mem, self.layout.entry(rest), &zeros);
         }

@@ -32,9 +32,9 @@ pub struct Terms {
     pub strategy: Strategy,
     /// A core at the socket to which records are copied, if the strategy copies them.
     pub copies_near: u32,
-    /// Most records of an append.
+    /// Largest number of records in an append.
     pub most: u32,
-    /// Most appends in flight.
+    /// Largest number of appends in flight.
     pub outstanding: u32,
     /// Bytes of the largest WRITE that is inline.
     pub inline: u32,
@@ -146,7 +146,7 @@ struct LogQp<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
-    /// Most SGEs of a WRITE, and most bytes of inline payload.
+    /// Largest number of SGEs of a WRITE, and of bytes of inline payload.
     sges: usize,
     inline: u32,
 }
@@ -176,8 +176,8 @@ pub struct Appender<P: Provider> {
     told: Vec<AppendOutcome>,
 }
 
-/// Most send queue entries that an append needs: the word, a reservation, records in two runs, and marks in
-/// two runs.
+/// Largest number of send queue entries that an append needs: the word, a reservation, records in two runs,
+/// and marks in two runs.
 fn requests(terms: &Terms, sges: u32) -> u32 {
     let records = match terms.strategy {
         Strategy::Sp => 2,
@@ -481,8 +481,8 @@ impl<P: Provider> Appender<P> {
         Ok(moved)
     }
 
-    /// READs the head at intervals of [`LOOK_AGAIN`]. Each time also WRITEs the engine's word: all positions
-    /// of the engine below `position` are marked. Returns whether it posted anything.
+    /// READs the head at intervals of [`LOOK_AGAIN`]. Each time, also WRITEs the engine's word, to say that
+    /// all positions of the engine below `position` are marked. Returns whether it posted anything.
     fn wait_for_room(&mut self, position: u64) -> Result<bool, SystemError> {
         let now = self.cpu.now();
         let (since, again) = match self.room {

@@ -7,10 +7,10 @@ use crate::names::named;
 use crate::strategy::Strategy;
 use doorbell_schema::{Duration, Field, Flag, schema};
 
-/// Most records of an append, and most bytes of a record.
+/// Largest number of records in an append, and of bytes in a record.
 const MOST_RECORDS: u64 = 256;
 const LARGEST_RECORD: u64 = 4096;
-/// Most bytes of the log.
+/// Largest size of the log in bytes.
 const LARGEST: u64 = 1 << 30;
 
 named! {

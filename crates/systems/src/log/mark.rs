@@ -4,7 +4,7 @@
 const WRITER_BITS: u32 = 23;
 const VOID: u64 = 1 << WRITER_BITS;
 
-/// Most engines of a log.
+/// Largest number of engines of a log.
 pub const ENGINES: u32 = 1 << 16;
 
 /// The state of a marked position.

@@ -43,7 +43,7 @@
 //! writes void marks, except for refused appends (see Full).
 //!
 //! # Reading
-//! A [`LogReader`] takes positions in order. It stops at a **hole**: a reserved position without a mark of
+//! A [`LogReader`] reads positions in order. It stops at a **hole**: a reserved position without a mark of
 //! its lap. So it sees a record only after the record's mark, and sees the whole record. It skips void
 //! positions.
 //!

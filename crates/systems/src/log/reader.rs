@@ -9,7 +9,7 @@ use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time,
 };
 
-/// Most records that one READ fetches.
+/// Largest number of records that one READ fetches.
 const MOST: u64 = 64;
 
 /// A record that was read.

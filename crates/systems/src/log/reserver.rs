@@ -9,7 +9,7 @@ use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
 /// Number of the only thread of the log machine that answers.
 const WORKER: u32 = 0;
 
-/// Most requests that the thread takes in a pass. It posts their replies with one doorbell.
+/// Largest number of requests that the thread takes in a pass. It posts their replies with one doorbell.
 const GATHER: u32 = 32;
 
 /// The RPCs by which positions are reserved (ATC'16, 4.2: a sequencer by UD SENDs, with batching).

@@ -7,7 +7,7 @@ use crate::device::{self, Device};
 use crate::{Interval, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Mem, Program, Provider, Qp, Span, Time};
 
-/// Most marks that the warden passes before it writes the head.
+/// Largest number of marks that the warden passes before it writes the head.
 const PASS: u64 = 64;
 
 /// Access rights that engines and readers need to the log.

@@ -47,7 +47,6 @@ impl Proxy {
         }
     }
 
-    /// The socket of a client.
     pub(super) fn socket(&self, client: u32) -> u32 {
         self.seats().socket(client)
     }

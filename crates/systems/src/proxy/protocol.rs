@@ -27,7 +27,6 @@ pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
     }
 }
 
-/// A client.
 #[derive(Clone, Debug)]
 pub(super) struct ProxyClient {
     pub(super) number: u32,
@@ -73,7 +72,7 @@ struct Running<'a, P: Provider> {
     own: Vec<Option<Read>>,
     /// For each socket: the client's READs that the proxy has, and the request number of the first of them.
     asked: Vec<(u64, VecDeque<Read>)>,
-    /// For each inbound channel: the memory for results, and the number of requests that were taken.
+    /// For each inbound channel: the memory for results, and the number of requests that were received.
     results: Vec<(Mr<P>, u64)>,
     served: VecDeque<ProxyServed>,
     /// Maximum number of READs posted for other clients at a time.
@@ -279,7 +278,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(found > 0)
     }
 
-    /// Takes results of proxies. Returns whether there was a result.
+    /// Receives results of proxies. Returns whether there was a result.
     fn take_results(&mut self) -> Result<bool, SystemError> {
         let mut any = false;
         for socket in 0..self.asked.len() {

@@ -40,7 +40,7 @@ pub struct Plan {
     pub transfer: Transfer,
     /// How the entries of a post get into WRITEs.
     pub strategy: Strategy,
-    /// Most entries of a post, or of a READ if receivers pull.
+    /// Largest number of entries of a post, or of a READ if receivers pull.
     pub batch: u32,
     /// Bytes of an entry: a multiple of 8. The first 8 are the key.
     pub entry: u32,
@@ -77,7 +77,6 @@ impl Plan {
         self.ring(self.receivers)
     }
 
-    /// Bytes of a segment.
     pub(super) fn segment_bytes(&self) -> u64 {
         (u64::from(self.segment) * u64::from(self.entry)).next_multiple_of(LINE)
     }

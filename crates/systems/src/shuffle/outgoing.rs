@@ -69,7 +69,6 @@ impl<P: Provider> Outgoing<P> {
         Outgoing { plan, number, cpu, inbox, ways, flows, round: 0, posts: VecDeque::new() }
     }
 
-    /// Number of receivers.
     pub(super) fn receivers(&self) -> u32 {
         self.ways.len() as u32
     }

@@ -36,7 +36,7 @@ pub struct Config {
     pub clients: u32,
     /// Maximum number of a client's outstanding requests.
     pub outstanding: u32,
-    /// Most requests that a worker takes in a pass, 1 to 1024.
+    /// Largest number of requests that a worker takes in a pass, 1 to 1024.
     pub gather: u32,
     /// Post the replies of a pass with one doorbell. Otherwise each reply has its own doorbell.
     pub doorbell: bool,

@@ -20,7 +20,7 @@ pub struct LineWalk {
 }
 
 impl LineWalk {
-    /// A walk through `len` bytes in steps of `step` bytes, a power of two up to 64. Each step takes
+    /// A walk through `len` bytes in steps of `step` bytes, a power of two up to 64. Each step executes
     /// `instructions` instructions.
     pub fn new(len: u64, step: u32, instructions: u32) -> LineWalk {
         LineWalk { len, step, instructions, ahead: 0, order: None }

@@ -48,7 +48,7 @@ impl VectorPiece {
 /// The device's limits for a writer.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Most SGEs of a work request.
+    /// Largest number of SGEs of a work request.
     sges: usize,
     /// Length of the send queue in work requests.
     queue: u32,

@@ -26,7 +26,6 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// The `doorbell` command.
 pub(crate) fn doorbell() -> Command {
     Command::new(env!("CARGO_BIN_EXE_doorbell"))
 }

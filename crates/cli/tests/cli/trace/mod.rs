@@ -22,7 +22,6 @@ fn temporary(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A traced run.
 struct Traced {
     json: serde_json::Value,
     trace: Trace,

@@ -23,7 +23,7 @@ const CASES: u64 = 40;
 /// Percentage of sets that may be refused.
 const REFUSED: u64 = 20;
 
-/// Most characters of a refusal.
+/// Largest number of characters of a refusal.
 const SENTENCE: usize = 500;
 
 /// Stride through the list of options. It is a prime that does not divide the length of the list, so all
@@ -160,7 +160,7 @@ fn simplest(said: Said, why: String) -> (Said, String) {
     simpler.map_or((said, why), |(less, why)| simplest(less, why))
 }
 
-/// Most sets to draw until one with the wanted option is answered.
+/// Largest number of sets to draw until a set with the wanted option is answered.
 const TRIES: u64 = 40;
 
 #[derive(Default)]

@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Most cores of the sweep.
+/// Largest number of cores in the sweep.
 const CORES: u32 = 8;
 
 /// A core count saturates if it reaches this share of the best rate.

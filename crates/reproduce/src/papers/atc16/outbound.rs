@@ -37,7 +37,6 @@ fn posting(verb: Verb) -> Workload {
 /// The claims, with the verb of each.
 const CLAIMS: [(&str, Verb); 2] = [("atc16-out-write-2line", Verb::Write), ("atc16-out-read", Verb::Read)];
 
-/// The run of a claim.
 pub(super) fn workload(claim: &str) -> Option<Workload> {
     CLAIMS.iter().find(|(id, _)| *id == claim).map(|(_, verb)| posting(*verb))
 }

@@ -28,7 +28,6 @@ pub(super) const EXECUTORS: u32 = 16;
 /// Upper bound of an executor's time for a tuple. Only warm-up and measured time depend on it.
 const SLOW: Span = Span::from_ns(600);
 
-/// A join.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinPoint {
     pub(super) executors: u32,

@@ -13,7 +13,7 @@ use doorbell_verbs::Span;
 /// Outstanding calls of a thread.
 const OUTSTANDING: u32 = 4;
 
-/// Most threads of a machine.
+/// Largest number of threads of a machine.
 const THREADS: u32 = 16;
 
 pub(super) const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Doorbell, Strategy::Sgl];

@@ -33,7 +33,7 @@ pub struct Record {
     pub mem: Mem,
     /// Offset of the record in `mem`.
     pub offset: u64,
-    /// The record as the device takes it.
+    /// The SGE of the record, for work requests.
     pub sge: Sge,
     /// Offset of the record at the target.
     pub to: u64,
