@@ -62,7 +62,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }
 }
 
-/// Adds intervals to the report, unless the user interrupted the runs.
+/// Adds intervals to the report if `asked`, unless the user interrupted the runs.
 fn with_intervals(
     ctx: &Ctx<'_>,
     selection: &Selection,
