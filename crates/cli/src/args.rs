@@ -357,7 +357,7 @@ fn jobs(text: &str) -> Result<usize, String> {
     whole(text, 1, u16::MAX.into()).map(|jobs| jobs as usize)
 }
 
-/// Parses a share like the precision of a workload.
+/// Parses a share as the field `precision` of a workload does.
 fn precision(text: &str) -> Result<Share, String> {
     let field = Workload::fields().into_iter().find(|field| field.key == "precision");
     field.expect("workloads have a precision").parse(text)?;

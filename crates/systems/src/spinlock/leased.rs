@@ -1,4 +1,4 @@
-//! The lock in the server's memory with a lease and fencing: see the module.
+//! Locks in the server's memory with a lease and fencing: see the module [`super`].
 
 use super::layout::Layout;
 use super::lock::{Design, Lock};
@@ -9,16 +9,17 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Provider, Span, Time};
 
-/// Locks in the server's memory whose holders lose them when a lease ends.
+/// Locks in the server's memory. A holder loses its lock when the lease ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Leased {
     layout: Layout,
-    /// Time for which a lock is acquired.
+    /// Time for which a client acquires a lock.
     pub lease: Span,
-    /// How long after its end, by the holder's clock, a lease may be in use by any other clock. It bounds how
-    /// far two clocks are apart and how long a holder may stop, together. A waiter takes over after that.
+    /// Upper bound of the time between the end of a lease and the holder's last use of it. The end is
+    /// measured by the holder's clock, and the use by any other clock. So this bounds the difference of two
+    /// clocks plus the time for which a holder may stop. A waiter takes a lock over only after this time.
     pub drift: Span,
-    /// Whether data is published by the release, rather than WRITTEN in place.
+    /// Whether the release publishes the data. Otherwise data is WRITTEN in place.
     pub fencing: bool,
 }
 
@@ -54,8 +55,8 @@ impl Leased {
         Leased { layout, lease, drift, fencing: true }
     }
 
-    /// The word that an attempt compares with. A free word, or one whose lease has ended, is expected
-    /// unchanged. Any other word is expected as its holder will leave it.
+    /// The word with which an attempt compares. If the known word is free, or its lease has ended, this is
+    /// the known word. Otherwise it is the word that the holder will leave.
     pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
         let takes = known.holder == 0 || known.has_ended(now, self.drift);
         if takes { known } else { self.given_back(known) }
@@ -85,16 +86,16 @@ pub struct Words<P: Provider> {
     locks: Leased,
     /// Number of this client, from 1.
     client: u32,
-    /// Each lock's word, as this client last saw or left it.
+    /// For each lock, its word as this client last saw or wrote it.
     known: Vec<Word>,
 }
 
 impl<P: Provider> Words<P> {
-    /// Makes one compare-and-swap. A failure reports the current word.
+    /// Makes one compare-and-swap. If it fails, the known word is the current word afterwards.
     fn swap(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let expected = self.locks.expected(self.known[lock as usize], self.cpu.now());
-        // The time is read before the lock is acquired, so by this clock the lease ends no later than by any
-        // other.
+        // The clock is read before the compare-and-swap is posted, so the lease counts from a time before the
+        // acquisition.
         let taken = expected.taken(self.client, self.cpu.now() + self.locks.lease);
         let take = Last::CompareSwap { compare: expected.bits(), swap: taken.bits() };
         let word = self.locks.layout.word(lock);
@@ -106,9 +107,8 @@ impl<P: Provider> Words<P> {
 }
 
 impl<P: Provider> Lock for Words<P> {
-    /// If other clients have had the lock since its word was last seen, the first compare-and-swap can only
-    /// report that. A second one then has the chance that a single one has on a lock whose free word is
-    /// always 0.
+    /// Makes a second compare-and-swap if the known word was out of date: the first one then only updates the
+    /// known word. So an attempt has the same chance as on a lock whose free word is always 0.
     fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let before = self.known[lock as usize];
         if self.swap(lock, interval)? {

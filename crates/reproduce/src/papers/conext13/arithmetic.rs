@@ -42,7 +42,7 @@ fn time_on_the_wire() {
 
 #[test]
 fn time_of_a_line() {
-    // The longest and the shortest time besides the scan.
+    // Longest and shortest time of a request without the scan.
     let [most, least] = [wire(TABLE_3, 1500, HEADERS) + 10.0, wire(TABLE_3, 9000, HEADERS) + 5.0];
     for (us, text) in [(300.0, "16 to 20 ns for each of the 4096 lines"), (275.0, "10 to 14 ns")] {
         told(text);
