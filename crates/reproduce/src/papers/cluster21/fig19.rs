@@ -1,5 +1,5 @@
-//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. docs/notes/log.md lists the settings that
-//! the paper leaves open. They were chosen before anything was measured.
+//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. docs/notes/log.md lists the settings
+//! that the paper leaves open. They were chosen before anything was measured.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
