@@ -15,10 +15,10 @@ use doorbell_verbs::{Span, Time};
 ///   such look, p is when it posted its fetch-and-add. Every writer that counts n as missing has an s after
 ///   p.
 ///
-/// Take two writers of the slot with equal u. The period of number n, with m missing numbers, ends at p + m L
-/// + lease. The next number of the slot, n + V, was drawn after n, and its writer looked after u was done. So
-/// the s of n + V is no earlier than the p of n. The period of n + V begins at s + (m + 1) L, which is at
-/// least p + m L + lease + drift. When u changes, both writers compute their periods again.
+/// Take two writers of the slot with equal u. The period of number n, with m missing numbers, ends at
+/// p + m L + lease. The next number of the slot, n + V, was drawn after n, and its writer looked after u was
+/// done. So the s of n + V is no earlier than the p of n. The period of n + V begins at s + (m + 1) L, which
+/// is at least p + m L + lease + drift. When u changes, both writers compute their periods again.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotClaim {
     number: u64,
