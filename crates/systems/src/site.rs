@@ -65,7 +65,7 @@ pub enum Course {
     Patience(Span),
 }
 
-/// The key that is published when all clients have ended.
+/// The key that is published when all clients have a result.
 const OVER: &str = "site/over";
 
 /// When a server's thread ends, if the thread takes no part in operations.
@@ -438,6 +438,10 @@ where
         // A client that gives up early must not keep other clients from beginning.
         Interval::say_ready(&p, self.number);
         p.publish(&result_key(self.number), &record::to_bytes(ended));
+        // The provider destroys the QPs when the thread ends. A responder can complete the last RECV before
+        // it acknowledges the message. A QP destroyed in between acknowledges nothing, and the server's SEND
+        // fails.
+        drop(p.lookup(OVER));
     }
 }
 
