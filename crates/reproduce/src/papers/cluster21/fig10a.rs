@@ -2,9 +2,9 @@
 //!
 //! For the remote lock, "14% remaining" and "0.31 MOPS at eight threads" cannot refer to one quantity
 //! (docs/notes/cluster21.md). So curves show three quantities: acquisitions of all threads, acquisitions of
-//! one thread, and attempts. Claims with a unit are judged by the acquisitions of all threads, because throughput
-//! usually means this. The remaining share of the remote lock is not judged, because the paper does not name
-//! its quantity (`papers/not_checked.toml`).
+//! one thread, and attempts. Claims with a unit are judged by the acquisitions of all threads, because
+//! throughput usually means this. The remaining share of the remote lock is not judged, because the paper
+//! does not name its quantity (`papers/not_checked.toml`).
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
