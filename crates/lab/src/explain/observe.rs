@@ -1,4 +1,5 @@
-//! Draws conclusions from reruns. Callers supply the code that makes the reruns.
+//! Finds the bottleneck of a run. A *rerun* repeats the run with more of one resource, or of several. The
+//! caller supplies the code that makes reruns.
 
 use super::asker::{Asker, Depth, Lifted};
 use super::relaxed::{self, singles, weight};
@@ -11,15 +12,16 @@ use doorbell_nic::{More, Resource};
 /// A run with the conclusions from its reruns.
 pub(super) struct Explained {
     pub(super) outcome: Outcome,
-    /// The most important increase that raises the rate; `None` if no increase does.
+    /// Among the resource increases that raise the rate, the one with the largest [`weight`]; `None` if no
+    /// increase raises the rate.
     pub(super) best: Option<More>,
 }
 
-/// With this weight or more, one resource alone sets the rate.
+/// A resource whose [`weight`] is at least this limits the rate alone.
 const ALONE: f64 = 0.8;
 
-/// Finds the bottleneck of `run`. `base` is the result of the run. Reruns use its draws and its virtual time.
-/// If some reruns were not made, the bottleneck is only the busiest resource.
+/// Finds the bottleneck of `run`, whose result is `base`. Reruns have the seed and the virtual time of
+/// `base`. If some reruns were not made, the bottleneck is only the busiest resource.
 pub(super) fn observed<E>(
     base: &Outcome,
     run: &Run,
@@ -45,8 +47,8 @@ pub(super) fn observed<E>(
     let is_busy = bottleneck::is_busy(&used, &lifts);
     let shared =
         depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
-    // The largest gain counts even if it is smaller than its interval, because several resources may gain no
-    // more.
+    // Several resources together must gain more than the best resource alone. This holds even if the gain of
+    // the best resource is smaller than its confidence interval.
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);

@@ -174,8 +174,8 @@ impl SimDevice {
         Some((env.flights.insert(flight), cost))
     }
 
-    /// The cost of a request packet, including cache misses. Sets `gather.entered` to the number of the WQE's
-    /// cache entry.
+    /// The cost of a request packet, including cache misses. Stores in `gather.entered` which cache entry
+    /// holds the WQE.
     fn request_cost(
         &mut self,
         env: &mut Env,
@@ -200,7 +200,8 @@ impl SimDevice {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
-            // If the NIC got the WQE by DMA, not by MMIO, the cost above already includes a read of the WQE.
+            // The cost above includes a read of the WQE if the WQE came by DMA. If it came by MMIO, the read
+            // is added here.
             if state.by_mmio {
                 time += Ps(self.costs.send.wqe_stall);
             }
@@ -225,14 +226,14 @@ impl SimDevice {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// Requests the payload of a request packet when the sending unit has built the packet's headers.
-    /// Returns how the packet holds up the unit.
+    /// Starts to fetch the payload of a packet whose headers the sending unit has built. Returns how the
+    /// packet holds up the unit.
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> UnitHold {
         let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
-        // The QP was destroyed or reset. Or this is a retransmission, and the message was acknowledged
-        // meanwhile.
+        // There are two reasons why the WQE may be gone: the QP was destroyed or reset, or this packet is a
+        // retransmission of a message that was acknowledged meanwhile.
         if !slot.alive || slot.wqe(wqe).entered != entered {
             // The packet never leaves.
             env.flights[flight].completion = None;
@@ -360,8 +361,8 @@ impl SimDevice {
         UnitHold::for_event(!unit.is_none())
     }
 
-    /// Sends the queued packets of a port that may leave now. With `is_its_turn`, the first packet takes room
-    /// at the receiving port even if other ports wait for that room.
+    /// Sends those queued packets of a sending port that may leave now. With `is_its_turn`, it is this port's
+    /// turn: its first packet takes room at the receiving port even if other sending ports wait for room.
     pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId, mut is_its_turn: bool) {
         env.fabric.ports[port].stalled = false;
         while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {

@@ -15,11 +15,12 @@ pub struct Leased {
     layout: Layout,
     /// Time for which a client acquires a lock.
     pub lease: Span,
-    /// Upper bound of the time between the end of a lease and the holder's last use of it. The end is
-    /// measured by the holder's clock, and the use by any other clock. So this bounds the difference of two
-    /// clocks plus the time for which a holder may stop. A waiter takes a lock over only after this time.
+    /// Another client takes the lock only this long after the lease has ended. This must exceed the largest
+    /// difference of two clocks plus the longest time for which a holder is paused. Otherwise a holder may
+    /// still use the lock when another client takes it.
     pub drift: Span,
-    /// Whether the release publishes the data. Otherwise data is WRITTEN in place.
+    /// Whether a holder WRITEs data to a free slot, and the release makes this slot the valid one. Otherwise
+    /// all holders WRITE to the only slot.
     pub fencing: bool,
 }
 
@@ -56,7 +57,8 @@ impl Leased {
     }
 
     /// The word with which an attempt compares. If the known word is free, or its lease has ended, this is
-    /// the known word. Otherwise it is the word that the holder will leave.
+    /// the known word. Otherwise it is the word that the holder's release will write, in case the holder
+    /// releases the lock before the compare-and-swap arrives.
     pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
         let takes = known.holder == 0 || known.has_ended(now, self.drift);
         if takes { known } else { self.given_back(known) }
@@ -91,7 +93,8 @@ pub struct Words<P: Provider> {
 }
 
 impl<P: Provider> Words<P> {
-    /// Makes one compare-and-swap. If it fails, the known word is the current word afterwards.
+    /// Makes one compare-and-swap, and updates the known word by its result. Returns `false` if the
+    /// compare-and-swap fails, or has no result because the run ends.
     fn swap(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let expected = self.locks.expected(self.known[lock as usize], self.cpu.now());
         // The clock is read before the compare-and-swap is posted, so the lease counts from a time before the
@@ -107,8 +110,8 @@ impl<P: Provider> Words<P> {
 }
 
 impl<P: Provider> Lock for Words<P> {
-    /// Makes a second compare-and-swap if the known word was out of date: the first one then only updates the
-    /// known word. So an attempt has the same chance as on a lock whose free word is always 0.
+    /// Makes a second compare-and-swap if the known word was out of date, because the first one then only
+    /// updated the known word. With a single one, a free lock could refuse an attempt.
     fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let before = self.known[lock as usize];
         if self.swap(lock, interval)? {
@@ -122,7 +125,7 @@ impl<P: Provider> Lock for Words<P> {
         self.reach.read(self.locks.layout.data(lock, slot), into, interval)
     }
 
-    /// Fails if another client has taken the lock over.
+    /// Returns `false` if another client has taken the lock over, or the run ends.
     fn release(&mut self, lock: u32, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
         let Leased { layout, .. } = self.locks;
         let mine = self.known[lock as usize];
