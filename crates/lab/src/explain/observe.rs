@@ -17,7 +17,7 @@ pub(super) struct Explained {
     pub(super) best: Option<More>,
 }
 
-/// A resource whose [`weight`] is at least this limits the rate alone.
+/// A resource limits the rate alone if its [`weight`] is at least this number.
 const ALONE: f64 = 0.8;
 
 /// Finds the bottleneck of `run`, whose result is `base`. Reruns have the seed and the virtual time of
@@ -47,8 +47,8 @@ pub(super) fn observed<E>(
     let is_busy = bottleneck::is_busy(&used, &lifts);
     let shared =
         depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
-    // Several resources together must gain more than the best resource alone. This holds even if the gain of
-    // the best resource is smaller than its confidence interval.
+    // The largest gain of one resource, even if it is smaller than its confidence interval. Several resources
+    // together must gain more.
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);

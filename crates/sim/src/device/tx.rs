@@ -1,8 +1,8 @@
 //! Sending units: from a WQE in the NIC to a packet on the wire.
 //!
 //! A *sending unit* is a processor of the NIC that makes one packet at a time, a request or a response. Each
-//! QP has at most one unit at a time. A packet's *cost* is the time for which its unit works on it. The
-//! packet may then hold its unit up ([`UnitHold`]): the unit stalls, or waits for its port.
+//! QP has at most one unit at a time. A packet's *cost* is the time for which its unit works on it.
+//! Then the unit may stall, or wait until the port sends the packet ([`UnitHold`]).
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
@@ -174,8 +174,8 @@ impl SimDevice {
         Some((env.flights.insert(flight), cost))
     }
 
-    /// The cost of a request packet, including cache misses. Stores in `gather.entered` which cache entry
-    /// holds the WQE.
+    /// The cost of a request packet, including cache misses. Sets `gather.entered` to the identifier of the
+    /// cache entry that holds the WQE.
     fn request_cost(
         &mut self,
         env: &mut Env,
@@ -200,8 +200,8 @@ impl SimDevice {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
-            // The cost above includes a read of the WQE if the WQE came by DMA. If it came by MMIO, the read
-            // is added here.
+            // The WQE is no longer in the cache and is read again. `costs.send.request` includes a read if
+            // the WQE came by DMA, so the stall is added only if the WQE came by MMIO.
             if state.by_mmio {
                 time += Ps(self.costs.send.wqe_stall);
             }
@@ -348,8 +348,8 @@ impl SimDevice {
         }
     }
 
-    /// Sends a packet by its port. If it may not leave yet, queues it there, together with its sending unit
-    /// if it has one.
+    /// Sends a packet by its port. If the packet may not leave yet, the port queues the packet, and the
+    /// sending unit that waits for it, if any.
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
@@ -361,8 +361,9 @@ impl SimDevice {
         UnitHold::for_event(!unit.is_none())
     }
 
-    /// Sends those queued packets of a sending port that may leave now. With `is_its_turn`, it is this port's
-    /// turn: its first packet takes room at the receiving port even if other sending ports wait for room.
+    /// Sends those queued packets of a sending port that may leave now. Sending ports take turns for buffer
+    /// space at a receiving port. With `is_its_turn`, the first packet takes space even if other sending
+    /// ports wait for it.
     pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId, mut is_its_turn: bool) {
         env.fabric.ports[port].stalled = false;
         while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {

@@ -56,9 +56,10 @@ impl Leased {
         Leased { layout, lease, drift, fencing: true }
     }
 
-    /// The word with which an attempt compares. If the known word is free, or its lease has ended, this is
-    /// the known word. Otherwise it is the word that the holder's release will write, in case the holder
-    /// releases the lock before the compare-and-swap arrives.
+    /// The word with which an attempt compares. `known` is the word that this client last saw or wrote. If
+    /// `known` is free, or its lease has ended, the attempt compares with `known`. Otherwise the holder may
+    /// release the lock before the attempt arrives, so the attempt compares with the word that the release
+    /// writes.
     pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
         let takes = known.holder == 0 || known.has_ended(now, self.drift);
         if takes { known } else { self.given_back(known) }
@@ -111,7 +112,7 @@ impl<P: Provider> Words<P> {
 
 impl<P: Provider> Lock for Words<P> {
     /// Makes a second compare-and-swap if the known word was out of date, because the first one then only
-    /// updated the known word. With a single one, a free lock could refuse an attempt.
+    /// updated the known word. Without the second one, an attempt to acquire a free lock could fail.
     fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let before = self.known[lock as usize];
         if self.swap(lock, interval)? {
