@@ -88,7 +88,7 @@ impl Qp {
         let (process, pd) = (self.requester.process, self.requester.pd);
         match op {
             WindowOp::Bind(bind) => process.regions.bind(process.segment, (pd, self.num()), bind),
-            WindowOp::Invalidate(rkey) => process.regions.invalidate(process.segment, pd, *rkey),
+            WindowOp::Invalidate(rkey) => process.regions.invalidate(process.segment, self.num(), *rkey),
         }
     }
 
