@@ -115,6 +115,9 @@ impl Requester {
 
     /// The result of a gathered work request with bytes that could not be moved.
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
+        if cause == Unreachable::Local {
+            return Outcome::Done(WcStatus::LocProtErr);
+        }
         if slot_of(dest_qpn) == self.process.slot {
             // With the QP in this process, only the memory of an SRQ can be in another process.
             return match scratch.batch.first_left() {
@@ -224,6 +227,7 @@ impl Requester {
     ) -> Outcome {
         match refusal {
             Refusal::Silence => self.silence(),
+            Refusal::Local => Outcome::Done(WcStatus::LocProtErr),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
                 Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
             }

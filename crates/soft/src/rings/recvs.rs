@@ -683,6 +683,22 @@ impl Completer<'_> {
         completions::wake(self.owner, record, cq, done.wakes());
         true
     }
+
+    /// Gives a claimed RECV back, because its sender cannot send the message.
+    #[cold]
+    pub(crate) fn give_back(&self, claim: RecvClaim<'_>) {
+        let Some(turn) = claim.turn else {
+            // The head has passed the slot. The owner finds it and posts the RECV again, behind the others.
+            return claim.slot.set_state(claim.posted);
+        };
+        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV untaken, or the
+        // load below sees the Err state that the flushing process stored before. No other process changes a
+        // claimed turn.
+        turn.change(claim.posted.claimed(self.claimer), claim.posted);
+        if self.qp.is_in_error() {
+            flush(self);
+        }
+    }
 }
 
 /// Completes all RECVs of a queue with `WrFlushErr`, because its QP is in Err. The caller is the owner, or

@@ -527,16 +527,14 @@ impl RecvQueue {
     }
 
     /// Frees an SRQ's slots whose completions no poll will take: their QP no longer exists, or its CQ is
-    /// overrun. Offers again the RECVs that senders had begun to fill before they exited.
+    /// overrun. Offers again the RECVs that senders have abandoned.
     fn reclaim(&self, state: &mut RecvState) {
         for index in 0..self.capacity {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
-            if state.entries[index as usize].position.is_none() {
-                continue;
-            }
+            let Some(position) = state.entries[index as usize].position else { continue };
             match slot.state().phase() {
                 SlotPhase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
-                SlotPhase::Claimed(_) if self.is_abandoned(slot) => {
+                _ if self.is_abandoned(slot, position) => {
                     let _ = self.offer(state, index);
                 }
                 _ => {}
@@ -544,10 +542,19 @@ impl RecvQueue {
         }
     }
 
-    /// Whether a process had begun to fill a slot, and exited before it was done.
-    fn is_abandoned(&self, slot: &RqSlot) -> bool {
+    /// Whether a sender has claimed the RECV at this position and will not complete it: it has exited, or has
+    /// given the RECV back.
+    fn is_abandoned(&self, slot: &RqSlot, position: u64) -> bool {
+        // Acquire, before the state: a sender moves the head after its claim. So if the head has passed the
+        // RECV, the state is not seen as it was before the claim.
+        let is_passed = position < self.record.taken.0.head.load(Acquire);
         let state = slot.state();
-        matches!(state.phase(), SlotPhase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
+        match state.phase() {
+            SlotPhase::Claimed(who) => self.process.is_gone(who) && slot.state() == state,
+            // A queue with one sender does not move the head.
+            SlotPhase::Posted => is_passed,
+            SlotPhase::Free | SlotPhase::Done => false,
+        }
     }
 
     /// Whether no poll will ever take this completion.
@@ -581,7 +588,7 @@ impl RecvQueue {
         for index in 0..self.capacity {
             let Some(position) = state.entries[index as usize].position else { continue };
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
-            if !self.is_abandoned(slot) {
+            if !self.is_abandoned(slot, position) {
                 continue;
             }
             match state.order {
