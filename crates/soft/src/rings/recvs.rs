@@ -544,6 +544,15 @@ impl RecvDone {
         ]
     }
 
+    /// Writes the result into a slot that is claimed, or replaces it in a slot of this process that is done.
+    #[inline(always)]
+    pub(crate) fn write(self, slot: &RqSlot) {
+        // Relaxed: the state publishes the words of a claimed slot. Only the owner reads a slot that is done.
+        for (to, from) in slot.words.iter().zip(self.to_words()) {
+            to.store(from, Relaxed);
+        }
+    }
+
     /// The result in a slot that is done.
     pub(crate) fn of(slot: &RqSlot) -> RecvDone {
         // Relaxed: the state, which was loaded before, publishes the words.
@@ -650,10 +659,8 @@ impl Completer<'_> {
     #[inline(always)]
     pub(crate) fn complete(&self, claim: &RecvClaim<'_>, done: RecvDone, carried: &Carried) -> bool {
         let done = RecvDone { carried: carried.len as u8, ..done };
+        done.write(claim.slot);
         // Relaxed: the state publishes the words.
-        for (to, from) in claim.slot.words.iter().zip(done.to_words()) {
-            to.store(from, Relaxed);
-        }
         for (to, from) in claim.slot.words[DONE_WORDS..].iter().zip(carried.words()) {
             to.store(from, Relaxed);
         }

@@ -1,6 +1,7 @@
 //! Tests of the device from inside: between two processes, and with corrupted records.
 
 mod between;
+mod destroyed;
 mod direct;
 mod hostile;
 mod many;

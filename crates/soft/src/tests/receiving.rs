@@ -147,12 +147,15 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
         assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
         assert!(begun.elapsed() < Duration::from_secs(20), "the RECV is not given back");
     }
-    // A completion that was not polled when the SRQ ended is dropped.
+    // A completion that was not polled when the SRQ was destroyed stays.
     let mut peer = Peer::start();
     begin(&mut peer);
     peer.ask("end");
-    cq.remove_srq(&srq);
+    srq.close();
+    cq.end_srq(&srq);
+    assert_eq!(cq.poll(&mut wcs).expect("all is well"), 1);
     assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
+    assert_eq!(Arc::strong_count(&srq), 1, "the CQ does not keep the SRQ any longer");
 }
 
 /// A sender stops when it has begun to fill a RECV of an SRQ.

@@ -123,16 +123,9 @@ impl Sends {
 impl Qp {
     pub(crate) fn new(process: &'static Process, parts: QpParts) -> Result<Arc<Qp>, Errno> {
         deliver_by(&Engine);
-        let index = process.qp_numbers.take()?;
+        let number = Arc::new(process.qp_numbers.hold()?);
+        let index = number.number;
         let num = qp_num(process.slot, index);
-        let made = Qp::with_index(process, parts, index, num);
-        if made.is_err() {
-            process.qp_numbers.give_back(index);
-        }
-        made
-    }
-
-    fn with_index(process: &'static Process, parts: QpParts, index: u32, num: u32) -> Result<Arc<Qp>, Errno> {
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
         let async_fd = parts.async_pipe.in_record();
         let role = parts.role;
@@ -145,7 +138,8 @@ impl Qp {
                     QpType::Ud => Senders::ManyInOrder,
                     QpType::Rc | QpType::Uc => Senders::One,
                 };
-                Arc::new(RecvQueue::new(process, index, parts.pd, sizes, senders, async_fd)?)
+                let queue = RecvQueue::new(process, index, parts.pd, sizes, senders, async_fd)?;
+                Arc::new(queue.with_number(number.clone()))
             }
         };
         let generation = record.generation.load(Relaxed).wrapping_add(1);
@@ -166,6 +160,7 @@ impl Qp {
             num,
             lid: device::lid(),
             generation: AtomicU32::new(generation),
+            number,
             freed: AtomicU64::new(0),
             rq,
             uses_srq,
@@ -413,7 +408,8 @@ impl Qp {
         self.role == QpRole::Initiator
     }
 
-    /// Ends the QP's life. Nothing of it is visible afterwards.
+    /// Ends the QP's life; ibv_destroy_qp(3). Only the completions that have arrived stay, until they are
+    /// polled. Work requests that are not complete end without a completion.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
@@ -422,13 +418,21 @@ impl Qp {
             // Release: a process that sees that the QP has no domain any more sees its windows gone.
             domain.store(0, Release);
         }
-        // An error for want of room only concerns the next life, and there is none.
-        let _ = self.reset(&mut sends);
+        self.record.show(QpState::Reset);
+        reach(Point::Resetting);
+        match self.uses_srq {
+            true => self.share.rq.settle(self.num()),
+            false => self.share.rq.close(),
+        }
+        (sends.state, sends.queue, sends.wait) = (QpState::Reset, VecDeque::new(), None);
+        sends.scratch = Scratch::default();
         sends.watch = None;
         drop(sends);
-        self.recv_cq.remove_user(&self.share, self.role == QpRole::Plain);
-        self.send_cq.remove_user(&self.share, false);
-        self.requester.process.qp_numbers.give_back(self.index);
+        self.recv_cq.end_user(&self.share, self.role == QpRole::Plain);
+        self.send_cq.end_user(&self.share, false);
+        if let Some(flights) = &self.share.flights {
+            flights.clear();
+        }
     }
 }
 
