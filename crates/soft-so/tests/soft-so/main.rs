@@ -8,6 +8,7 @@ mod cm;
 mod common;
 mod edges;
 mod ends;
+mod errors;
 mod events;
 mod fabrics;
 mod faults;

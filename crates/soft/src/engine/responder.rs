@@ -743,7 +743,9 @@ impl<'a> Responder<'a> {
         let rc = qp_type == QpType::Rc;
         let (nak, fatal) = match refusal {
             Refusal::Fault(fault) => (fault.nak(), fault.is_fatal(qp_type)),
-            Refusal::CqFull => (Some(NakCode::RemoteOperation), rc),
+            // The completion is lost on any transport, so the QP cannot report completions any more ("Local
+            // Work Queue Catastrophic Error", IB specification vol. 1, 11.6.3.2).
+            Refusal::CqFull => (Some(NakCode::RemoteOperation), true),
             Refusal::Silence | Refusal::Local => (None, false),
         };
         // All other faults of a RECV were handled when the RECV was found.

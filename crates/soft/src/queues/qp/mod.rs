@@ -13,7 +13,7 @@ pub(crate) mod window_wr;
 pub(crate) mod windows;
 
 use super::cq::{Cq, QpShare};
-use super::errors::{Said, say_of_responder};
+use super::errors::{LostWr, Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
 use crate::counts;
@@ -44,6 +44,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use waiting::{SendWait, WaitingWhat, WaitingWr};
+use window_wr::WindowWr;
 
 /// `IBV_EVENT_SQ_DRAINED`.
 const EVENT_SQ_DRAINED: u32 = 5;
@@ -367,17 +368,26 @@ impl Qp {
         self.enter_error(sends);
     }
 
-    fn flush_sends(&self, sends: &mut Sends) {
+    /// Flushes the waiting work requests. Returns the first one whose completion is lost.
+    fn flush_sends(&self, sends: &mut Sends) -> Option<LostWr> {
+        let (status, mut lost) = (WcStatus::WrFlushErr, None);
         sends.wait = None;
-        for queued in std::mem::take(&mut sends.queue) {
-            let WaitingWr { number, what } = queued;
-            match what {
-                WaitingWhat::Send(send) => self.complete(&send.request(number), WcStatus::WrFlushErr),
-                WaitingWhat::Window(window) => {
-                    self.push(window.wr_id, WcOpcode::Send.to_c(), 0, number, WcStatus::WrFlushErr);
+        for WaitingWr { number, what } in std::mem::take(&mut sends.queue) {
+            let (is_kept, wr) = match &what {
+                WaitingWhat::Send(send) => {
+                    let request = send.request(number);
+                    (self.complete(&request, status), LostWr::of(&request))
                 }
+                WaitingWhat::Window(WindowWr { wr_id, op, .. }) => {
+                    let is_kept = self.push(*wr_id, WcOpcode::Send.to_c(), 0, number, status);
+                    (is_kept, LostWr { number, name: op.name(), wr_id: *wr_id })
+                }
+            };
+            if !is_kept {
+                lost.get_or_insert(wr);
             }
         }
+        lost
     }
 
     /// Posts one RECV; ibv_post_recv(3).
