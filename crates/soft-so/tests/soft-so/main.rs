@@ -27,6 +27,7 @@ mod stacks;
 mod statistics;
 mod strict;
 mod systems;
+mod timers;
 mod trace;
 mod why;
 mod windows;

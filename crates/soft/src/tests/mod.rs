@@ -10,6 +10,7 @@ mod own_time;
 mod peer;
 mod receiving;
 mod soak;
+mod timers;
 
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;

@@ -37,13 +37,13 @@ use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::qp_num;
-use doorbell_transport::{check_modify, check_post_recv};
+use doorbell_transport::{check_modify, check_post_recv, rnr_wait};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
-use waiting::{SendWait, WaitingWhat, WaitingWr};
+use waiting::{SendWait, WaitingWhat, WaitingWr, wait_again};
 use window_wr::WindowWr;
 
 /// `IBV_EVENT_SQ_DRAINED`.
@@ -104,6 +104,20 @@ impl Sends {
     #[inline(always)]
     fn is_direct(&self) -> bool {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
+    }
+
+    /// Notes that the oldest work request meets an obstacle, for the first time or again. Returns the
+    /// request's status if its retries are used up.
+    fn meets(&mut self, obstacle: Obstacle) -> Option<WcStatus> {
+        let before = self.wait.map(|wait| wait.until);
+        let over = wait_again(&mut self.wait, obstacle, &self.attr);
+        if let (Obstacle::NoRecv(timer), None) = (obstacle, over)
+            && self.wait.map(|wait| wait.until) != before
+            && let Some(counts) = self.watch.as_mut().and_then(|watch| watch.counts.as_mut())
+        {
+            counts.waits_for_recv(rnr_wait(timer));
+        }
+        over
     }
 
     /// The status of a work request with this outcome; `Err` if the request has to wait.

@@ -1,6 +1,6 @@
 //! Carries out the work requests of a QP: at once, gathered with others of their list, or later.
 
-use super::waiting::{SILENT_RETRY, WaitingWhat, WaitingWr, wait_again};
+use super::waiting::{SILENT_RETRY, SendWait, WaitingWhat, WaitingWr};
 use super::watching::SendTurn;
 use super::{Qp, Sends};
 use crate::engine::attempt::{Attempt, Outcome};
@@ -32,6 +32,7 @@ impl Qp {
 
     fn carry_out_queue(&self, sends: &mut Sends) {
         while sends.state == QpState::Rts
+            && !sends.wait.is_some_and(SendWait::holds_back)
             && let Some(front) = sends.queue.pop_front()
         {
             let request = match &front.what {
@@ -52,7 +53,7 @@ impl Qp {
             };
             let status = match sends.status(outcome) {
                 Ok(status) => status,
-                Err(obstacle) => match wait_again(&mut sends.wait, obstacle, &sends.attr) {
+                Err(obstacle) => match sends.meets(obstacle) {
                     Some(status) => status,
                     None => {
                         sends.queue.push_front(front);
@@ -177,10 +178,13 @@ impl Qp {
             Attempt::AfterGathered => return false,
             Attempt::Over(outcome) => match sends.status(outcome) {
                 Ok(status) => self.finish(sends, request, status),
-                Err(_) => {
-                    sends.queue.push_back(WaitingWr::of_send(request));
-                    self.run_queue(sends);
-                }
+                Err(obstacle) => match sends.meets(obstacle) {
+                    Some(status) => self.finish(sends, request, status),
+                    None => {
+                        sends.queue.push_back(WaitingWr::of_send(request));
+                        self.run_queue(sends);
+                    }
+                },
             },
         }
         true
