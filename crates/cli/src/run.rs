@@ -45,6 +45,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         presented_as: args.presented_as,
         library: args.lib,
         private_buffers: args.private_buffers,
+        fast_timers: args.timers == "fast",
         closed: args.ptrace == "no",
         fabric: args.fabric,
         meet: args.meet,

@@ -118,7 +118,8 @@ fn statistics(json: &Value) -> Numbers {
     let each = total["work_requests"].as_f64().filter(|n| *n > 0.0);
     let mut numbers = Numbers::new();
     flatten("", total, &mut |name, number| {
-        if !name.starts_with("outstanding") && name != "work_requests" {
+        let depends_on_timing = ["outstanding", "rnr"].iter().any(|prefix| name.starts_with(prefix));
+        if !depends_on_timing && name != "work_requests" {
             numbers.insert(format!("{name} per work request"), each.map(|each| number / each));
         }
     });
@@ -241,7 +242,7 @@ mod tests {
         let stats = |n: u64, doorbells: u64| {
             format!(
                 r#"{{"profile": "cib", "workload_share": 1, "total": {{"work_requests": {n}, "doorbells": {doorbells},
-                 "outstanding_mean": {n}, "pcie": {{"mmio_writes": {doorbells}}}, "verbs": {{"write": {n}}}}}}}"#
+                 "outstanding_mean": {n}, "rnr_naks": {doorbells}, "pcie": {{"mmio_writes": {doorbells}}}, "verbs": {{"write": {n}}}}}}}"#
             )
         };
         assert_eq!(beyond(&stats(100, 10), &stats(3000, 300), "1%"), [""; 0]);

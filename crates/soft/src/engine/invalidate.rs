@@ -30,9 +30,8 @@ impl Responder<'_> {
     pub(super) fn invalidate(&self, rkey: u32) {
         match self.owner {
             Owner::This => {
-                let pd = self.pd();
                 // An error means that the owner has invalidated it meanwhile.
-                let _ = self.process.regions.invalidate(self.segment, pd, rkey);
+                let _ = self.process.regions.invalidate(self.segment, self.qpn, rkey);
             }
             Owner::Peer(_) => {
                 if let Some(record) = Keys::slot_of(rkey).and_then(|slot| self.segment.mr(slot)) {

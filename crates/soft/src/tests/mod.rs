@@ -1,6 +1,7 @@
 //! Tests of the device from inside: between two processes, and with corrupted records.
 
 mod between;
+mod destroyed;
 mod direct;
 mod hostile;
 mod many;
@@ -9,6 +10,7 @@ mod own_time;
 mod peer;
 mod receiving;
 mod soak;
+mod timers;
 
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;

@@ -6,11 +6,12 @@ use crate::engine::direct::{PlainWrite, Sent, Written};
 use crate::engine::request::{Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::memory::records::index_of;
+use crate::queues::errors::LostWr;
 use crate::rings::completions::is_armed;
 use crate::sync::biased::BiasedGuard;
-use doorbell_abi::CEnum;
+use doorbell_abi::{CEnum, opcode_name};
 use doorbell_transport::{SendShape, is_signaled};
-use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
+use doorbell_verbs::{Opcode, QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 
 /// A call that posts a list of send work requests. The list ends when the object is dropped.
@@ -211,8 +212,12 @@ impl<'a> Posting<'a> {
     fn has_gone(&mut self, wr_id: u64, opcode: u32, len: u32, flags: SendFlags) {
         self.sends.posted += 1;
         self.tells = true;
-        if is_signaled(WcStatus::Success, flags, self.qp.sq_sig_all) {
-            self.qp.push(wr_id, opcode, len, self.sends.posted, WcStatus::Success);
+        if is_signaled(WcStatus::Success, flags, self.qp.sq_sig_all)
+            && !self.qp.push(wr_id, opcode, len, self.sends.posted, WcStatus::Success)
+        {
+            let name = if opcode == WcOpcode::Write.to_c() { Opcode::Write } else { Opcode::Send };
+            let lost = LostWr { number: self.sends.posted, name: opcode_name(name), wr_id };
+            self.qp.lose(&mut self.sends, lost);
         }
     }
 
