@@ -17,7 +17,8 @@ pub(super) struct Explained {
     pub(super) best: Option<More>,
 }
 
-/// A resource limits the rate alone if its [`weight`] is at least this number.
+/// A resource limits the rate alone if its [`weight`] is at least this. With weight 1, the rate grows in
+/// proportion to the resource.
 const ALONE: f64 = 0.8;
 
 /// Finds the bottleneck of `run`, whose result is `base`. Reruns have the seed and the virtual time of
@@ -47,8 +48,8 @@ pub(super) fn observed<E>(
     let is_busy = bottleneck::is_busy(&used, &lifts);
     let shared =
         depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
-    // The largest gain of one resource, even if it is smaller than its confidence interval. Several resources
-    // together must gain more.
+    // The largest gain of one resource, even if it is smaller than its confidence interval. Only sets of
+    // resources that gain more than this are considered.
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);

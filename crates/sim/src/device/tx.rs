@@ -70,7 +70,7 @@ impl SimDevice {
         env.queue.push(end, SimEvent::TxOn { device: self.id, unit, qp });
     }
 
-    /// Starts a sending unit's next packet after a packet of this QP.
+    /// The unit has finished a packet of this QP. Starts the unit's next packet, which may be of another QP.
     pub(crate) fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
         let burst = &mut self.sending.units[unit].burst;
         *burst += 1;
@@ -200,8 +200,8 @@ impl SimDevice {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
-            // The WQE is no longer in the cache and is read again. `costs.send.request` includes a read if
-            // the WQE came by DMA, so the stall is added only if the WQE came by MMIO.
+            // The WQE is no longer in the cache, so the NIC reads it. `costs.send.request` includes the stall
+            // of a WQE that the NIC reads, but not for a WQE that came by MMIO.
             if state.by_mmio {
                 time += Ps(self.costs.send.wqe_stall);
             }
@@ -246,7 +246,8 @@ impl SimDevice {
             if inline == Payload::EMPTY {
                 stall = self.gather(host, env, flight, gather);
             } else if env.flights[flight].completion.is_some() && offset == 0 {
-                // A UC or UD message of one packet is never retransmitted, so its bytes need not be kept.
+                // No later packet needs the bytes: the message has one packet, and UC and UD never
+                // retransmit.
                 slot.wqe(wqe).inline = Payload::EMPTY;
                 env.flights[flight].payload = inline;
             } else {
@@ -348,8 +349,8 @@ impl SimDevice {
         }
     }
 
-    /// Sends a packet by its port. If the packet may not leave yet, the port queues the packet, and the
-    /// sending unit that waits for it, if any.
+    /// Sends a packet by its port. If the packet may not leave yet, it enters the port's queue, together with
+    /// the sending unit, if any, that waits until the packet leaves.
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];

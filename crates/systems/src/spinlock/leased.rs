@@ -19,8 +19,8 @@ pub struct Leased {
     /// difference of two clocks plus the longest time for which a holder is paused. Otherwise a holder may
     /// still use the lock when another client takes it.
     pub drift: Span,
-    /// Whether a holder WRITEs data to a free slot, and the release makes this slot the valid one. Otherwise
-    /// all holders WRITE to the only slot.
+    /// If set, a holder WRITEs data to a free slot. The release makes this slot the valid one. If not set,
+    /// there is one slot, to which all holders WRITE.
     pub fencing: bool,
 }
 
@@ -57,9 +57,9 @@ impl Leased {
     }
 
     /// The word with which an attempt compares. `known` is the word that this client last saw or wrote. If
-    /// `known` is free, or its lease has ended, the attempt compares with `known`. Otherwise the holder may
-    /// release the lock before the attempt arrives, so the attempt compares with the word that the release
-    /// writes.
+    /// `known` is free, or its lease has ended, the attempt compares with `known`. Otherwise the attempt
+    /// can succeed only if the holder has released the lock before the attempt arrives. So the attempt compares
+    /// with the word that this release will have written.
     pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
         let takes = known.holder == 0 || known.has_ended(now, self.drift);
         if takes { known } else { self.given_back(known) }
@@ -111,8 +111,8 @@ impl<P: Provider> Words<P> {
 }
 
 impl<P: Provider> Lock for Words<P> {
-    /// Makes a second compare-and-swap if the known word was out of date, because the first one then only
-    /// updated the known word. Without the second one, an attempt to acquire a free lock could fail.
+    /// A failed compare-and-swap returns the current word. If that differs from the known word, the known
+    /// word was out of date. Then a second compare-and-swap follows, because the lock may be free.
     fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let before = self.known[lock as usize];
         if self.swap(lock, interval)? {
