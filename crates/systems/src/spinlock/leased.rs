@@ -56,10 +56,10 @@ impl Leased {
         Leased { layout, lease, drift, fencing: true }
     }
 
-    /// The word with which an attempt compares. `known` is the word that this client last saw or wrote. If
-    /// `known` is free, or its lease has ended, the attempt compares with `known`. Otherwise the attempt
-    /// can succeed only if the holder has released the lock before the attempt arrives. So the attempt compares
-    /// with the word that this release will have written.
+    /// The word with which an attempt compares. `known` is the word that this client last saw or wrote.
+    /// If `known` is free, or its lease has ended, the attempt compares with `known`. Otherwise the
+    /// attempt can succeed only if the holder has released the lock before the attempt arrives. So the
+    /// attempt compares with the word that this release will have written.
     pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
         let takes = known.holder == 0 || known.has_ended(now, self.drift);
         if takes { known } else { self.given_back(known) }
