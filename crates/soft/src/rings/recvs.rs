@@ -698,9 +698,9 @@ impl Completer<'_> {
             // The head has passed the slot. The owner finds it and posts the RECV again, behind the others.
             return claim.slot.set_state(claim.posted);
         };
-        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV untaken, or the
-        // load below sees the Err state that the flushing process stored before. No other process changes a
-        // claimed turn.
+        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV untaken, or
+        // the load below sees the Err state that the flushing process stored before. No other process changes
+        // a claimed turn.
         turn.change(claim.posted.claimed(self.claimer), claim.posted);
         if self.qp.is_in_error() {
             flush(self);

@@ -88,8 +88,8 @@ fn srq(index: u32) -> Arc<RecvQueue> {
     Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"))
 }
 
-/// Sends of two QPs at a CQ, by turns. Returns the completions in order, with the QPs' places instead of their
-/// numbers. `ends` are the QPs to destroy before the poll.
+/// Sends of two QPs at a CQ, by turns. Returns the completions in order, with the QPs' places instead of
+/// their numbers. `ends` are the QPs to destroy before the poll.
 fn by_turns(qp_type: QpType, srq: Option<&Arc<RecvQueue>>, count: u64, ends: &[usize]) -> Vec<(usize, u64)> {
     let (memory, cq) = (buffer(process()), cq(64));
     let made = (0..count).map(|n| side(qp_type, &cq, srq, (&memory, 100 * (n + 1))));

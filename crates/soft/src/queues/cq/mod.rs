@@ -133,9 +133,10 @@ impl Cq {
         self.state.lock().forget(user);
     }
 
-    /// Adds a completion of this process; `false` if it is lost because the CQ is full. It is inlined, so that
-    /// the parts of `own` are stored at their final place. A struct that goes through memory is read there in
-    /// larger pieces than it was written. Such a read waits until the previous message has reached the peer.
+    /// Adds a completion of this process; `false` if it is lost because the CQ is full. It is inlined, so
+    /// that the parts of `own` are stored at their final place. A struct that goes through memory is read
+    /// there in larger pieces than it was written. Such a read waits until the previous message has reached
+    /// the peer.
     #[inline(always)]
     pub(crate) fn push(&self, own: SendDone) -> bool {
         let is_error = own.status != WcStatus::Success;
