@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::step::{CheckStep, needs, same};
-use doorbell_verbs::{Provider, QpType, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
+use doorbell_verbs::{Provider, QpType, SendFlags, SendOp, SendWr, Span, WcOpcode, WcStatus};
 
 /// Completions come in the order of posting, for all verbs (IB specification, 10.8.3).
 pub(crate) fn completions_in_post_order<P: Provider>(b: &Bench<P>) -> CheckStep {
@@ -144,6 +144,54 @@ pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> CheckStep {
         b.meet()?;
     }
     Ok(())
+}
+
+/// A word of equal bytes. A word that is torn between two of them has unequal bytes.
+fn word(number: u64) -> u64 {
+    number % 251 * 0x0101_0101_0101_0101
+}
+
+#[track_caller]
+fn is_whole(what: &str, found: u64) -> CheckStep {
+    same(what, found, (found & 0xff) * 0x0101_0101_0101_0101)
+}
+
+/// The word that ends [`whole_words`].
+const LAST: u64 = u64::MAX;
+
+/// An aligned word of 8 bytes is READ and WRITTEN whole, also while processors access it. The IB
+/// specification does not promise this. All NICs of the papers do it, and systems such as the log depend on
+/// it. So a device must guarantee it here.
+pub(crate) fn whole_words<P: Provider>(b: &Bench<P>) -> CheckStep {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    let mem = p.parts.mr.mem();
+    if b.is_requester() {
+        for round in 1..=5000 {
+            b.provider.store_u64(mem, 0, word(round));
+            p.post(round, SendOp::Write(p.remote), 0, 8)?;
+            p.post(round, SendOp::Read(p.remote.at(64)), 64, 8)?;
+            p.sent(round, WcStatus::Success)?;
+            p.sent(round, WcStatus::Success)?;
+            is_whole("a word that was READ", b.provider.load_u64(mem, 64))?;
+        }
+        b.provider.store_u64(mem, 0, LAST);
+        p.post(0, SendOp::Write(p.remote), 0, 8)?;
+        p.sent(0, WcStatus::Success)?;
+        return b.meet();
+    }
+    let deadline = b.deadline();
+    for number in 0.. {
+        b.provider.store_u64(mem, 64, word(number));
+        b.provider.work(Span::from_ns(50));
+        let found = b.provider.load_u64(mem, 0);
+        is_whole("a word that was WRITTEN", found)?;
+        // The clock of a device may take much longer than an access.
+        if found == LAST || number % 64 == 0 && b.provider.now() >= deadline {
+            break;
+        }
+    }
+    same("the last word", b.provider.load_u64(mem, 0), LAST)?;
+    b.meet()
 }
 
 /// A fenced SEND waits for the READ before it, so it can send the bytes that the READ returned

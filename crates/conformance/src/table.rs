@@ -88,6 +88,7 @@ suite! {
         2 read_after_write
         2 later_write_stays
         2 last_byte_last
+        2 whole_words
         2 fence_after_read
         2 fenced_write_after_read
         2 atomics_in_order

@@ -64,6 +64,11 @@ pub trait Layer: Clone {
         *attr
     }
 
+    /// Makes a call to a socket, which may wait for another thread.
+    fn waiting<T>(&self, call: impl FnOnce() -> T) -> T {
+        call()
+    }
+
     /// [`Provider::poll_cq`].
     fn poll_cq<P: Provider>(&self, below: &P, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
         below.poll_cq(cq, wc)
@@ -140,17 +145,34 @@ impl<P: Provider, L: Layer> Cpu for Layered<P, L> {
 impl<P: Provider, L: Layer> Sockets for Layered<P, L> {
     as_below! {
         fn tcp_listen(&self) -> Result<(SocketHandle, SocketAddr), SocketError>;
-        fn tcp_accept(&self, listener: SocketHandle) -> Result<SocketHandle, SocketError>;
-        fn tcp_connect(&self, to: SocketAddr) -> Result<SocketHandle, SocketError>;
-        fn tcp_send(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError>;
-        fn tcp_recv(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError>;
         fn tcp_close(&self, socket: SocketHandle);
     }
 
-    /// The layer's clock may differ from the clock below.
+    fn tcp_accept(&self, listener: SocketHandle) -> Result<SocketHandle, SocketError> {
+        self.layer.waiting(|| self.below.tcp_accept(listener))
+    }
+
+    fn tcp_connect(&self, to: SocketAddr) -> Result<SocketHandle, SocketError> {
+        self.layer.waiting(|| self.below.tcp_connect(to))
+    }
+
+    fn tcp_send(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError> {
+        self.layer.waiting(|| self.below.tcp_send(socket, mem, offset, len))
+    }
+
+    fn tcp_recv(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError> {
+        self.layer.waiting(|| self.below.tcp_recv(socket, mem, offset, len))
+    }
+
+    /// The layer's clock may differ from the clock below, and be slower.
     fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError> {
-        let left = deadline.since(self.now());
-        self.below.tcp_poll(sockets, self.below.now() + left)
+        loop {
+            let left = deadline.since(self.now());
+            let ready = self.layer.waiting(|| self.below.tcp_poll(sockets, self.below.now() + left))?;
+            if ready.is_some() || self.now() >= deadline {
+                return Ok(ready);
+            }
+        }
     }
 }
 

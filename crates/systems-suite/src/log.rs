@@ -70,7 +70,11 @@ pub(crate) fn name_of(record: &doorbell_systems::log::Record) -> Result<u64, Sys
     match Name::read(&record.bytes).filter(|name| name.engine == record.engine) {
         Some(name) => Ok(name.word()),
         None => {
-            let why = format!("the record at position {} is torn or was never written", record.position);
+            let doorbell_systems::log::Record { position, engine, bytes } = record;
+            let why = format!(
+                "the record at position {position} is torn or was never written: engine {engine} marked \
+                 {bytes:x?}"
+            );
             Err(SystemError::Protocol(why))
         }
     }

@@ -188,7 +188,7 @@ fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
     let mut server = KilledServer(server.map_err(|error| failed("the server", error))?);
     let begin = Instant::now();
     while !listens(port) {
-        if begin.elapsed() > Duration::from_secs(20) {
+        if begin.elapsed() > Duration::from_secs(60) {
             return Err(Problem::Failed(format!("the server does not listen at port {port}")));
         }
         std::thread::sleep(Duration::from_millis(20));

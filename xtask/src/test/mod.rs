@@ -8,6 +8,7 @@ mod steps;
 mod summary;
 
 pub(crate) use instructions::{compare_profiles, print as print_instructions};
+pub(crate) use processor::time_of_all;
 pub(crate) use quick::run_quick;
 pub(crate) use steps::cargo;
 pub(crate) use summary::{CheckStep, Meter, run_steps};

@@ -1,4 +1,4 @@
-//! Processor time of the child processes.
+//! Processor time of the child processes, and of all programs.
 
 use std::time::Duration;
 
@@ -22,9 +22,33 @@ fn parse(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
+/// Time for which these processors worked for any program, or for another machine of the host.
+pub(crate) fn time_of_all(processors: &[u32]) -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    processors.iter().map(|number| busy(&stat, *number)).sum()
+}
+
+/// The time of one processor in proc_stat(5), without its fields 4 and 5, in which it is idle.
+fn busy(stat: &str, processor: u32) -> Option<Duration> {
+    let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{processor} ")))?;
+    let fields =
+        line.split_whitespace().take(8).map(str::parse::<u64>).collect::<Result<Vec<_>, _>>().ok()?;
+    let ticks = fields.iter().sum::<u64>() - fields.get(3)? - fields.get(4)?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_processor_is_busy_when_it_is_not_idle() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 100 20 30 5000 600 1 2 47 0 0\ncpu1 0 0 0 7 0 0 0 100 0 0\n";
+        assert_eq!(busy(stat, 0), Some(Duration::from_secs(2)));
+        assert_eq!(busy(stat, 1), Some(Duration::from_secs(1)));
+        assert_eq!(busy(stat, 2), None);
+    }
 
     #[test]
     fn times_are_found_behind_a_name_with_spaces() {

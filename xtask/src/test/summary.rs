@@ -27,7 +27,7 @@ impl StepEnd {
 pub(crate) struct Took {
     pub(crate) wall: Duration,
     /// Processor time of all programs that the step ran, if the system provides it.
-    processor: Option<Duration>,
+    pub(crate) processor: Option<Duration>,
 }
 
 fn minutes(time: Duration) -> String {

@@ -5,28 +5,30 @@ use crate::{ctrl_c, fits};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 fn live(arguments: &[&str]) -> std::process::Output {
     doorbell().arg("live").arg("--lib").arg(library()).args(arguments).output().expect("doorbell runs")
 }
 
-/// One client, for a tenth of a second.
-const SMALL: [&str; 10] = [
-    "--system",
-    "rpc-sequencer",
-    "--clients=1",
-    "--cores=1",
-    "--outstanding=1",
-    "--warmup",
-    "1ms",
-    "--duration",
-    "100ms",
-    "--json",
-];
+/// One client.
+const SMALL: [&str; 7] =
+    ["--system", "rpc-sequencer", "--clients=1", "--cores=1", "--outstanding=1", "--warmup", "1ms"];
+
+/// The duration of a measurement that takes `idle` milliseconds on an idle machine. On a busy machine, it
+/// grows with the time that a thread waits for its turns at a processor.
+fn duration(idle: u128) -> String {
+    let begin = Instant::now();
+    (0..TURNS).for_each(|_| std::thread::yield_now());
+    format!("--duration={}ms", idle + 10 * begin.elapsed().as_millis())
+}
+
+/// Turns that [`duration`] measures.
+const TURNS: u32 = 50;
 
 #[test]
 fn a_system_runs_on_this_machine() {
-    let output = live(&SMALL);
+    let output = live(&[&SMALL[..], &[&duration(100), "--json"]].concat());
     assert!(output.status.success(), "{}", text(&output));
     let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     fits::only("live", &live);
@@ -48,7 +50,7 @@ fn a_system_runs_on_this_machine() {
 #[test]
 fn a_system_of_several_stacks_runs_over_each() {
     for system in doorbell_lab::systems_with("stack") {
-        let output = live(&["--system", system, "--warmup", "1ms", "--duration", "100ms", "--json"]);
+        let output = live(&["--system", system, "--warmup", "1ms", &duration(100), "--json"]);
         assert!(output.status.success(), "{system}: {}", text(&output));
         let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
         let runs = live["runs"].as_array().expect("there are runs");
@@ -61,7 +63,7 @@ fn a_system_of_several_stacks_runs_over_each() {
 
 #[test]
 fn the_report_says_where_it_was_measured() {
-    let output = live(&SMALL[..9]);
+    let output = live(&[&SMALL[..], &[&duration(100)]].concat());
     let said = text(&output);
     assert!(output.status.success(), "{said}");
     for part in ["latency, p99.9", "Measured on this machine, not simulated: ", "device doorbell0 of "] {
@@ -72,7 +74,7 @@ fn the_report_says_where_it_was_measured() {
 #[test]
 fn an_interrupted_run_is_not_waited_for() {
     let mut command = doorbell();
-    command.arg("live").arg("--lib").arg(library()).args(&SMALL[..8]).arg("900s");
+    command.arg("live").arg("--lib").arg(library()).args(SMALL).arg("--duration=900s");
     let output = ctrl_c::interrupted(&mut command);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     let message = "doorbell: interrupted: no run finished, so there is no result\n";
@@ -125,8 +127,8 @@ fn what_a_server_computes_is_computed() {
     for (options, least) in
         [("--compute=20ms", 20_000_000.0), ("--size=65536 --step=1 --instructions=1000", 3e6)]
     {
-        let mut arguments =
-            vec!["--system", "touch", "--stack=rdma", "--warmup=1ms", "--duration=500ms", "--json"];
+        let duration = duration(500);
+        let mut arguments = vec!["--system", "touch", "--stack=rdma", "--warmup=1ms", &duration, "--json"];
         arguments.extend(options.split(' '));
         let output = live(&arguments);
         assert!(output.status.success(), "{}", text(&output));

@@ -6,12 +6,14 @@
 
 mod processes;
 mod promises;
+mod rounds;
 mod soak;
 
 use doorbell_conformance::{CheckResult, KnownDifference, Outcome, Report, SOFT_ROCE_DIFFERENCES, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
 use doorbell_systems_suite::Scale;
 use doorbell_toy::checks;
+use rounds::InRounds;
 use soak::Soak;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +40,7 @@ struct Arguments {
     seed: u64,
     /// Set by [`processes`]: this process runs one machine of one check.
     machine: Option<u32>,
-    epoch: u64,
+    clock: PathBuf,
 }
 
 impl Arguments {
@@ -71,7 +73,7 @@ fn arguments() -> Result<Arguments, String> {
             "--kills" => parsed.kills = Some(number(&argument, value()?)?),
             "--seed" => parsed.seed = number(&argument, value()?)?,
             "--machine" => parsed.machine = Some(number(&argument, value()?)?),
-            "--epoch" => parsed.epoch = number(&argument, value()?)?,
+            "--clock" => parsed.clock = value()?.into(),
             "--soft-roce" => parsed.known = SOFT_ROCE_DIFFERENCES,
             flag if flag.starts_with('-') => return Err(format!("unknown option {flag}\n{USAGE}")),
             _ => parsed.filter = Some(argument),
@@ -130,11 +132,8 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let device = unsafe { NativeDevice::open(arguments.library.as_deref(), arguments.device) }
         .map_err(|error| error.to_string())?;
     if let (Some(machine), Some(check)) = (arguments.machine, arguments.filter.clone()) {
-        processes::run_part(
-            &device,
-            &processes::Part { machine, epoch: arguments.epoch, check },
-            arguments.scale(),
-        );
+        let part = processes::Part { machine, clock: arguments.clock.clone(), check };
+        processes::run_part(&device, &part, arguments.scale());
         return Ok(true);
     }
     println!("device {}", device.name());
@@ -142,10 +141,11 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         return soak::run(&device, arguments, &Soak { kills, seed: arguments.seed });
     }
     let (filter, known) = (arguments.filter.as_deref(), arguments.known);
-    let mut make = |machines| NativeCluster::new(&device, machines);
+    let mut plain = |machines| NativeCluster::new(&device, machines);
+    let mut make = |machines| InRounds::new(NativeCluster::new(&device, machines));
     let mut each = |result: &CheckResult| tell(result, known);
     let mut report = samples::run_all(&mut make, filter, &mut each);
-    report.checks.extend(promises::run(&mut make, filter, &mut each).checks);
+    report.checks.extend(promises::run(&mut plain, filter, &mut each).checks);
     report.checks.extend(doorbell_conformance::run(&mut make, filter, &mut each).checks);
     let systems = doorbell_systems_suite::run_all(&checks(), &mut make, filter, arguments.scale(), &mut each);
     report.checks.extend(systems.checks);

@@ -1,31 +1,34 @@
 //! A cluster of processes as machines: this process starts the other ones.
 //!
 //! Each process runs one check with only the threads of its own machine. Published values go through pipes
-//! from every process to this one, and from here to all processes. All clocks start at one moment.
+//! from every process to this one, and from here to all processes. All processes have one clock ([`Rounds`]).
 //!
 //! A machine may ask to be killed ([`ASKS`]). Its process gets SIGKILL. Once it has exited, the remaining
 //! machines are notified ([`DEAD`]), and the next late machine starts in a new process.
 
+use crate::rounds::{InRounds, Rounds, Seat, Seated};
 use doorbell_native::{NativeCluster, NativeDevice};
 use doorbell_systems_suite::kills::UNDER_WAY;
-use doorbell_systems_suite::{ASKS, AskedKill, Check, DEAD, Layer, Layered, Scale, kills};
+use doorbell_systems_suite::{ASKS, AskedKill, Check, DEAD, Layer, Scale, kills};
 use doorbell_toy::checks;
-use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, QpAttr, RunError, Task, Time, VerbsError};
-use rustix::time::{ClockId, clock_gettime};
+use doorbell_verbs::{
+    Cluster, CqHandle, Mem, PageSize, Program, Provider, QpAttr, RunError, Task, Time, VerbsError, Wc,
+};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The part of a started process: its machine, its check, and the start of its clock.
+/// The part of a started process: its machine, its check, and the file of the check's clock.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) machine: u32,
-    pub(crate) epoch: u64,
+    pub(crate) clock: PathBuf,
     pub(crate) check: String,
 }
 
@@ -35,12 +38,6 @@ const SIGKILL: i32 = 9;
 const ENDED: &str = "!";
 /// Interval at which a thread that waits for a value checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// Nanoseconds on the clock that all processes of the host share.
-fn clock() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -147,19 +144,27 @@ fn unhex(hex: &str) -> Option<Vec<u8>> {
 #[derive(Clone)]
 struct Joined {
     board: Arc<Board>,
-    epoch: u64,
+    seat: Seat,
     /// [`Scale::time_out`].
     time_out: u8,
 }
 
 impl Layer for Joined {
-    fn now<P: Provider>(&self, _: &P) -> Time {
-        Time::from_ps((clock() - self.epoch) * 1_000)
+    fn now<P: Provider>(&self, below: &P) -> Time {
+        Layer::now(&self.seat, below)
     }
 
     fn pause<P: Provider>(&self, below: &P, deadline: Time) {
         self.board.check();
-        below.pause(deadline);
+        self.seat.pause(below, deadline);
+    }
+
+    fn poll_cq<P: Provider>(&self, below: &P, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
+        self.seat.poll_cq(below, cq, wc)
+    }
+
+    fn waiting<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.seat.waiting(call)
     }
 
     fn modifying(&self, attr: &QpAttr) -> QpAttr {
@@ -172,38 +177,29 @@ impl Layer for Joined {
     }
 
     fn lookup<P: Provider>(&self, below: &P, key: &str) -> Vec<u8> {
-        loop {
-            let state = lock(&self.board.state);
-            if let Some(value) = state.values.get(key) {
-                return value.clone();
+        self.seat.waiting(|| {
+            loop {
+                let state = lock(&self.board.state);
+                if let Some(value) = state.values.get(key) {
+                    return value.clone();
+                }
+                // The wait guard is dropped here, so that no lock is held if this panics or unwinds.
+                drop(self.board.changed.wait_timeout(state, LOOK));
+                self.board.check();
+                below.pause(Time::NEVER);
             }
-            // The wait guard is dropped here, so that no lock is held if this panics or unwinds.
-            drop(self.board.changed.wait_timeout(state, LOOK));
-            self.pause(below, Time::NEVER);
-        }
-    }
-}
-
-/// A program that is connected to other processes.
-struct Member<T> {
-    program: T,
-    joined: Joined,
-}
-
-impl<T: Program> Program for Member<T> {
-    type Output = T::Output;
-
-    fn run<P: Provider>(self, p: P) -> T::Output {
-        self.program.run(Layered::new(p, self.joined))
+        })
     }
 }
 
 /// The machine of this process, in a cluster of several processes.
 struct Process {
-    threads: NativeCluster,
+    cluster: InRounds,
     machines: u32,
     machine: u32,
-    joined: Joined,
+    board: Arc<Board>,
+    /// [`Scale::time_out`].
+    time_out: u8,
 }
 
 impl Cluster for Process {
@@ -212,11 +208,11 @@ impl Cluster for Process {
     }
 
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
-        self.threads.alloc(machine, len, page)
+        self.cluster.alloc(machine, len, page)
     }
 
     fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
-        self.threads.alloc_near(machine, core, len, page)
+        self.cluster.alloc_near(machine, core, len, page)
     }
 
     /// Other processes start the threads of their machines.
@@ -224,19 +220,22 @@ impl Cluster for Process {
         if machine != self.machine {
             return Task::new().0;
         }
-        self.threads.spawn(machine, core, Member { program, joined: self.joined.clone() })
+        let seat = self.cluster.rounds.seat(machine, core);
+        let layer = Joined { board: self.board.clone(), seat: seat.clone(), time_out: self.time_out };
+        self.cluster.threads.spawn(machine, core, Seated { program, layer, seat })
     }
 
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        if self.is_here(machine) { self.threads.preset(machine, mem, fill) } else { None }
+        if self.is_here(machine) { self.cluster.preset(machine, mem, fill) } else { None }
     }
 
     fn is_here(&self, machine: u32) -> bool {
         machine == self.machine
     }
 
+    /// Only one process reports that the check goes on.
     fn run(&mut self) -> Result<(), RunError> {
-        self.threads.run()
+        if self.machine == 0 { self.cluster.run() } else { self.cluster.threads.run() }
     }
 }
 
@@ -253,16 +252,20 @@ fn of_any<C: Cluster + 'static>() -> Vec<Check<C>> {
 }
 
 /// Runs one machine of a check.
-fn run_machine(device: &NativeDevice, board: Arc<Board>, part: &Part, scale: &Scale) -> Result<(), String> {
-    let joined = Joined { board, epoch: part.epoch, time_out: scale.time_out };
+fn run_machine(
+    device: &NativeDevice,
+    (board, rounds): (Arc<Board>, Rounds),
+    part: &Part,
+    scale: &Scale,
+) -> Result<(), String> {
     let listed = of_any().into_iter().find(|check| check.name() == part.check);
     let of_role = || kills::roles().iter().find_map(|role| role.named(&part.check));
     match listed.or_else(of_role) {
         Some(check) => {
             let machines = check.machines().0;
-            let threads = NativeCluster::new(device, machines);
-            let mut cluster = Process { threads, machines, machine: part.machine, joined };
-            check.run(&mut cluster, scale)
+            let cluster = InRounds { threads: NativeCluster::new(device, machines), rounds };
+            let (machine, time_out) = (part.machine, scale.time_out);
+            check.run(&mut Process { cluster, machines, machine, board, time_out }, scale)
         }
         None => Err(format!("no check has the name {}", part.check)),
     }
@@ -277,7 +280,8 @@ pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
         hears.listen(std::io::stdin(), |_, _| ());
         hears.give_up("the parent process has exited or was killed".into());
     });
-    let ended = run_machine(device, board.clone(), part, scale);
+    let rounds = Rounds::open(&part.clock).map_err(|error| format!("{}: {error}", part.clock.display()));
+    let ended = rounds.and_then(|rounds| run_machine(device, (board.clone(), rounds), part, scale));
     board.tell(ENDED, ended.err().unwrap_or_default().as_bytes());
 }
 
@@ -311,11 +315,13 @@ pub(crate) fn run_and_tell(
     arguments: &[String],
     scale: &Scale,
 ) -> (Result<(), String>, Vec<Killed>) {
-    let part = Part { machine: 0, epoch: clock(), check: check.name().into() };
+    let rounds = Rounds::start();
+    let part = Part { machine: 0, clock: rounds.path(), check: check.name().into() };
     let board = Board::new(Vec::new());
     let (machines, at_first) = check.machines();
     let others = Others {
         board: board.clone(),
+        rounds: rounds.clone(),
         part: part.clone(),
         arguments: arguments.to_vec(),
         late: Arc::new(Mutex::new(at_first..machines)),
@@ -323,7 +329,7 @@ pub(crate) fn run_and_tell(
         killed: Arc::default(),
     };
     let started = (1..at_first).try_for_each(|machine| others.start(machine));
-    let mut ended = started.and_then(|()| run_machine(device, board.clone(), &part, scale));
+    let mut ended = started.and_then(|()| run_machine(device, (board.clone(), rounds), &part, scale));
     // A message from another process explains why this one gave up.
     if let Some(why) = board.over() {
         ended = Err(why);
@@ -344,12 +350,13 @@ struct Started {
 #[derive(Clone)]
 struct Others {
     board: Arc<Board>,
+    rounds: Rounds,
     part: Part,
     arguments: Vec<String>,
     /// Machines whose processes have not been started.
     late: Arc<Mutex<Range<u32>>>,
     started: Arc<Mutex<Vec<Started>>>,
-    /// The killed processes, each with its time in nanoseconds since the run began.
+    /// The killed processes, each with its time in nanoseconds of the check's clock.
     killed: Arc<Mutex<Vec<(u64, Killed)>>>,
 }
 
@@ -371,8 +378,8 @@ impl Others {
 
     fn command(&self, machine: u32) -> std::io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
-        let (machine, epoch) = (machine.to_string(), self.part.epoch.to_string());
-        command.args(&self.arguments).args(["--machine", &machine, "--epoch", &epoch]);
+        command.args(&self.arguments).args(["--machine", &machine.to_string(), "--clock"]);
+        command.arg(&self.part.clock);
         command.arg(&self.part.check).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     }
 
@@ -384,7 +391,7 @@ impl Others {
             self.board.tell(key, value);
             if let Some(asked) = AskedKill::from_bytes(value).filter(|_| key == asks) {
                 std::thread::sleep(Duration::from_micros(asked.lives_us.unwrap_or(0)));
-                let at = clock() - self.part.epoch;
+                let at = self.rounds.now().as_ns();
                 killed = lock(process).kill().is_ok();
                 // If a process continues until it is killed, its last step is unknown.
                 let inside = asked.lives_us.is_none().then_some(asked.inside);
@@ -406,6 +413,7 @@ impl Others {
                 .board
                 .give_up(format!("machine {machine} should have been killed, but ended with {ended:?}"));
         }
+        self.rounds.forget(machine);
         let key = format!("{DEAD}{machine}");
         self.board.insert(&key, Vec::new());
         self.board.tell(&key, &[]);

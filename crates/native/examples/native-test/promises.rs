@@ -1,6 +1,7 @@
 //! Checks of promises that this provider makes beyond the required behaviour of every device. Any use of
-//! handles and memory in safe code is either refused or works.
+//! handles and memory in safe code is either refused or works. Also checks the clock of the checks.
 
+use crate::rounds::{InRounds, ROUND};
 use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_native::NativeCluster;
 use doorbell_systems_suite::{Layer, Layered};
@@ -26,7 +27,7 @@ pub(crate) fn run(
     each: &mut dyn FnMut(&CheckResult),
 ) -> Report {
     type Check = fn(NativeCluster) -> Result<(), String>;
-    let checks: [(&str, Check); 8] = [
+    let checks: [(&str, Check); 9] = [
         ("native/children_keep_parents", |mut c| alone(&mut c, ChildrenKeepParents)),
         ("native/what_is_left_is_destroyed", what_is_left_is_destroyed),
         ("native/contexts_do_not_mix", |mut c| alone(&mut c, ContextsDoNotMix)),
@@ -35,6 +36,7 @@ pub(crate) fn run(
         ("native/setup_is_checked", setup_is_checked),
         ("native/sockets_unwind", |mut c| sockets_unwind(&mut c)),
         ("native/layers_keep_deadlines", |mut c| alone(&mut c, Late)),
+        ("native/rounds_wait_for_each_thread", rounds_wait_for_each_thread),
     ];
     let mut report = Report::default();
     for (name, check) in checks {
@@ -163,7 +165,7 @@ impl Program for PostingNeedsAState {
         require(qp.post_send(&[write(2)]).is_err(), "a send was taken in Init")?;
         qp.connect_from_init(1, &qp.endpoint(1)?, &ConnectAttr::default())?;
         qp.post_send(&[write(3)])?;
-        let wc = cq.wait(p.now() + Span::from_ms(5_000))?.ok_or("no completion came")?;
+        let wc = cq.wait(p.now() + Span::from_ms(60_000))?.ok_or("no completion came")?;
         require(wc.wr_id == 3, "a refused work request completed")
     }
 }
@@ -302,5 +304,51 @@ impl Program for Late {
         let deadline = p.now() + Span::from_ms(5);
         require(p.tcp_poll(&[listener], deadline)?.is_none(), "somebody connected")?;
         require(p.now() >= deadline, "the poll ended before its deadline")
+    }
+}
+
+/// Looks at the clock, does nothing for a while, and sets a word.
+struct Starves {
+    word: Mem,
+}
+
+impl Program for Starves {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        p.now();
+        p.publish("starves", &[]);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        p.store_u64(self.word, 0, 1);
+    }
+}
+
+/// Looks at the clock meanwhile. Returns how much time has passed.
+struct Watches {
+    word: Mem,
+}
+
+impl Program for Watches {
+    type Output = Span;
+
+    fn run<P: Provider>(self, p: P) -> Span {
+        p.lookup("starves");
+        let (begin, mut last) = (p.now(), p.now());
+        while p.load_u64(self.word, 0) == 0 {
+            last = p.now();
+        }
+        last - begin
+    }
+}
+
+fn rounds_wait_for_each_thread(threads: NativeCluster) -> Result<(), String> {
+    let mut cluster = InRounds::new(threads);
+    let word = cluster.alloc(0, 8, PageSize::Small).map_err(|error| error.to_string())?;
+    cluster.spawn(0, 0, Starves { word });
+    let watched = cluster.spawn(0, 1, Watches { word });
+    cluster.run().map_err(|error| error.to_string())?;
+    match watched.take() {
+        Some(passed) if passed <= ROUND * 2 => Ok(()),
+        passed => Err(format!("{passed:?} passed while a thread did not look")),
     }
 }

@@ -365,7 +365,7 @@ fn meet_unreachable(cause: &str) {
     // SAFETY: a live channel.
     let mut fd = libc::pollfd { fd: unsafe { (*channel).fd }, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry.
-    assert_eq!(unsafe { libc::poll(&mut fd, 1, 20_000) }, 1, "it sleeps for ever");
+    assert_eq!(unsafe { libc::poll(&mut fd, 1, 60_000) }, 1, "it sleeps for ever");
     one(0, SendOp::Send);
     node.completion(WcStatus::RetryExcErr);
     assert!(begin.elapsed() < 2 * AT_MOST, "{:?}", begin.elapsed());

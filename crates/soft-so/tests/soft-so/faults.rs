@@ -227,33 +227,39 @@ fn port_state(node: &Node) -> u32 {
     port.state
 }
 
+/// When the port comes up again, after the device was opened.
+const UP: Duration = Duration::from_millis(400);
+
 fn port() {
     const DOWN: u32 = 1;
     const ACTIVE: u32 = 4;
-    let node = Node::open(4096, 1);
     let begin = Instant::now();
+    let node = Node::open(4096, 1);
     // No time-out: the WRITE waits until it is answered.
     node.connect_with(0, &node.endpoint(0), Retries { timeout: 0, retry_cnt: 0, rnr_retry: 0 });
     let event = async_event(&node);
     assert_eq!((event.event_type, event.element.addr() & 0xff), (10, 1));
-    assert_eq!(port_state(&node), DOWN);
+    let state = port_state(&node);
     node.post(0, &[Wr { op: SendOp::Write(node.endpoint(0).at(0)), buffers: &[(64, 8)], flags: SIGNALED }]);
-    assert!(node.poll().is_none());
+    let early = node.poll();
+    // A busy machine may have brought this process here too late.
+    let in_time = begin.elapsed() < UP;
+    say(if in_time { "down" } else { "late" });
+    assert!(!in_time || state == DOWN && early.is_none(), "{state}, {early:?}");
     assert_eq!(async_event(&node).event_type, 9);
-    assert!(
-        begin.elapsed() > Duration::from_millis(350),
-        "the port came up {:?} after it was opened",
-        begin.elapsed()
-    );
+    assert!(begin.elapsed() >= UP, "the port came up {:?} after it was opened", begin.elapsed());
     assert_eq!(port_state(&node), ACTIVE);
-    node.completions(1);
+    node.completions(1 - early.iter().len());
 }
 
 #[test]
 fn a_port_goes_down_and_up() {
-    let (_, errors) = run(&with("port-down@10ms..400ms", 1), "port");
-    assert!(!errors.contains(" 0 sent while the port was down"), "{errors}");
+    let (told, errors) = run(&with("port-down@10ms..400ms", 1), "port");
+    assert!(told == ["late"] || !errors.contains(" 0 sent while the port was down"), "{errors}");
 }
+
+/// The least delay of a work request.
+const DELAY: Duration = Duration::from_millis(100);
 
 fn late() {
     let node = looped(retries(7, 7));
@@ -263,9 +269,12 @@ fn late() {
         node.fill(64, 8, number);
         node.post(0, &[Wr { op: SendOp::Write(own.at(0)), buffers: &[(64, 8)], flags: SIGNALED | INLINED }]);
     }
-    assert!(node.poll().is_none() && node.is_all(0, 8, 0));
-    assert_eq!(node.completions(8).len(), 8);
-    assert!(begin.elapsed() >= Duration::from_millis(100), "{:?}", begin.elapsed());
+    let early = node.poll();
+    let waits = early.is_none() && node.is_all(0, 8, 0);
+    // A busy machine may have brought this process here too late.
+    assert!(waits || begin.elapsed() >= DELAY);
+    node.completions(8 - early.iter().len());
+    assert!(begin.elapsed() >= DELAY, "{:?}", begin.elapsed());
     assert!(node.is_all(0, 8, 8), "the last one is not the last");
 }
 

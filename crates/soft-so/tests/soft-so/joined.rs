@@ -1,7 +1,7 @@
 //! Fabrics of processes that do not reach each other's memory. They are in several PID namespaces and meet in
 //! a folder, or they are closed by `--ptrace no`. Tests skip namespaces if these are not permitted.
 
-use crate::common::own_time::OwnTime;
+use crate::common::own_time::{HANGS, OwnTime};
 use crate::common::running::{Running, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, to_lid};
 use crate::common::{
@@ -362,7 +362,7 @@ fn kill_program(running: &Running, signal: c_int) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     let begin = Instant::now();
     while signal == libc::SIGSTOP && !is_stopped(pid) {
-        assert!(begin.elapsed() < Duration::from_secs(10), "it does not stop");
+        assert!(begin.elapsed() < HANGS, "it does not stop");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -50,6 +50,6 @@ fn kills() {
         let ended = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status();
         return assert!(ended.expect("it starts").success());
     }
-    let output = common::finish(command.spawn().expect("it starts"), "native-test");
+    let output = common::finish_steps(command.spawn().expect("it starts"), "native-test");
     assert!(output.status.success(), "{}", common::text(&output));
 }

@@ -60,8 +60,7 @@ fn the_crowd() {
         return;
     }
     allow_files(FILES);
-    // SAFETY: takes a number.
-    unsafe { libc::alarm(100) };
+    goes_on();
     let process = Process::current().expect("this process can use the device");
     let pipe = Arc::new(EventPipe::new().expect("a pipe"));
     let cq = Arc::new(Cq::new(process, 4 * OTHERS as u32, 0, pipe.in_record()).expect("a CQ"));
@@ -84,6 +83,7 @@ fn the_crowd() {
     let memory = Memory::new(process, PAGE);
     let begin = Instant::now();
     for _ in 0..OTHERS {
+        goes_on();
         let [number, qpn, key, addr] = read_words(&mut told);
         let side = &sides[number as usize];
         side.connect(qpn as u32, PATIENCE);
@@ -129,17 +129,23 @@ fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: Fil
     });
     drop(end);
     for child in children {
+        goes_on();
         // SAFETY: a child of this process.
         unsafe { libc::waitpid(*child, std::ptr::null_mut(), 0) };
     }
-    let begin = Instant::now();
     for side in sides {
         let dest = side.qp.query().1.dest_qp_num.expect("it is connected");
         while process.peer(dest).is_some() {
-            assert!(begin.elapsed() < Duration::from_secs(10), "{dest:#x} seems to live");
             std::thread::sleep(Duration::from_millis(10));
         }
+        goes_on();
     }
+}
+
+/// Says that the process makes progress. Without progress, it is killed after a while.
+fn goes_on() {
+    // SAFETY: takes a number.
+    unsafe { libc::alarm(100) };
 }
 
 /// Reports where it can be written to, waits for the write, and sends the word back.
@@ -174,6 +180,7 @@ fn post(side: &Side, wr: &SendWr<'_>) {
 fn completions(cq: &Cq, opcode: WcOpcode) -> BTreeSet<u64> {
     let all = (0..OTHERS).map(|_| wait_for_one(cq));
     all.map(|wc| {
+        goes_on();
         assert_eq!((wc.status, wc.opcode), (0, opcode.to_c()));
         wc.wr_id
     })
@@ -181,10 +188,8 @@ fn completions(cq: &Cq, opcode: WcOpcode) -> BTreeSet<u64> {
 }
 
 fn wait_for_one(cq: &Cq) -> ibv_wc {
-    let begin = Instant::now();
     let mut wcs = [ibv_wc::default()];
     while cq.poll(&mut wcs) != Ok(1) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "nothing comes");
         std::thread::yield_now();
     }
     wcs[0]

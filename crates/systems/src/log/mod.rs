@@ -54,6 +54,18 @@
 //! tail show that one of these two has not happened. Otherwise the reader continues at the first position
 //! that was not overwritten, and counts the positions that it missed.
 //!
+//! # Words
+//! The log relies on devices that READ and WRITE an aligned word of 8 bytes whole. No specification promises
+//! that. HCAs do it, because a word is in one line of the PCIe link. The kernel's Soft-RoCE copies by the
+//! processor, and an emulated processor may copy byte by byte. Head, tail and the engines' words rely on
+//! whole words. A torn head may let an engine overwrite records that were not read.
+//!
+//! Marks do not rely on it, because readers load each of them while engines WRITE it. A torn mark counts as
+//! no mark ([`Mark`]). Otherwise a reader might take bytes of the mark of the lap before for the new one:
+//! it would return a record under another engine's number, or a void position's old record.
+//!
+//! No guarantee relies on a time. `patience` only decides which engines are fenced.
+//!
 //! # Full
 //! *Wrap*: an engine with positions beyond head + slots waits, and READs the head repeatedly. After its
 //! patience it ends with an error.
@@ -105,7 +117,7 @@
 //! # Limits
 //! The log is not replicated: the records are lost with the log machine. The number of engines is fixed from
 //! the start. An engine that replaces a fenced one, or comes later, needs an unused number. Laps are counted
-//! to 2^39.
+//! to 2^38.
 //!
 //! # Sockets
 //! An engine's table may be at another socket than the NIC. The paper's engine then copies the records into

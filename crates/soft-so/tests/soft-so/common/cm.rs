@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 const DEVICE: &CStr = c"/dev/infiniband/rdma_cm";
 /// Longer than any event takes here.
-const PATIENCE_MS: i32 = 20_000;
+const PATIENCE_MS: i32 = 60_000;
 
 /// The result of a write(2) that passes a command, or its errno.
 pub(crate) type Result<T> = std::result::Result<T, i32>;

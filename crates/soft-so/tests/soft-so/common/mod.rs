@@ -1,10 +1,12 @@
 //! Runs unmodified programs on the library that was built along with the tests.
 
 pub(crate) mod cm;
+mod hang;
 pub(crate) mod own_time;
 pub(crate) mod running;
 pub(crate) mod verbs;
 
+use self::hang::{Guard, LOOK};
 use doorbell_launch::stats::Stats;
 use doorbell_launch::{Launch, Link};
 use serde_json::Value;
@@ -14,9 +16,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-/// A program that takes longer than this counts as hung.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its tests,
 /// so this function does. It also builds the program that tests other devices too, and the launcher.
@@ -127,7 +126,7 @@ pub(crate) fn free_port() -> u16 {
 /// Waits until a server listens on the port.
 pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
     let wanted = format!(":{port:04X}");
-    wait_until_ready(server, PATIENCE, || {
+    wait_until_ready(server, || {
         ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
             let text = std::fs::read_to_string(table).unwrap_or_default();
             text.lines().any(|line| {
@@ -140,8 +139,8 @@ pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
 }
 
 /// Waits until a running server is found to listen.
-pub(crate) fn wait_until_ready(server: &mut Child, patience: Duration, listens: impl Fn() -> bool) {
-    let begin = Instant::now();
+pub(crate) fn wait_until_ready(server: &mut Child, listens: impl Fn() -> bool) {
+    let (mut guard, mut looked) = (Guard::of(server.id()), Instant::now());
     while !listens() {
         if let Ok(Some(status)) = server.try_wait() {
             let mut text = String::new();
@@ -150,7 +149,10 @@ pub(crate) fn wait_until_ready(server: &mut Child, patience: Duration, listens: 
             }
             panic!("the server ended at once: {status}: {text}");
         }
-        assert!(begin.elapsed() < patience, "the server does not listen");
+        if looked.elapsed() > LOOK {
+            assert!(!guard.is_hang(), "the server does not listen");
+            looked = Instant::now();
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -173,8 +175,11 @@ pub(crate) fn output_of(child: Child) -> Output {
     let id = child.id();
     let (ended, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
-        if hears.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            kill(id);
+        let mut guard = Guard::of(id);
+        while hears.recv_timeout(LOOK) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            if guard.is_hang() {
+                return kill(id);
+            }
         }
     });
     let output = child.wait_with_output().expect("its output can be read");
@@ -183,8 +188,7 @@ pub(crate) fn output_of(child: Child) -> Output {
     output
 }
 
-/// Waits for a program that prints a line for each of its steps. Kills the program if it prints nothing for
-/// [`PATIENCE`], so a slow machine may take as long as it needs.
+/// Waits for a program that prints a line for each of its steps. A line counts as progress.
 pub(crate) fn finish_steps(mut child: Child, what: &str) -> Output {
     let (prints, hears) = std::sync::mpsc::channel::<(bool, Vec<u8>)>();
     let errors = prints.clone();
@@ -195,10 +199,15 @@ pub(crate) fn finish_steps(mut child: Child, what: &str) -> Output {
         std::thread::spawn(move || send_lines(stderr, &|line| errors.send((true, line)).is_ok())),
     ];
     let (mut output, mut hung) = ([Vec::new(), Vec::new()], false);
+    let mut guard = Guard::of(child.id());
     loop {
-        match hears.recv_timeout(PATIENCE) {
-            Ok((is_error, line)) => output[usize::from(is_error)].extend(line),
+        match hears.recv_timeout(LOOK) {
+            Ok((is_error, line)) => {
+                output[usize::from(is_error)].extend(line);
+                guard.goes_on();
+            }
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) if !guard.is_hang() => {}
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
                 hung = true;
                 kill(child.id());
@@ -209,7 +218,7 @@ pub(crate) fn finish_steps(mut child: Child, what: &str) -> Output {
     let status = child.wait().expect("it is our child");
     let [stdout, stderr] = output;
     let output = Output { status, stdout, stderr };
-    assert!(!hung, "{what} was killed because it printed nothing for {PATIENCE:?}: {}", text(&output));
+    assert!(!hung, "{what} was killed because it went on without printing anything: {}", text(&output));
     output
 }
 

@@ -3,6 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+/// A wait without progress hangs if it takes this long. On an idle machine it ends within a second.
+pub(crate) const HANGS: Duration = Duration::from_secs(60);
+
 /// Measures one thread from `start` on.
 pub(crate) struct OwnTime {
     begin: Instant,
@@ -18,6 +21,11 @@ impl OwnTime {
     pub(crate) fn elapsed(&self) -> Duration {
         let elapsed = self.begin.elapsed();
         elapsed.saturating_sub(waited() - self.waited)
+    }
+
+    /// Whether a wait of this thread hangs that began with `start`.
+    pub(crate) fn is_hang(&self) -> bool {
+        self.begin.elapsed() > HANGS && self.elapsed() > HANGS
     }
 }
 

@@ -17,6 +17,7 @@ mod runtimes;
 mod ucx;
 mod wheels;
 
+use crate::common::own_time::HANGS;
 use crate::common::{
     finish, free_port, installed, launch, leaves_something, library, output_of, text, wait_for_listener,
     wait_until_ready,
@@ -216,7 +217,7 @@ fn stop(mut server: Child) {
     for signal in [libc::SIGTERM, libc::SIGKILL] {
         // SAFETY: a child of this test that leads a group and has not been waited for.
         unsafe { libc::kill(-(server.id() as i32), signal) };
-        if ends_within(&mut server, Duration::from_secs(5)).is_some() {
+        if ends_within(&mut server, HANGS).is_some() {
             return;
         }
     }
@@ -243,7 +244,7 @@ fn wait_for_cm(fabric: &str, space: &str, server: &mut Child) {
         let prefix = format!("cm-{space}-");
         files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with(&prefix))
     };
-    wait_until_ready(server, Duration::from_secs(30), listens);
+    wait_until_ready(server, listens);
 }
 
 /// Bytes that QPs of a transport were given to move, by the reports in a folder. Each process that used the

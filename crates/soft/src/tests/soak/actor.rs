@@ -5,7 +5,7 @@ use super::client::{Client, KINDS, Remote};
 use super::harm::{self, Harm};
 use super::server::Server;
 use super::traffic::Way;
-use super::watch::Watch;
+use super::watch::{self, Watch};
 use crate::fabric::process::Process;
 use crate::point::Point;
 use std::fmt::Write;
@@ -25,6 +25,8 @@ struct Actor {
     server: Option<Server>,
     client: Option<Client>,
     goes: bool,
+    /// How long becoming a server was blocked.
+    blocked: Duration,
 }
 
 /// Runs a process of the soak, until its input ends.
@@ -36,7 +38,8 @@ fn the_actor() {
     }
     // A stopped process would not notice that the test has exited. SAFETY: the call takes numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    let mut actor = Actor { watch: Watch::new(), server: None, client: None, goes: false };
+    let mut actor =
+        Actor { watch: Watch::new(), server: None, client: None, goes: false, blocked: Duration::ZERO };
     let mut input = Input::default();
     while let Some(lines) = input.lines(PAUSE) {
         for line in lines {
@@ -71,10 +74,15 @@ impl Actor {
         self.watch.begin_pass();
         let watch = &mut self.watch;
         match (*words.first()?, &mut self.server, &mut self.client) {
-            ("server", ..) => match Process::current() {
-                Ok(process) => return Some(told(&self.server.insert(Server::new(process)).about())),
-                Err(_) => return Some("refused".to_owned()),
-            },
+            ("server", ..) => {
+                let (server, blocked) = watch::blocked(|| Process::current().map(Server::new));
+                self.blocked = blocked;
+                match server {
+                    Ok(server) => return Some(told(&self.server.insert(server).about())),
+                    Err(_) => return Some("refused".to_owned()),
+                }
+            }
+            ("blocked", ..) => return Some(self.blocked.as_micros().to_string()),
             ("client", ..) => match Process::current() {
                 Ok(process) => self.client = Some(Client::new(process, number(0) as u32)),
                 Err(_) => return Some("refused".to_owned()),

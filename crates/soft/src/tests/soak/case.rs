@@ -1,5 +1,6 @@
 //! One case: a process is caught at a point and harmed, and all others have to go on undisturbed.
 
+use super::super::own_time::HANGS;
 use super::crew::{Counts, Member, Wrong, connect};
 use super::harm::{FILLER, Harm};
 use super::matrix::{Role, Row};
@@ -25,13 +26,10 @@ pub(super) struct Case {
 pub(super) type Longest = (Duration, String);
 
 /// The most that a call may take: in general, and while the caught process is stopped.
-const HANGS: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(1);
 const BLOCKS: Duration = Duration::from_millis(100);
-/// How long traffic is watched, and how long the test waits for something.
+/// How long traffic is watched.
 const WATCHED: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(3);
-/// How long it may take until a point is passed. A busy machine takes its time.
-const CAUGHT_WITHIN: Duration = Duration::from_secs(15);
 /// Numbers of clients and servers. The last client, or the first server, is caught.
 const CAUGHT_CLIENT: u32 = 3;
 const CAUGHT_SERVER: u32 = 101;
@@ -62,7 +60,7 @@ impl Case {
 
     /// The longest time that a call of another process may take.
     pub(super) fn most(&self) -> Duration {
-        if self.harm == Harm::Stop { BLOCKS } else { HANGS }
+        if self.harm == Harm::Stop { BLOCKS } else { LONG }
     }
 
     fn arm(&self) -> String {
@@ -185,7 +183,7 @@ impl World {
         } else {
             "go".to_owned()
         });
-        caught.wait_until_caught(CAUGHT_WITHIN)
+        caught.wait_until_caught()
     }
 
     fn counts(&mut self) -> Result<Vec<Counts>, Wrong> {
@@ -231,7 +229,7 @@ impl World {
         let begin = Instant::now();
         loop {
             match check_progress(case, before, &self.counts()?) {
-                Err(wrong) if begin.elapsed() > PATIENCE => return Err(wrong),
+                Err(wrong) if begin.elapsed() > HANGS => return Err(wrong),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
                 Ok(()) => return Ok(()),
             }
@@ -357,7 +355,7 @@ impl Case {
             caught.ask(&self.arm())?;
             caught.close();
         }
-        caught.wait_until_caught(CAUGHT_WITHIN)?;
+        caught.wait_until_caught()?;
         if self.harm == Harm::FullShm {
             std::thread::sleep(Duration::from_millis(50));
             let _ = std::fs::remove_file(FILLER);
@@ -367,10 +365,10 @@ impl Case {
         // report that.
         let excludes = stops && matches!(self.row.point, Point::AliveAlone | Point::FileRemoved);
         let [server, client] = others;
-        let begin = Instant::now();
         let mut about = server.ask("server")?;
-        if begin.elapsed() > HANGS {
-            return Err(format!("joining took {:?}", begin.elapsed()));
+        let blocked = Duration::from_micros(server.ask_numbers("blocked")?.into_iter().sum());
+        if blocked > LONG {
+            return Err(format!("joining was blocked for {blocked:?}"));
         }
         if excludes && about.trim() == "refused" {
             caught.signal(libc::SIGCONT);
@@ -386,9 +384,7 @@ impl Case {
         }
         let before = client.counts()?;
         std::thread::sleep(if stops { self.stop } else { WATCHED });
-        if before == client.counts()? {
-            return Err("who has joined stands still".to_owned());
-        }
+        wait_for("who has joined stands still", || client.counts().map(|counts| counts != before))?;
         if stops {
             caught.signal(libc::SIGCONT);
         }
@@ -424,10 +420,10 @@ pub(super) fn wait_until(mut what: impl FnMut() -> bool) -> bool {
     wait_for("", || Ok(what())).is_ok()
 }
 
-fn wait_for(wrong: &str, mut what: impl FnMut() -> Result<bool, Wrong>) -> Result<(), Wrong> {
+pub(super) fn wait_for(wrong: &str, mut what: impl FnMut() -> Result<bool, Wrong>) -> Result<(), Wrong> {
     let begin = Instant::now();
     while !what()? {
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > HANGS {
             return Err(wrong.to_owned());
         }
         std::thread::sleep(Duration::from_millis(5));

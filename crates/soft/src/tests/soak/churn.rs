@@ -1,6 +1,6 @@
 //! Processes that join and leave one fabric by the hundred, many of them killed.
 
-use super::case::{folder, wait_until};
+use super::case::{folder, wait_for, wait_until};
 use super::crew::{Member, Wrong, connect};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -52,10 +52,9 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
         let_go(member, &mut random)?;
     }
     let before = client.counts()?;
-    std::thread::sleep(Duration::from_millis(300));
-    if before == client.counts()? {
-        return Err(format!("after {came} processes the client stands still"));
-    }
+    wait_for(&format!("after {came} processes the client stands still"), || {
+        client.counts().map(|counts| counts != before)
+    })?;
     // No process is left to remove the fabric. The next process that begins another fabric removes it.
     client.kill_and_wait();
     server.kill_and_wait();

@@ -1,5 +1,6 @@
 //! The processes of one fabric, from the view of the test that commands them.
 
+use super::super::own_time::HANGS;
 use super::super::peer::exact;
 use super::actor::{ACTOR, ANSWER, BETWEEN};
 use super::harm::REACHED;
@@ -14,10 +15,6 @@ use std::time::{Duration, Instant};
 
 /// A finding, in words.
 pub(super) type Wrong = String;
-
-/// Answers come at once, as long as no call takes more than a second.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(6);
-const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
 /// Reaps one child at a time. If several threads remove processes from proc(5) at once, the kernel may take
 /// seconds.
@@ -93,7 +90,7 @@ impl Member {
     }
 
     pub(super) fn ask(&mut self, command: &str) -> Result<String, Wrong> {
-        self.ask_within(ANSWERS_WITHIN, command)
+        self.ask_within(HANGS, command)
     }
 
     /// Sends a command that may take this long, and waits for the answer.
@@ -109,8 +106,8 @@ impl Member {
     }
 
     /// Waits until it has reached the armed point.
-    pub(super) fn wait_until_caught(&mut self, patience: Duration) -> Result<(), Wrong> {
-        self.wait_for(REACHED, patience)
+    pub(super) fn wait_until_caught(&mut self) -> Result<(), Wrong> {
+        self.wait_for(REACHED, HANGS)
             .map(drop)
             .map_err(|why| format!("{} is not caught: it {why}", self.name))
     }
@@ -133,7 +130,7 @@ impl Member {
 
     /// Describes how a process that closed its output exited, with its standard error.
     fn how_it_ended(&mut self) -> String {
-        let until = Instant::now() + ENDS_WITHIN;
+        let until = Instant::now() + HANGS;
         while !self.said.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -198,10 +195,10 @@ impl Member {
         let status = loop {
             match self.reap() {
                 Ok(Some(status)) => break status,
-                _ if begin.elapsed() > ENDS_WITHIN => {
+                _ if begin.elapsed() > HANGS => {
                     let _ = self.child.kill();
                     let _ = self.child.wait();
-                    return Err(format!("{} does not end within {ENDS_WITHIN:?}", self.name));
+                    return Err(format!("{} does not end within {HANGS:?}", self.name));
                 }
                 _ => std::thread::sleep(Duration::from_millis(2)),
             }

@@ -1,14 +1,12 @@
 //! Calls fork(2) in the middle of other operations. The child's actions harm neither process.
 
+use super::super::own_time::HANGS;
 use super::parts::queue;
 use crate::fabric::process::Process;
 use doorbell_abi::ibv_wc;
 use doorbell_verbs::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-/// A child that takes longer hangs.
-pub(super) const HANGS: Duration = Duration::from_secs(60);
 
 /// Forks `times` times while other threads make and destroy QPs. Returns an error for the first child that
 /// misbehaves.

@@ -1,6 +1,6 @@
 //! Stops, kills and starves processes in the middle of an operation, while other processes go on. [`matrix`]
 //! lists the points and the harms. [`case`] describes the course of a case and the checks after it.
-//! `cargo xtask soak soft` runs it for a given time; docs/soak-soft.md lists its findings.
+//! `cargo xtask soak soft` runs it for a given time; docs/notes/soak-soft.md lists its findings.
 
 mod actor;
 mod case;
@@ -18,6 +18,7 @@ mod threads;
 mod traffic;
 mod watch;
 
+use super::own_time::HANGS;
 use super::peer::exact;
 use case::Case;
 use harm::Harm;
@@ -95,8 +96,8 @@ fn who_is_caught_harms_nobody_else() {
 fn children_of_fork_do_as_they_like() {
     let fabric = format!("fork-{}", std::process::id());
     let mut member = crew::Member::start("parent", &fabric);
-    // Each child is waited for, and a busy machine may have little time for them.
-    let wrong = member.ask_within(2 * forking::HANGS, "fork 60").expect("it answers");
+    // Each child has a limit of its own.
+    let wrong = member.ask_within(60 * HANGS, "fork 60").expect("it answers");
     assert_eq!(wrong.trim(), "");
     member.end().expect("it ends");
     assert!(case::wait_until(|| case::folder(&fabric).is_none()), "its folder is left");

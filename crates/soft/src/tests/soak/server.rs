@@ -1,6 +1,7 @@
 //! An actor that receives, and whose memory clients write, read and change by atomics.
 
 use super::super::PD;
+use super::super::own_time::HANGS;
 use super::client::{AREA, AREAS, KINDS, Remote};
 use super::parts::{CAP, CQE, PATIENCE, Queue, cq, queue, region, register, try_queue};
 use super::sharing;
@@ -29,8 +30,9 @@ const RECV_BYTES: usize = 40 + LONGEST + 24;
 const RECV_BUFFERS: usize = 160;
 /// After this time without an event, it checks whether one was forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(2);
-/// An event comes within this time, even if the process that completed was stopped before it notified.
-const TOLD_LATE: Duration = Duration::from_millis(500);
+/// Looks, a millisecond apart, until which an event has come, even if the process that completed was stopped
+/// before it notified.
+const TOLD_LATE: u32 = 500;
 
 pub(super) struct Server {
     process: &'static Process,
@@ -252,14 +254,13 @@ impl Server {
 
     /// Whether the event for the taken completions comes before a program would wait in vain.
     fn is_told_late(&self) -> bool {
-        let begin = Instant::now();
-        while begin.elapsed() < TOLD_LATE {
-            if self.pipe.next().is_ok() {
-                return true;
+        (0..TOLD_LATE).any(|_| {
+            let is_told = self.pipe.next().is_ok();
+            if !is_told {
+                std::thread::sleep(Duration::from_millis(1));
             }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        false
+            is_told
+        })
     }
 
     fn drain(&mut self, cq: Arc<Cq>, watch: &mut Watch) -> usize {
@@ -405,7 +406,7 @@ impl Server {
             watch.say(format!("probing {client} gives {}", errno.0));
         }
         let mut wcs = [ibv_wc::default(); 1];
-        while begin.elapsed() < Duration::from_secs(3) {
+        while begin.elapsed() < HANGS {
             match watch.timed("poll", || cq.poll(&mut wcs)) {
                 Ok(1) if wcs[0].wr_id == u64::MAX => {
                     return vec![wcs[0].status.into(), begin.elapsed().as_millis() as u64];

@@ -1,5 +1,6 @@
 //! Objects of the fabric, not of one process: members of multicast groups, and XRC domains.
 
+use super::super::own_time::OwnTime;
 use super::parts::{Queue, try_queue};
 use super::watch::Watch;
 use crate::errno::{EAGAIN, EINVAL};
@@ -11,7 +12,7 @@ use doorbell_abi::ibv_wc;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_verbs::*;
 use std::fs::File;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const GROUP: Group = Group { gid: Gid([0xff; 16]), lid: 0xc0de };
 /// RECVs of the group's member.
@@ -69,7 +70,7 @@ fn comes(member: &Queue, from: u32, room: Sge) -> bool {
 
 /// Opens and closes a domain that other processes open and close too.
 pub(super) fn use_domain(process: &Process, is_exclusive: bool, watch: &mut Watch) {
-    let begin = Instant::now();
+    let begin = OwnTime::start();
     loop {
         let Ok(file) = File::open("/proc/self/exe") else { return };
         let opening = Opening { file: Some(file), creates: true, is_exclusive };

@@ -78,9 +78,26 @@ fn schedules() -> Vec<File> {
 }
 
 fn waited(schedule: &File) -> Duration {
+    number(schedule, 1)
+}
+
+/// A number of a schedstat: the time for which the thread ran, or waited for a processor.
+fn number(schedule: &File, index: usize) -> Duration {
     let mut bytes = [0; 64];
     let read = schedule.read_at(&mut bytes, 0).unwrap_or(0);
     let text = String::from_utf8_lossy(&bytes[..read]);
-    let nanoseconds = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+    let nanoseconds = text.split_whitespace().nth(index).and_then(|number| number.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
+/// How long a call waited for something other than a processor. The time in which it ran does not count,
+/// because AddressSanitizer and a busy machine lengthen it.
+pub(super) fn blocked<T>(call: impl FnOnce() -> T) -> (T, Duration) {
+    let excused = || {
+        let own = File::open("/proc/thread-self/schedstat").map_or(Duration::ZERO, |own| number(&own, 0));
+        own + schedules().iter().map(waited).sum()
+    };
+    let (begin, before) = (Instant::now(), excused());
+    let result = call();
+    (result, begin.elapsed().saturating_sub(excused().saturating_sub(before)))
 }
