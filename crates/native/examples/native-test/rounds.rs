@@ -156,9 +156,9 @@ impl Rounds {
 
     /// The time, and the next round if this one may end.
     ///
-    /// The word of the round guards no other memory, so its accesses are relaxed. Times of one thread never go
-    /// back, because loads of one word are coherent. That also holds for a thread that has seen what another
-    /// thread stored after its look: the stores and loads of checks order the two looks.
+    /// The word of the round guards no other memory, so its accesses are relaxed. Times of one thread never
+    /// go back, because loads of one word are coherent. That also holds for a thread that has seen what
+    /// another thread stored after its look: the stores and loads of checks order the two looks.
     pub(crate) fn now(&self) -> Time {
         let word = self.face().round.load(Ordering::Relaxed);
         let (time, is_over) = self.time(word);
