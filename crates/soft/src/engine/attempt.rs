@@ -32,4 +32,6 @@ pub(crate) enum Obstacle {
     NoRecv(u8),
     /// No answer comes.
     Silence,
+    /// The responder is placing the payload of an earlier message, which the request must not overtake.
+    Taking,
 }

@@ -12,6 +12,8 @@ pub(super) enum Refusal {
     CqFull,
     /// The process has exited, or its records are invalid.
     Silence,
+    /// The process is placing the payload of an earlier message, which the request must not overtake.
+    Taking,
 }
 
 impl Refusal {
@@ -27,7 +29,7 @@ impl Refusal {
     /// have different builds of the library.
     pub(super) fn to_word(self) -> u64 {
         match self {
-            Refusal::Silence => 0,
+            Refusal::Silence | Refusal::Taking => 0,
             Refusal::CqFull => 1,
             Refusal::Fault(Fault::NoRecv) => 2,
             Refusal::Fault(Fault::RecvTooSmall) => 3,

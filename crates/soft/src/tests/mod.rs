@@ -4,10 +4,12 @@ mod between;
 mod direct;
 mod hostile;
 mod many;
+mod order;
 #[path = "../../../soft-so/tests/soft-so/common/own_time.rs"]
 mod own_time;
 mod peer;
 mod receiving;
+mod rounds;
 mod soak;
 
 use crate::fabric::pipe::EventPipe;
@@ -28,6 +30,8 @@ const PD: u32 = 1;
 struct Side {
     cq: Arc<Cq>,
     qp: Arc<Qp>,
+    /// The pipe for the QP's asynchronous events. A CQ that was made with the QP has it as its channel, too.
+    pipe: Arc<EventPipe>,
 }
 
 /// How long a connected QP retries.
@@ -69,9 +73,9 @@ impl Side {
             send_cq: cq.clone(),
             recv_cq: cq.clone(),
             srq,
-            async_pipe: pipe,
+            async_pipe: pipe.clone(),
         };
-        Side { cq, qp: Qp::new(process, parts).expect("a QP") }
+        Side { cq, qp: Qp::new(process, parts).expect("a QP"), pipe }
     }
 
     /// Takes the QP to Rts, connected to QP `dest`.

@@ -9,8 +9,9 @@ use crate::memory::records::*;
 use crate::point::{Point, reach};
 use crate::queues::errors::{Said, say_of_responder};
 use crate::queues::recv_queue::{RecvQueue, TakenRecv};
+use crate::queues::send_progress::SendProgress;
 use crate::rings::completions::{CompletionRing, RecvNotice, RingPlace};
-use crate::rings::recvs::{SOLICITED, SlotState, end_lane};
+use crate::rings::recvs::{Receipt, RecvDone, SOLICITED, SlotState, end_lane};
 use crate::sync::lock;
 use crate::watch::flights::Flights;
 use doorbell_abi::{CEnum, ibv_wc};
@@ -39,6 +40,7 @@ pub(crate) struct QpShare {
     /// changes under the lock of the CQ of its sends. A post that reads an old value finds less room than
     /// there is.
     pub(crate) freed: AtomicU64,
+    pub(crate) progress: SendProgress,
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) uses_srq: bool,
     /// Whether the reason for the QP's error was already reported.
@@ -62,15 +64,26 @@ pub(crate) struct SendDone {
     pub(crate) sends: u64,
 }
 
-/// A completion in the private queue, and the positions of the completions that may have been there before
-/// it.
+/// A completion in the private queue, and the positions of the completions that were there before the request
+/// took effect.
+///
+/// It is entered before the responder can see the request, so that it precedes everything that the responder
+/// sends because of the request. It is *due* when the request is done. The thread that posts marks it as done.
+/// If that thread does not get that far for a while, other threads find out by the receipt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedSend {
     own: SendDone,
+    receipt: Option<Receipt>,
+    before: Arrived,
+}
+
+/// The completions of RECVs that have arrived at a CQ at some time. Both positions only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Arrived {
     /// Position in the newest ring.
-    after: u64,
+    ring: u64,
     /// Position of a RECV of the lane.
-    after_lane: u64,
+    lane: u64,
 }
 
 /// The part of a CQ that its lock protects.
@@ -79,6 +92,8 @@ pub(super) struct CqState {
     process: &'static Process,
     /// The private queue.
     own: VecDeque<QueuedSend>,
+    /// A RECV's completion that was taken when a send's completion turned out to precede it.
+    held_back: Option<ibv_wc>,
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
     /// QPs and XRC SRQs whose RECVs complete here.
     receivers: u32,
@@ -88,6 +103,8 @@ pub(super) struct CqState {
     rings: CqRings,
     /// Receive queues with notices of RECVs that were not the next of their queue yet, and how many notices.
     owing: Vec<(Arc<QpShare>, u64)>,
+    /// Notices of RECVs of SRQs that were not complete because their sender is placing the payload.
+    unfinished: Vec<(Arc<RecvQueue>, RecvNotice)>,
     looked: Instant,
 }
 
@@ -105,6 +122,12 @@ struct CqLane {
     user: Arc<QpShare>,
     /// The first RECV that senders announce through the ring; `None` while they announce none.
     until: Option<u64>,
+}
+
+/// The queue with the RECV that a notice names.
+enum Receiver<'a> {
+    Srq(&'a RecvQueue),
+    Qp(&'a QpShare),
 }
 
 /// One of the CQ's rings, at the place that this process has in private memory.
@@ -138,12 +161,14 @@ impl CqState {
         Ok(CqState {
             process,
             own: VecDeque::with_capacity(64),
+            held_back: None,
             users: HashMap::default(),
             receivers: 0,
             srqs: Vec::new(),
             lane: None,
             rings: CqRings { older: Vec::new(), newest },
             owing: Vec::new(),
+            unfinished: Vec::new(),
             looked: Instant::now(),
         })
     }
@@ -156,12 +181,14 @@ impl CqState {
     /// Whether there may be completions that only the holder of the lock can see.
     pub(super) fn has_waiting(&self) -> bool {
         !self.own.is_empty()
+            || self.held_back.is_some()
             || !self.owing.is_empty()
+            || !self.unfinished.is_empty()
             || !self.rings.older.is_empty()
             || self.lane.as_ref().is_some_and(|lane| lane.user.rq.has_late())
     }
 
-    /// The slot of the lane's next RECV, and the state that it has until a message arrives.
+    /// The slot of the lane's next RECV, and the state that it has when the RECV is posted.
     #[inline]
     pub(super) fn next_of_lane(&self) -> Option<(&'static RqSlot, SlotState)> {
         self.lane.as_ref()?.user.rq.next_slot()
@@ -203,6 +230,7 @@ impl CqState {
     pub(super) fn remove_srq(&mut self, srq: &Arc<RecvQueue>) {
         self.receivers -= 1;
         self.srqs.retain(|(other, _)| !Arc::ptr_eq(other, srq));
+        self.unfinished.retain(|(other, _)| !Arc::ptr_eq(other, srq));
     }
 
     /// Ends the lane: from here on senders notify the CQ of the RECVs that they complete.
@@ -234,6 +262,7 @@ impl CqState {
     /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
     pub(super) fn forget(&mut self, user: &QpShare) {
         self.own.retain(|queued| queued.own.qp_num != user.num);
+        self.held_back = self.held_back.filter(|wc| wc.qp_num != user.num);
         self.owing.retain(|(other, _)| other.num != user.num);
         let process = self.process;
         for own in self.rings.all_mut() {
@@ -251,19 +280,100 @@ impl CqState {
         }
     }
 
-    /// Adds a completion of this process. It is inlined for the reason given at [`super::Cq::push`].
+    /// Enters a completion of this process. It is inlined for the reason given at [`super::Cq::enter`].
     #[inline(always)]
-    pub(super) fn push(&mut self, own: SendDone) {
-        let after = self.rings.newest.ring(self.process).map_or(0, |ring| ring.tail());
-        let after_lane = self.lane.as_ref().map_or(0, |lane| lane.user.rq.complete_until());
-        self.own.push_back(QueuedSend { own, after, after_lane });
+    pub(super) fn enter(&mut self, own: SendDone, receipt: Option<Receipt>) {
+        let before = self.arrived();
+        self.own.push_back(QueuedSend { own, receipt, before });
+    }
+
+    #[inline(always)]
+    fn arrived(&self) -> Arrived {
+        Arrived {
+            ring: self.rings.newest.ring(self.process).map_or(0, |ring| ring.tail()),
+            lane: self.lane.as_ref().map_or(0, |lane| lane.user.rq.complete_until()),
+        }
+    }
+
+    /// The entered completion of request `number` of a QP, unless a poll took it because of its receipt.
+    pub(super) fn entered(&mut self, qp_num: u32, number: u64) -> Option<&mut QueuedSend> {
+        self.own.iter_mut().rev().find(|queued| queued.own.qp_num == qp_num && queued.own.sends == number)
+    }
+
+    /// Takes back the completions of a QP's requests from `number` on.
+    pub(super) fn take_back(&mut self, qp_num: u32, number: u64) {
+        self.own.retain(|queued| queued.own.qp_num != qp_num || queued.own.sends < number);
+    }
+
+    /// Moves the completions of a QP's requests from `number` on behind the RECVs that have arrived since.
+    /// Returns whether any have arrived.
+    pub(super) fn move_back(&mut self, qp_num: u32, number: u64) -> bool {
+        let now = self.arrived();
+        let is_meant = |queued: &QueuedSend| queued.own.qp_num == qp_num && queued.own.sends >= number;
+        if self.own.iter().filter(|queued| is_meant(queued)).all(|queued| queued.before == now) {
+            return false;
+        }
+        let moved: Vec<QueuedSend> = self.own.iter().copied().filter(is_meant).collect();
+        // Positions grow from entry to entry, so these become the last ones.
+        self.own.retain(|queued| !is_meant(queued));
+        self.own.extend(moved.into_iter().map(|queued| QueuedSend { before: now, ..queued }));
+        true
+    }
+
+    /// The first completion of the private queue whose request is done.
+    #[inline(always)]
+    fn first_due(&self) -> Option<usize> {
+        // Mostly it is the first, because only other threads that post have completions that are not due.
+        self.own.iter().position(|queued| self.is_due(queued))
+    }
+
+    #[inline(always)]
+    fn is_due(&self, queued: &QueuedSend) -> bool {
+        let user = self.users.get(&queued.own.qp_num);
+        user.is_none_or(|user| user.progress.is_done(queued.own.sends, queued.receipt, self.process))
+    }
+
+    /// Whether a poll would find a completion: any, or if `solicited`, one that is solicited or an error.
+    pub(super) fn holds(&self, solicited: bool) -> bool {
+        let wanted = |done: &RecvDone| !solicited || done.wakes();
+        let is_wanted = |queued: &QueuedSend| !solicited || queued.own.status != WcStatus::Success;
+        let is_of_lane = |user: &QpShare| self.lane.as_ref().is_some_and(|lane| lane.user.num == user.num);
+        self.held_back.is_some()
+            || self.own.iter().any(|queued| is_wanted(queued) && self.is_due(queued))
+            || self.lane.as_ref().is_some_and(|lane| lane.user.rq.holds_next(wanted))
+            || self.owing.iter().any(|(user, _)| user.rq.holds_next(wanted))
+            || self.unfinished.iter().any(|(srq, what)| srq.holds_told(*what, wanted))
+            || self.notices().any(|what| match self.receiver_of(what) {
+                Some(Receiver::Srq(srq)) => srq.holds_told(what, wanted),
+                // The lane's own RECVs were looked for.
+                Some(Receiver::Qp(user)) => !is_of_lane(user) && user.rq.holds_next(wanted),
+                None => false,
+            })
+    }
+
+    /// The notices in the rings.
+    fn notices(&self) -> impl Iterator<Item = RecvNotice> {
+        self.rings.all().filter_map(|own| Some((own, own.ring(self.process)?))).flat_map(|(own, ring)| {
+            (own.head..own.head + own.place.capacity()).map_while(move |position| ring.get(position))
+        })
+    }
+
+    /// The queue with the RECV that a notice names.
+    fn receiver_of(&self, what: RecvNotice) -> Option<Receiver<'_>> {
+        let rq = what.rq();
+        if rq >= QPS as u32 {
+            return self.srqs.iter().find(|(srq, _)| srq.index == rq).map(|(srq, _)| Receiver::Srq(srq));
+        }
+        let user = self.users.get(&qp_num(self.process.slot, rq)).filter(|user| !user.uses_srq);
+        user.map(|user| Receiver::Qp(user))
     }
 
     /// Completions in a CQ that holds at most `cqe`.
     #[inline]
     pub(super) fn held(&self, cqe: u64) -> u64 {
         let len = |own: &OwnRing| own.ring(self.process).map_or(0, |ring| ring.len(own.head));
-        let others = self.own.len() as u64 + self.rings.all().map(len).sum::<u64>();
+        let own = self.own.len() + self.unfinished.len() + usize::from(self.held_back.is_some());
+        let others = own as u64 + self.rings.all().map(len).sum::<u64>();
         let lane = self.lane.as_ref().map_or(0, |lane| {
             // Mostly an upper bound already shows that there is room.
             let most = lane.user.rq.outstanding();
@@ -276,19 +386,43 @@ impl CqState {
     #[inline(always)]
     pub(super) fn take(&mut self, to: &mut ibv_wc) -> bool {
         loop {
-            let own = self.own.front().map(|queued| (queued.after, queued.after_lane));
-            if self.take_from_lane(own.map(|(_, after)| after), to) || self.take_owed(to) {
-                return true;
+            let due = self.first_due();
+            if let Some(wc) = self.held_back {
+                return match due {
+                    Some(nth) => self.take_own(nth, to),
+                    None => {
+                        (*to, self.held_back) = (wc, None);
+                        true
+                    }
+                };
             }
-            match self.next_told(own.map(|(after, _)| after)) {
+            let before = due.map(|nth| self.own[nth].before);
+            if self.take_from_lane(before.map(|arrived| arrived.lane), to) || self.take_owed(to) {
+                return self.give_recv(due, to);
+            }
+            match self.next_told(before.map(|arrived| arrived.ring)) {
                 Some(what) => {
                     if self.take_told(what, self.process.slot, to) {
-                        return true;
+                        return self.give_recv(due, to);
                     }
                 }
-                None => return self.take_own(to),
+                None => return due.is_some_and(|nth| self.take_own(nth, to)),
             }
         }
+    }
+
+    /// Gives the completion of a RECV that was just taken. If no send was due before, and the peer has sent
+    /// the message because of one that is due now, the send's completion comes first.
+    #[inline(always)]
+    fn give_recv(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
+        if due.is_none()
+            && !self.own.is_empty()
+            && let Some(nth) = self.first_due()
+        {
+            self.held_back = Some(*to);
+            return self.take_own(nth, to);
+        }
+        true
     }
 
     /// The next notice; none if its position in the newest ring is not before `before`.
@@ -361,7 +495,33 @@ impl CqState {
             }
             return found;
         }
+        !self.unfinished.is_empty() && self.take_finished(to)
+    }
+
+    /// Takes a completion of an SRQ that was not complete when its notice came, if it is complete now.
+    #[cold]
+    fn take_finished(&mut self, to: &mut ibv_wc) -> bool {
+        for n in 0..self.unfinished.len() {
+            let (srq, what) = &self.unfinished[n];
+            let (taken, is_named) = (srq.take_told(*what), srq.is_named());
+            if taken.is_some() || !srq.is_unfinished(*what) {
+                self.unfinished.swap_remove(n);
+                return taken.is_some_and(|taken| self.give_of_srq(is_named, &taken, to));
+            }
+        }
         false
+    }
+
+    /// Writes the completion of an SRQ's RECV to `to`; `false` if its QP no longer exists.
+    #[inline]
+    fn give_of_srq(&self, is_named: bool, taken: &TakenRecv, to: &mut ibv_wc) -> bool {
+        if !is_named {
+            return self.users.get(&taken.done.qpn).is_some_and(|user| user.received(taken, to));
+        }
+        *to = completion(taken, device::lid());
+        let is_write = to.opcode == WcOpcode::RecvWriteWithImm.to_c();
+        counts::srq_received(to.byte_len, is_write);
+        true
     }
 
     /// Takes the completion that a notice names. Returns `false` if its QP no longer exists, no such RECV is
@@ -369,16 +529,17 @@ impl CqState {
     fn take_told(&mut self, what: RecvNotice, slot: u32, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
-            let srq = self.srqs.iter().find(|(srq, _)| srq.index == rq);
-            let taken = srq.and_then(|(srq, _)| Some((srq.is_named(), srq.take_told(what)?)));
-            let Some((is_named, taken)) = taken else { return false };
-            if is_named {
-                *to = completion(&taken, device::lid());
-                let is_write = to.opcode == WcOpcode::RecvWriteWithImm.to_c();
-                counts::srq_received(to.byte_len, is_write);
-                return true;
-            }
-            return self.users.get(&taken.done.qpn).is_some_and(|user| user.received(&taken, to));
+            let Some((srq, _)) = self.srqs.iter().find(|(srq, _)| srq.index == rq) else { return false };
+            return match srq.take_told(what) {
+                Some(taken) => self.give_of_srq(srq.is_named(), &taken, to),
+                None => {
+                    if srq.is_unfinished(what) {
+                        let srq = srq.clone();
+                        self.unfinished.push((srq, what));
+                    }
+                    false
+                }
+            };
         }
         let user = self.users.get(&qp_num(slot, rq)).filter(|user| !user.uses_srq);
         let Some(user) = user else { return false };
@@ -409,8 +570,10 @@ impl CqState {
         }
     }
 
-    fn take_own(&mut self, to: &mut ibv_wc) -> bool {
-        let Some(QueuedSend { own, .. }) = self.own.pop_front() else { return false };
+    /// Takes a completion of the private queue.
+    fn take_own(&mut self, nth: usize, to: &mut ibv_wc) -> bool {
+        let queued = if nth == 0 { self.own.pop_front() } else { self.own.remove(nth) };
+        let Some(QueuedSend { own, .. }) = queued else { return false };
         let status = own.status.to_c();
         if let Some(user) = self.users.get(&own.qp_num) {
             // Only the holder of the CQ's lock, or a thread that has made sure that no completion is left,
@@ -450,6 +613,18 @@ fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
         wc_flags: (done.flags & !SOLICITED).into(),
         slid: lid,
         ..ibv_wc::default()
+    }
+}
+
+impl QueuedSend {
+    /// Sets the result of the request.
+    pub(super) fn set_status(&mut self, status: WcStatus) {
+        self.own.status = status;
+    }
+
+    /// Sets the RECV that the message has taken.
+    pub(super) fn set_receipt(&mut self, receipt: Receipt) {
+        self.receipt = Some(receipt);
     }
 }
 

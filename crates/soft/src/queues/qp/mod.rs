@@ -1,6 +1,7 @@
 //! Queue pairs: their attributes and states. `posting` takes send work requests, and `sending` carries them
 //! out.
 
+mod entering;
 mod groups;
 pub(crate) mod posting;
 mod role;
@@ -16,6 +17,7 @@ use super::cq::{Cq, QpShare};
 use super::errors::{Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
+use super::send_progress::SendProgress;
 use crate::counts;
 use crate::device;
 use crate::engine::attempt::{Obstacle, Outcome};
@@ -167,6 +169,7 @@ impl Qp {
             lid: device::lid(),
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
+            progress: SendProgress::default(),
             rq,
             uses_srq,
             said: Said::default(),
@@ -307,6 +310,7 @@ impl Qp {
         self.send_cq.forget(&self.share);
         self.recv_cq.forget(&self.share);
         self.share.freed.store(0, Relaxed);
+        self.share.progress.reset();
         self.share.said.forget();
         if let Some(flights) = &self.share.flights {
             flights.clear();
@@ -379,7 +383,9 @@ impl Qp {
             match what {
                 WaitingWhat::Send(send) => self.complete(&send.request(number), WcStatus::WrFlushErr),
                 WaitingWhat::Window(window) => {
-                    self.push(window.wr_id, WcOpcode::Send.to_c(), 0, number, WcStatus::WrFlushErr);
+                    let done = (window.wr_id, WcOpcode::Send.to_c(), 0);
+                    self.enter(done, number, WcStatus::WrFlushErr, None);
+                    self.finish(number, WcStatus::WrFlushErr);
                 }
             }
         }

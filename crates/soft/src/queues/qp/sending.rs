@@ -1,5 +1,6 @@
 //! Carries out the work requests of a QP: at once, gathered with others of their list, or later.
 
+use super::entering::Entering;
 use super::waiting::{SILENT_RETRY, WaitingWhat, WaitingWr, wait_again};
 use super::watching::SendTurn;
 use super::{Qp, Sends};
@@ -7,13 +8,17 @@ use crate::engine::attempt::{Attempt, Outcome};
 use crate::engine::request::Request;
 use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
+use crate::memory::transfer::Unreachable;
 use crate::path::Paths;
-use crate::queues::cq::SendDone;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
 use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
+use std::ops::Range;
 use std::time::Instant;
+
+/// How often READs are repeated because RECVs have arrived meanwhile.
+const READS: u32 = 8;
 
 impl Qp {
     pub(super) fn run_queue(&self, sends: &mut Sends) {
@@ -69,12 +74,13 @@ impl Qp {
     /// Carries out one work request while no request is gathered.
     fn attempt_alone(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
         let route = route(sends, &self.requester.process.paths, request);
-        let attempt = self.requester.attempt(&mut sends.scratch, &route, request);
+        let entering = Entering { qp: self, request };
+        let attempt = self.requester.attempt(&mut sends.scratch, &route, request, &entering);
         if let Attempt::Over(outcome) = attempt {
             return outcome;
         }
         debug_assert_eq!(attempt, Attempt::Gathered);
-        let (_, cause) = sends.scratch.batch.transfer();
+        let (_, cause) = self.move_gathered(sends);
         let outcome = cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
             self.requester.not_moved(&sends.scratch, route.dest_qpn.unwrap_or(0), cause)
         });
@@ -100,8 +106,20 @@ impl Qp {
         if !is_signaled(status, request.flags, self.sq_sig_all) {
             return;
         }
-        let opcode = WcOpcode::from(request.op.opcode()).to_c();
-        self.push(request.wr_id, opcode, request.len, request.number, status);
+        let number = request.number;
+        let is_entered = self.is_signaled(request) && self.share.progress.has_entered(number);
+        match status {
+            _ if !is_entered => self.enter(done_of(request), number, status, None),
+            WcStatus::Success => {}
+            _ => self.send_cq.set_status((self.num(), number), status),
+        }
+        self.finish(number, status);
+    }
+
+    /// Whether a successful work request asks for a completion.
+    #[inline(always)]
+    pub(super) fn is_signaled(&self, request: &Request<'_>) -> bool {
+        is_signaled(WcStatus::Success, request.flags, self.sq_sig_all)
     }
 
     /// The SEND that was posted last has taken a RECV, but the peer's CQ had no room for the completion.
@@ -114,25 +132,10 @@ impl Qp {
         // A responder that has taken a message has answered, so silence is no outcome here.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
         self.tell_failure(sends, &request, status);
-        if is_signaled(status, flags, self.sq_sig_all) {
-            self.push(wr_id, WcOpcode::Send.to_c(), len, sends.posted, status);
-        }
+        self.complete(&request, status);
         if status != WcStatus::Success {
             self.fail(sends);
         }
-    }
-
-    /// Adds a completion. `opcode` is an `enum ibv_wc_opcode`. The arguments are passed in registers.
-    #[inline(never)]
-    pub(super) fn push(&self, wr_id: u64, opcode: u32, len: u32, number: u64, status: WcStatus) {
-        self.send_cq.push(SendDone {
-            wr_id,
-            status,
-            opcode,
-            byte_len: len,
-            qp_num: self.num(),
-            sends: number,
-        });
     }
 
     /// Carries out, gathers or queues a work request of the list being posted. `false` if the gathered
@@ -144,7 +147,8 @@ impl Qp {
             return true;
         }
         let route = route(sends, &self.requester.process.paths, request);
-        match self.requester.attempt(&mut sends.scratch, &route, request) {
+        let entering = Entering { qp: self, request };
+        match self.requester.attempt(&mut sends.scratch, &route, request, &entering) {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
             Attempt::Over(outcome) => match sends.status(outcome) {
@@ -181,12 +185,16 @@ impl Qp {
     pub(super) fn carry_out_gathered(&self, sends: &mut Sends) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         loop {
+            let (done, cause) = self.move_gathered(sends);
             let batch = &mut sends.scratch.batch;
-            let (done, cause) = batch.transfer();
             for request in batch.requests(done) {
                 self.complete(&request, WcStatus::Success);
             }
             let Some(cause) = cause else { return batch.clear() };
+            // Their completions come behind the failed request's.
+            if let Some(failed) = batch.first_left() {
+                self.take_back(failed.number);
+            }
             let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
             let outcome = sends.status(outcome);
             if let Ok(status) = outcome
@@ -213,6 +221,31 @@ impl Qp {
     }
 }
 
+impl Qp {
+    /// Moves the bytes of the gathered requests, up to the first that cannot be moved. Their completions are
+    /// entered before. Returns the indices of the moved ones and the reason why the next was not moved.
+    fn move_gathered(&self, sends: &mut Sends) -> (Range<usize>, Option<Unreachable>) {
+        let batch = &mut sends.scratch.batch;
+        let Some(first) = batch.first_left().map(|request| request.number) else { return (0..0, None) };
+        for request in batch.requests(batch.left()).filter(|request| self.is_signaled(request)) {
+            if !self.share.progress.has_entered(request.number) {
+                self.enter(done_of(&request), request.number, WcStatus::Success, None);
+            }
+        }
+        let mut moved = batch.transfer();
+        // A READ's completion is behind the RECVs that the peer sent before it, and before all others: see
+        // `Responder::read`.
+        for _ in 1..READS {
+            let is_stale = batch.reads() && self.send_cq.move_back((self.num(), first));
+            if !is_stale || moved.1.is_some() || !batch.rewind() {
+                break;
+            }
+            moved = batch.transfer();
+        }
+        moved
+    }
+}
+
 impl Waiting for Qp {
     fn advance(&self) -> Option<Instant> {
         // The thread that holds the lock is trying, or will have it tried.
@@ -228,6 +261,12 @@ impl Waiting for Qp {
     fn waits(&self) -> bool {
         self.sends.try_lock().is_none_or(|sends| !sends.queue.is_empty())
     }
+}
+
+/// `wr_id`, opcode and length in the completion of a work request.
+#[inline(always)]
+pub(super) fn done_of(request: &Request<'_>) -> (u64, u32, u32) {
+    (request.wr_id, WcOpcode::from(request.op.opcode()).to_c(), request.len)
 }
 
 /// The destination of a work request.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How often a request without an answer is retried if no time-out is set.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
+/// How often a request is retried that must not overtake a payload.
+const TAKING_RETRY: Duration = Duration::from_micros(50);
 
 /// A work request that waits.
 #[derive(Debug)]
@@ -106,6 +108,7 @@ impl SendWait {
                 retries.take_rnr_nak()?;
                 duration(rnr_wait(timer))
             }
+            Obstacle::Taking => TAKING_RETRY,
             Obstacle::Silence => match ack_timeout(attr.timeout.unwrap_or(0)) {
                 Span::ZERO => SILENT_RETRY,
                 timeout => {

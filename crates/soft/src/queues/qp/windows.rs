@@ -94,7 +94,8 @@ impl Qp {
 
     fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) {
         if is_signaled(status, wr.flags, self.sq_sig_all) {
-            self.push(wr.wr_id, wr.op.wc_opcode(), 0, number, status);
+            self.enter((wr.wr_id, wr.op.wc_opcode(), 0), number, status, None);
+            self.finish(number, status);
         }
     }
 }
