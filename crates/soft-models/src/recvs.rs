@@ -4,8 +4,8 @@
 use crate::fabric::peer::Owner;
 use crate::memory::records::{CqRing, QpRecord, RqRecord, RqSlot, SenderTurn};
 use crate::memory::segment::Segment;
-use crate::rings::completions::{CompletionRing, RingPlace};
 use crate::memory::transfer::Piece;
+use crate::rings::completions::{CompletionRing, RingPlace};
 use crate::rings::recvs::{
     Carried, Completer, PlacingStep, Receipt, RecvDone, SlotPhase, SlotState, Slots, begin_taking, end_lane,
     end_taking, flush, order_slot, pass, show_posted, stride,
@@ -158,7 +158,7 @@ impl SharedRecvs {
         if slot.state().phase_of(posted) != Some(SlotPhase::Done) {
             return None;
         }
-        let is_announced = RecvDone::of(slot).carried > 0;
+        let is_announced = RecvDone::carried_in(slot) > 0;
         if is_announced && !begin_taking(self.rq(), slot, posted) {
             return None;
         }
@@ -170,7 +170,7 @@ impl SharedRecvs {
             TakenBy::Several => slot.set_taken(posted),
         }
         if is_announced {
-            end_taking(self.rq());
+            end_taking(self.rq(), posted);
         }
         Some(())
     }
@@ -345,7 +345,12 @@ pub fn answered() -> u64 {
 }
 
 /// A sender places the payload of a message while the owner takes the completion. One of them copies it, and
-/// the owner's program has the buffer for itself afterwards. Then the owner posts the slot again.
+/// the owner's program has the buffer for itself afterwards.
+///
+/// The owner posts the slot again when the sender has ended, although it may do so before. Its plain store of
+/// the new state then follows the sender's first change of the old state, and the sender's second change fails,
+/// because no store comes between the store of a compare-and-swap and the store that it has loaded. loom does
+/// not know that.
 fn placed(taken_by: TakenBy) {
     let shared = Rc::new(SharedRecvs::new(1, taken_by));
     shared.qp().lane.store(1, SeqCst);
@@ -355,14 +360,13 @@ fn placed(taken_by: TakenBy) {
     let is_early = shared.take_carried(0).is_some();
     if is_early {
         shared.use_buffer(0);
-        shared.post(1);
     }
     join(sender);
     if !is_early {
         shared.take_carried(0).expect("the message is complete again");
         shared.use_buffer(0);
-        shared.post(1);
     }
+    shared.post(1);
     assert!(shared.send_carried(1).is_some() && shared.take_carried(1).is_some());
 }
 

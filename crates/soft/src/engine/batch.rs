@@ -146,6 +146,11 @@ impl Batch {
         self.requests(self.left()).next()
     }
 
+    /// The number of that work request.
+    pub(crate) fn first_number(&self) -> Option<u64> {
+        self.requests.get(self.next).map(|request| request.number)
+    }
+
     /// The work requests with these indices.
     pub(crate) fn requests(&self, range: Range<usize>) -> impl Iterator<Item = Request<'_>> {
         self.requests[range].iter().map(|request| Request {

@@ -12,7 +12,6 @@ use super::verified::MemoryUse;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Piece};
 use crate::rings::recvs::{Carried, Placing, PlacingStep, Receipt};
-use doorbell_verbs::Sge;
 use std::sync::atomic::Ordering::*;
 
 /// The sender asks this many times whether the receiver has copied a payload that the receiver is copying.
@@ -23,10 +22,11 @@ const FEW: usize = 64;
 /// A part of a payload, which belongs into one buffer of a RECV.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CarriedPart {
-    /// The used bytes of the buffer.
-    pub(super) to: Sge,
-    /// Address of the first of them in the receiver's process.
+    /// Address of the part's first byte in the receiver's process.
     pub(super) host: u64,
+    pub(super) len: u32,
+    /// lkey of the buffer.
+    pub(super) key: u32,
     /// The part's first byte in the payload.
     pub(super) from: u32,
 }
@@ -62,7 +62,7 @@ impl Default for CarriedSends {
 impl SentPart {
     fn touches(&self, host: u64, len: u64) -> bool {
         let own = self.part.host;
-        host < own.saturating_add(self.part.to.length.into()) && own < host.saturating_add(len)
+        host < own.saturating_add(self.part.len.into()) && own < host.saturating_add(len)
     }
 }
 
@@ -105,19 +105,27 @@ impl CarriedSends {
         }
         self.sent.push(SentPart { part, process: to.0, receipt });
         self.first = self.first.min(part.host);
-        self.end = self.end.max(part.host.saturating_add(part.to.length.into()));
+        self.end = self.end.max(part.host.saturating_add(part.len.into()));
     }
 
     /// Removes the messages to this process that its program has.
     #[cold]
     fn remove_placed(&mut self, (process, segment): (u64, &Segment)) {
-        self.sent.retain(|sent| sent.process != process || !sent.receipt.is_taken(segment));
+        let is_placed = |sent: &SentPart| sent.process == process && sent.receipt.is_taken(segment);
+        match self.sent.last().is_some_and(|sent| sent.receipt.is_in_turn()) {
+            // Then they are taken in the order of sending.
+            true => {
+                let placed = self.sent.iter().rposition(is_placed).map_or(0, |last| last + 1);
+                self.sent.drain(..placed);
+            }
+            false => self.sent.retain(|sent| !is_placed(sent)),
+        }
         self.find_bounds();
         self.most = (2 * self.sent.len()).max(FEW);
     }
 
     fn find_bounds(&mut self) {
-        let ends = |sent: &SentPart| sent.part.host.saturating_add(sent.part.to.length.into());
+        let ends = |sent: &SentPart| sent.part.host.saturating_add(sent.part.len.into());
         self.first = self.sent.iter().map(|sent| sent.part.host).min().unwrap_or(u64::MAX);
         self.end = self.sent.iter().map(ends).max().unwrap_or(0);
     }
@@ -184,7 +192,7 @@ impl Responder<'_> {
 
     /// Copies a payload to the buffers of its RECV. If that is impossible, the receiver copies it.
     fn end_placing(&self, caches: &mut Caches, placing: Placing<'_>, payload: &Carried, parts: &[SentPart]) {
-        let rq = self.segment.rq(parts[0].receipt.rq as usize);
+        let rq = self.segment.rq(parts[0].receipt.rq() as usize);
         let used = MemoryUse::Recv { pd: rq.map_or(0, |rq| rq.pd.load(Relaxed)) };
         let placed = parts.iter().try_for_each(|sent| self.place_part(caches, used, payload, &sent.part));
         placing.end(placed.is_ok());
@@ -197,9 +205,10 @@ impl Responder<'_> {
         payload: &Carried,
         part: &CarriedPart,
     ) -> Result<(), Refusal> {
-        let len = u64::from(part.to.length);
-        let place = *self.find(caches, used, part.to.lkey)?.0;
-        let offset = used.check(&place, part.to.addr, len)?;
+        let len = u64::from(part.len);
+        let place = *self.find(caches, used, part.key)?.0;
+        let addr = part.host.wrapping_sub(place.host).wrapping_add(place.region.addr);
+        let offset = used.check(&place, addr, len)?;
         let piece = payload.as_piece();
         if u64::from(part.from) + len > piece.len as u64 {
             return Err(Refusal::Silence);

@@ -246,7 +246,7 @@ impl Direct {
             RecvDone { byte_len: sge.length, flags: solicited(flags), ..RecvDone::of_send(qpn, generation) };
         let receipt = completer.receipt(&claim);
         enter(owner, receipt);
-        let part = CarriedPart { to: Sge { length: sge.length, ..room }, host, from: 0 };
+        let part = CarriedPart { host, len: sge.length, key: room.lkey, from: 0 };
         let is_complete = completer.complete(&claim, done, &carried);
         caches.carried.push((to.peer.views.number(), segment), receipt, part);
         if is_complete { Sent::Received } else { Sent::CqFull }

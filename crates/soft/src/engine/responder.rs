@@ -32,7 +32,7 @@ use crate::rings::recvs::{
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_WC_GRH};
 use doorbell_transport::{AtomicOp, Fault, NakCode, takes_requests};
 use doorbell_verbs::{
-    AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, Sge, WcOpcode, WcStatus,
+    AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
 use std::sync::atomic::Ordering::*;
 
@@ -595,8 +595,8 @@ impl<'a> Responder<'a> {
             let offset = used.check(&place, sge.addr, len)?;
             let host = place.host.wrapping_add(offset);
             if carried {
-                let to = Sge { length: len as u32, ..sge };
-                caches.carried.add(CarriedPart { to, host, from: at as u32 });
+                let (len, key) = (len as u32, sge.lkey);
+                caches.carried.add(CarriedPart { host, len, key, from: at as u32 });
             } else {
                 self.place_carried(caches, (host, len))?;
                 match self.far(&mut caches.views, &place, used, (offset, len))? {

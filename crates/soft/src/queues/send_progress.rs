@@ -63,7 +63,9 @@ impl SendProgress {
             Owner::This => None,
             Owner::Peer(peer) => Some(peer.clone()),
         };
-        *lock(&self.kept) = kept;
+        let before = std::mem::replace(&mut *lock(&self.kept), kept);
+        // This may unmap the old peer. The lock is released by now, so no poll waits for that.
+        drop(before);
         self.receiver.store(peer.cast_mut(), Relaxed);
     }
 

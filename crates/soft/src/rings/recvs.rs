@@ -25,6 +25,7 @@ use doorbell_abi::CEnum;
 use doorbell_launch::limits::OWN;
 use doorbell_verbs::{Sge, WcOpcode, WcStatus};
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
@@ -129,7 +130,7 @@ impl SlotState {
     /// Whether a sender has claimed or completed the RECV whose posted state was `posted`.
     #[inline]
     pub(crate) fn is_begun(self, posted: SlotState) -> bool {
-        matches!(self.phase_of(posted), Some(SlotPhase::Claimed(_) | SlotPhase::Done))
+        self != posted && matches!(self.phase_of(posted), Some(SlotPhase::Claimed(_) | SlotPhase::Done))
     }
 
     /// The lower 32 bits of the RECV's position.
@@ -509,7 +510,7 @@ impl<'a> Front<'a> {
     /// The receipt of the message that takes the RECV, in receive queue `rq`.
     #[inline(always)]
     pub(crate) fn receipt(&self, rq: u32) -> Receipt {
-        Receipt { rq, slot: self.index, posted: self.posted, in_turn: self.slots.turn.is_some() }
+        Receipt::new((rq, self.index), self.posted, self.slots.turn.is_some())
     }
 
     /// Whether the RECV is still untaken, so that everything read from it so far was as posted.
@@ -553,25 +554,45 @@ impl<'a> Front<'a> {
     }
 }
 
-/// Names the RECV that a message took.
+/// Names the RECV that a message took. It is two words, so that it is passed and stored word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt {
-    pub(crate) rq: u32,
-    slot: u32,
-    posted: SlotState,
-    /// Whether the queue has one sender, so that completions are taken in order.
-    in_turn: bool,
+    /// The posted state of the RECV.
+    posted: NonZeroU64,
+    /// The index of the receive queue, the slot from bit `SLOT_AT` on, and whether the queue has one sender.
+    place: u64,
 }
 
+const SLOT_AT: u32 = 32;
+const IN_TURN: u64 = 1 << 63;
+
 impl Receipt {
+    /// The receipt for the RECV with this posted state in a slot of receive queue `rq`.
+    #[inline(always)]
+    fn new((rq, slot): (u32, u32), posted: SlotState, in_turn: bool) -> Receipt {
+        const POSTED: NonZeroU64 = NonZeroU64::new(1 << PHASE_AT).expect("a bit");
+        let place = u64::from(rq) | u64::from(slot) << SLOT_AT | if in_turn { IN_TURN } else { 0 };
+        Receipt { posted: POSTED | posted.0, place }
+    }
+
+    /// Index of the receive queue.
+    pub(crate) fn rq(&self) -> u32 {
+        self.place as u32
+    }
+
     /// Whether completions of the queue are taken in order, because it has only one sender.
     pub(crate) fn is_in_turn(&self) -> bool {
-        self.in_turn
+        self.place & IN_TURN != 0
+    }
+
+    fn posted(&self) -> SlotState {
+        SlotState(self.posted.get())
     }
 
     fn slot<'a>(&self, segment: &'a Segment) -> Option<(&'a RqRecord, &'a RqSlot)> {
-        let record = segment.rq(self.rq as usize)?;
-        Some((record, Slots::of(segment, record)?.slot(self.slot)?))
+        let record = segment.rq(self.rq() as usize)?;
+        let slot = (self.place & !IN_TURN) >> SLOT_AT;
+        Some((record, Slots::of(segment, record)?.slot(slot as u32)?))
     }
 
     /// Whether the owner has taken the RECV's completion, so that its program has the message or gets it from
@@ -579,32 +600,35 @@ impl Receipt {
     /// anything that the program did with the message sees the completion taken: the owner stores that
     /// (`pass`, `RqSlot::set_taken`) before its poll returns.
     pub(crate) fn is_taken(&self, segment: &Segment) -> bool {
-        let Some(record) = segment.rq(self.rq as usize) else { return true };
-        if self.in_turn {
+        let Some(record) = segment.rq(self.rq() as usize) else { return true };
+        if self.is_in_turn() {
             // Acquire: pairs with `pass`.
             let polled = record.posted.0.polled.load(Acquire);
-            return (polled as u32).wrapping_sub(self.posted.position() as u32) as i32 > 0;
+            return (polled as u32).wrapping_sub(self.posted().position() as u32) as i32 > 0;
         }
         let state = self.slot(segment).map(|(_, slot)| slot.state());
-        state.is_none_or(|state| matches!(state.phase_of(self.posted), Some(SlotPhase::Free) | None))
+        state.is_none_or(|state| matches!(state.phase_of(self.posted()), Some(SlotPhase::Free) | None))
     }
 
     /// Takes over the copy of the payload that the RECV's slot carries. Called by the message's sender.
     pub(crate) fn begin_placing<'a>(&self, segment: &'a Segment, claimer: u32) -> PlacingStep<'a> {
         let Some((record, slot)) = self.slot(segment) else { return PlacingStep::Over };
-        let placing = Placing { slot, done: self.posted.done(), during: self.posted.placing(claimer) };
+        let posted = self.posted();
+        let placing = Placing { slot, done: posted.done(), during: posted.placing(claimer) };
         if !slot.change(placing.done, placing.during) {
             return PlacingStep::Over;
         }
         reach(Point::PlacingBegun);
         // SeqCst, after `change`: the owner sees that a sender is placing, or this load sees that the owner
         // has begun to copy (`begin_taking`).
-        if record.posted.0.taking.load(SeqCst) == self.posted.0 {
+        let taking = record.posted.0.taking.load(SeqCst);
+        if taking == posted.0 {
             placing.end(false);
             return PlacingStep::Busy;
         }
-        // The state of a slot stays as it is when its completion is taken in turn.
-        if self.is_taken(segment) {
+        // The state of a slot stays as it is when its completion is taken in turn. Otherwise the owner may
+        // have taken the completion since the change.
+        if taking == placing.done.0 || self.is_taken(segment) {
             placing.end(false);
             return PlacingStep::Over;
         }
@@ -642,8 +666,9 @@ impl Placing<'_> {
     pub(crate) fn end(self, is_placed: bool) {
         if is_placed {
             let done = RecvDone { carried: 0, ..RecvDone::of(self.slot) };
-            // Relaxed: the state publishes the word.
-            self.slot.words[CARRIED_WORD].store(done.to_words()[CARRIED_WORD], Relaxed);
+            // Release: an owner that has loaded the state before may load this word now. It then finds the
+            // payload in place.
+            self.slot.words[CARRIED_WORD].store(done.to_words()[CARRIED_WORD], Release);
         }
         reach(Point::PlacingEnds);
         // The change publishes the payload. It fails if the owner has posted the slot again, because it had
@@ -664,15 +689,15 @@ pub(crate) fn begin_taking(record: &RqRecord, slot: &RqSlot, posted: SlotState) 
     record.posted.0.taking.store(posted.0, SeqCst);
     let is_done = SlotState(slot.state.load(SeqCst)).phase_of(posted) == Some(SlotPhase::Done);
     if !is_done {
-        end_taking(record);
+        record.posted.0.taking.store(0, Relaxed);
     }
     is_done
 }
 
-/// Ends the copy. The completion is taken by now, if it was there. Called by the owner.
-pub(crate) fn end_taking(record: &RqRecord) {
+/// Ends the copy. The completion is taken by now. Called by the owner.
+pub(crate) fn end_taking(record: &RqRecord, posted: SlotState) {
     // Release: a sender that sees no copy under way sees the completion taken.
-    record.posted.0.taking.store(0, Release);
+    record.posted.0.taking.store(posted.done().0, Release);
 }
 
 /// Records that the completions up to the RECV at a position are taken, if they are taken in order. Called by
@@ -727,8 +752,9 @@ impl RecvDone {
 
     /// The result in a slot that is done.
     pub(crate) fn of(slot: &RqSlot) -> RecvDone {
-        // Relaxed: the state, which was loaded before, publishes the words.
-        let [first, second, third] = std::array::from_fn(|n| slot.words[n].load(Relaxed));
+        // Relaxed: the state, which was loaded before, publishes the words. Acquire: see `Placing::end`.
+        let [first, second] = std::array::from_fn(|n| slot.words[n].load(Relaxed));
+        let third = slot.words[CARRIED_WORD].load(Acquire);
         let [flags, status, opcode, carried] = ((third >> 32) as u32).to_le_bytes();
         RecvDone {
             qpn: first as u32,
@@ -741,6 +767,13 @@ impl RecvDone {
             status,
             opcode,
         }
+    }
+
+    /// The payload bytes that the completion in a slot carries.
+    #[inline(always)]
+    pub(crate) fn carried_in(slot: &RqSlot) -> u8 {
+        // Acquire: see `Placing::end`.
+        (slot.words[CARRIED_WORD].load(Acquire) >> (u64::BITS - u8::BITS)) as u8
     }
 
     /// Whether the completion is solicited or an error.
@@ -880,13 +913,12 @@ impl Completer<'_> {
     /// The receipt of the message that has taken this RECV.
     #[inline(always)]
     pub(crate) fn receipt(&self, claim: &RecvClaim<'_>) -> Receipt {
-        let (slot, posted, in_turn) = (claim.index, claim.posted, claim.slots.turn.is_some());
-        Receipt { rq: self.rq(), slot, posted, in_turn }
+        Receipt::new((self.rq(), claim.index), claim.posted, claim.slots.turn.is_some())
     }
 
     /// Notifies the program of a RECV that is complete again, in case that its program has looked meanwhile.
     pub(crate) fn wake_again(&self, receipt: &Receipt, done: &RecvDone) {
-        let found = self.segment.rq(receipt.rq as usize).and_then(|rq| self.cq(rq));
+        let found = self.segment.rq(receipt.rq() as usize).and_then(|rq| self.cq(rq));
         if let Some((cq, record)) = found {
             let is_there = |_| !receipt.is_taken(self.segment);
             completions::wake(self.owner, record, cq, done.wakes(), is_there);

@@ -587,7 +587,11 @@ fn sender_stops() {
             ask(&format!("store {} 9", there.addr));
             let write = format!("write {} {} 8", here.addr + WORD, here.key);
             peer(|peer| {
-                if is_killed { peer.kill_at(point) } else { peer.stop_at(point) }
+                if is_killed {
+                    peer.kill_at(point)
+                } else {
+                    peer.stop_at(point)
+                }
                 peer.tell(&write);
             });
             if is_killed {

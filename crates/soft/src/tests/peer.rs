@@ -109,13 +109,8 @@ fn catch_at(point: u32, signal: i32) {
         unsafe { libc::raise(SIGNAL.load(SeqCst)) };
     }
     SIGNAL.store(signal, SeqCst);
-    let points = [
-        Point::TakingBegun,
-        Point::PlacingBegun,
-        Point::PlacingEnds,
-        Point::TurnPassed,
-        Point::CellWritten,
-    ];
+    let points =
+        [Point::TakingBegun, Point::PlacingBegun, Point::PlacingEnds, Point::TurnPassed, Point::CellWritten];
     let point = points.into_iter().find(|of| *of as u32 == point).expect("one of these points");
     arm(point, 1, catch);
 }

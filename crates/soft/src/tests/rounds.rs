@@ -231,7 +231,9 @@ impl Rounds {
                 let into = [Sge { addr: here.addr + FROM + 64, ..word_sge[0] }];
                 post(side, &[wr(SendOp::Read(remote(64)), &into), wr(SendOp::Send, &word_sge)]);
             }
-            Asked::FetchAdd => post(side, &[wr(SendOp::FetchAdd { remote: remote(WORD), add: 1 }, &word_sge)]),
+            Asked::FetchAdd => {
+                post(side, &[wr(SendOp::FetchAdd { remote: remote(WORD), add: 1 }, &word_sge)])
+            }
             Asked::CompareSwap => {
                 let op = SendOp::CompareSwap { remote: remote(WORD), compare: round - 1, swap: round };
                 post(side, &[wr(op, &word_sge)]);

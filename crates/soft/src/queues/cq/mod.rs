@@ -129,8 +129,9 @@ impl Cq {
     /// the parts of `own` are stored at their final place. A struct that goes through memory is read there in
     /// larger pieces than it was written. Such a read waits until the previous message has reached the peer.
     #[inline(always)]
-    pub(crate) fn enter(&self, own: SendDone, receipt: Option<Receipt>) {
-        if !self.state.enter(own, receipt, u64::from(self.cqe.load(Relaxed))) {
+    pub(crate) fn enter(&self, own: SendDone, user: &QpShare, receipt: Option<Receipt>) {
+        let (sender, cqe) = (user.sender.load(Relaxed), u64::from(self.cqe.load(Relaxed)));
+        if !self.state.enter(own, sender, receipt, cqe) {
             overrun(Owner::This, self.record, self.index);
         }
         reach(Point::Entered);

@@ -53,12 +53,11 @@ impl ShownState {
 
     /// Enters a completion of this process; `false` if the CQ holds `cqe` completions already.
     #[inline(always)]
-    pub(super) fn enter(&self, own: SendDone, receipt: Option<Receipt>, cqe: u64) -> bool {
+    pub(super) fn enter(&self, own: SendDone, sender: u32, receipt: Option<Receipt>, cqe: u64) -> bool {
         let mut state = self.state.lock();
-        if state.held(cqe) >= cqe {
+        if !state.enter(own, sender, receipt, cqe) {
             return false;
         }
-        state.enter(own, receipt);
         // The other words of the copy are unchanged. Release: a poll that sees this takes the lock, and finds
         // the completion.
         self.waiting.store(true, Release);

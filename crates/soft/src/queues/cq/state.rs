@@ -41,6 +41,8 @@ pub(crate) struct QpShare {
     /// there is.
     pub(crate) freed: AtomicU64,
     pub(crate) progress: SendProgress,
+    /// Its index among the QPs whose sends complete at the CQ. Set once.
+    pub(crate) sender: AtomicU32,
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) uses_srq: bool,
     /// Whether the reason for the QP's error was already reported.
@@ -73,6 +75,8 @@ pub(crate) struct SendDone {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedSend {
     own: SendDone,
+    /// Index of its QP.
+    sender: u32,
     receipt: Option<Receipt>,
     before: Arrived,
 }
@@ -95,6 +99,8 @@ pub(super) struct CqState {
     /// A RECV's completion that was taken when a send's completion turned out to precede it.
     held_back: Option<ibv_wc>,
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
+    /// The QPs whose sends complete here.
+    senders: Vec<Option<Arc<QpShare>>>,
     /// QPs and XRC SRQs whose RECVs complete here.
     receivers: u32,
     /// SRQs that receive here, and how many QPs use each.
@@ -163,6 +169,7 @@ impl CqState {
             own: VecDeque::with_capacity(64),
             held_back: None,
             users: HashMap::default(),
+            senders: Vec::new(),
             receivers: 0,
             srqs: Vec::new(),
             lane: None,
@@ -197,6 +204,11 @@ impl CqState {
     /// Adds a QP whose sends complete here.
     pub(super) fn add_sender(&mut self, user: &Arc<QpShare>) {
         self.users.insert(user.num, user.clone());
+        let free = self.senders.iter().position(Option::is_none).unwrap_or(self.senders.len());
+        self.senders.resize(self.senders.len().max(free + 1), None);
+        self.senders[free] = Some(user.clone());
+        // Relaxed: the QP enters nothing before it is made, which is after this.
+        user.sender.store(free as u32, Relaxed);
     }
 
     /// Adds a QP whose RECVs complete here. Its record then says whether its receive queue is the CQ's lane.
@@ -246,6 +258,8 @@ impl CqState {
     pub(super) fn remove_user(&mut self, user: &QpShare, receives: bool) {
         self.forget(user);
         self.users.remove(&user.num);
+        let is_it = |sender: &Option<Arc<QpShare>>| sender.as_ref().is_some_and(|of| of.num == user.num);
+        self.senders.iter_mut().filter(|sender| is_it(sender)).for_each(|sender| *sender = None);
         if receives {
             self.receivers -= 1;
             self.srqs
@@ -280,19 +294,41 @@ impl CqState {
         }
     }
 
-    /// Enters a completion of this process. It is inlined for the reason given at [`super::Cq::enter`].
+    /// Enters a completion of this process; `false` if the CQ holds `cqe` completions already. It is inlined
+    /// for the reason given at [`super::Cq::enter`].
     #[inline(always)]
-    pub(super) fn enter(&mut self, own: SendDone, receipt: Option<Receipt>) {
+    pub(super) fn enter(&mut self, own: SendDone, sender: u32, receipt: Option<Receipt>, cqe: u64) -> bool {
         let before = self.arrived();
-        self.own.push_back(QueuedSend { own, receipt, before });
+        if !self.has_ample_room(before.ring, cqe) && self.held(cqe) >= cqe {
+            return false;
+        }
+        self.own.push_back(QueuedSend { own, sender, receipt, before });
+        true
+    }
+
+    /// Whether an upper bound on the completions in the CQ shows already that there is room. `tail` is the
+    /// tail of the newest ring.
+    #[inline(always)]
+    fn has_ample_room(&self, tail: u64, cqe: u64) -> bool {
+        let CqRings { older, newest } = &self.rings;
+        let lane = match &self.lane {
+            Some(lane) => lane.user.rq.outstanding(),
+            None => 0,
+        };
+        older.is_empty() && self.own.len() as u64 + tail.saturating_sub(newest.head) + lane < cqe
     }
 
     #[inline(always)]
     fn arrived(&self) -> Arrived {
-        Arrived {
-            ring: self.rings.newest.ring(self.process).map_or(0, |ring| ring.tail()),
-            lane: self.lane.as_ref().map_or(0, |lane| lane.user.rq.complete_until()),
-        }
+        let ring = match self.rings.newest.ring(self.process) {
+            Some(ring) => ring.tail(),
+            None => 0,
+        };
+        let lane = match &self.lane {
+            Some(lane) => lane.user.rq.complete_until(),
+            None => 0,
+        };
+        Arrived { ring, lane }
     }
 
     /// The entered completion of request `number` of a QP, unless a poll took it because of its receipt.
@@ -323,14 +359,30 @@ impl CqState {
     /// The first completion of the private queue whose request is done.
     #[inline(always)]
     fn first_due(&self) -> Option<usize> {
-        // Mostly it is the first, because only other threads that post have completions that are not due.
+        match self.is_due(self.own.front()?) {
+            true => Some(0),
+            false => self.later_due(),
+        }
+    }
+
+    /// Another thread posts the first request, and is not done with it.
+    #[cold]
+    fn later_due(&self) -> Option<usize> {
         self.own.iter().position(|queued| self.is_due(queued))
     }
 
     #[inline(always)]
     fn is_due(&self, queued: &QueuedSend) -> bool {
-        let user = self.users.get(&queued.own.qp_num);
-        user.is_none_or(|user| user.progress.is_done(queued.own.sends, queued.receipt, self.process))
+        match self.sender(queued) {
+            Some(sender) => sender.progress.is_done(queued.own.sends, queued.receipt, self.process),
+            None => true,
+        }
+    }
+
+    /// The QP of a completion.
+    #[inline(always)]
+    fn sender(&self, queued: &QueuedSend) -> Option<&QpShare> {
+        self.senders.get(queued.sender as usize)?.as_deref()
     }
 
     /// Whether a poll would find a completion: any, or if `solicited`, one that is solicited or an error.
@@ -369,11 +421,10 @@ impl CqState {
     }
 
     /// Completions in a CQ that holds at most `cqe`.
-    #[inline]
+    #[cold]
     pub(super) fn held(&self, cqe: u64) -> u64 {
         let len = |own: &OwnRing| own.ring(self.process).map_or(0, |ring| ring.len(own.head));
-        let own = self.own.len() + self.unfinished.len() + usize::from(self.held_back.is_some());
-        let others = own as u64 + self.rings.all().map(len).sum::<u64>();
+        let others = self.own.len() as u64 + self.rings.all().map(len).sum::<u64>();
         let lane = self.lane.as_ref().map_or(0, |lane| {
             // Mostly an upper bound already shows that there is room.
             let most = lane.user.rq.outstanding();
@@ -387,14 +438,8 @@ impl CqState {
     pub(super) fn take(&mut self, to: &mut ibv_wc) -> bool {
         loop {
             let due = self.first_due();
-            if let Some(wc) = self.held_back {
-                return match due {
-                    Some(nth) => self.take_own(nth, to),
-                    None => {
-                        (*to, self.held_back) = (wc, None);
-                        true
-                    }
-                };
+            if self.held_back.is_some() {
+                return self.take_held_back(due, to);
             }
             let before = due.map(|nth| self.own[nth].before);
             if self.take_from_lane(before.map(|arrived| arrived.lane), to) || self.take_owed(to) {
@@ -420,9 +465,27 @@ impl CqState {
             && let Some(nth) = self.first_due()
         {
             self.held_back = Some(*to);
-            return self.take_own(nth, to);
+            return self.take_due(nth, to);
         }
         true
+    }
+
+    /// A RECV's completion was held back: takes a send's completion that is due, or else this one.
+    #[cold]
+    fn take_held_back(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
+        match (due, self.held_back) {
+            (Some(nth), _) => self.take_due(nth, to),
+            (None, Some(wc)) => {
+                (*to, self.held_back) = (wc, None);
+                true
+            }
+            (None, None) => false,
+        }
+    }
+
+    #[cold]
+    fn take_due(&mut self, nth: usize, to: &mut ibv_wc) -> bool {
+        self.take_own(nth, to)
     }
 
     /// The next notice; none if its position in the newest ring is not before `before`.
@@ -571,11 +634,13 @@ impl CqState {
     }
 
     /// Takes a completion of the private queue.
+    #[inline(always)]
     fn take_own(&mut self, nth: usize, to: &mut ibv_wc) -> bool {
-        let queued = if nth == 0 { self.own.pop_front() } else { self.own.remove(nth) };
-        let Some(QueuedSend { own, .. }) = queued else { return false };
+        let queued = if nth == 0 { self.own.pop_front() } else { self.remove_own(nth) };
+        let Some(queued) = queued else { return false };
+        let own = queued.own;
         let status = own.status.to_c();
-        if let Some(user) = self.users.get(&own.qp_num) {
+        if let Some(user) = self.sender(&queued) {
             // Only the holder of the CQ's lock, or a thread that has made sure that no completion is left,
             // does this. An atomic operation would wait until the message that was just stored has reached
             // the peer.
@@ -594,6 +659,13 @@ impl CqState {
             ..ibv_wc::default()
         };
         true
+    }
+}
+
+impl CqState {
+    #[cold]
+    fn remove_own(&mut self, nth: usize) -> Option<QueuedSend> {
+        self.own.remove(nth)
     }
 }
 

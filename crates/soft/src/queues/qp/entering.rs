@@ -24,7 +24,8 @@ impl Qp {
     ) {
         let (wr_id, opcode, byte_len) = done;
         let qp_num = self.num();
-        self.send_cq.enter(SendDone { wr_id, status, opcode, byte_len, qp_num, sends: number }, receipt);
+        let own = SendDone { wr_id, status, opcode, byte_len, qp_num, sends: number };
+        self.send_cq.enter(own, &self.share, receipt);
         self.share.progress.set_entered(number);
     }
 

@@ -170,6 +170,7 @@ impl Qp {
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
             progress: SendProgress::default(),
+            sender: AtomicU32::new(0),
             rq,
             uses_srq,
             said: Said::default(),

@@ -192,8 +192,8 @@ impl Qp {
             }
             let Some(cause) = cause else { return batch.clear() };
             // Their completions come behind the failed request's.
-            if let Some(failed) = batch.first_left() {
-                self.take_back(failed.number);
+            if let Some(failed) = batch.first_number() {
+                self.take_back(failed);
             }
             let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
             let outcome = sends.status(outcome);
@@ -226,7 +226,7 @@ impl Qp {
     /// entered before. Returns the indices of the moved ones and the reason why the next was not moved.
     fn move_gathered(&self, sends: &mut Sends) -> (Range<usize>, Option<Unreachable>) {
         let batch = &mut sends.scratch.batch;
-        let Some(first) = batch.first_left().map(|request| request.number) else { return (0..0, None) };
+        let Some(first) = batch.first_number() else { return (0..0, None) };
         for request in batch.requests(batch.left()).filter(|request| self.is_signaled(request)) {
             if !self.share.progress.has_entered(request.number) {
                 self.enter(done_of(&request), request.number, WcStatus::Success, None);

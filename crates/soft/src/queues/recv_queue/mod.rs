@@ -535,16 +535,15 @@ impl RecvQueue {
     ) -> Option<TakenRecv> {
         // The slot is posted again soon.
         expect_write(slot);
-        let mut done = RecvDone::of(slot);
-        let is_announced = done.carried > 0 && self.senders.may_place();
+        let is_announced = RecvDone::carried_in(slot) > 0 && self.senders.may_place();
         if is_announced {
             if !begin_taking(self.record, slot, posted) {
                 return None;
             }
             reach(Point::TakingBegun);
-            // The sender may have placed the payload before.
-            done = RecvDone::of(slot);
         }
+        // If the sender has placed the payload, the completion carries nothing any more.
+        let done = RecvDone::of(slot);
         let len = usize::from(done.carried);
         let placed = len == 0 || {
             let mut carried = Carried::none();
@@ -561,7 +560,7 @@ impl RecvQueue {
             slot.set_taken(posted);
         }
         if is_announced {
-            end_taking(self.record);
+            end_taking(self.record, posted);
         }
         let wr_id = state.entries[index as usize].wr_id;
         if let Some(watched) = &mut state.watched
