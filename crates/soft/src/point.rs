@@ -46,6 +46,8 @@ pub(crate) enum Point {
     /// A RECV is written and not published, or published and not in the ring that orders the slots.
     RecvWritten,
     RecvUnordered,
+    /// A poll has found out which sends are done, and takes a RECV next.
+    SendsSought,
     /// The copy of a payload that a completion carries is announced.
     TakingBegun,
     /// A completion is read, and its slot is not free yet.

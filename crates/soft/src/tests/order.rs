@@ -327,6 +327,18 @@ fn parked() {
                 while_parked(point, || pair.post(&[(1, request)]), meanwhile);
                 let last: &[u64] = if is_sent { &[] } else { &[1] };
                 assert_eq!(pair.ids(), last, "{about}");
+                // The answer comes while a poll has begun.
+                pair.post_recv(8);
+                pair.recvs_there(1);
+                let meanwhile = || {
+                    arm(Point::SendsSought, 1, take_and_answer);
+                    assert_eq!(pair.ids(), [3, RECV_ID + 1], "during the poll: {about}");
+                };
+                if is_sent {
+                    while_parked(Point::CarriedOut, || pair.post(&[(3, request)]), meanwhile);
+                } else {
+                    ask("poll");
+                }
                 // The QP goes on.
                 pair.recvs_there(1);
                 pair.post(&[(2, request)]);

@@ -441,6 +441,7 @@ impl CqState {
             if self.held_back.is_some() {
                 return self.take_held_back(due, to);
             }
+            reach(Point::SendsSought);
             let before = due.map(|nth| self.own[nth].before);
             if self.take_from_lane(before.map(|arrived| arrived.lane), to) || self.take_owed(to) {
                 return self.give_recv(due, to);

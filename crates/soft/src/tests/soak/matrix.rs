@@ -66,7 +66,7 @@ const fn closed(role: Role, point: Point, passes: u32) -> Row {
     Row { closed: true, ..row(role, point, passes) }
 }
 
-pub(super) const CELLS: [Row; 56] = [
+pub(super) const CELLS: [Row; 57] = [
     row(Role::Poster, Point::BeforeCopy, 40),
     row(Role::Poster, Point::BeforeLastWord, 20),
     row(Role::Poster, Point::BeforeForeign, 20),
@@ -90,6 +90,7 @@ pub(super) const CELLS: [Row; 56] = [
     row(Role::Faulter, Point::Done, 8),
     row(Role::Receiver, Point::RecvWritten, 40),
     row(Role::Receiver, Point::RecvUnordered, 20),
+    row(Role::Receiver, Point::SendsSought, 40),
     row(Role::Receiver, Point::TakingBegun, 40),
     row(Role::Receiver, Point::Taking, 40),
     row(Role::Receiver, Point::MrOdd, 6),
