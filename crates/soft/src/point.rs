@@ -7,8 +7,8 @@ pub(crate) enum Point {
     // Points of the process that posts.
     /// Mapped memory is about to be written.
     BeforeCopy,
-    /// All but the last word of a message has been copied.
-    BeforeLastWord,
+    /// Some bytes of a message have been copied, and not all.
+    WithinCopy,
     /// Bytes are about to be moved to or from another process, or have been.
     BeforeForeign,
     AfterForeign,

@@ -18,8 +18,9 @@ use super::responder::{Caches, Responder, solicited};
 use super::verified::{Bounds, MemoryUse, Verified, VerifiedRegion};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
+use crate::memory::copy::copy_in_order;
 use crate::memory::records::index_of;
-use crate::memory::transfer::{self, Far, Piece};
+use crate::memory::transfer::{Far, Piece};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, Slots};
 use doorbell_transport::{MAX_MESSAGE_BYTES, local_rights};
 use doorbell_verbs::{AccessFlags, Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
@@ -178,7 +179,7 @@ impl Direct {
         }
         // SAFETY: the target was checked against its region, as for `transfer::write`. So was the source,
         // unless it is inline data: then the program promises that it is readable.
-        unsafe { transfer::copy_ending_last(from as *const u8, at as *mut u8, len as usize) };
+        unsafe { copy_in_order(from as *const u8, at as *mut u8, len as usize) };
         Written::Placed
     }
 

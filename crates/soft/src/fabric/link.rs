@@ -8,6 +8,7 @@
 
 use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
+use crate::memory::copy::split;
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::point::{Point, reach};
@@ -243,13 +244,8 @@ impl Link {
             if received.bytes.len() != part_len {
                 return Err(Unreachable::Memory);
             }
-            let mut from = received.bytes.as_slice();
-            for piece in part {
-                // SAFETY: as in `transfer::read`: within a region of this process, which the program keeps
-                // mapped.
-                unsafe { std::ptr::copy(from.as_ptr(), piece.addr as *mut u8, piece.len) };
-                from = &from[piece.len..];
-            }
+            // SAFETY: as in `transfer::read`: within regions of this process, which the program keeps mapped.
+            unsafe { split(received.bytes.as_ptr(), &part) };
             at += part_len;
         }
         Ok(())

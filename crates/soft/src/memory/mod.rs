@@ -3,6 +3,7 @@
 
 pub mod arena;
 pub(crate) mod cause;
+pub(crate) mod copy;
 pub(crate) mod groups;
 pub(crate) mod lock;
 pub(crate) mod maps;

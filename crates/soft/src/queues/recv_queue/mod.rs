@@ -16,9 +16,9 @@ use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::cause::Memory;
+use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
-use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
@@ -777,7 +777,7 @@ fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carr
         // keeps mapped while it is registered.
         unsafe {
             let from = (payload.addr as *const u8).add(at);
-            copy_short(from, (found.host + offset) as *mut u8, part);
+            copy_in_order(from, (found.host + offset) as *mut u8, part);
         }
         at += part;
     }

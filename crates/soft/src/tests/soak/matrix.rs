@@ -68,7 +68,7 @@ const fn closed(role: Role, point: Point, passes: u32) -> Row {
 
 pub(super) const CELLS: [Row; 52] = [
     row(Role::Poster, Point::BeforeCopy, 40),
-    row(Role::Poster, Point::BeforeLastWord, 20),
+    row(Role::Poster, Point::WithinCopy, 20),
     row(Role::Poster, Point::BeforeForeign, 20),
     row(Role::Poster, Point::AfterForeign, 20),
     row(Role::Poster, Point::AtomicRead, 4),
