@@ -1,6 +1,6 @@
 //! Runs the models.
 
-use doorbell_soft_models::{completions, locks, recvs};
+use doorbell_soft_models::{completions, copies, locks, recvs};
 
 #[test]
 fn lock_favourite_and_other() {
@@ -35,6 +35,21 @@ fn completions_resized() {
 #[test]
 fn completions_asleep() {
     assert!(completions::asleep() > 1);
+}
+
+#[test]
+fn copies_revoked() {
+    assert!(copies::revoked() > 1);
+}
+
+#[test]
+fn copies_revoked_at_first() {
+    assert!(copies::revoked_at_first() > 1);
+}
+
+#[test]
+fn copies_of_two_requesters() {
+    assert!(copies::two_requesters() > 1);
 }
 
 #[test]

@@ -5,11 +5,13 @@ use super::batch::Batch;
 use super::request::Request;
 use super::requester::{Requester, Route};
 use super::responder::{Caches, Message};
+use crate::fabric::copier::Copier;
 use crate::fabric::peer::Peer;
 use crate::memory::groups::{GroupAddress, members};
 use crate::memory::transfer::Piece;
 use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::WcStatus;
+use std::sync::Arc;
 
 impl Requester {
     /// Sends a datagram to all members of the groups but the sending QP (IB specification vol. 1, 10.5.2.1).
@@ -32,7 +34,7 @@ impl Requester {
                     None => continue,
                 },
             };
-            let peer = peer.as_deref();
+            let peer = peer.as_ref();
             let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
             for index in members(segment, address) {
                 let qpn = qp_num(slot, index);
@@ -51,11 +53,14 @@ impl Requester {
     fn reaches_member(
         &self,
         caches: &mut Caches,
-        peer: Option<&Peer>,
+        peer: Option<&Arc<Peer>>,
         (qpn, route): (u32, &Route),
         message: &Message<'_>,
     ) -> bool {
-        let found = self.responder(peer, qpn, true);
+        let mut far = None;
+        let Ok(copier) = self.copier_for(message.request, &mut far, peer) else { return false };
+        let _copying = copier.map(Copier::begin);
+        let found = self.responder(peer.map(Arc::as_ref), qpn, true);
         let verified = found.and_then(|responder| Some((responder, self.verify(&responder, route)?)));
         let Some((responder, verified)) = verified else { return false };
         match responder.respond((caches, &mut Batch::default()), &verified, message) {

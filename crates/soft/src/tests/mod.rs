@@ -1,5 +1,6 @@
 //! Tests of the device from inside: between two processes, and with corrupted records.
 
+mod aliases;
 mod between;
 mod direct;
 mod hostile;
@@ -7,7 +8,9 @@ mod many;
 #[path = "../../../soft-so/tests/soft-so/common/own_time.rs"]
 mod own_time;
 mod peer;
+mod placing;
 mod receiving;
+mod revoking;
 mod soak;
 
 use crate::fabric::pipe::EventPipe;

@@ -1,10 +1,14 @@
 //! A process that tests start as the other side, and the commands that it carries out.
 
+use super::revoking::{CAUGHT, CAUGHT_AT};
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
+use crate::memory::maps;
+use crate::memory::objects::HostMemory;
 use crate::memory::records::{MrRecord, index_of};
 use crate::memory::transfer::{self, Far, Piece};
+use crate::point::arm;
 use crate::rings::recvs::{Carried, Completer, RecvClaim, RecvDone, Slots};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{Keys, Region};
@@ -13,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -96,7 +100,15 @@ fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<Fil
 
 fn register(process: &'static Process, addr: u64) -> u32 {
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
-    process.regions.register(process.segment, region, addr).expect("a region")
+    // Not all of the memory is mapped.
+    let object = maps::object_of("self", addr..addr + HOLE as u64).expect("it is mapped");
+    process.regions.register(process.segment, region, HostMemory { addr, object }).expect("a region")
+}
+
+/// The lkey of a region of all memory.
+pub(super) fn register_all(process: &'static Process) -> u32 {
+    let region = Region { pd: PD, addr: 0, len: u64::MAX, access: AccessFlags::LOCAL_WRITE };
+    process.regions.register(process.segment, region, 0).expect("a region")
 }
 
 /// A QP that is not connected.
@@ -154,8 +166,18 @@ impl Peer {
     }
 
     pub(super) fn ask(&mut self, command: &str) -> Vec<u64> {
+        self.tell(command);
+        self.answer()
+    }
+
+    /// Sends a command without waiting for its answer.
+    pub(super) fn tell(&mut self, command: &str) {
         let to = self.to.as_mut().expect("its input");
         writeln!(to, "{command}").expect("it listens");
+    }
+
+    /// The next answer.
+    pub(super) fn answer(&mut self) -> Vec<u64> {
         let mut line = String::new();
         while self.from.read_line(&mut line).expect("it answers") > 0 {
             if let Some((_, numbers)) = line.split_once(ANSWER) {
@@ -163,7 +185,7 @@ impl Peer {
             }
             line.clear();
         }
-        panic!("the peer ended when asked {command:?}");
+        panic!("the peer has ended");
     }
 
     /// Registered memory in the peer's arena.
@@ -288,17 +310,25 @@ impl Told {
                 self.file = file;
                 return vec![buffer.addr, buffer.key.into(), second, id as u64];
             }
+            "map" => {
+                let file = File::options().read(true).write(true).open(words[1]).expect("a file");
+                let protection = libc::PROT_READ | libc::PROT_WRITE;
+                // SAFETY: a new mapping.
+                let addr = unsafe {
+                    let fd = file.as_raw_fd();
+                    libc::mmap(std::ptr::null_mut(), BUFFER, protection, libc::MAP_SHARED, fd, 0) as u64
+                };
+                return vec![addr, register(self.process, addr).into()];
+            }
             "replace" => {
-                assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
+                self.deregister(number(1) as u32);
                 return vec![register(self.process, self.memory.addr).into()];
             }
             "arena" => {
                 let addr = crate::memory::arena::alloc_own(BUFFER).expect("there is room") as u64;
                 return vec![addr, register(self.process, addr).into()];
             }
-            "deregister" => {
-                assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
-            }
+            "deregister" => self.deregister(number(1) as u32),
             "rights" => self.set_rights(number(1) as u32, AccessFlags::from_bits_truncate(number(2) as u32)),
             "allow" => {
                 let access = Some(AccessFlags::from_bits_truncate(number(1) as u32));
@@ -335,6 +365,12 @@ impl Told {
             // SAFETY: one of the mappings of `shared`.
             "unmap" => assert_eq!(unsafe { libc::munmap(number(1) as *mut libc::c_void, BUFFER) }, 0),
             "truncate" => self.file.as_ref().expect("a file").set_len(0).expect("it can be truncated"),
+            "catch-at" => arm(CAUGHT_AT[number(1) as usize], number(2) as u32, catch),
+            "stop-at" => arm(CAUGHT_AT[number(1) as usize], number(2) as u32, stop),
+            "post" => {
+                let remote = RemoteAddr { addr: number(2), rkey: number(3) as u32 };
+                return self.post(words[1], remote, number(4) as u32);
+            }
             "scribble" => self.scribble(number(1), number(2)),
             // As if a process were stopped while it changes a region, and then went on.
             "change" => {
@@ -350,7 +386,13 @@ impl Told {
     fn set_rights(&self, key: u32, access: AccessFlags) {
         let place = self.process.regions.find(key).expect("a region");
         let region = Region { access, ..place.region };
-        self.process.regions.replace(self.process.segment, key, region, place.host).expect("it is there");
+        let changed = self.process.regions.replace(self.process.segment, key, region, place.host);
+        self.process.settle(changed.expect("it is there"), "rights");
+    }
+
+    fn deregister(&self, key: u32) {
+        let revoked = self.process.regions.deregister(self.process.segment, key).expect("a region");
+        self.process.settle(revoked, "deregister");
     }
 
     fn new_qp(&mut self, qp_type: u32, dest: u32) -> u64 {
@@ -384,6 +426,40 @@ impl Told {
         }
     }
 
+    /// Posts a work request to a region of the other process, with this process's buffer, and returns its status
+    /// and the first word of the buffer if it fetches bytes.
+    fn post(&self, op: &str, remote: RemoteAddr, length: u32) -> Vec<u64> {
+        let Buffer { addr, key } = self.memory;
+        let side = self.side();
+        let sge = [Sge { addr, length, lkey: key }];
+        let signaled = SendFlags::SIGNALED;
+        let verb = match op {
+            "write" => {
+                let mut posting = side.qp.begin_post();
+                if posting.write_directly(1, remote, &sge[0], signaled) {
+                    drop(posting);
+                    return vec![side.wait_for(1)[0][1]];
+                }
+                SendOp::Write(remote)
+            }
+            "list" => SendOp::Write(remote),
+            "imm" => SendOp::WriteWithImm(remote, 7),
+            "send" => SendOp::Send,
+            "read" => SendOp::Read(remote),
+            "add" => SendOp::FetchAdd { remote, add: 1 },
+            other => panic!("{other} is not known"),
+        };
+        let wr = SendWr::new(1, verb, &sge).flags(signaled);
+        let count = if op == "list" { 3 } else { 1 };
+        let mut posting = side.qp.begin_post();
+        (0..count).for_each(|_| posting.post_wr(&wr, None).expect("there is room"));
+        drop(posting);
+        let status = side.wait_for(count)[count - 1][1];
+        // SAFETY: this process's buffer.
+        let first = unsafe { (addr as *const u64).read() };
+        if op == "read" { vec![status, first] } else { vec![status] }
+    }
+
     /// Posts a single message from a processor.
     fn post_on(&self, processor: usize) {
         run_on(processor);
@@ -406,6 +482,22 @@ impl Told {
             _ => scribble(region, &mut random, &[]),
         }
     }
+}
+
+/// Reports that this thread is caught, and waits for a line of input.
+fn catch() {
+    println!("{ANSWER} {CAUGHT}");
+    let mut byte = 0u8;
+    // SAFETY: the buffer is one byte. The buffer of standard input is empty, because the line is written only
+    // after the report.
+    while unsafe { libc::read(0, (&raw mut byte).cast(), 1) } == 1 && byte != b'\n' {}
+}
+
+/// Reports that this process is caught, and stops it.
+fn stop() {
+    println!("{ANSWER} {CAUGHT}");
+    // To this thread: another thread would stop the process a moment later. SAFETY: takes a number.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }
 
 /// The process that the tests start. It carries out commands until its input ends.

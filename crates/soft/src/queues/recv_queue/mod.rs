@@ -12,6 +12,7 @@ mod layout;
 
 use crate::engine::diagnosis::of_sge;
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::fabric::copier::Copier;
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
@@ -37,6 +38,7 @@ use late::LateRecvs;
 use layout::{RecvLayout, SlotOrder, sweep};
 pub(crate) use layout::{Senders, Sizes};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
 
@@ -61,6 +63,8 @@ pub(crate) struct RecvQueue {
     /// that reads an old value without the lock looks again when it is polled next.
     next: AtomicU64,
     late: LateRecvs,
+    /// The queue as a requester that places payload in this process's memory, under the lock.
+    copier: Arc<Copier>,
     /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
     slots: AtomicU64,
     state: Biased<RecvState>,
@@ -189,6 +193,7 @@ impl RecvQueue {
     ) -> Result<RecvQueue, Errno> {
         sweep(process);
         let record = process.segment.rq(index as usize).ok_or(EINVAL)?;
+        let copier = process.copier()?;
         let layout = RecvLayout::alloc(process, sizes, senders)?;
         let tail = record.posted.0.tail.load(Relaxed);
         record.max_sge.store(sizes.max_sge, Relaxed);
@@ -207,6 +212,7 @@ impl RecvQueue {
             capacity: layout.capacity,
             next: AtomicU64::new(tail),
             late: LateRecvs::default(),
+            copier,
             slots: AtomicU64::new(layout.slots),
             state: Biased::new(RecvState::new(layout, sizes, tail)),
         };
@@ -501,6 +507,7 @@ impl RecvQueue {
             carried.take(slot, len);
             let RecvState { entries, sges, cache, .. } = &mut *state;
             let sges = sges_of(entries, sges, index, self.max_sge);
+            let _copying = self.copier.begin();
             place(&self.process.regions, self.pd, cache, sges, &carried)
         };
         let wr_id = state.entries[index as usize].wr_id;

@@ -66,9 +66,11 @@ const fn closed(role: Role, point: Point, passes: u32) -> Row {
     Row { closed: true, ..row(role, point, passes) }
 }
 
-pub(super) const CELLS: [Row; 52] = [
+pub(super) const CELLS: [Row; 56] = [
     row(Role::Poster, Point::BeforeCopy, 40),
+    row(Role::Poster, Point::CopyBegun, 40),
     row(Role::Poster, Point::WithinCopy, 20),
+    row(Role::Poster, Point::CopyEnding, 40),
     row(Role::Poster, Point::BeforeForeign, 20),
     row(Role::Poster, Point::AfterForeign, 20),
     row(Role::Poster, Point::AtomicRead, 4),
@@ -89,6 +91,7 @@ pub(super) const CELLS: [Row; 52] = [
     row(Role::Receiver, Point::RecvUnordered, 20),
     row(Role::Receiver, Point::Taking, 40),
     row(Role::Receiver, Point::MrOdd, 6),
+    row(Role::Receiver, Point::Revoked, 6),
     row(Role::Receiver, Point::QpHalfMade, 4),
     row(Role::Receiver, Point::QpHalfChanged, 8),
     row(Role::Receiver, Point::Resetting, 6),
@@ -114,6 +117,7 @@ pub(super) const CELLS: [Row; 52] = [
     closed(Role::Receiver, Point::LockHeld, 4),
     closed(Role::Receiver, Point::Filled, 20),
     closed(Role::Receiver, Point::Taking, 40),
+    closed(Role::Receiver, Point::CopyBegun, 40),
     closed(Role::Receiver, Point::MrOdd, 6),
     // Repeated with other random numbers, at points with the most requests outstanding.
     row(Role::Poster, Point::SlotClaimed, 200),
