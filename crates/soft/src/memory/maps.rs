@@ -44,19 +44,19 @@ pub(crate) fn check(bytes: Range<u64>, to_write: bool) -> Result<Object, Errno> 
 /// found out.
 pub(crate) fn object_of_word(object: Object, process: impl Display, addr: u64) -> Option<Object> {
     match object {
-        Object::Unknown => object_of(process, addr..addr + 8),
+        // An access to a word that is not mapped fails, whichever lock it has.
+        Object::Unknown => {
+            Some(mapped(lines(process).ok()?, addr..addr + 8).map_or(Object::Private, |m| m.object))
+        }
         object => Some(object),
     }
 }
 
-/// The memory object of bytes of a process; `None` if they are not mapped, or if that cannot be found out.
-pub(crate) fn object_of(process: impl Display, bytes: Range<u64>) -> Option<Object> {
-    Some(mapped(lines(process).ok()?, bytes)?.object)
-}
-
 /// The mappings of these bytes; `None` if not all of them are mapped.
 fn mapped(lines: impl Iterator<Item = String>, bytes: Range<u64>) -> Option<Mapped> {
-    let mut all: Option<Mapped> = None;
+    // A region of device memory may have no bytes.
+    let nothing = Mapped { read: true, write: true, object: Object::Private };
+    let mut all = bytes.is_empty().then_some(nothing);
     let mut at = bytes.start;
     for line in lines {
         if at >= bytes.end {
@@ -120,6 +120,7 @@ mod tests {
         assert!(allows(0x1000..0x3000, true) && allows(0x1fff..0x2001, true));
         assert!(allows(0x2fff..0x4000, false) && !allows(0x2fff..0x3001, true));
         assert!(!allows(0x3000..0x4001, false), "no rights");
+        assert!(allows(0x5000..0x5000, true), "no bytes");
         assert!(!allows(0xfff..0x1001, false) && !allows(0x5000..0x5001, false), "not mapped");
         assert!(!allows(0x5fff..0x6001, true) && allows(0x6fff..0x7000, true));
         assert!(!allows(0x9fff..0xa001, false) && !allows(0xa000..0xa001, false), "behind all");

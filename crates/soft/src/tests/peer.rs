@@ -101,7 +101,7 @@ fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<Fil
 fn register(process: &'static Process, addr: u64) -> u32 {
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
     // Not all of the memory is mapped.
-    let object = maps::object_of("self", addr..addr + HOLE as u64).expect("it is mapped");
+    let object = maps::check(addr..addr + HOLE as u64, true).expect("it is mapped");
     process.regions.register(process.segment, region, HostMemory { addr, object }).expect("a region")
 }
 
