@@ -1,6 +1,6 @@
 //! Runs the models.
 
-use doorbell_soft_models::{completions, locks, recvs};
+use doorbell_soft_models::{completions, copies, locks, recvs};
 
 #[test]
 fn lock_favourite_and_other() {
@@ -40,6 +40,21 @@ fn completions_asleep() {
 #[test]
 fn completions_told_of_what_is_there() {
     assert!(completions::told_of_what_is_there() > 1);
+}
+
+#[test]
+fn copies_revoked() {
+    assert!(copies::revoked() > 1);
+}
+
+#[test]
+fn copies_revoked_at_first() {
+    assert!(copies::revoked_at_first() > 1);
+}
+
+#[test]
+fn copies_of_two_requesters() {
+    assert!(copies::two_requesters() > 1);
 }
 
 #[test]

@@ -132,6 +132,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
         object.events.wait_for_all();
         if let Some((of_cq, of_xrcd)) = object.xrc {
             object.rq.set_domain(None, 0);
+            owner.process.wait_for_copies("ibv_destroy_srq(3)");
             cq(of_cq).cq.remove_srq(&object.rq);
             cq(of_cq).uses.end();
             xrcd(of_xrcd).uses.end();

@@ -4,10 +4,13 @@
 //! Gathered work requests keep the order of the list. They have passed all checks except the kernel's check
 //! of the page tables. They are moved when the list ends, and before the QP does anything else.
 
+use super::attempt::{Attempt, Outcome};
 use super::request::{Request, RequestOp};
+use crate::fabric::copier::{Copier, Copying, KeptCopying};
 use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
 use doorbell_verbs::{SendFlags, SendOp, Sge};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The gathered work requests.
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ pub(crate) struct Batch {
     /// Index of the first work request that is not completely moved, and the number of its bytes that are.
     next: usize,
     moved: usize,
+    /// The copy that moves the bytes. It began before the first work request was checked.
+    copying: Vec<KeptCopying>,
 }
 
 /// A gathered work request. It outlives the borrow of the posted work request, but not the post.
@@ -170,7 +175,24 @@ impl Batch {
         })
     }
 
+    /// Ends a work request without any effect, if all earlier ones are done.
+    pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
+        if self.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
+    }
+
+    /// Begins the copy of a work request, unless the gathered ones have begun it.
+    #[inline(always)]
+    pub(super) fn begin<'a>(&self, copier: Option<&'a Arc<Copier>>) -> Option<Copying<'a>> {
+        copier.filter(|_| self.is_empty()).map(Copier::begin)
+    }
+
+    /// Takes over a copy that a gathered work request has begun. It ends when the batch is cleared.
+    pub(super) fn keep(&mut self, copying: Option<Copying<'_>>) {
+        self.copying.extend(copying.map(Copying::keep));
+    }
+
     pub(crate) fn clear(&mut self) {
+        self.copying.clear();
         self.vectors.clear();
         self.requests.clear();
         self.sges.clear();

@@ -17,10 +17,12 @@ use super::far_memory::FarMemory;
 use super::request::Request;
 use super::responder::{Caches, Responder, solicited};
 use super::verified::{Bounds, MemoryUse, Verified, VerifiedRegion};
+use crate::fabric::copier::{Copier, Copying};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
+use crate::memory::copy::copy_in_order;
 use crate::memory::records::index_of;
-use crate::memory::transfer::{self, Far, Piece};
+use crate::memory::transfer::{Far, Piece};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, Receipt, RecvDone, Slots};
 use doorbell_transport::{MAX_MESSAGE_BYTES, local_rights};
 use doorbell_verbs::{AccessFlags, Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
@@ -39,6 +41,9 @@ pub(crate) struct Direct {
 struct DirectTo {
     peer: Arc<Peer>,
     verified: Verified,
+    /// The QP as a requester that accesses memory of its own process, and of the peer.
+    own: Arc<Copier>,
+    far: Arc<Copier>,
 }
 
 /// The regions that the last messages used.
@@ -143,6 +148,12 @@ impl DirectTo {
         !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
     }
 
+    /// Begins a copy between the processes.
+    #[inline(always)]
+    fn begin(&self) -> (Copying<'_>, Copying<'_>) {
+        (self.own.begin(), self.far.begin())
+    }
+
     /// The responder, for checks of further facts.
     fn responder(&self, process: &'static Process) -> Option<Responder<'_>> {
         Responder::of(process, (Owner::Peer(&self.peer), &self.peer.segment), self.verified.qpn, false)
@@ -151,12 +162,16 @@ impl DirectTo {
 
 impl Direct {
     /// The direct path to a responder in another process, which has just taken a message from this QP.
-    pub(super) fn new(peer: Arc<Peer>, verified: Verified) -> Option<Direct> {
+    pub(super) fn new(
+        peer: Arc<Peer>,
+        (own, far): (Arc<Copier>, Arc<Copier>),
+        verified: Verified,
+    ) -> Option<Direct> {
         let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
         // The generation was read before the version. If it is unchanged now, both belong to one life of the
         // QP number.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
-        let to = DirectTo { peer, verified };
+        let to = DirectTo { peer, verified, own, far };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
     }
 
@@ -175,31 +190,16 @@ impl Direct {
         write: &PlainWrite<'_>,
         enter: impl FnOnce(),
     ) -> Written {
-        let PlainWrite { remote, sge, flags, .. } = *write;
-        let (Direct { to, regions }, len) = (self, u64::from(sge.length));
-        if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
-            return Written::Not;
+        let Direct { to, regions } = self;
+        // Gathered WRITEs have begun the copy.
+        let copying = batch.is_empty().then(|| to.begin());
+        let written = regions.write(to, (caches, batch), own, write, enter);
+        if written == Written::Gathered
+            && let Some((own, far)) = copying
+        {
+            [own, far].into_iter().for_each(|copying| batch.keep(Some(copying)));
         }
-        let Some(Target { at, host, is_foreign }) = regions.target((caches, own.0), to, &remote, len) else {
-            return Written::Not;
-        };
-        // The usual path places the payload of an earlier SEND that belongs there.
-        if caches.carried.touches(host, len) {
-            return Written::Not;
-        }
-        let inline = flags.contains(SendFlags::INLINE);
-        let Some(from) = regions.source(caches, own, sge, inline) else { return Written::Not };
-        if is_foreign {
-            return write.gather(batch, from, to.peer.member.pid, at);
-        }
-        if !batch.is_empty() {
-            return Written::Not;
-        }
-        enter();
-        // SAFETY: the target was checked against its region, as for `transfer::write`. So was the source,
-        // unless it is inline data: then the program promises that it is readable.
-        unsafe { transfer::copy_ending_last(from as *const u8, at as *mut u8, len as usize) };
-        Written::Placed
+        written
     }
 
     /// Carries out a SEND of one SGE whose payload fits into its completion, if only this QP sends to the
@@ -236,6 +236,8 @@ impl Direct {
             return Sent::Not;
         }
         let inline = flags.contains(SendFlags::INLINE);
+        // The payload goes to the receive queue, and not to memory of the program.
+        let _copying = to.own.begin();
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
         let mut carried = Carried::none();
         carried.gather(&[], &[Piece { addr: from, len: len as usize }]);
@@ -254,6 +256,43 @@ impl Direct {
 }
 
 impl DirectRegions {
+    /// Like [`Direct::write`]. The copy has begun.
+    #[inline(always)]
+    fn write(
+        &mut self,
+        to: &DirectTo,
+        (caches, batch): (&mut Caches, &mut Batch),
+        own: (&'static Process, u32),
+        write: &PlainWrite<'_>,
+        enter: impl FnOnce(),
+    ) -> Written {
+        let PlainWrite { remote, sge, flags, .. } = *write;
+        let len = u64::from(sge.length);
+        if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
+            return Written::Not;
+        }
+        let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
+            return Written::Not;
+        };
+        // The usual path places the payload of an earlier SEND that belongs there.
+        if caches.carried.touches(host, len) {
+            return Written::Not;
+        }
+        let inline = flags.contains(SendFlags::INLINE);
+        let Some(from) = self.source(caches, own, sge, inline) else { return Written::Not };
+        if is_foreign {
+            return write.gather(batch, from, to.peer.member.pid, at);
+        }
+        if !batch.is_empty() {
+            return Written::Not;
+        }
+        enter();
+        // SAFETY: the target was checked against its region, as for `transfer::write`. So was the source,
+        // unless it is inline data: then the program promises that it is readable.
+        unsafe { copy_in_order(from as *const u8, at as *mut u8, len as usize) };
+        Written::Placed
+    }
+
     /// The address of the payload of a message with one SGE.
     #[inline(always)]
     fn source(&mut self, caches: &mut Caches, own: (&Process, u32), sge: &Sge, inline: bool) -> Option<u64> {

@@ -31,7 +31,8 @@ impl Responder<'_> {
         match self.owner {
             Owner::This => {
                 let pd = self.pd();
-                // An error means that the owner has invalidated it meanwhile.
+                // An error means that the owner has invalidated it meanwhile. No copy uses the window now:
+                // only the peer that sends this message may use it, and has ended its earlier copies.
                 let _ = self.process.regions.invalidate(self.segment, pd, rkey);
             }
             Owner::Peer(_) => {

@@ -6,6 +6,7 @@ use super::completing::{Completing, OfMany};
 use super::request::Request;
 use super::requester::{Requester, Route};
 use super::responder::{Caches, Message};
+use crate::fabric::copier::Copier;
 use crate::fabric::peer::Peer;
 use crate::memory::groups::{GroupAddress, members};
 use crate::memory::transfer::Piece;
@@ -58,6 +59,9 @@ impl Requester {
         (qpn, route): (u32, &Route),
         message: &Message<'_>,
     ) -> bool {
+        let mut far = None;
+        let Ok(copier) = self.copier_for(message.request, &mut far, peer) else { return false };
+        let _copying = copier.map(Copier::begin);
         let found = self.responder(peer, qpn, true);
         let verified = found.and_then(|responder| Some((responder, self.verify(&responder, route)?)));
         let Some((responder, verified)) = verified else { return false };

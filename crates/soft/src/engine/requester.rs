@@ -8,17 +8,18 @@ use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
 use super::responder::{Caches, Message, Responder, receives};
 use super::verified::Verified;
+use crate::fabric::copier::Copier;
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::groups::GroupAddress;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
-use crate::rings::recvs::Receipt;
+use crate::rings::recvs::{CARRIED_BYTES, Receipt};
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_launch::qp_numbers::slot_of;
 use doorbell_transport::{Fault, check_initiator, local_rights};
-use doorbell_verbs::{QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
+use doorbell_verbs::{GRH_BYTES, Opcode, QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -31,6 +32,8 @@ pub(crate) struct Requester {
     pub(crate) pd: u32,
     /// Type of the QPs that it sends to, as in their records.
     pub(crate) responder_type: u32,
+    /// The QP as a requester that accesses memory of its own process.
+    pub(crate) own: Arc<Copier>,
 }
 
 /// The state that a requester keeps between work requests.
@@ -42,8 +45,12 @@ pub(crate) struct Scratch {
     pub(crate) batch: Batch,
     /// The process of the connected peer, or of the last datagram's destination.
     pub(crate) peer: Option<Arc<Peer>>,
+    /// The QP as a requester that accesses memory of the peer that it accessed last.
+    pub(super) far: Option<Arc<Copier>>,
     /// The process of the SRQ that the last request was for, if it is another process (XRC).
     pub(super) srq_peer: Option<Arc<Peer>>,
+    /// The QP as a requester that accesses memory of that process.
+    pub(super) srq_far: Option<Arc<Copier>>,
     /// The connected responder, if it took the last WRITE or SEND.
     direct: Option<Direct>,
 }
@@ -80,14 +87,18 @@ impl Scratch {
 
     /// Forgets the peer. The connected QP or its process may be another one from here on.
     pub(crate) fn forget_peer(&mut self) {
-        (self.peer, self.srq_peer, self.direct) = (None, None, None);
+        (self.peer, self.far, self.direct) = (None, None, None);
+        (self.srq_peer, self.srq_far) = (None, None);
     }
 
     /// Ends a work request without any effect, if all earlier ones are done.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
-        if self.batch.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
+        self.batch.in_turn(outcome)
     }
 }
+
+/// A process has no copy record left for another requester.
+pub(super) struct TooManyCopiers;
 
 /// The destination of a work request, and the rights for it.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +134,8 @@ impl Requester {
         if let Err(status) = check_initiator(op.opcode(), route.max_rd_atomic) {
             return scratch.in_turn(Outcome::Done(status));
         }
+        // Gathered requests have begun the copy.
+        let copying = scratch.batch.is_empty().then(|| self.own.begin());
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
         let attempt = if self.find_pieces(&mut scratch.caches.regions, &mut pieces, request) {
@@ -131,6 +144,9 @@ impl Requester {
             scratch.in_turn(Outcome::Done(WcStatus::LocProtErr))
         };
         scratch.pieces = pieces;
+        if attempt == Attempt::Gathered {
+            scratch.batch.keep(copying);
+        }
         attempt
     }
 
@@ -207,13 +223,17 @@ impl Requester {
                 None => scratch.in_turn(self.silence()),
             };
         };
-        let Scratch { caches, batch, peer, direct, .. } = scratch;
+        let Scratch { caches, batch, peer, far, direct, .. } = scratch;
+        let Ok(copier) = self.copier_for(request, far, peer.as_ref()) else {
+            return batch.in_turn(self.silence());
+        };
+        let copying = batch.begin(copier);
         let takes_recv = request.op.opcode().consumes_recv();
         let reached = self.responder(peer.as_ref(), dest_qpn, takes_recv);
         let Some((responder, verified)) =
             reached.and_then(|found| Some((found, self.verify(&found, route)?)))
         else {
-            return scratch.in_turn(self.silence());
+            return batch.in_turn(self.silence());
         };
         if verified.shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
             responder.establish();
@@ -222,12 +242,19 @@ impl Requester {
         let message = Message { from, qp_type, request, pieces, grh, completing };
         match responder.respond((caches, batch), &verified, &message) {
             Ok(attempt) => {
+                match attempt {
+                    Attempt::Gathered => batch.keep(copying),
+                    Attempt::Over(_) | Attempt::AfterGathered => drop(copying),
+                }
                 let is_like_direct = matches!(request.op, RequestOp::Verb(SendOp::Write(_) | SendOp::Send))
                     && matches!(attempt, Attempt::Over(_) | Attempt::Gathered)
                     && self.qp_type != QpType::Ud;
                 if is_like_direct && direct.as_ref().is_none_or(|direct| !direct.holds()) {
                     let peer = peer.clone().filter(|peer| self.qp_type == QpType::Rc || peer.link.is_none());
-                    *direct = peer.and_then(|peer| Direct::new(peer, verified));
+                    *direct = peer.and_then(|peer| {
+                        let far = self.find_copier(far, &peer)?.clone();
+                        Direct::new(peer, (self.own.clone(), far), verified)
+                    });
                 }
                 attempt
             }
@@ -299,6 +326,40 @@ impl Requester {
             scratch.peer = self.process.peer(qpn);
         }
         scratch.peer.is_some()
+    }
+
+    /// The requester that a message to this peer needs, if it needs one; see [`Requester::find_copier`].
+    #[inline(always)]
+    pub(super) fn copier_for<'a>(
+        &self,
+        request: &Request<'_>,
+        far: &'a mut Option<Arc<Copier>>,
+        peer: Option<&Arc<Peer>>,
+    ) -> Result<Option<&'a Arc<Copier>>, TooManyCopiers> {
+        match peer {
+            Some(peer) if self.touches_memory(request) => {
+                self.find_copier(far, peer).map(Some).ok_or(TooManyCopiers)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// This QP as a requester at a peer; `None` if the peer has too many. `far` is kept for the next message.
+    #[inline(always)]
+    fn find_copier<'a>(&self, far: &'a mut Option<Arc<Copier>>, peer: &Arc<Peer>) -> Option<&'a Arc<Copier>> {
+        if !far.as_ref().is_some_and(|far| far.is_at(peer)) {
+            *far = None;
+            *far = self.process.copier_at(peer);
+        }
+        far.as_ref()
+    }
+
+    /// Whether a message accesses memory of the responder's program. A small payload goes to the receive queue.
+    #[inline(always)]
+    fn touches_memory(&self, request: &Request<'_>) -> bool {
+        let header = if self.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
+        let is_send = matches!(request.op.opcode(), Opcode::Send | Opcode::SendWithImm);
+        !is_send || header as usize + request.len as usize > CARRIED_BYTES
     }
 
     /// Verifies that the responder takes messages of this requester at all.

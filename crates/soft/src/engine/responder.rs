@@ -9,15 +9,16 @@ use super::batch::Batch;
 use super::carried::{CarriedPart, CarriedSends};
 use super::completing::Completing;
 use super::diagnosis::ResponderMemory;
-use super::far_memory::{FarMemory, ServedBytes};
+use super::far_memory::FarMemory;
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
 use super::verified::{MemoryUse, Verified, VerifiedRegion};
-use crate::fabric::link::{Delivery, Link, SendOperand, Ticket};
+use crate::fabric::link::{Delivery, Link, SendOperand, ServedBytes, Ticket};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::fabric::process::{Process, say_unreachable};
+use crate::fabric::words::Word;
 use crate::memory::cause::{Blame, Cause, Check, Memory};
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, RemoteCache, Unsettled};
@@ -34,6 +35,7 @@ use doorbell_transport::{AtomicOp, Fault, NakCode, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
+use std::fmt::Display;
 use std::sync::atomic::Ordering::*;
 
 /// `IBV_EVENT_QP_REQ_ERR`, `_QP_ACCESS_ERR`, `_COMM_EST`.
@@ -381,7 +383,8 @@ impl<'a> Responder<'a> {
             },
             (Owner::Peer(peer), None) => {
                 if let Some(link) = &peer.link {
-                    return Ok(FarMemory::Served(link, ServedBytes { key: place.key, offset }));
+                    let to = (self.qpn, self.generation);
+                    return Ok(FarMemory::Served(link, ServedBytes { key: place.key, offset, to }));
                 }
                 Ok(FarMemory::Reached(match views.address(&peer.views, &peer.segment, place, offset) {
                     Some(address) => Far::Mapped(address),
@@ -413,29 +416,31 @@ impl<'a> Responder<'a> {
         if matches!(target, FarMemory::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
         }
+        let (is_in_arena, object) = (place.shared.is_some(), place.object);
+        let lock = |pid: &dyn Display, is_mapped: bool| {
+            let word = Word { segment: self.segment, addr: host, object: object.at(offset), is_mapped };
+            self.process.lock_word(word, pid).ok_or(Refusal::Silence)
+        };
         // As for a READ, the completion is behind the RECVs that the peer sent before. The peer may see that
         // the word changes, so the completion is in its place before the change.
         message.completing.enter(None);
         let has_late = || message.completing.move_back();
-        let original = match (target, place.shared) {
-            // If all peers can use the processor's own atomics, these are enough.
-            (FarMemory::Reached(Far::Mapped(word)), Some(_)) => {
+        let original = match target {
+            FarMemory::Reached(Far::Mapped(word)) => {
+                // All peers can use the processor's own atomics in the arena, so these are enough there.
+                let _others = match self.owner {
+                    _ if is_in_arena => None,
+                    Owner::This => Some(lock(&"self", true)?),
+                    Owner::Peer(peer) => Some(lock(&peer.member.pid, true)?),
+                };
                 // SAFETY: within a region or segment that is mapped, and aligned.
                 unsafe { transfer::atomic_mapped(word, op, has_late) }
             }
-            (FarMemory::Reached(Far::Mapped(word)), None) => {
-                let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
-                // SAFETY: as above.
-                unsafe { transfer::atomic_mapped(word, op, has_late) }
-            }
-            (FarMemory::Reached(Far::Foreign { pid, addr }), _) => {
-                let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
-                reach(Point::LockHeld);
+            FarMemory::Reached(Far::Foreign { pid, addr }) => {
+                let _others = lock(&pid, false)?;
                 transfer::atomic_foreign(pid, addr, op, has_late)?
             }
-            (FarMemory::Served(link, ServedBytes { key, offset }), _) => {
-                link.atomic(self.ticket(message), op, key, offset)?
-            }
+            FarMemory::Served(link, bytes) => link.atomic(self.ticket(message), op, bytes)?,
         };
         transfer::read(message.pieces, Far::Mapped((&raw const original).cast_mut().cast()))?;
         Ok(())

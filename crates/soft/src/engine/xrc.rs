@@ -78,11 +78,18 @@ impl Requester {
             SrqPlace::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
             SrqPlace::Nowhere => None,
         };
-        let Scratch { caches, batch, peer, .. } = scratch;
+        let Scratch { caches, batch, peer, far, srq_far, .. } = scratch;
+        let srq_process = srq_peer.as_ref().and_then(Option::as_ref);
+        let (Ok(copier), Ok(srq_copier)) =
+            (self.copier_for(request, far, peer.as_ref()), self.copier_for(request, srq_far, srq_process))
+        else {
+            return batch.in_turn(self.silence());
+        };
+        let copying = [batch.begin(copier), batch.begin(srq_copier)];
         let found = self.responder(peer.as_ref(), dest_qpn, false);
         let Some((target, verified)) = found.and_then(|target| Some((target, self.verify(&target, route)?)))
         else {
-            return scratch.in_turn(self.silence());
+            return batch.in_turn(self.silence());
         };
         if verified.shown.state() == QpState::Rtr.to_c() {
             target.establish();
@@ -105,7 +112,12 @@ impl Requester {
             None => Err((target, Refusal::from(Fault::Invalid))),
         };
         match done {
-            Ok(attempt) => attempt,
+            Ok(attempt) => {
+                if attempt == Attempt::Gathered {
+                    copying.into_iter().for_each(|copying| batch.keep(copying));
+                }
+                attempt
+            }
             Err(_) if !batch.is_empty() => Attempt::AfterGathered,
             Err((responder, refusal)) => Attempt::Over(self.conclude(&responder, refusal, request)),
         }

@@ -1,5 +1,6 @@
 //! Tests of the device from inside: between two processes, and with corrupted records.
 
+mod aliases;
 mod between;
 mod direct;
 mod hostile;
@@ -8,7 +9,9 @@ mod order;
 #[path = "../../../soft-so/tests/soft-so/common/own_time.rs"]
 mod own_time;
 mod peer;
+mod placing;
 mod receiving;
+mod revoking;
 mod rounds;
 mod soak;
 

@@ -564,7 +564,7 @@ fn receiver_stops() {
         (0..100).for_each(|_| assert_eq!(pair.ids(), [0; 0], "{request:?} overtakes the payload"));
         peer(|peer| {
             peer.go_on();
-            peer.hear("poll");
+            peer.answer();
         });
         assert_eq!(pair.side.wait_for(1)[0][..2], [2, 0]);
         ask("poll");
@@ -619,7 +619,7 @@ fn sender_stops() {
             (0..100).for_each(|_| assert_eq!(ids_of(&side), [0; 0], "{about}"));
             peer(|peer| {
                 peer.go_on();
-                peer.hear(&write);
+                peer.answer();
             });
             assert_eq!(ids_of(&side), [RECV_ID], "{about}");
             assert_eq!(word.load(SeqCst), 9, "{about}");
@@ -671,7 +671,7 @@ fn events() {
         cq.request_notify(false);
         peer(|peer| {
             peer.go_on();
-            peer.hear("answer");
+            peer.answer();
         });
         is_quiet("the message was taken before the event was requested");
     }
@@ -687,7 +687,7 @@ fn events() {
     assert_eq!(pair.ids().len(), 1);
     peer(|peer| {
         peer.go_on();
-        peer.hear("answer");
+        peer.answer();
     });
     is_quiet("it was notified");
     // A completion of its own, which another thread takes.

@@ -289,7 +289,7 @@ impl Rounds {
             drop(ended);
             wrong
         });
-        assert_eq!(peer.hear(&command), [rounds]);
+        assert_eq!(peer.answer(), [rounds]);
         wrong
     }
 

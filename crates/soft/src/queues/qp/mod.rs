@@ -39,7 +39,7 @@ use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::qp_num;
-use doorbell_transport::{check_modify, check_post_recv};
+use doorbell_transport::{check_modify, check_post_recv, takes_requests};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
@@ -136,6 +136,7 @@ impl Qp {
 
     fn with_index(process: &'static Process, parts: QpParts, index: u32, num: u32) -> Result<Arc<Qp>, Errno> {
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
+        let own = process.copier()?;
         let async_fd = parts.async_pipe.in_record();
         let role = parts.role;
         let uses_srq = parts.srq.is_some() || role != QpRole::Plain;
@@ -187,7 +188,7 @@ impl Qp {
         let responder_type = role.responder_type(parts.qp_type);
         let made = Arc::new_cyclic(|me| Qp {
             me: me.clone(),
-            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd, responder_type },
+            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd, responder_type, own },
             index,
             role,
             cap: parts.cap,
@@ -253,6 +254,7 @@ impl Qp {
             sends.leads_here = Path::new(&path).is_some_and(|path| path.is_reachable);
         }
         self.publish(&sends.attr);
+        let may_revoke = takes_requests(before) && attr.qp_access_flags.is_some();
         match next {
             QpState::Reset => self.reset(&mut sends)?,
             QpState::Err => {
@@ -270,6 +272,9 @@ impl Qp {
         }
         if next == QpState::Rts && !sends.queue.is_empty() {
             self.run_queue(&mut sends);
+        }
+        if may_revoke {
+            self.requester.process.wait_for_copies("ibv_modify_qp(3)");
         }
         Ok(next)
     }
@@ -302,6 +307,7 @@ impl Qp {
     fn reset(&self, sends: &mut Sends) -> Result<(), Errno> {
         self.record.show(QpState::Reset);
         reach(Point::Resetting);
+        self.requester.process.wait_for_copies("the end of a QP");
         let generation = self.record.generation.load(Relaxed).wrapping_add(1);
         self.record.generation.store(generation, Relaxed);
         self.share.generation.store(generation, Relaxed);
@@ -344,6 +350,10 @@ impl Qp {
         // If a peer put the QP into Err, that peer has sent the event.
         let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
+        // A program that gets flushed completions may use its memory for something else. This thread runs no
+        // copy, which would be waited for.
+        debug_assert!(sends.scratch.batch.is_empty());
+        self.requester.process.wait_for_copies("a QP's transition to Err");
         self.flush_sends(sends);
         self.flush_recvs();
         if is_own && self.uses_srq && self.role == QpRole::Plain {
@@ -424,7 +434,8 @@ impl Qp {
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
-        regions.qp_ends(segment, self.num());
+        // The reset waits for the copies that may still use the QP's windows.
+        let _ = regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
             // Release: a process that sees that the QP has no domain any more sees its windows gone.
             domain.store(0, Release);

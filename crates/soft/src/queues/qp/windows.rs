@@ -86,10 +86,14 @@ impl Qp {
 
     fn change_window(&self, op: &WindowOp) -> Result<(), WindowError> {
         let (process, pd) = (self.requester.process, self.requester.pd);
-        match op {
-            WindowOp::Bind(bind) => process.regions.bind(process.segment, (pd, self.num()), bind),
-            WindowOp::Invalidate(rkey) => process.regions.invalidate(process.segment, pd, *rkey),
+        let revoked = match op {
+            WindowOp::Bind(bind) => process.regions.bind(process.segment, (pd, self.num()), bind)?,
+            WindowOp::Invalidate(rkey) => Some(process.regions.invalidate(process.segment, pd, *rkey)?),
+        };
+        if let Some(revoked) = revoked {
+            process.settle(revoked, op.name());
         }
+        Ok(())
     }
 
     fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) {

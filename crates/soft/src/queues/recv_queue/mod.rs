@@ -12,13 +12,14 @@ mod layout;
 
 use crate::engine::diagnosis::of_sge;
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::fabric::copier::Copier;
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::cause::Memory;
+use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
-use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
@@ -37,6 +38,7 @@ use late::LateRecvs;
 use layout::{RecvLayout, SlotOrder, sweep};
 pub(crate) use layout::{Senders, Sizes};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
 
@@ -61,6 +63,8 @@ pub(crate) struct RecvQueue {
     /// that reads an old value without the lock looks again when it is polled next.
     next: AtomicU64,
     late: LateRecvs,
+    /// The queue as a requester that places payload in this process's memory, under the lock.
+    copier: Arc<Copier>,
     /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
     slots: AtomicU64,
     state: Biased<RecvState>,
@@ -189,6 +193,7 @@ impl RecvQueue {
     ) -> Result<RecvQueue, Errno> {
         sweep(process);
         let record = process.segment.rq(index as usize).ok_or(EINVAL)?;
+        let copier = process.copier()?;
         let layout = RecvLayout::alloc(process, sizes, senders)?;
         let tail = record.posted.0.tail.load(Relaxed);
         record.max_sge.store(sizes.max_sge, Relaxed);
@@ -207,6 +212,7 @@ impl RecvQueue {
             capacity: layout.capacity,
             next: AtomicU64::new(tail),
             late: LateRecvs::default(),
+            copier,
             slots: AtomicU64::new(layout.slots),
             state: Biased::new(RecvState::new(layout, sizes, tail)),
         };
@@ -550,6 +556,7 @@ impl RecvQueue {
             carried.take(slot, len);
             let RecvState { entries, sges, cache, .. } = &mut *state;
             let sges = sges_of(entries, sges, index, self.max_sge);
+            let _copying = self.copier.begin();
             place(&self.process.regions, self.pd, cache, sges, &carried)
         };
         if let Some(position) = passed {
@@ -857,7 +864,7 @@ fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carr
         // keeps mapped while it is registered.
         unsafe {
             let from = (payload.addr as *const u8).add(at);
-            copy_short(from, (found.host + offset) as *mut u8, part);
+            copy_in_order(from, (found.host + offset) as *mut u8, part);
         }
         at += part;
     }
