@@ -38,6 +38,11 @@ fn completions_asleep() {
 }
 
 #[test]
+fn completions_told_of_what_is_there() {
+    assert!(completions::told_of_what_is_there() > 1);
+}
+
+#[test]
 fn recvs_of_one_sender() {
     assert!(recvs::one_sender() > 1);
 }
@@ -55,4 +60,19 @@ fn recvs_of_two_senders() {
 #[test]
 fn recvs_lane_ended() {
     assert!(recvs::lane_ended() > 1);
+}
+
+#[test]
+fn recvs_answered() {
+    assert!(recvs::answered() > 1);
+}
+
+#[test]
+fn recvs_placed_in_turn() {
+    assert!(recvs::placed_in_turn() > 1);
+}
+
+#[test]
+fn recvs_placed_in_slot() {
+    assert!(recvs::placed_in_slot() > 1);
 }

@@ -19,6 +19,14 @@ pub(crate) enum Point {
     /// A RECV is claimed: in the turn, or in its slot.
     TurnClaimed,
     SlotClaimed,
+    /// The completion of a request is in its CQ, and the responder sees nothing of the request yet.
+    Entered,
+    /// The request is carried out and not marked as done, or marked and its CQ's program not notified.
+    CarriedOut,
+    MarkedDone,
+    /// A carried payload is being placed: nothing of it is in the RECV's buffers yet, or all of it is.
+    PlacingBegun,
+    PlacingEnds,
     /// The result of a RECV is written and not yet published.
     Filled,
     /// A RECV is done: the turn has not passed on, its CQ is not notified, its event is not written.
@@ -38,6 +46,10 @@ pub(crate) enum Point {
     /// A RECV is written and not published, or published and not in the ring that orders the slots.
     RecvWritten,
     RecvUnordered,
+    /// A poll has found out which sends are done, and takes a RECV next.
+    SendsSought,
+    /// The copy of a payload that a completion carries is announced.
+    TakingBegun,
     /// A completion is read, and its slot is not free yet.
     Taking,
     /// A region's record is being changed.

@@ -100,6 +100,21 @@ impl Batch {
         (first..self.next, None)
     }
 
+    /// Whether the gathered requests are READs.
+    pub(crate) fn reads(&self) -> bool {
+        self.direction == Direction::Read
+    }
+
+    /// Lets the bytes of all gathered work requests be moved again. `false` if that is impossible, because
+    /// more than one call has moved them.
+    pub(crate) fn rewind(&mut self) -> bool {
+        let can_be = self.vectors.rewind();
+        if can_be {
+            (self.next, self.moved) = (0, 0);
+        }
+        can_be
+    }
+
     fn advance(&mut self, bytes: usize) {
         self.moved += bytes;
         while let Some(request) = self.requests.get(self.next)
@@ -129,6 +144,11 @@ impl Batch {
     /// The first work request that has been neither moved nor skipped.
     pub(crate) fn first_left(&self) -> Option<Request<'_>> {
         self.requests(self.left()).next()
+    }
+
+    /// The number of that work request.
+    pub(crate) fn first_number(&self) -> Option<u64> {
+        self.requests.get(self.next).map(|request| request.number)
     }
 
     /// The work requests with these indices.

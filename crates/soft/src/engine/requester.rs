@@ -2,6 +2,7 @@
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::Batch;
+use super::completing::Completing;
 use super::direct::{Direct, PlainWrite, Sent, Written};
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
@@ -13,6 +14,7 @@ use crate::memory::groups::GroupAddress;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
+use crate::rings::recvs::Receipt;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_launch::qp_numbers::slot_of;
 use doorbell_transport::{Fault, check_initiator, local_rights};
@@ -47,21 +49,33 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Carries out a WRITE on the direct path, or gathers it.
+    /// Carries out a WRITE on the direct path, or gathers it. `enter` is called before the responder can see
+    /// the WRITE.
     #[inline(always)]
-    pub(crate) fn write_directly(&mut self, requester: &Requester, write: &PlainWrite<'_>) -> Written {
+    pub(crate) fn write_directly(
+        &mut self,
+        requester: &Requester,
+        write: &PlainWrite<'_>,
+        enter: impl FnOnce(),
+    ) -> Written {
         let Some(direct) = &mut self.direct else { return Written::Not };
-        direct.write((&mut self.caches, &mut self.batch), (requester.process, requester.pd), write)
+        let own = (requester.process, requester.pd);
+        direct.write((&mut self.caches, &mut self.batch), own, write, enter)
     }
 
-    /// Carries out a SEND on the direct path.
+    /// Carries out a SEND on the direct path. `enter` is called before the responder can see the SEND.
     #[inline(always)]
-    pub(crate) fn send_directly(&mut self, requester: &Requester, sge: &Sge, flags: SendFlags) -> Sent {
+    pub(crate) fn send_directly(
+        &mut self,
+        requester: &Requester,
+        (sge, flags): (&Sge, SendFlags),
+        enter: impl FnOnce(Owner<'_>, Receipt),
+    ) -> Sent {
         let Some(direct) = &mut self.direct else { return Sent::Not };
         if !self.batch.is_empty() {
             return Sent::Not;
         }
-        direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags))
+        direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags), enter)
     }
 
     /// Forgets the peer. The connected QP or its process may be another one from here on.
@@ -93,8 +107,15 @@ pub(crate) struct Route {
 }
 
 impl Requester {
-    /// Tries to carry out a work request, or gathers it. The queues call this.
-    pub(crate) fn attempt(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
+    /// Tries to carry out a work request, or gathers it. The queues call this. `completing` is the request's
+    /// completion.
+    pub(crate) fn attempt(
+        &self,
+        scratch: &mut Scratch,
+        route: &Route,
+        request: &Request<'_>,
+        completing: &dyn Completing,
+    ) -> Attempt {
         let op = &request.op;
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
@@ -105,7 +126,7 @@ impl Requester {
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
         let attempt = if self.find_pieces(&mut scratch.caches.regions, &mut pieces, request) {
-            self.attempt_at_qp(scratch, route, request, &pieces)
+            self.attempt_at_qp(scratch, route, (request, completing), &pieces)
         } else {
             scratch.in_turn(Outcome::Done(WcStatus::LocProtErr))
         };
@@ -126,7 +147,7 @@ impl Requester {
             };
         }
         // The process may have exited meanwhile, and another may have taken its slot.
-        let peer = scratch.peer.as_deref().filter(|peer| peer.slot == slot_of(dest_qpn));
+        let peer = scratch.peer.as_ref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
             Some(responder) => match scratch.batch.first_left() {
                 Some(request) => self.conclude(&responder, cause.into(), &request),
@@ -139,7 +160,7 @@ impl Requester {
     /// The result of a SEND that took a RECV whose CQ had no room for the completion.
     #[cold]
     pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32, request: &Request<'_>) -> Outcome {
-        match self.responder(scratch.peer.as_deref(), dest_qpn, false) {
+        match self.responder(scratch.peer.as_ref(), dest_qpn, false) {
             Some(responder) => self.conclude(&responder, Refusal::CqFull, request),
             None => self.silence(),
         }
@@ -174,24 +195,24 @@ impl Requester {
         &self,
         scratch: &mut Scratch,
         route: &Route,
-        request: &Request<'_>,
+        (request, completing): (&Request<'_>, &dyn Completing),
         pieces: &[Piece],
     ) -> Attempt {
         if self.responder_type == IBV_QPT_XRC_RECV {
-            return self.attempt_at_srq(scratch, route, request, pieces);
+            return self.attempt_at_srq(scratch, route, (request, completing), pieces);
         }
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
             return match &route.groups {
                 Some(groups) => {
                     let (caches, to) = (&mut scratch.caches, (route, groups));
-                    Attempt::Over(self.multicast(caches, to, request, pieces))
+                    Attempt::Over(self.multicast(caches, to, (request, completing), pieces))
                 }
                 None => scratch.in_turn(self.unreached(route.dest_qpn)),
             };
         };
         let Scratch { caches, batch, peer, direct, .. } = scratch;
         let takes_recv = request.op.opcode().consumes_recv();
-        let reached = self.responder(peer.as_deref(), dest_qpn, takes_recv);
+        let reached = self.responder(peer.as_ref(), dest_qpn, takes_recv);
         let Some((responder, verified)) =
             reached.and_then(|found| Some((found, self.verify(&found, route)?)))
         else {
@@ -200,8 +221,8 @@ impl Requester {
         if verified.shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
             responder.establish();
         }
-        let message =
-            Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
+        let (from, qp_type, grh) = (self.num, self.qp_type, route.grh.as_ref());
+        let message = Message { from, qp_type, request, pieces, grh, completing };
         match responder.respond((caches, batch), &verified, &message) {
             Ok(attempt) => {
                 let is_like_direct = matches!(request.op, RequestOp::Verb(SendOp::Write(_) | SendOp::Send))
@@ -269,7 +290,7 @@ impl Requester {
     #[inline(always)]
     pub(super) fn responder<'a>(
         &self,
-        peer: Option<&'a Peer>,
+        peer: Option<&'a Arc<Peer>>,
         qpn: u32,
         takes_recv: bool,
     ) -> Option<Responder<'a>> {

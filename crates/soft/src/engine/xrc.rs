@@ -2,6 +2,7 @@
 //! memory, and may be in another process than the QP (IB specification vol. 1, annex A14).
 
 use super::attempt::{Attempt, Outcome};
+use super::completing::Completing;
 use super::refusal::Refusal;
 use super::request::Request;
 use super::requester::{Requester, Route, Scratch};
@@ -63,7 +64,7 @@ impl Requester {
         &self,
         scratch: &mut Scratch,
         route: &Route,
-        request: &Request<'_>,
+        (request, completing): (&Request<'_>, &dyn Completing),
         pieces: &[Piece],
     ) -> Attempt {
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
@@ -78,7 +79,7 @@ impl Requester {
             SrqPlace::Nowhere => None,
         };
         let Scratch { caches, batch, peer, .. } = scratch;
-        let found = self.responder(peer.as_deref(), dest_qpn, false);
+        let found = self.responder(peer.as_ref(), dest_qpn, false);
         let Some((target, verified)) = found.and_then(|target| Some((target, self.verify(&target, route)?)))
         else {
             return scratch.in_turn(self.silence());
@@ -94,7 +95,8 @@ impl Requester {
         let done = match &found {
             Some((place, srq)) => {
                 let responder = target.with_srq(*place, srq);
-                let message = Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: None };
+                let (from, qp_type) = (self.num, self.qp_type);
+                let message = Message { from, qp_type, request, pieces, grh: None, completing };
                 // Messages access the memory of the SRQ.
                 let verified = verified.with_pd(srq.0.record.pd.load(Relaxed));
                 let done = responder.respond((caches, batch), &verified, &message);

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A process and its segment.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) enum Owner<'a> {
     /// This process.
     This,
     /// Another process.
-    Peer(&'a Peer),
+    Peer(&'a Arc<Peer>),
 }
 
 impl Peer {

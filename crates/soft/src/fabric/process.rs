@@ -265,12 +265,13 @@ fn explain_fabric(error: std::io::Error) -> Errno {
 }
 
 /// The number under which a process claims RECVs: its slot, and bits that differ from the slot's earlier
-/// processes.
+/// processes. It is not 0, so that a slot shows whether a process is placing its payload.
 fn claimer(slot: u32, member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
     // Fibonacci hashing, because start times are close to each other.
     let mixed = (member.start_time << 22 ^ u64::from(member.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    slot | ((mixed >> (u64::BITS - REST)) as u32) << PROCESSES.trailing_zeros()
+    let rest = ((mixed >> (u64::BITS - REST)) as u32).max(1);
+    slot | rest << PROCESSES.trailing_zeros()
 }
 
 /// Prints why a living process cannot be reached, once for each cause. To programs it looks like an exited

@@ -325,9 +325,9 @@ fn carry_out_atomic(
     reach(Point::LockHeld);
     if !reaches_itself() {
         // SAFETY: within a region, which the program keeps mapped while it is registered, and aligned.
-        return Ok(Some(unsafe { transfer::atomic_mapped(addr as *mut u8, op) }));
+        return Ok(Some(unsafe { transfer::atomic_mapped(addr as *mut u8, op, || false) }));
     }
-    transfer::atomic_foreign(std::process::id(), addr, op).map(Some).map_err(|_| Refused)
+    transfer::atomic_foreign(std::process::id(), addr, op, || false).map(Some).map_err(|_| Refused)
 }
 
 /// Writes an event to a pipe of this process.

@@ -206,6 +206,9 @@ pub(crate) struct PostedRecvs {
     pub(crate) tail: AtomicU64,
     /// RECVs with a completion that the program took, if completions are taken in order.
     pub(crate) polled: AtomicU64,
+    /// The posted state of the RECV whose carried payload the owner is copying to its buffers. Afterwards the
+    /// state when it is done.
+    pub(crate) taking: AtomicU64,
 }
 
 /// Counts of RECVs that senders write.

@@ -24,7 +24,7 @@ const ESTABLISHED_AT: u64 = DOMAINS_AT + (RQS * size_of::<AtomicU64>()) as u64;
 const HEAP_AT: u64 = ESTABLISHED_AT + (QPS * size_of::<AtomicU32>()) as u64;
 
 /// Increment this when an entry of the registry or of a segment changes its meaning but not its size.
-const LAYOUT: u32 = 4;
+const LAYOUT: u32 = 5;
 
 /// The layout as text. Processes understand each other's segments only if their texts are equal.
 pub(crate) fn layout() -> String {

@@ -211,13 +211,23 @@ pub(crate) struct Vectors {
     /// Indices of the first pieces that are not completely moved.
     near_at: usize,
     far_at: usize,
+    /// Whether a piece was moved in parts.
+    is_cut: bool,
 }
 
 impl Vectors {
     pub(crate) fn clear(&mut self) {
         self.near.clear();
         self.far.clear();
-        (self.near_at, self.far_at) = (0, 0);
+        (self.near_at, self.far_at, self.is_cut) = (0, 0, false);
+    }
+
+    /// Lets the bytes be moved again from the first on; `false` if a piece was moved in parts.
+    pub(crate) fn rewind(&mut self) -> bool {
+        if !self.is_cut {
+            (self.near_at, self.far_at) = (0, 0);
+        }
+        !self.is_cut
     }
 
     /// Whether a message of this many pieces fits into the call.
@@ -301,24 +311,26 @@ impl Vectors {
 
     /// Skips the next `bytes` bytes.
     pub(crate) fn skip(&mut self, bytes: usize) {
-        self.near_at = skip(&mut self.near, self.near_at, bytes);
-        self.far_at = skip(&mut self.far, self.far_at, bytes);
+        let (near, near_cut) = skip(&mut self.near, self.near_at, bytes);
+        let (far, far_cut) = skip(&mut self.far, self.far_at, bytes);
+        (self.near_at, self.far_at) = (near, far);
+        self.is_cut |= near_cut || far_cut;
     }
 }
 
 /// Removes `bytes` bytes from the pieces from index `at` on; returns the index of the first piece that
-/// remains.
-fn skip(pieces: &mut [Piece], mut at: usize, mut bytes: usize) -> usize {
+/// remains, and whether that piece was cut.
+fn skip(pieces: &mut [Piece], mut at: usize, mut bytes: usize) -> (usize, bool) {
     while let Some(piece) = pieces.get_mut(at) {
         if bytes < piece.len {
             piece.addr += bytes as u64;
             piece.len -= bytes;
-            break;
+            return (at, bytes > 0);
         }
         bytes -= piece.len;
         at += 1;
     }
-    at
+    (at, false)
 }
 
 fn move_foreign(direction: Direction, pieces: &[Piece], pid: u32, addr: u64) -> Result<(), Unreachable> {
@@ -369,13 +381,35 @@ fn refusal(error: std::io::Error) -> Unreachable {
     }
 }
 
-/// Carries out an atomic on a word that is mapped here; returns its old value.
+/// Whether an atomic changes a word with this value. A comparison that fails writes nothing.
+fn changes(op: AtomicOp, found: u64) -> bool {
+    !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != found)
+}
+
+/// How often an atomic is begun again because something has happened between its load and its store.
+const ATOMIC_TRIES: u32 = 4;
+
+/// Carries out an atomic on a word that is mapped here; returns its old value. `has_late` is called between
+/// the load of the word and its change. If the word stays as it is and `has_late` returns `true`, it is loaded
+/// again.
 ///
 /// # Safety
 /// The word is mapped and aligned.
-pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp) -> u64 {
+pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl Fn() -> bool) -> u64 {
     // SAFETY: vouched for by the caller.
     let word = unsafe { &*word.cast::<AtomicU64>() };
+    for _ in 0..ATOMIC_TRIES {
+        let found = word.load(SeqCst);
+        let is_late = has_late();
+        let is_over = match changes(op, found) {
+            true => word.compare_exchange(found, op.apply(found), SeqCst, SeqCst).is_ok(),
+            false => !is_late,
+        };
+        if is_over {
+            return found;
+        }
+    }
+    // Other processes keep changing the word.
     match op {
         AtomicOp::CompareSwap { compare, swap } => {
             word.compare_exchange(compare, swap, SeqCst, SeqCst).unwrap_or_else(|found| found)
@@ -385,16 +419,27 @@ pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp) -> u64 {
 }
 
 /// Carries out an atomic on a word of another process; returns its old value. It is atomic only against
-/// callers that hold the lock of that word.
-pub(crate) fn atomic_foreign(pid: u32, addr: u64, op: AtomicOp) -> Result<u64, Unreachable> {
+/// callers that hold the lock of that word. `has_late` is called after the word is read. If it returns `true`,
+/// the word is read again.
+pub(crate) fn atomic_foreign(
+    pid: u32,
+    addr: u64,
+    op: AtomicOp,
+    has_late: impl Fn() -> bool,
+) -> Result<u64, Unreachable> {
     let far = Far::Foreign { pid, addr };
     let mut word = 0u64;
     let here = [Piece { addr: (&raw mut word) as u64, len: 8 }];
     read(&here, far)?;
+    for _ in 1..ATOMIC_TRIES {
+        if !has_late() {
+            break;
+        }
+        read(&here, far)?;
+    }
     let original = word;
     reach(Point::AtomicRead);
-    // A comparison that fails writes nothing.
-    if matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
+    if !changes(op, original) {
         return Ok(original);
     }
     word = op.apply(original);

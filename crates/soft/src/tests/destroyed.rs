@@ -200,7 +200,8 @@ fn each_cq_keeps_the_completions_of_its_own() {
         srq: None,
         async_pipe: pipe(),
     };
-    let side = Side { cq: cqs[0].clone(), qp: Qp::new(process(), parts).expect("a QP") };
+    let (cq, pipe) = (cqs[0].clone(), pipe());
+    let side = Side { cq, qp: Qp::new(process(), parts).expect("a QP"), pipe };
     let (number, before) = (side.qp.num(), generation(side.qp.num()));
     side.connect(number, Patience { timeout: 14, rnr_retry: 7 });
     side.qp.post_recv(1, &recv_sge(&memory)).expect("there is room");

@@ -1,10 +1,11 @@
 //! A process that tests start as the other side, and the commands that it carries out.
 
-use super::{PD, Patience, Side, scribble};
+use super::{PD, Patience, Side, rounds, scribble};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::records::{MrRecord, index_of};
 use crate::memory::transfer::{self, Far, Piece};
+use crate::point::{Point, arm};
 use crate::rings::recvs::{Carried, Completer, RecvClaim, RecvDone, Slots};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{Keys, Region};
@@ -15,7 +16,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::FromRawFd;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
 /// Set in the process that the tests start.
@@ -94,6 +95,26 @@ fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<Fil
     (Buffer { addr, key: register(process, addr) }, second, id, file)
 }
 
+/// Registered memory in this process's arena, for good.
+pub(super) fn arena(process: &'static Process) -> Buffer {
+    let addr = crate::memory::arena::alloc_own(BUFFER).expect("there is room") as u64;
+    Buffer { addr, key: register(process, addr) }
+}
+
+/// Sends this process a signal when it reaches the point with this number.
+fn catch_at(point: u32, signal: i32) {
+    static SIGNAL: AtomicI32 = AtomicI32::new(0);
+    fn catch() {
+        // SAFETY: a signal to this thread, which gets no further. It stops or ends the whole process.
+        unsafe { libc::raise(SIGNAL.load(SeqCst)) };
+    }
+    SIGNAL.store(signal, SeqCst);
+    let points =
+        [Point::TakingBegun, Point::PlacingBegun, Point::PlacingEnds, Point::TurnPassed, Point::CellWritten];
+    let point = points.into_iter().find(|of| *of as u32 == point).expect("one of these points");
+    arm(point, 1, catch);
+}
+
 fn register(process: &'static Process, addr: u64) -> u32 {
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
     process.regions.register(process.segment, region, addr).expect("a region")
@@ -154,8 +175,18 @@ impl Peer {
     }
 
     pub(super) fn ask(&mut self, command: &str) -> Vec<u64> {
+        self.tell(command);
+        self.hear(command)
+    }
+
+    /// Gives a command. [`Peer::hear`] waits for the answer.
+    pub(super) fn tell(&mut self, command: &str) {
         let to = self.to.as_mut().expect("its input");
         writeln!(to, "{command}").expect("it listens");
+    }
+
+    /// The answer to a command.
+    pub(super) fn hear(&mut self, command: &str) -> Vec<u64> {
         let mut line = String::new();
         while self.from.read_line(&mut line).expect("it answers") > 0 {
             if let Some((_, numbers)) = line.split_once(ANSWER) {
@@ -164,6 +195,30 @@ impl Peer {
             line.clear();
         }
         panic!("the peer ended when asked {command:?}");
+    }
+
+    /// Stops the peer when it reaches a point.
+    pub(super) fn stop_at(&mut self, point: Point) {
+        self.ask(&format!("catch-at {} {}", point as u32, libc::SIGSTOP));
+    }
+
+    /// Kills the peer when it reaches a point.
+    pub(super) fn kill_at(&mut self, point: Point) {
+        self.ask(&format!("catch-at {} {}", point as u32, libc::SIGKILL));
+    }
+
+    /// Lets a stopped peer go on.
+    pub(super) fn go_on(&self) {
+        // SAFETY: a child of this process that was not waited for.
+        unsafe { libc::kill(self.process.id() as i32, libc::SIGCONT) };
+    }
+
+    /// Waits until the peer is stopped.
+    pub(super) fn wait_until_stopped(&self) {
+        let mut status = 0;
+        // SAFETY: a child of this process.
+        let found = unsafe { libc::waitpid(self.process.id() as i32, &mut status, libc::WUNTRACED) };
+        assert!(found > 0 && libc::WIFSTOPPED(status), "the peer has ended: {status:#x}");
     }
 
     /// Registered memory in the peer's arena.
@@ -251,6 +306,7 @@ pub(super) fn run_on(processor: usize) {
 struct Told {
     process: &'static Process,
     memory: Buffer,
+    arena: Buffer,
     side: Option<Side>,
     beside: Option<Side>,
     file: Option<File>,
@@ -293,8 +349,40 @@ impl Told {
                 return vec![register(self.process, self.memory.addr).into()];
             }
             "arena" => {
-                let addr = crate::memory::arena::alloc_own(BUFFER).expect("there is room") as u64;
-                return vec![addr, register(self.process, addr).into()];
+                self.arena = arena(self.process);
+                return vec![self.arena.addr, self.arena.key.into()];
+            }
+            "echo" => {
+                let words: Vec<u64> = (1..words.len()).map(number).collect();
+                let memory = if words[0] == 0 { self.memory } else { self.arena };
+                return vec![rounds::echo(self.side(), memory, &words[1..])];
+            }
+            "answer" => self.answer(),
+            "store" => {
+                // SAFETY: memory of this process that stays mapped.
+                let word = unsafe { &*(number(1) as *const AtomicU64) };
+                word.store(number(2), SeqCst);
+            }
+            "catch-at" => catch_at(number(1) as u32, number(2) as i32),
+            "recv-at" => {
+                let sge = [Sge { addr: number(1), length: RECV_BYTES as u32, lkey: number(2) as u32 }];
+                self.side().qp.post_recv(99, &sge).expect("a RECV");
+            }
+            "word" => {
+                // SAFETY: as above.
+                let word = unsafe { &*(number(1) as *const AtomicU64) };
+                return vec![word.load(SeqCst)];
+            }
+            "write" => {
+                let sge = [Sge { addr: self.memory.addr, length: number(3) as u32, lkey: self.memory.key }];
+                let remote = RemoteAddr { addr: number(1), rkey: number(2) as u32 };
+                let wr = SendWr::new(0, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED);
+                self.side().qp.begin_post().post_wr(&wr, None).expect("there is room");
+            }
+            "send" => {
+                let sge = [Sge { addr: self.memory.addr, length: number(1) as u32, lkey: self.memory.key }];
+                let wr = SendWr::new(0, SendOp::Send, &sge);
+                self.side().qp.begin_post().post_wr(&wr, None).expect("there is room");
             }
             "deregister" => {
                 assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
@@ -384,6 +472,14 @@ impl Told {
         }
     }
 
+    /// Sends 8 bytes, and waits until they have arrived.
+    fn answer(&self) {
+        let sge = [Sge { addr: self.memory.addr, length: 8, lkey: self.memory.key }];
+        let wr = SendWr::new(0, SendOp::Send, &sge).flags(SendFlags::SIGNALED);
+        self.side().qp.begin_post().post_wr(&wr, None).expect("there is room");
+        self.side().wait_for(1);
+    }
+
     /// Posts a single message from a processor.
     fn post_on(&self, processor: usize) {
         run_on(processor);
@@ -416,8 +512,8 @@ fn the_peer() {
         return;
     }
     let process = Process::current().expect("this process can use the device");
-    let mut told =
-        Told { process, memory: buffer(process), side: None, beside: None, file: None, begun: None };
+    let (memory, arena) = (buffer(process), Buffer { addr: 0, key: 0 });
+    let mut told = Told { process, memory, arena, side: None, beside: None, file: None, begun: None };
     for line in std::io::stdin().lines() {
         let line = line.expect("a line");
         let answer = told.carry_out(&line.split_whitespace().collect::<Vec<_>>());

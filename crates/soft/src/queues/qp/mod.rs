@@ -1,6 +1,7 @@
 //! Queue pairs: their attributes and states. `posting` takes send work requests, and `sending` carries them
 //! out.
 
+mod entering;
 mod groups;
 pub(crate) mod posting;
 mod role;
@@ -16,6 +17,7 @@ use super::cq::{Cq, QpShare};
 use super::errors::{LostWr, Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
+use super::send_progress::SendProgress;
 use crate::counts;
 use crate::device;
 use crate::engine::attempt::{Obstacle, Outcome};
@@ -177,6 +179,8 @@ impl Qp {
             generation: AtomicU32::new(generation),
             number,
             freed: AtomicU64::new(0),
+            progress: SendProgress::default(),
+            sender: AtomicU32::new(0),
             rq,
             uses_srq,
             said: Said::default(),
@@ -317,6 +321,7 @@ impl Qp {
         self.send_cq.forget(&self.share);
         self.recv_cq.forget(&self.share);
         self.share.freed.store(0, Relaxed);
+        self.share.progress.reset();
         self.share.said.forget();
         if let Some(flights) = &self.share.flights {
             flights.clear();
@@ -393,7 +398,7 @@ impl Qp {
                     (self.complete(&request, status), LostWr::of(&request))
                 }
                 WaitingWhat::Window(WindowWr { wr_id, op, .. }) => {
-                    let is_kept = self.push(*wr_id, WcOpcode::Send.to_c(), 0, number, status);
+                    let is_kept = self.complete_now((*wr_id, WcOpcode::Send.to_c(), 0), number, status);
                     (is_kept, LostWr { number, name: op.name(), wr_id: *wr_id })
                 }
             };
@@ -448,7 +453,12 @@ impl Qp {
             true => self.share.rq.settle(self.num()),
             false => self.share.rq.close(),
         }
+        if let Some(first) = sends.queue.front() {
+            self.take_back(first.number);
+        }
         (sends.state, sends.queue, sends.wait) = (QpState::Reset, VecDeque::new(), None);
+        // All requests with a completion are done by now, so no poll asks the peer.
+        self.share.progress.set_receiver(Owner::This);
         sends.scratch = Scratch::default();
         sends.watch = None;
         drop(sends);

@@ -101,6 +101,6 @@ impl Qp {
     /// Completes a work request like [`Qp::complete`].
     fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) -> bool {
         !is_signaled(status, wr.flags, self.sq_sig_all)
-            || self.push(wr.wr_id, wr.op.wc_opcode(), 0, number, status)
+            || self.complete_now((wr.wr_id, wr.op.wc_opcode(), 0), number, status)
     }
 }

@@ -66,7 +66,7 @@ const fn closed(role: Role, point: Point, passes: u32) -> Row {
     Row { closed: true, ..row(role, point, passes) }
 }
 
-pub(super) const CELLS: [Row; 52] = [
+pub(super) const CELLS: [Row; 57] = [
     row(Role::Poster, Point::BeforeCopy, 40),
     row(Role::Poster, Point::BeforeLastWord, 20),
     row(Role::Poster, Point::BeforeForeign, 20),
@@ -75,10 +75,13 @@ pub(super) const CELLS: [Row; 52] = [
     row(Role::Poster, Point::LockHeld, 4),
     row(Role::Poster, Point::TurnClaimed, 20),
     row(Role::Poster, Point::SlotClaimed, 20),
+    row(Role::Poster, Point::Entered, 40),
     row(Role::Poster, Point::Filled, 40),
     row(Role::Poster, Point::Done, 40),
     row(Role::Poster, Point::TurnPassed, 40),
     row(Role::Poster, Point::CellWritten, 20),
+    row(Role::Poster, Point::CarriedOut, 40),
+    row(Role::Poster, Point::MarkedDone, 40),
     row(Role::Poster, Point::Disarmed, 4),
     row(Role::Poster, Point::PeerOpened, 1),
     row(Role::Faulter, Point::Failed, 1),
@@ -87,6 +90,8 @@ pub(super) const CELLS: [Row; 52] = [
     row(Role::Faulter, Point::Done, 8),
     row(Role::Receiver, Point::RecvWritten, 40),
     row(Role::Receiver, Point::RecvUnordered, 20),
+    row(Role::Receiver, Point::SendsSought, 40),
+    row(Role::Receiver, Point::TakingBegun, 40),
     row(Role::Receiver, Point::Taking, 40),
     row(Role::Receiver, Point::MrOdd, 6),
     row(Role::Receiver, Point::QpHalfMade, 4),
